@@ -1,0 +1,40 @@
+# `make` alone prints what there is. Everything needed on a fresh machine is set up by the target that needs it.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin
+UV_VERSION := 0.13.9
+
+help:  ## print what there is
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/.ready: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name one with PYTHON=...")'
+	@echo "setting up $(VENV) from requirements.lock"
+	@$(PYTHON) -m venv $(VENV)
+	@$(RUN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(RUN)/uv pip sync --quiet --require-hashes --python $(RUN)/python requirements.lock
+	@$(RUN)/uv pip install --quiet --python $(RUN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+setup: $(VENV)/.ready  ## set up .venv from the lock
+
+lock:  ## resolve the dependencies anew and write requirements.lock
+	@$(RUN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --upgrade \
+		--python-version 3.11 --all-extras --group dev --output-file requirements.lock pyproject.toml
+
+check: $(VENV)/.ready  ## format, lint, types, layers
+	$(RUN)/ruff format --check .
+	$(RUN)/ruff check .
+	$(RUN)/mypy
+	$(RUN)/lint-imports --no-cache
+
+format: $(VENV)/.ready  ## format the code
+	$(RUN)/ruff format .
+	$(RUN)/ruff check --fix-only --quiet .
+
+clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.PHONY: help setup lock check format clean
