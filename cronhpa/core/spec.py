@@ -1,0 +1,202 @@
+"""
+What a user asked for, parsed and defaulted: the left-hand side of every decision.
+
+Quantities are integer milli-units, durations and instants integer nanoseconds, percentages integers.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
+
+
+class Mode(StrEnum):
+    ACTIVE = "Active"
+    PREVIEW = "Preview"
+
+
+class TargetRef(Struct, frozen=True):
+    """The object whose scale subresource is read and written."""
+
+    api_version: str
+    kind: str
+    name: str
+
+
+class MetricTarget(Struct, frozen=True):
+    """At most one of the three is meant by a valid spec; milli-units but for `average_utilization`, in percent."""
+
+    type: str
+    value: int | None = None
+    average_value: int | None = None
+    average_utilization: int | None = None
+
+
+class LabelRequirement(Struct, frozen=True):
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Struct, frozen=True):
+    """Labels sorted by key, as the upstream prints them."""
+
+    match_labels: tuple[tuple[str, str], ...] = ()
+    match_expressions: tuple[LabelRequirement, ...] = ()
+
+
+class ResourceMetric(Struct, frozen=True, tag=True):
+    """Usage of a resource by the target's pods; of one container when `container` is named (ContainerResource)."""
+
+    name: str
+    target: MetricTarget
+    container: str | None = None
+
+
+class PodsMetric(Struct, frozen=True, tag=True):
+    name: str
+    target: MetricTarget
+    selector: LabelSelector | None = None
+
+
+class ObjectMetric(Struct, frozen=True, tag=True):
+    name: str
+    target: MetricTarget
+    described: TargetRef
+    selector: LabelSelector | None = None
+
+
+class ExternalMetric(Struct, frozen=True, tag=True):
+    name: str
+    target: MetricTarget
+    selector: LabelSelector | None = None
+
+
+class UnknownMetric(Struct, frozen=True, tag=True):
+    """A type that this version does not know: it abstains, as in the upstream."""
+
+    type: str
+
+
+Metric = ResourceMetric | PodsMetric | ObjectMetric | ExternalMetric | UnknownMetric
+
+
+class Select(StrEnum):
+    MAX = "Max"
+    MIN = "Min"
+    DISABLED = "Disabled"
+
+
+class Policy(Struct, frozen=True):
+    """How many pods, or percent of the pods, may come or go within `period`."""
+
+    type: str
+    value: int
+    period: Nanoseconds
+
+
+class Rules(Struct, frozen=True):
+    """One direction of `spec.behavior`. `window` None: the operator's default (scale-down only)."""
+
+    policies: tuple[Policy, ...]
+    select: Select = Select.MAX
+    window: Nanoseconds | None = None
+    tolerance: float | None = None
+
+    @property
+    def longest_period(self) -> Nanoseconds:
+        return max((policy.period for policy in self.policies), default=0)
+
+
+class Behavior(Struct, frozen=True):
+    scale_up: Rules
+    scale_down: Rules
+
+
+class Tuning(Struct, frozen=True):
+    """What the upstream offers as flags of the whole cluster; the defaults are the upstream's."""
+
+    sync_period: Nanoseconds = 15 * SECOND
+    tolerance: float = 0.1
+    downscale_stabilization: Nanoseconds = 5 * MINUTE
+    cpu_initialization_period: Nanoseconds = 5 * MINUTE
+    initial_readiness_delay: Nanoseconds = 30 * SECOND
+    metric_max_age: Nanoseconds | None = None
+
+
+class CronWindow(Struct, frozen=True, tag=True):
+    """From each `start` to the first `end` after it, or for `duration`; cron texts read in `zone`."""
+
+    start: str
+    zone: str
+    end: str | None = None
+    duration: Nanoseconds | None = None
+
+
+class OnceWindow(Struct, frozen=True, tag=True):
+    """One planned event: local wall times `YYYY-MM-DDTHH:MM`, read in `zone`."""
+
+    opens: str
+    closes: str
+    zone: str
+
+
+class Schedule(Struct, frozen=True):
+    """
+    Bounds that hold while a window is open.
+
+    lead: how long before its start the bounds are asked for.
+    problem: why this schedule cannot be read; such a schedule abstains and blocks scale-down.
+    """
+
+    name: str
+    window: CronWindow | OnceWindow
+    floor: int | None = None
+    cap: int | None = None
+    headroom_percent: int = 0
+    priority: int = 0
+    lead: Nanoseconds | None = None
+    problem: str | None = None
+
+
+class Override(Struct, frozen=True):
+    """A person's bounds, of the highest rank until they expire."""
+
+    until: Nanoseconds
+    reason: str
+    floor: int | None = None
+    cap: int | None = None
+
+
+class ForecastSettings(Struct, frozen=True):
+    """pod_capacity_percent: what a pod can carry, in percent of its target; None: by the kind of target."""
+
+    mode: Mode = Mode.ACTIVE
+    pod_capacity_percent: int | None = None
+    max_floor: int | None = None
+
+
+class Spec(Struct, frozen=True):
+    target: TargetRef
+    min_replicas: int
+    max_replicas: int
+    metrics: tuple[Metric, ...] = ()
+    behavior: Behavior | None = None
+    tuning: Tuning = Tuning()
+    mode: Mode = Mode.ACTIVE
+    schedules: tuple[Schedule, ...] = ()
+    override: Override | None = None
+    forecast: ForecastSettings | None = None
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether anything but the spec's own bounds may move the bounds."""
+        return bool(self.schedules) or self.override is not None
+
+    @property
+    def scales_to_zero(self) -> bool:
+        """Whether a metric is left to wake the target from zero: only Object and External metrics need no pods."""
+        return any(isinstance(metric, ObjectMetric | ExternalMetric) for metric in self.metrics)
