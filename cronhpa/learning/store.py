@@ -1,0 +1,483 @@
+"""
+The recorder: load history, fits and forecasts in one SQLite file.
+
+It keeps five-minute maxima for 28 days and single minutes for three hours; five-minute means would hide the jumps that
+scaling is about. A gap is a missing row, never a zero. Several processes open the file at once.
+
+Two levels, because a minute's batch of 10,000 series takes 12 ms in a table keyed (time, series), where its rows lie
+together, and 206 ms keyed (series, time): newest steps are rows of `step`, older ones blobs of `day`, one for each
+series and UTC day (64 kB a series for 28 days). `compact` moves them; reading joins the two.
+
+What goes wrong while writing (disk full, file locked, file damaged) is a `Fault`, a value to report: the operator goes
+on without history. What goes wrong while opening or reading raises StoreError.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import sys
+import threading
+from array import array
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
+
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+STEP: Nanoseconds = 5 * MINUTE
+STEPS_KEPT: Nanoseconds = 28 * DAY
+MINUTES_KEPT: Nanoseconds = 3 * HOUR
+# A day of forecasts, one for each step, is what coverage is counted on: 288 outcomes tell 0.95 within 0.013.
+FORECASTS_KEPT: Nanoseconds = DAY
+
+_SCHEMA_VERSION = 1
+_INSTANT_END = 2**63  # SQLite's integers end there
+_STEPS_PER_DAY = DAY // STEP
+# Steps stay rows this long: a late sample still finds its row, and the hourly compaction has whole hours to move.
+_ROWS_KEPT: Nanoseconds = 2 * HOUR
+# The first byte of a day's blob names how the rest is written. 0: 288 little-endian doubles, NaN for a gap.
+_PLAIN_DOUBLES = b"\0"
+
+_SCHEMA = """
+CREATE TABLE series (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, namespace TEXT NOT NULL, name TEXT NOT NULL, metric TEXT NOT NULL,
+    UNIQUE (namespace, name, metric)
+);
+-- Times are counted in steps, minutes and days since the Unix epoch.
+CREATE TABLE minute (minute INTEGER, series INTEGER, high REAL NOT NULL, PRIMARY KEY (minute, series)) WITHOUT ROWID;
+CREATE TABLE step (step INTEGER, series INTEGER, high REAL NOT NULL, PRIMARY KEY (step, series)) WITHOUT ROWID;
+CREATE TABLE day (series INTEGER, day INTEGER, highs BLOB NOT NULL, PRIMARY KEY (series, day));
+-- One fit is of many series: methods work on wide frames.
+CREATE TABLE fit (
+    id INTEGER PRIMARY KEY, model TEXT NOT NULL, fitted_at INTEGER NOT NULL, trained_until INTEGER NOT NULL,
+    state BLOB NOT NULL
+);
+CREATE TABLE fitted (series INTEGER PRIMARY KEY, fit INTEGER NOT NULL);
+CREATE INDEX fitted_by_fit ON fitted (fit);
+-- The newest forecast issued within each step.
+CREATE TABLE forecast (
+    series INTEGER, start INTEGER, issued_at INTEGER NOT NULL, step INTEGER NOT NULL, load BLOB NOT NULL,
+    ceiling REAL NOT NULL, model TEXT NOT NULL, quantile_percent INTEGER NOT NULL, trained_until INTEGER NOT NULL,
+    coverage_percent INTEGER, PRIMARY KEY (series, start)
+);
+"""
+
+T = TypeVar("T")
+
+
+class Series(Struct, frozen=True, order=True):
+    """Whose load: `metric` is the metric's name as in the object's spec (`cpu`)."""
+
+    namespace: str
+    name: str
+    metric: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name} {self.metric}"
+
+
+class Sample(Struct, frozen=True, gc=False):
+    """The load of a whole target at an instant, in the metric's own unit (cores, bytes, requests per second)."""
+
+    series: Series
+    at: Nanoseconds
+    value: float
+
+
+class Recorded(Struct, frozen=True, tag=True):
+    """refused: samples that are no load (negative, not finite, not between 1970 and 2262); they were left out."""
+
+    samples: int
+    refused: tuple[Sample, ...] = ()
+
+
+class Fault(Struct, frozen=True, tag=True):
+    """Why nothing was written, in a sentence for people. Everything written earlier is still there."""
+
+    message: str
+
+
+class Fit(Struct, frozen=True):
+    """What a method learnt from several series, and until when it had looked."""
+
+    model: str
+    fitted_at: Nanoseconds
+    trained_until: Nanoseconds
+    state: bytes
+
+
+class Extent(Struct, frozen=True):
+    """How much is known of a series: from the first to the end of the last step, and in how many steps."""
+
+    series: Series
+    first: Nanoseconds
+    last: Nanoseconds
+    steps: int
+
+
+class StoreError(Exception):
+    """The store cannot be opened or read."""
+
+
+class Store:
+    """
+    One open connection, for any thread, one at a time. Open another one for another process.
+
+    Instants are integer nanoseconds, and `now` is always given.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, or make it. Raises StoreError where that cannot be done."""
+        self.path = path
+        self._lock = threading.Lock()
+        self._ids: dict[Series, int] = {}
+        try:
+            self._db = sqlite3.connect(path, timeout=10.0, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as problem:
+            raise StoreError(f"{path}: {problem}: a path to a file in an existing, writable folder is needed") from None
+        try:
+            self._prepare()
+        except sqlite3.Error as problem:
+            self._db.close()
+            raise StoreError(f"{path}: {problem}: a SQLite file written by cronhpa is needed") from None
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    def record(self, batch: Iterable[Sample]) -> Recorded | Fault:
+        """Raise the maxima of the minute and the step of every sample, all in one transaction."""
+        good: list[Sample] = []
+        refused: list[Sample] = []
+        for sample in batch:
+            (good if is_load(sample) else refused).append(sample)
+        if not good:
+            return Recorded(0, tuple(refused))
+
+        def work(db: sqlite3.Connection) -> Recorded:
+            rows = [(sample, self._id(db, sample.series)) for sample in good]
+            _raise(db, "minute", ((sample.at // MINUTE, series, sample.value) for sample, series in rows))
+            _raise(db, "step", ((sample.at // STEP, series, sample.value) for sample, series in rows))
+            return Recorded(len(good), tuple(refused))
+
+        return self._write(work)
+
+    def backfill(self, series: Series, maxima: Sequence[tuple[Nanoseconds, float]]) -> Recorded | Fault:
+        """
+        Raise the five-minute maxima of one series by past values, (instant, value) in any order; minutes are not kept.
+
+        Meant for months at once: it writes days, not steps. The larger value wins where something is known already.
+        """
+        samples = [Sample(series, at, value) for at, value in maxima]
+        good = [sample for sample in samples if is_load(sample)]
+        refused = tuple(sample for sample in samples if not is_load(sample))
+        if not good:
+            return Recorded(0, refused)
+
+        def work(db: sqlite3.Connection) -> Recorded:
+            _merge_days(db, ((self._id(db, series), sample.at // STEP, sample.value) for sample in good))
+            return Recorded(len(good), refused)
+
+        return self._write(work)
+
+    def steps(self, series: Series, since: Nanoseconds, until: Nanoseconds) -> list[tuple[Nanoseconds, float]]:
+        """(start, maximum) of every known step that starts in [since, until), in order."""
+        first, end = -(-since // STEP), -(-until // STEP)
+
+        def work(db: sqlite3.Connection) -> list[tuple[Nanoseconds, float]]:
+            found = self._known_id(db, series)
+            if found is None:
+                return []
+            known: dict[int, float] = {}
+            days = "SELECT day, highs FROM day WHERE series = ? AND day BETWEEN ? AND ? ORDER BY day"
+            for day, blob in db.execute(days, (found, first // _STEPS_PER_DAY, (end - 1) // _STEPS_PER_DAY)):
+                for offset, high in enumerate(_unpack(blob)):
+                    step = day * _STEPS_PER_DAY + offset
+                    if first <= step < end and not math.isnan(high):
+                        known[step] = high
+            for step, high in _rows(db, "step", found, first, end):
+                known[step] = max(high, known.get(step, 0.0))
+            return [(step * STEP, known[step]) for step in sorted(known)]
+
+        return self._read(work)
+
+    def minutes(self, series: Series, since: Nanoseconds, until: Nanoseconds) -> list[tuple[Nanoseconds, float]]:
+        """(start, maximum) of every known minute that starts in [since, until), in order; three hours are kept."""
+        first, end = -(-since // MINUTE), -(-until // MINUTE)
+
+        def work(db: sqlite3.Connection) -> list[tuple[Nanoseconds, float]]:
+            found = self._known_id(db, series)
+            rows = [] if found is None else _rows(db, "minute", found, first, end)
+            return [(minute * MINUTE, high) for minute, high in rows]
+
+        return self._read(work)
+
+    def series(self) -> list[Series]:
+        """Every series there is, in order of its name."""
+        query = "SELECT namespace, name, metric FROM series ORDER BY namespace, name, metric"
+        return self._read(lambda db: [Series(*row) for row in db.execute(query)])
+
+    def extents(self) -> list[Extent]:
+        """How much is known of every series that has any steps. Reads everything: for people, not for ticks."""
+        found = [(series, self.steps(series, 0, _INSTANT_END)) for series in self.series()]
+        return [Extent(s, steps[0][0], steps[-1][0] + STEP, len(steps)) for s, steps in found if steps]
+
+    def save_fit(self, fit: Fit, series: Sequence[Series]) -> Fault | None:
+        """Keep a fit as the newest of these series, and forget fits that are nobody's newest."""
+
+        def work(db: sqlite3.Connection) -> None:
+            columns = "INSERT INTO fit (model, fitted_at, trained_until, state) VALUES (?, ?, ?, ?)"
+            made = db.execute(columns, (fit.model, fit.fitted_at, fit.trained_until, fit.state)).lastrowid
+            link = "INSERT INTO fitted VALUES (?, ?) ON CONFLICT (series) DO UPDATE SET fit = excluded.fit"
+            db.executemany(link, [(self._id(db, each), made) for each in series])
+            db.execute("DELETE FROM fit WHERE id NOT IN (SELECT fit FROM fitted)")
+
+        return self._write(work)
+
+    def fits(self, series: Sequence[Series]) -> list[tuple[Fit, list[Series]]]:
+        """The newest fits of these series, each with those of them that it is the newest of."""
+
+        def work(db: sqlite3.Connection) -> list[tuple[Fit, list[Series]]]:
+            members: dict[int, list[Series]] = {}
+            for each in series:
+                row = db.execute("SELECT fit FROM fitted WHERE series = ?", (self._known_id(db, each),)).fetchone()
+                if row is not None:
+                    members.setdefault(row[0], []).append(each)
+            query = "SELECT model, fitted_at, trained_until, state FROM fit WHERE id = ?"
+            return [(Fit(*db.execute(query, (fit,)).fetchone()), of) for fit, of in members.items()]
+
+        return self._read(work)
+
+    def save_forecasts(self, forecasts: Iterable[tuple[Series, Forecast]]) -> Fault | None:
+        """Keep these forecasts; one issued earlier within the same step is replaced."""
+
+        def work(db: sqlite3.Connection) -> None:
+            rows = [
+                (
+                    self._id(db, series), f.start, f.issued_at, f.step, array("d", f.load).tobytes(), f.ceiling,
+                    f.model, f.quantile_percent, f.trained_until, f.coverage_percent,
+                )
+                for series, f in forecasts
+            ]  # fmt: skip
+            db.executemany("INSERT OR REPLACE INTO forecast VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+        return self._write(work)
+
+    def latest_forecasts(self) -> dict[Series, Forecast]:
+        """The forecast of every series that was issued last, however long ago."""
+        query = """
+            SELECT s.namespace, s.name, s.metric, f.issued_at, f.start, f.step, f.load, f.ceiling, f.model,
+                f.quantile_percent, f.trained_until, f.coverage_percent
+            FROM series s JOIN forecast f ON f.series = s.id
+            WHERE f.start = (SELECT max(start) FROM forecast WHERE series = s.id)
+        """
+        return self._read(lambda db: {Series(*row[:3]): _forecast(row[2:]) for row in db.execute(query)})
+
+    def forecasts(self, series: Series, since: Nanoseconds, until: Nanoseconds) -> list[Forecast]:
+        """The forecasts of one series that start in [since, until), in order; a day is kept."""
+        query = """
+            SELECT s.metric, f.issued_at, f.start, f.step, f.load, f.ceiling, f.model, f.quantile_percent,
+                f.trained_until, f.coverage_percent
+            FROM series s JOIN forecast f ON f.series = s.id
+            WHERE s.namespace = ? AND s.name = ? AND s.metric = ? AND f.start >= ? AND f.start < ? ORDER BY f.start
+        """
+        key = (series.namespace, series.name, series.metric, since, until)
+        return self._read(lambda db: [_forecast(row) for row in db.execute(query, key)])
+
+    def compact(self, now: Nanoseconds) -> Fault | None:
+        """
+        Move steps older than two hours into days, and forget what is too old to keep. Meant for once an hour.
+
+        Space is used again by what is written later: the file stops growing at what 28 days need.
+        """
+        oldest_row = (now - _ROWS_KEPT) // STEP
+
+        def work(db: sqlite3.Connection) -> None:
+            moved = db.execute("SELECT series, step, high FROM step WHERE step < ?", (oldest_row,)).fetchall()
+            _merge_days(db, moved)
+            db.execute("DELETE FROM step WHERE step < ?", (oldest_row,))
+            db.execute("DELETE FROM minute WHERE minute < ?", ((now - MINUTES_KEPT) // MINUTE,))
+            db.execute("DELETE FROM day WHERE day < ?", ((now - STEPS_KEPT) // DAY,))
+            db.execute("DELETE FROM forecast WHERE start < ?", (now - FORECASTS_KEPT,))
+            self._forget_silent_series(db)
+
+        fault = self._write(work)
+        self._ids.clear()
+        return fault
+
+    def _forget_silent_series(self, db: sqlite3.Connection) -> None:
+        """A series of which nothing is known any more goes, with its fits."""
+        db.execute("""
+            DELETE FROM series WHERE id NOT IN (SELECT series FROM day) AND id NOT IN (SELECT series FROM step)
+                AND id NOT IN (SELECT series FROM minute)
+        """)
+        for table in ("fitted", "forecast"):
+            db.execute(f"DELETE FROM {table} WHERE series NOT IN (SELECT id FROM series)")  # noqa: S608 - two literals
+        db.execute("DELETE FROM fit WHERE id NOT IN (SELECT fit FROM fitted)")
+
+    def _prepare(self) -> None:
+        """
+        Pragmas, and the schema where there is none.
+
+        With WAL, synchronous=NORMAL keeps every commit through a kill -9; a power loss may cost the last of them.
+        """
+        # The controller writes while a worker reads and writes: wait for the other's transaction, do not fail.
+        self._db.execute("PRAGMA busy_timeout = 10000")
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        if self._version() == 0:
+            self._db.execute("BEGIN IMMEDIATE")
+            # Another process may have been first while this one waited for the lock.
+            if self._version() == 0:
+                for statement in _SCHEMA.split(";\n"):
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+            self._db.execute("COMMIT")
+        if self._version() != _SCHEMA_VERSION:
+            version = self._version()
+            self._db.close()
+            raise StoreError(
+                f"{self.path}: schema version {version}: this release reads version {_SCHEMA_VERSION}; "
+                "use the release that wrote it, or move the file away"
+            )
+
+    def _version(self) -> int:
+        version: int = self._db.execute("PRAGMA user_version").fetchone()[0]
+        return version
+
+    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T | Fault:
+        """One transaction: all of `work`, or nothing and a Fault."""
+        with self._lock:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                done = work(self._db)
+                self._db.execute("COMMIT")
+            except sqlite3.Error as problem:
+                # Names given out within the transaction that is now undone must not be believed.
+                self._ids.clear()
+                with suppress(sqlite3.Error):
+                    if self._db.in_transaction:
+                        self._db.execute("ROLLBACK")
+                return Fault(f"{self.path}: {problem}: nothing was recorded")
+            return done
+
+    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._lock:
+            try:
+                return work(self._db)
+            except sqlite3.Error as problem:
+                raise StoreError(f"{self.path}: {problem}") from None
+
+    def _id(self, db: sqlite3.Connection, series: Series) -> int:
+        """The row of a series, made where there is none."""
+        found = self._known_id(db, series)
+        if found is None:
+            key = (series.namespace, series.name, series.metric)
+            db.execute("INSERT INTO series (namespace, name, metric) VALUES (?, ?, ?)", key)
+            found = self._known_id(db, series)
+            assert found is not None  # noqa: S101 - just inserted
+        return found
+
+    def _known_id(self, db: sqlite3.Connection, series: Series) -> int | None:
+        if series not in self._ids:
+            query = "SELECT id FROM series WHERE namespace = ? AND name = ? AND metric = ?"
+            row = db.execute(query, (series.namespace, series.name, series.metric)).fetchone()
+            if row is None:
+                return None
+            self._ids[series] = row[0]
+        return self._ids[series]
+
+
+def is_load(sample: Sample) -> bool:
+    """Whether a sample can be a load at all: finite, not negative, at an instant between 1970 and 2262."""
+    return math.isfinite(sample.value) and sample.value >= 0 and 0 <= sample.at < _INSTANT_END
+
+
+def _raise(db: sqlite3.Connection, table: str, rows: Iterable[tuple[int, int, float]]) -> None:
+    """Raise the maxima of `minute` or `step`, whose first column is named like the table."""
+    db.executemany(
+        f"INSERT INTO {table} VALUES (?, ?, ?) "  # noqa: S608 - one of two literals
+        f"ON CONFLICT ({table}, series) DO UPDATE SET high = max(high, excluded.high)",
+        rows,
+    )
+
+
+def _rows(db: sqlite3.Connection, table: str, series: int, first: int, end: int) -> list[tuple[int, float]]:
+    """(time, high) of one series in `minute` or `step`: a look-up for each time, as the key begins with it."""
+    # Apart, each is one look at the key's end; `SELECT min(x), max(x)` together reads the whole table.
+    ends = f"SELECT (SELECT min({table}) FROM {table}), (SELECT max({table}) FROM {table})"  # noqa: S608 - a literal
+    oldest, newest = db.execute(ends).fetchone()
+    if oldest is None or max(first, oldest) > min(end - 1, newest):
+        return []
+    query = f"""
+        WITH RECURSIVE clock (at) AS (SELECT ? UNION ALL SELECT at + 1 FROM clock WHERE at < ?)
+        SELECT at, high FROM clock CROSS JOIN {table} ON {table} = at AND series = ?
+    """  # noqa: S608 - one of two literals
+    return db.execute(query, (max(first, oldest), min(end - 1, newest), series)).fetchall()
+
+
+def _merge_days(db: sqlite3.Connection, rows: Iterable[tuple[int, int, float]]) -> None:
+    """Raise the maxima of days by (series, step, high)."""
+    days: dict[tuple[int, int], array[float]] = {}
+    for series, step, high in rows:
+        day, offset = divmod(step, _STEPS_PER_DAY)
+        if (series, day) not in days:
+            row = db.execute("SELECT highs FROM day WHERE series = ? AND day = ?", (series, day)).fetchone()
+            days[series, day] = _unpack(row[0]) if row else array("d", [math.nan]) * _STEPS_PER_DAY
+        highs = days[series, day]
+        highs[offset] = high if math.isnan(highs[offset]) else max(high, highs[offset])
+    db.executemany(
+        "INSERT OR REPLACE INTO day VALUES (?, ?, ?)",
+        ((series, day, _pack(highs)) for (series, day), highs in days.items()),
+    )
+
+
+def _pack(highs: array[float]) -> bytes:
+    return _PLAIN_DOUBLES + _little_endian(highs).tobytes()
+
+
+def _unpack(blob: bytes) -> array[float]:
+    if blob[:1] != _PLAIN_DOUBLES:
+        raise sqlite3.DatabaseError(f"a day is written in form {blob[:1]!r}: this release reads {_PLAIN_DOUBLES!r}")
+    highs = array("d")
+    highs.frombytes(blob[1:])
+    return _little_endian(highs)
+
+
+def _little_endian(values: array[float]) -> array[float]:
+    """The same doubles in the file's byte order, or back from it."""
+    if sys.byteorder == "little":
+        return values
+    swapped = array("d", values)
+    swapped.byteswap()
+    return swapped
+
+
+def _forecast(row: tuple[str, int, int, int, bytes, float, str, int, int, int | None]) -> Forecast:
+    """A Forecast from its columns: metric, issued_at, start, step, load, ceiling and so on."""
+    metric, issued_at, start, step, load, ceiling, model, quantile, trained_until, coverage = row
+    return Forecast(
+        metric=metric,
+        issued_at=issued_at,
+        start=start,
+        step=step,
+        load=tuple(_unpack_load(load)),
+        ceiling=ceiling,
+        model=model,
+        quantile_percent=quantile,
+        trained_until=trained_until,
+        coverage_percent=coverage,
+    )
+
+
+def _unpack_load(blob: bytes) -> array[float]:
+    load = array("d")
+    load.frombytes(blob)
+    return load
