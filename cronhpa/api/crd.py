@@ -1,0 +1,157 @@
+"""
+The CustomResourceDefinition, generated from the models: pydantic's JSON schema flattened to a structural schema.
+
+A structural schema has no references, a type at every node, and nothing but what the API server knows; a model that
+says more ends here in an error, not in a CRD that drops it silently.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from cronhpa.api.schema import BY_RULE, CronHPA, Json
+
+GROUP, VERSION, KIND, PLURAL, SINGULAR, SHORT_NAME = "cronhpa.io", "v1alpha1", "CronHPA", "cronhpas", "cronhpa", "chpa"
+
+HEADER = "# Generated from cronhpa/api/schema.py by `cronhpa crd`: edit the models, not this file.\n"
+
+COLUMNS = (
+    ("Target", "string", ".status.target", "What is scaled."),
+    ("Min", "integer", ".status.effectiveMinReplicas", "Lower bound now."),
+    ("Max", "integer", ".status.effectiveMaxReplicas", "Upper bound now."),
+    ("Current", "integer", ".status.currentReplicas", "Replicas when last seen."),
+    ("Desired", "integer", ".status.desiredReplicas", "Replicas decided upon."),
+    ("Decided by", "string", ".status.decision.decidedBy", "Whose number it is."),
+    # Text, because kubectl prints a date in the future as <invalid>.
+    ("Next", "string", ".status.nextEdge.time", "The next time at which a schedule changes the bounds."),
+    ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether it does its work."),
+    ("Age", "date", ".metadata.creationTimestamp", "Time since its creation."),
+)
+
+_KEPT = frozenset(
+    {
+        "default",
+        "description",
+        "enum",
+        "format",
+        "maxItems",
+        "maxLength",
+        "maxProperties",
+        "maximum",
+        "minItems",
+        "minLength",
+        "minimum",
+        "pattern",
+        "required",
+        "type",
+    }
+)
+_DROPPED = frozenset({"title", "additionalProperties", "properties", "items", "anyOf", BY_RULE})
+_BOUNDS = ("enum", "pattern", "minLength", "minimum", "maximum")
+_INT_OR_STRING: Json = {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}
+
+
+def crd_manifest() -> Json:
+    """The CRD as the API server takes it."""
+    document = CronHPA.model_json_schema(by_alias=True)
+    root = flatten(document, document.get("$defs", {}))
+    root["properties"] = {
+        "apiVersion": {"type": "string", "description": f"{GROUP}/{VERSION}."},
+        "kind": {"type": "string", "description": f"{KIND}."},
+        "metadata": {"type": "object"},
+        **root["properties"],
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": KIND,
+                "listKind": f"{KIND}List",
+                "plural": PLURAL,
+                "singular": SINGULAR,
+                "shortNames": [SHORT_NAME],
+            },
+            "versions": [
+                {
+                    "name": VERSION,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "additionalPrinterColumns": [
+                        {"name": name, "type": kind, "jsonPath": path, "description": description}
+                        for name, kind, path, description in COLUMNS
+                    ],
+                    "schema": {"openAPIV3Schema": root},
+                }
+            ],
+        },
+    }
+
+
+def crd_text() -> str:
+    """The CRD as YAML, the very text of crds/cronhpa.io_cronhpas.yaml."""
+    return HEADER + yaml.safe_dump(crd_manifest(), sort_keys=False, allow_unicode=True, width=10_000)
+
+
+def flatten(node: Json, definitions: Json) -> Json:
+    """
+    A structural schema of one node of pydantic's JSON schema.
+
+    Raises ValueError for what a structural schema cannot say, naming it.
+    """
+    node = _resolved(node, definitions)
+    branches = [_resolved(branch, definitions) for branch in node.get("anyOf", [])]
+    if branches:
+        return flatten(_without_union(node, branches), definitions)
+    out = {key: value for key, value in node.items() if key in _KEPT or key.startswith("x-kubernetes-")}
+    if strange := set(node) - set(out) - _DROPPED:
+        raise ValueError(f"{node.get('title', '')}: a structural schema has no {', '.join(sorted(strange))}")
+    if out.get("default", ...) is None:
+        del out["default"]
+    if node.get(BY_RULE):
+        out = {key: value for key, value in out.items() if key not in _BOUNDS}
+    if out.get("x-kubernetes-int-or-string"):
+        return {**out, **_INT_OR_STRING}
+    if "items" in node:
+        out["items"] = flatten(node["items"], definitions)
+    if isinstance(node.get("additionalProperties"), dict):
+        out["additionalProperties"] = flatten(node["additionalProperties"], definitions)
+    if "properties" in node:
+        out["properties"] = {name: flatten(child, definitions) for name, child in node["properties"].items()}
+    if "type" not in out:
+        raise ValueError(f"{node.get('title', '')}: a structural schema has a type at every node")
+    return out
+
+
+def _resolved(node: Json, definitions: Json) -> Json:
+    """The node with its reference replaced by what it names; what stands beside a reference wins, a list is joined."""
+    if "$ref" not in node:
+        return {key: value for key, value in node.items() if key != "$defs"}
+    named = _resolved(definitions[node["$ref"].rsplit("/", 1)[1]], definitions)
+    return _overlaid(named, {key: value for key, value in node.items() if key != "$ref"})
+
+
+def _overlaid(below: Json, above: Json) -> Json:
+    joined: dict[str, Any] = {
+        key: [*below[key], *above[key]] for key in below.keys() & above.keys() if key == "x-kubernetes-validations"
+    }
+    return {**below, **above, **joined}
+
+
+def _without_union(node: Json, branches: list[Json]) -> Json:
+    """The node with `X | None` as X and `int | str` as int-or-string. Other unions have no structural schema."""
+    rest = {key: value for key, value in node.items() if key != "anyOf"}
+    kinds = [branch for branch in branches if branch.get("type") != "null"]
+    if {"integer", "string"} == {kind.get("type") for kind in kinds}:
+        text = next(kind for kind in kinds if kind["type"] == "string")
+        bounds = {key: value for key, value in text.items() if key not in {"type", "title"}}
+        return _overlaid({**bounds, "x-kubernetes-int-or-string": True}, rest)
+    if len(kinds) != 1:
+        raise ValueError(f"{node.get('title', '')}: a structural schema has no union but int | str and X | None")
+    return _overlaid(kinds[0], rest)

@@ -1,0 +1,23 @@
+"""`cronhpa crd`: the CustomResourceDefinition, from the models."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - typer reads the annotations when it runs
+from typing import Annotated
+
+import typer
+
+
+def crd(
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write. Absent, it is printed.", dir_okay=False)
+    ] = None,
+) -> None:
+    """Print the CustomResourceDefinition of CronHPA, for `kubectl apply -f -`."""
+    from cronhpa.api.crd import crd_text
+
+    text = crd_text()
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")
