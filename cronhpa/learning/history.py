@@ -1,0 +1,146 @@
+"""
+Load history as CSV, in and out of the store: `timestamp,value`, RFC 3339, optionally gzipped, an empty value is a gap.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+from typing import IO, TYPE_CHECKING, cast
+
+from msgspec import Struct
+
+from cronhpa.core.instant import Nanoseconds, format_instant, parse_instant
+from cronhpa.learning.store import STEP, STEPS_KEPT, Fault, Sample, Series, Store, is_load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+HEADER = ("timestamp", "value")
+_GZIP_MAGIC = b"\x1f\x8b"
+_LINES_PER_REPORT = 10_000
+
+
+class Imported(Struct, frozen=True):
+    """
+    rows: lines with a value, gaps: lines without. steps: five-minute maxima kept of them, between first and last.
+
+    Lines more than 28 days before the newest are read and counted, but not kept.
+    """
+
+    rows: int
+    gaps: int
+    steps: int
+    first: Nanoseconds
+    last: Nanoseconds
+
+
+class CsvError(Exception):
+    """A file that is no load history: where, what was found, what is accepted."""
+
+    def __init__(self, path: Path, line: int, found: str, accepted: str) -> None:
+        super().__init__(f"{path}, line {line}: {found}: {accepted}")
+
+
+def import_csv(
+    store: Store,
+    series: Series,
+    path: Path,
+    *,
+    shift: Nanoseconds = 0,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> Imported:
+    """
+    Add a file to a series; the larger value wins where something is known already. All of the file, or nothing.
+
+    shift: added to every timestamp, so that an old record can stand for the days before now.
+    progress: called now and then with bytes read and bytes in all.
+    Raises CsvError for what it cannot read, OSError where the file or the store cannot be used.
+    """
+    maxima: dict[Nanoseconds, float] = {}
+    rows = gaps = 0
+    for line, at, value in _lines(path, progress):
+        if value is None:
+            gaps += 1
+            continue
+        moved = at + shift
+        if not is_load(Sample(series, moved, value)):
+            raise CsvError(path, line, f"{value} at {format_instant(at)}", "a finite number, not negative, is accepted")
+        rows += 1
+        start = moved - moved % STEP
+        maxima[start] = max(value, maxima.get(start, 0.0))
+    if not maxima:
+        raise CsvError(path, 1, f"{gaps} gaps and no value", "at least one line with a value is needed")
+    last = max(maxima)
+    kept = sorted((at, high) for at, high in maxima.items() if at > last - STEPS_KEPT)
+    outcome = store.backfill(series, kept)
+    if isinstance(outcome, Fault):
+        raise OSError(outcome.message)
+    return Imported(rows=rows, gaps=gaps, steps=len(kept), first=kept[0][0], last=last + STEP)
+
+
+def export_csv(store: Store, series: Series, out: IO[str]) -> int:
+    """
+    Write the five-minute maxima of a series, a line for every step from the first to the last, empty where unknown.
+
+    Returns the number of lines with a value; 0 where the store knows nothing of the series.
+    Raises StoreError where the store cannot be read.
+    """
+    known = store.steps(series, 0, 2**63)
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(HEADER)
+    expected = known[0][0] if known else 0
+    for start, high in known:
+        for gap in range(expected, start, STEP):
+            writer.writerow((format_instant(gap), ""))
+        writer.writerow((format_instant(start), repr(high)))
+        expected = start + STEP
+    return len(known)
+
+
+def _lines(path: Path, progress: Callable[[int, int], None]) -> Iterator[tuple[int, Nanoseconds, float | None]]:
+    """(line number, instant, value or None for a gap) of every line below the header."""
+    total = path.stat().st_size
+    with path.open("rb") as raw:
+        zipped = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        raw.seek(0)
+        stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw) if zipped else raw)
+        # utf-8-sig: spreadsheets put a byte order mark before the header.
+        reader = csv.reader(io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""), strict=True)
+        try:
+            header = next(reader, [])
+            if tuple(header) != HEADER:
+                raise CsvError(path, 1, f"the header is {','.join(header)!r}", f"{','.join(HEADER)!r} is accepted")
+            for fields in reader:
+                if fields:
+                    yield reader.line_num, *_parse(path, reader.line_num, fields)
+                if reader.line_num % _LINES_PER_REPORT == 0:
+                    progress(raw.tell(), total)
+        except (UnicodeDecodeError, csv.Error, gzip.BadGzipFile, EOFError) as problem:
+            line = reader.line_num + 1
+            raise CsvError(path, line, str(problem), "CSV text in UTF-8, plain or gzipped, is accepted") from None
+    progress(total, total)
+
+
+def _parse(path: Path, line: int, fields: list[str]) -> tuple[Nanoseconds, float | None]:
+    if len(fields) != len(HEADER):
+        raise CsvError(path, line, f"{len(fields)} fields", "timestamp,value is accepted")
+    stamp, text = fields
+    try:
+        at = parse_instant(stamp)
+    except (ValueError, OverflowError):
+        example = "an RFC 3339 time with an offset, such as 2026-03-01T06:00:00Z, is accepted"
+        raise CsvError(path, line, f"timestamp {stamp!r}", example) from None
+    if not text.strip():
+        return at, None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 0:
+        accepted = "a number at or above zero, or nothing for a gap, is accepted"
+        raise CsvError(path, line, f"value {text!r}", accepted)
+    return at, value
