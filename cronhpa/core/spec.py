@@ -76,9 +76,9 @@ class ExternalMetric(Struct, frozen=True, tag=True):
 
 
 class UnknownMetric(Struct, frozen=True, tag=True):
-    """A type that this version does not know: it abstains, as in the upstream."""
+    """A type that nothing knows: it abstains, as in the upstream."""
 
-    type: str
+    given: str
 
 
 Metric = ResourceMetric | PodsMetric | ObjectMetric | ExternalMetric | UnknownMetric
@@ -148,7 +148,6 @@ class Schedule(Struct, frozen=True):
     """
     Bounds that hold while a window is open.
 
-    lead: how long before its start the bounds are asked for.
     problem: why this schedule cannot be read; such a schedule abstains and blocks scale-down.
     """
 
@@ -158,7 +157,7 @@ class Schedule(Struct, frozen=True):
     cap: int | None = None
     headroom_percent: int = 0
     priority: int = 0
-    lead: Nanoseconds | None = None
+    suspend: bool = False
     problem: str | None = None
 
 
@@ -180,9 +179,12 @@ class ForecastSettings(Struct, frozen=True):
 
 
 class Spec(Struct, frozen=True):
+    """namespace: the object's own, which is its target's."""
+
     target: TargetRef
     min_replicas: int
     max_replicas: int
+    namespace: str = ""
     metrics: tuple[Metric, ...] = ()
     behavior: Behavior | None = None
     tuning: Tuning = Tuning()

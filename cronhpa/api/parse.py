@@ -1,0 +1,265 @@
+"""
+The resource becomes a Spec, its status a Memory. What cannot be read is told apart by how much of the object it takes.
+
+A schedule that cannot be read abstains and the rest goes on; a spec that cannot be read as a whole stops its object,
+and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+from pydantic import ValidationError
+
+from cronhpa.api import schema
+from cronhpa.api.render import MEMORY_VERSION
+from cronhpa.core.instant import MINUTE, SECOND, parse_instant
+from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
+from cronhpa.core.quantity import parse_float, parse_milli
+from cronhpa.core.scheduled import cron
+from cronhpa.core.scheduled.windows import once, zone_problem
+from cronhpa.core.spec import (
+    Behavior,
+    CronWindow,
+    ExternalMetric,
+    ForecastSettings,
+    LabelRequirement,
+    LabelSelector,
+    Metric,
+    MetricTarget,
+    Mode,
+    ObjectMetric,
+    OnceWindow,
+    Override,
+    PodsMetric,
+    Policy,
+    ResourceMetric,
+    Rules,
+    Schedule,
+    Select,
+    Spec,
+    TargetRef,
+    Tuning,
+    UnknownMetric,
+)
+
+
+class SpecProblem(Struct, frozen=True):
+    """Where in the resource, what was found there, and what to write instead where that is known."""
+
+    path: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.problem}"
+
+
+class SpecError(Exception):
+    """A spec that cannot be read as a whole."""
+
+    def __init__(self, problems: Iterable[SpecProblem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(str(item) for item in self.problems))
+
+
+def parse_spec(text: Mapping[str, Any], namespace: str, defaults: Tuning) -> Spec:
+    """
+    The spec of a CronHPA as the API serves it.
+
+    defaults: the operator's settings for what the object leaves open. Raises SpecError with every problem found.
+    """
+    try:
+        model = schema.CronHPASpec.model_validate(text)
+    except ValidationError as error:
+        raise SpecError(_problems(error)) from error
+    return Spec(
+        target=TargetRef(
+            api_version=model.scale_target_ref.api_version or "",
+            kind=model.scale_target_ref.kind,
+            name=model.scale_target_ref.name,
+        ),
+        min_replicas=model.min_replicas,
+        max_replicas=model.max_replicas,
+        namespace=namespace,
+        metrics=tuple(_metric(item) for item in model.metrics or ()),
+        behavior=_behavior(model.behavior),
+        tuning=_tuning(model, defaults),
+        mode=Mode(model.mode),
+        schedules=tuple(_schedule(item, model.time_zone) for item in model.schedules or ()),
+        override=_override(model.override),
+        forecast=_forecast(model.forecast),
+    )
+
+
+def parse_memory(status: Mapping[str, Any]) -> Memory:
+    """
+    What the status remembers. A memory that is absent, of another version or damaged is an empty one.
+
+    An empty memory is seeded with the current count, so losing it can delay a scale-down and never hasten it.
+    """
+    text = status.get("memory")
+    if not isinstance(text, Mapping) or text.get("version") != MEMORY_VERSION:
+        return Memory()
+    try:
+        intent = text.get("intent")
+        start_up = text.get("startUpSeconds")
+        return Memory(
+            recommendations=tuple(
+                Recommendation(int(item["replicas"]), parse_instant(item["time"])) for item in text["recommendations"]
+            ),
+            scale_ups=_scale_events(text["scaleUpEvents"]),
+            scale_downs=_scale_events(text["scaleDownEvents"]),
+            zero=text.get("zero"),
+            start_up=None if start_up is None else int(start_up) * SECOND,
+            request_per_pod={name: parse_milli(str(item)) for name, item in text.get("requestPerPod", {}).items()},
+            intent=None if intent is None else Intent(int(intent["from"]), int(intent["to"]), parse_instant(intent["time"])),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return Memory()
+
+
+def _scale_events(items: Iterable[Mapping[str, Any]]) -> tuple[ScaleEvent, ...]:
+    return tuple(
+        ScaleEvent(int(item["change"]), parse_instant(item["time"]), bool(item.get("outdated", False))) for item in items
+    )
+
+
+def _problems(error: ValidationError) -> Iterable[SpecProblem]:
+    for item in error.errors(include_url=False):
+        path = "spec"
+        for part in item["loc"]:
+            path += f"[{part}]" if isinstance(part, int) else f".{part}"
+        yield SpecProblem(path, item["msg"])
+
+
+def _tuning(model: schema.CronHPASpec, defaults: Tuning) -> Tuning:
+    stated = {
+        "sync_period": model.sync_period_seconds,
+        "cpu_initialization_period": model.cpu_initialization_period_seconds,
+        "initial_readiness_delay": model.initial_readiness_delay_seconds,
+        "metric_max_age": model.metric_max_age_seconds,
+    }
+    return replace(defaults, **{name: seconds * SECOND for name, seconds in stated.items() if seconds is not None})
+
+
+def _metric(item: schema.MetricSpec) -> Metric:
+    match item.type:
+        case "Resource" if item.resource is not None:
+            return ResourceMetric(item.resource.name, _target(item.resource.target))
+        case "ContainerResource" if item.container_resource is not None:
+            source = item.container_resource
+            return ResourceMetric(source.name, _target(source.target), container=source.container)
+        case "Pods" if item.pods is not None:
+            return PodsMetric(item.pods.metric.name, _target(item.pods.target), _selector(item.pods.metric.selector))
+        case "Object" if item.object is not None:
+            described = item.object.described_object
+            ref = TargetRef(described.api_version or "", described.kind, described.name)
+            identifier = item.object.metric
+            return ObjectMetric(identifier.name, _target(item.object.target), ref, _selector(identifier.selector))
+        case "External" if item.external is not None:
+            identifier = item.external.metric
+            return ExternalMetric(identifier.name, _target(item.external.target), _selector(identifier.selector))
+        case _:
+            return UnknownMetric(item.type)
+
+
+def _target(item: schema.MetricTarget) -> MetricTarget:
+    return MetricTarget(
+        type=item.type,
+        value=None if item.value is None else parse_milli(str(item.value).strip()),
+        average_value=None if item.average_value is None else parse_milli(str(item.average_value).strip()),
+        average_utilization=item.average_utilization,
+    )
+
+
+def _selector(item: schema.LabelSelector | None) -> LabelSelector | None:
+    if item is None:
+        return None
+    return LabelSelector(
+        match_labels=tuple(sorted((item.match_labels or {}).items())),
+        match_expressions=tuple(
+            LabelRequirement(one.key, one.operator, tuple(one.values or ())) for one in item.match_expressions or ()
+        ),
+    )
+
+
+def _behavior(item: schema.Behavior | None) -> Behavior | None:
+    return None if item is None else Behavior(scale_up=_rules(item.scale_up), scale_down=_rules(item.scale_down))
+
+
+def _rules(item: schema.ScaleUpRules | schema.ScaleDownRules) -> Rules:
+    window = item.stabilization_window_seconds
+    return Rules(
+        policies=tuple(Policy(one.type, one.value, one.period_seconds * SECOND) for one in item.policies),
+        select=Select(item.select_policy),
+        window=None if window is None else window * SECOND,
+        tolerance=None if item.tolerance is None else parse_float(str(item.tolerance).strip()),
+    )
+
+
+def _schedule(item: schema.Schedule, zone: str) -> Schedule:
+    own = item.time_zone or zone
+    window: CronWindow | OnceWindow
+    if item.from_ is not None and item.to is not None:
+        window = OnceWindow(opens=item.from_, closes=item.to, zone=own)
+        found = _problem_of_event(window)
+    else:
+        duration = None if item.duration_minutes is None else item.duration_minutes * MINUTE
+        window = CronWindow(start=item.start or "", zone=own, end=item.end, duration=duration)
+        found = _problem_of_window(window)
+    exact = item.replicas
+    return Schedule(
+        name=item.name,
+        window=window,
+        floor=item.min_replicas if exact is None else exact,
+        cap=item.max_replicas if exact is None else exact,
+        headroom_percent=item.headroom_percent or 0,
+        priority=item.priority,
+        suspend=item.suspend,
+        problem=found,
+    )
+
+
+def _problem_of_window(window: CronWindow) -> str | None:
+    if window.end is None and window.duration is None:
+        return "end: neither end nor durationMinutes is stated: a window needs one of them"
+    for key, text in (("start", window.start), ("end", window.end)):
+        found = None if text is None else cron.problem(text)
+        if found:
+            return f"{key}: {found}"
+    found = zone_problem(window.zone)
+    return f"timeZone: {found}" if found else None
+
+
+def _problem_of_event(window: OnceWindow) -> str | None:
+    found = zone_problem(window.zone)
+    if found:
+        return f"timeZone: {found}"
+    try:
+        opens, closes = once(window)
+    except ValueError:
+        return f'from, to: "{window.opens}", "{window.closes}": write local times such as "2026-11-27T00:00"'
+    return None if opens < closes else f'to: "{window.closes}" is not after from, "{window.opens}"'
+
+
+def _override(item: schema.Override | None) -> Override | None:
+    if item is None:
+        return None
+    exact = item.replicas
+    return Override(
+        until=parse_instant(item.until),
+        reason=item.reason,
+        floor=item.min_replicas if exact is None else exact,
+        cap=item.max_replicas if exact is None else exact,
+    )
+
+
+def _forecast(item: schema.ForecastSettings | None) -> ForecastSettings | None:
+    if item is None:
+        return None
+    return ForecastSettings(
+        mode=Mode(item.mode), pod_capacity_percent=item.pod_capacity_percent, max_floor=item.max_floor_replicas
+    )

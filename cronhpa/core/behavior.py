@@ -1,0 +1,199 @@
+"""
+Stabilization windows and rate policies: the only owner of `spec.behavior`.
+
+`normalize` is the upstream's, for a target without schedules, to the letter. With schedules every bound is approached
+by the policies, and what a schedule states is exact: neither a window nor a Disabled policy keeps a floor from holding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import ceil
+
+from msgspec import Struct
+
+from cronhpa.core.decision import Rule, Step
+from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.memory import Memory, Recommendation, ScaleEvent, windows
+from cronhpa.core.reactive.arithmetic import INT32_MAX
+from cronhpa.core.spec import Behavior, Policy, Select, Tuning
+
+
+class Limits(Struct, frozen=True):
+    """
+    minimum, maximum: the effective bounds. floor, cap: what schedules, an override and the forecast state, None if
+    they state nothing. timed: whether bounds are approached by the policies (schedules or an override exist).
+    """
+
+    minimum: int
+    maximum: int
+    floor: int | None = None
+    cap: int | None = None
+    timed: bool = False
+
+
+def normalize(
+    merged: int,
+    current: int,
+    limits: Limits,
+    behavior: Behavior | None,
+    tuning: Tuning,
+    memory: Memory,
+    now: Nanoseconds,
+) -> tuple[int, tuple[Step, ...]]:
+    """The replicas to scale to, and each limit that changed the number on the way, in order."""
+    steps: list[Step] = []
+
+    def take(rule: Rule, before: int, after: int) -> int:
+        if before != after:
+            steps.append(Step(rule, before, after))
+        return after
+
+    stable = stabilize(merged, current, memory.recommendations, behavior, tuning, now)
+    direction = (
+        Rule.SCALE_UP_STABILIZED if behavior is not None and merged >= current else Rule.SCALE_DOWN_STABILIZED
+    )
+    number = take(direction, merged, stable)
+    if limits.floor is not None:
+        number = take(Rule.FLOOR, number, max(number, limits.floor))
+    if limits.cap is not None:
+        number = take(Rule.CAP, number, min(number, limits.cap))
+    if limits.timed:
+        number = take(Rule.TOO_FEW_REPLICAS, number, max(number, limits.minimum))
+        number = take(Rule.TOO_MANY_REPLICAS, number, min(number, limits.maximum))
+        rule, limited = approach(number, current, limits, behavior, memory, now)
+        number = take(rule, number, limited)
+    elif behavior is None:
+        rule, limited = _limit_by_default(number, current, limits)
+        number = take(rule, number, limited)
+    else:
+        rule, limited = _limit_by_policies(number, current, limits, behavior, memory, now)
+        number = take(rule, number, limited)
+    return number, tuple(steps)
+
+
+def stabilize(
+    merged: int,
+    current: int,
+    recommendations: Iterable[Recommendation],
+    behavior: Behavior | None,
+    tuning: Tuning,
+    now: Nanoseconds,
+) -> int:
+    """
+    The number that recent recommendations allow.
+
+    Without a behavior: the largest within the window. With one: the current count, raised to the smallest of the
+    up window and then lowered to the largest of the down window. An entry exactly as old as the window counts
+    without a behavior and does not with one.
+    """
+    up, down = windows(behavior, tuning)
+    if behavior is None:
+        return max([merged, *(item.replicas for item in recommendations if item.at >= now - down)])
+    lowest = highest = merged
+    for item in recommendations:
+        if item.at > now - up:
+            lowest = min(lowest, item.replicas)
+        if item.at > now - down:
+            highest = max(highest, item.replicas)
+    return min(max(current, lowest), highest)
+
+
+def approach(
+    goal: int, current: int, limits: Limits, behavior: Behavior | None, memory: Memory, now: Nanoseconds
+) -> tuple[Rule, int]:
+    """
+    The next count on the way to `goal` that the policies allow.
+
+    Disabled stops metrics, not people: a floor, a cap and the effective bounds are reached at once.
+    """
+    if goal > current:
+        if behavior is None:
+            return Rule.SCALE_UP_LIMIT, min(goal, _default_ceiling(current))
+        ceiling = max(current, limit_up(behavior, current, memory, now))
+        if behavior.scale_up.select is Select.DISABLED:
+            ceiling = max(current, limits.minimum, limits.floor or 0)
+        return Rule.SCALE_UP_LIMIT, min(goal, ceiling)
+    if behavior is None or goal == current:
+        return Rule.SCALE_DOWN_LIMIT, goal
+    bottom = min(current, limit_down(behavior, current, memory, now))
+    if behavior.scale_down.select is Select.DISABLED:
+        bottom = min(current, limits.maximum, limits.maximum if limits.cap is None else limits.cap)
+    return Rule.SCALE_DOWN_LIMIT, max(goal, bottom)
+
+
+def _default_ceiling(current: int) -> int:
+    """The upstream's fixed rate without a behavior: double, or four."""
+    return int(max(2.0 * current, 4.0))
+
+
+def _limit_by_default(number: int, current: int, limits: Limits) -> tuple[Rule, int]:
+    rate = _default_ceiling(current)
+    ceiling, rule = (
+        (rate, Rule.SCALE_UP_LIMIT) if limits.maximum > rate else (limits.maximum, Rule.TOO_MANY_REPLICAS)
+    )
+    if number < limits.minimum:
+        return Rule.TOO_FEW_REPLICAS, limits.minimum
+    return rule, min(number, ceiling)
+
+
+def _limit_by_policies(
+    number: int, current: int, limits: Limits, behavior: Behavior, memory: Memory, now: Nanoseconds
+) -> tuple[Rule, int]:
+    if number > current:
+        limit = max(limit_up(behavior, current, memory, now), current)
+        # A Disabled direction stops metrics; what the forecast states as a floor still holds.
+        if behavior.scale_up.select is Select.DISABLED:
+            limit = max(limit, limits.floor or 0)
+        if limits.maximum > limit:
+            return Rule.SCALE_UP_LIMIT, min(number, limit)
+        return Rule.TOO_MANY_REPLICAS, min(number, limits.maximum)
+    if number < current:
+        limit = min(limit_down(behavior, current, memory, now), current)
+        if limits.minimum < limit:
+            return Rule.SCALE_DOWN_LIMIT, max(number, limit)
+        return Rule.TOO_FEW_REPLICAS, max(number, limits.minimum)
+    return Rule.SCALE_DOWN_LIMIT, number
+
+
+def limit_up(behavior: Behavior, current: int, memory: Memory, now: Nanoseconds) -> int:
+    """The largest count that the scale-up policies allow at this instant."""
+    rules = behavior.scale_up
+    if rules.select is Select.DISABLED:
+        return current
+
+    def limit(policy: Policy, start: int) -> int:
+        if policy.type == "Pods":
+            return min(start + policy.value, INT32_MAX)
+        # From 1 replica, +10 % would be 1.1 and truncation would pin it at 1 for ever: round up.
+        return min(ceil(float(start) * (1.0 + float(policy.value) / 100.0)), INT32_MAX)
+
+    limits = [limit(policy, _start(policy, current, memory, now)) for policy in rules.policies]
+    return min(limits) if rules.select is Select.MIN else max(limits)
+
+
+def limit_down(behavior: Behavior, current: int, memory: Memory, now: Nanoseconds) -> int:
+    """The smallest count that the scale-down policies allow at this instant."""
+    rules = behavior.scale_down
+    if rules.select is Select.DISABLED:
+        return current
+
+    def limit(policy: Policy, start: int) -> int:
+        if policy.type == "Pods":
+            return start - policy.value
+        return int(float(start) * (1.0 - float(policy.value) / 100.0))
+
+    limits = [limit(policy, _start(policy, current, memory, now)) for policy in rules.policies]
+    return max(limits) if rules.select is Select.MIN else min(limits)
+
+
+def _start(policy: Policy, current: int, memory: Memory, now: Nanoseconds) -> int:
+    """The count at the beginning of the policy's period: today's, less what came, plus what went."""
+    since = now - policy.period
+    return current - _changed(memory.scale_ups, since) + _changed(memory.scale_downs, since)
+
+
+def _changed(events: Iterable[ScaleEvent], since: Nanoseconds) -> int:
+    return sum(item.change for item in events if item.at > since)
+
+

@@ -1,0 +1,256 @@
+"""
+One turn: `decide(spec, observation, forecast, memory, now) -> Decision`. Pure: the same five values, the same answer.
+
+propose (metrics | schedules | forecast) -> merge -> normalize. Without schedules, an override and a forecast it is the
+upstream's reconcileAutoscaler, v1.36, to the letter.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from cronhpa.core.behavior import Limits, normalize
+from cronhpa.core.decision import Abstention, Decision, Path, Proposal, Role, Rule, Source, Step
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Absent, Observation, Scale
+from cronhpa.core.predictive.floor import predict
+from cronhpa.core.reactive.replicas import Measured, measure, tolerance
+from cronhpa.core.scheduled.bounds import Bounds, resolve
+from cronhpa.core.spec import Mode, Spec
+
+ABOVE_MAXIMUM = "Current number of replicas above Spec.MaxReplicas"
+BELOW_MINIMUM = "Current number of replicas below Spec.MinReplicas"
+ALL_BELOW = "All metrics below target"
+
+
+class Target(Struct, frozen=True):
+    """What the metrics ask for together. failure: why they ask for nothing; replicas is then the current count."""
+
+    replicas: int
+    name: str
+    source: str
+    measured: tuple[Measured | Absent, ...]
+    failure: Absent | None = None
+
+
+def decide(
+    spec: Spec, observation: Observation, forecast: Forecast | Absent | None, memory: Memory, now: Nanoseconds
+) -> Decision:
+    """The replicas to scale to, with all that is needed to say why."""
+    scale = observation.scale
+    bounds = resolve(spec, now)
+    if isinstance(scale, Absent):
+        return _decision(Path.UNREACHABLE, bounds, spec, now, current=0, desired=0, failure=scale)
+    current = scale.spec_replicas
+    path = guard(spec, bounds, current, memory)
+    if path is Path.SUSPENDED:
+        return _decision(path, bounds, spec, now, current=current, desired=current)
+    if path is Path.ABOVE_MAXIMUM:
+        desired = spec.max_replicas
+        return _decision(path, bounds, spec, now, current=current, desired=desired, decided_by="Spec", reason=ABOVE_MAXIMUM)
+    if path is Path.BELOW_MINIMUM:
+        desired = spec.min_replicas
+        return _decision(path, bounds, spec, now, current=current, desired=desired, decided_by="Spec", reason=BELOW_MINIMUM)
+    return _compute(spec, observation, scale, forecast, memory.seeded(current, now), bounds, now)
+
+
+def guard(spec: Spec, bounds: Bounds, current: int, memory: Memory) -> Path:
+    """
+    The exits before any metric is looked at.
+
+    A zero that somebody made by hand stays; a zero of ours is left again when something asks for more. An object with
+    schedules that has never been observed takes a zero as scheduled. Without schedules a count outside the bounds
+    jumps to them.
+    """
+    if current == 0:
+        is_ours = memory.zero is True or (spec.is_timed and memory.zero is None and not memory.recommendations)
+        wakes = spec.is_timed or spec.min_replicas != 0 or spec.scales_to_zero
+        return Path.COMPUTED if is_ours and wakes else Path.SUSPENDED
+    if spec.is_timed:
+        return Path.COMPUTED
+    if current > bounds.maximum:
+        return Path.ABOVE_MAXIMUM
+    if current < bounds.minimum:
+        return Path.BELOW_MINIMUM
+    return Path.COMPUTED
+
+
+def _compute(
+    spec: Spec,
+    observation: Observation,
+    scale: Scale,
+    forecast: Forecast | Absent | None,
+    memory: Memory,
+    bounds: Bounds,
+    now: Nanoseconds,
+) -> Decision:
+    current = scale.spec_replicas
+    target = propose(spec, observation, scale, bounds)
+    predicted = predict(spec, observation, forecast, memory, bounds.headroom_percent, now)
+    acts = spec.forecast is not None and spec.forecast.mode is Mode.ACTIVE
+    forecast_floor = predicted.replicas if isinstance(predicted, Proposal) and acts else None
+
+    limits = Limits(
+        minimum=bounds.minimum,
+        maximum=bounds.maximum,
+        floor=_largest(bounds.floor, forecast_floor),
+        cap=bounds.cap,
+        timed=spec.is_timed,
+    )
+    steps: list[Step] = []
+    merged = merge(target.replicas, limits)
+    # What cannot be read must not shrink anything but by a cap that can.
+    if bounds.unreadable and merged < current:
+        held = merge(current, limits)
+        if held != merged:
+            steps.append(Step(Rule.NO_EVIDENCE, merged, held))
+        merged = held
+
+    proposals = _proposals(target, predicted, bounds)
+    facts = {
+        "proposals": proposals,
+        "abstentions": _abstentions(spec, target, predicted, bounds),
+        "metrics": target.measured,
+        "failure": target.failure,
+    }
+    is_outside = spec.is_timed and not bounds.minimum <= merged <= bounds.maximum
+    if target.failure is not None and merged == current and not is_outside:
+        return _decision(
+            Path.HELD, bounds, spec, now, current=current, desired=current, merged=merged, decided_by="", **facts
+        )
+    desired, normalized = normalize(merged, current, limits, spec.behavior, spec.tuning, memory, now)
+    reason = target.name and f"{target.name} above target" if merged > current else ""
+    if merged < current:
+        reason = ALL_BELOW
+    if not spec.is_timed and current == 0 and spec.min_replicas != 0 and desired < spec.min_replicas:
+        normalized = (*normalized, Step(Rule.FLOOR, desired, spec.min_replicas))
+        desired, reason = spec.min_replicas, reason or BELOW_MINIMUM
+    decided_by = _decider(target, proposals, merged, desired, bounds, forecast_floor)
+    return _decision(
+        Path.COMPUTED,
+        bounds,
+        spec,
+        now,
+        current=current,
+        desired=desired,
+        merged=merged,
+        recommended=merged,
+        decided_by=decided_by,
+        named=target.name,
+        reason=_reason(reason, target, proposals, decided_by, merged, current),
+        steps=(*steps, *normalized),
+        **facts,
+    )
+
+
+def propose(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds) -> Target:
+    """
+    The largest count that a metric asks for.
+
+    If some metrics fail the others may raise and not lower; if all fail the current count stays. Without metrics the
+    lower bound is what is asked for.
+    """
+    current = scale.spec_replicas
+    if not spec.metrics:
+        return Target(bounds.minimum, "", "", ())
+    asleep = current == 0 and spec.is_timed
+    if observation.selector_problem is not None:
+        return Target(bounds.minimum if asleep else current, "", "", (), observation.selector_problem)
+    band = tolerance(spec.behavior, spec.tuning)
+    measured = tuple(
+        measure(metric, reading, current, scale.status_replicas, band, bounds.headroom_percent)
+        for metric, reading in zip(spec.metrics, observation.readings, strict=True)
+    )
+    replicas, name, source = 0, "", ""
+    for metric, result in zip(spec.metrics, measured, strict=True):
+        if isinstance(result, Measured) and (replicas == 0 or result.replicas > replicas):
+            replicas, name = result.replicas, result.name
+            source = getattr(metric, "name", "")
+    absent = [result for result in measured if isinstance(result, Absent)]
+    if absent and (len(absent) == len(measured) or replicas < current):
+        # At a zero of a schedule's making there is no pod to measure: the bounds alone say what is wanted.
+        held = bounds.minimum if asleep else current
+        return Target(held, "", "", measured, absent[0])
+    return Target(replicas, name, source, measured)
+
+
+def merge(target: int, limits: Limits) -> int:
+    """Floors, then caps; never the spec's own bounds, which the upstream applies last of all."""
+    merged = target if limits.floor is None else max(target, limits.floor)
+    return merged if limits.cap is None else min(merged, limits.cap)
+
+
+def _largest(*numbers: int | None) -> int | None:
+    return max((number for number in numbers if number is not None), default=None)
+
+
+def _proposals(target: Target, predicted: Proposal | Abstention | None, bounds: Bounds) -> tuple[Proposal, ...]:
+    metrics = (
+        (Proposal(Source.METRIC, target.source, Role.TARGET, target.replicas),)
+        if target.source and target.failure is None
+        else ()
+    )
+    forecast = (predicted,) if isinstance(predicted, Proposal) else ()
+    return (*metrics, *forecast, *bounds.proposals)
+
+
+def _abstentions(
+    spec: Spec, target: Target, predicted: Proposal | Abstention | None, bounds: Bounds
+) -> tuple[Abstention, ...]:
+    failed = tuple(
+        Abstention(Source.METRIC, getattr(metric, "name", ""), result.reason, result.message)
+        for metric, result in zip(spec.metrics, target.measured, strict=False)
+        if isinstance(result, Absent)
+    )
+    return (*failed, *((predicted,) if isinstance(predicted, Abstention) else ()), *bounds.abstentions)
+
+
+def _decider(
+    target: Target, proposals: tuple[Proposal, ...], merged: int, desired: int, bounds: Bounds, forecast_floor: int | None
+) -> str:
+    """Whose number it is: the cap that lowered, the floor that raised, the metric, or the spec's own bound."""
+    if merged != target.replicas:
+        if bounds.cap is not None and merged == bounds.cap and merged < target.replicas:
+            return bounds.maximum_by
+        if forecast_floor is not None and merged == forecast_floor and forecast_floor > (bounds.floor or 0):
+            return next(item.label for item in proposals if item.source is Source.FORECAST)
+        if bounds.floor is not None and merged == bounds.floor:
+            return bounds.minimum_by
+        if bounds.cap is not None and merged == bounds.cap:
+            return bounds.maximum_by
+    if desired != merged and desired == bounds.minimum:
+        return bounds.minimum_by
+    if desired != merged and desired == bounds.maximum:
+        return bounds.maximum_by
+    if target.source:
+        return f"{Source.METRIC}/{target.source}"
+    return bounds.minimum_by
+
+
+def _reason(
+    reason: str, target: Target, proposals: tuple[Proposal, ...], decided_by: str, merged: int, current: int
+) -> str:
+    """Why a rescale happens: the upstream's words for the metrics' decisions, ours for a floor or a cap."""
+    if decided_by.startswith(Source.METRIC) or merged == current or merged == target.replicas:
+        return reason
+    asked = next((item for item in proposals if item.label == decided_by), None)
+    if asked is None:
+        return reason
+    bound = "at least" if asked.role is Role.FLOOR else "at most"
+    return f"{decided_by} asks for {bound} {asked.replicas}" + (f" ({asked.reason})" if asked.reason else "")
+
+
+def _decision(path: Path, bounds: Bounds, spec: Spec, now: Nanoseconds, **facts: object) -> Decision:
+    return Decision(
+        at=now,
+        path=path,
+        minimum=bounds.minimum,
+        maximum=bounds.maximum,
+        timed=spec.is_timed,
+        conflict=bounds.conflict,
+        windows=bounds.windows,
+        next_edge=bounds.next_edge,
+        **{"proposals": bounds.proposals, "abstentions": bounds.abstentions, **facts},  # type: ignore[arg-type]  # the fields of Decision, named by each caller
+    )

@@ -1,0 +1,207 @@
+"""
+What must be remembered from turn to turn. The upstream keeps it in the process and loses it; ours is in the status.
+
+Memory is a value: `after` gives the next one. Slots are the upstream's: an outdated entry is overwritten in place, so
+an edited window sees what the upstream would see. Only the copy in the status is pruned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cronhpa.core.decision import Decision, Outcome, Path, Scaled
+from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.observation import Observation
+from cronhpa.core.spec import Behavior, Rules, Spec, Tuning
+
+
+T = TypeVar("T")
+
+
+class Recommendation(Struct, frozen=True, gc=False):
+    replicas: int
+    at: Nanoseconds
+
+
+class ScaleEvent(Struct, frozen=True, gc=False):
+    """change: how many pods came or went, positive. outdated: its slot may be taken."""
+
+    change: int
+    at: Nanoseconds
+    outdated: bool = False
+
+
+class Intent(Struct, frozen=True):
+    """A scale-down that was written down before it was acted."""
+
+    before: int
+    after: int
+    at: Nanoseconds
+
+
+class Memory(Struct, frozen=True):
+    """
+    zero: whether the target's zero was our doing (the ScaledToZero condition), None while nothing was said about it.
+    start_up: how long the target's pods took to become Ready, request_per_pod: what each asked for: at zero there is
+    no pod to ask.
+    """
+
+    recommendations: tuple[Recommendation, ...] = ()
+    scale_ups: tuple[ScaleEvent, ...] = ()
+    scale_downs: tuple[ScaleEvent, ...] = ()
+    zero: bool | None = None
+    start_up: Nanoseconds | None = None
+    request_per_pod: Mapping[str, int] = {}
+    intent: Intent | None = None
+
+    def seeded(self, current: int, now: Nanoseconds) -> Memory:
+        """With the current count as the first recommendation where there is none, as the upstream starts."""
+        if self.recommendations:
+            return self
+        return replace(self, recommendations=(Recommendation(current, now),))
+
+    def resumed(self, current: int | None, now: Nanoseconds) -> Memory:
+        """
+        As read back by a new process.
+
+        The newest recommendation held until the old process ended, and nobody knows when that was: it is taken to
+        hold until now, so a restart can delay a scale-down and never hasten it. What lies in the future (a clock
+        that stepped) is moved to now. A scale-down that was intended but not done is forgotten.
+        """
+        recommendations = [Recommendation(item.replicas, min(item.at, now)) for item in self.recommendations]
+        if recommendations:
+            newest = max(range(len(recommendations)), key=lambda i: recommendations[i].at)
+            recommendations.append(Recommendation(recommendations[newest].replicas, now))
+        downs = self.scale_downs
+        is_undone = self.intent is not None and current == self.intent.before
+        if self.intent is not None and is_undone:
+            downs = tuple(item for item in downs if item.at != self.intent.at)
+        return replace(
+            self,
+            recommendations=tuple(recommendations),
+            scale_ups=tuple(replace(item, at=min(item.at, now)) for item in self.scale_ups),
+            scale_downs=tuple(replace(item, at=min(item.at, now)) for item in downs),
+            zero=False if is_undone and self.zero else self.zero,
+            intent=None,
+        )
+
+    def recommending(
+        self, replicas: int, now: Nanoseconds, behavior: Behavior | None, tuning: Tuning
+    ) -> Memory:
+        """With this turn's unstabilized recommendation in the last outdated slot, or behind the others."""
+        oldest = now - longest_window(behavior, tuning)
+        slot = None
+        for index, item in enumerate(self.recommendations):
+            if item.at < oldest:
+                slot = index
+        return replace(self, recommendations=_put(self.recommendations, slot, Recommendation(replicas, now)))
+
+    def scaled(self, before: int, after: int, now: Nanoseconds, behavior: Behavior | None) -> Memory:
+        """With the change that was made; without a behavior nothing asks for it, and nothing is kept."""
+        if behavior is None or before == after:
+            return self
+        if after > before:
+            return replace(self, scale_ups=_with_event(self.scale_ups, after - before, now, behavior.scale_up))
+        return replace(self, scale_downs=_with_event(self.scale_downs, before - after, now, behavior.scale_down))
+
+    def after(self, decision: Decision, outcome: Outcome, spec: Spec, observation: Observation) -> Memory:
+        """What is remembered once a turn is over."""
+        if decision.path is Path.UNREACHABLE:
+            return self
+        memory = self.seeded(decision.current, decision.at)
+        if decision.recommended is not None:
+            memory = memory.recommending(decision.recommended, decision.at, spec.behavior, spec.tuning)
+        if isinstance(outcome, Scaled):
+            memory = memory.scaled(decision.current, decision.desired, outcome.at, spec.behavior)
+            memory = replace(memory, zero=makes_zero(decision, spec))
+        return replace(
+            memory,
+            intent=None,
+            start_up=self.start_up if observation.start_up is None else observation.start_up,
+            request_per_pod={**self.request_per_pod, **observation.request_per_pod},
+        )
+
+    def intending(self, decision: Decision, spec: Spec, observation: Observation) -> Memory:
+        """
+        What is written down before a scale-down is acted: as if it were done, and marked as not done yet.
+
+        Written after it instead, a process that dies in between would take the next step down too early.
+        """
+        done = self.after(decision, Scaled(decision.at), spec, observation)
+        return replace(done, intent=Intent(decision.current, decision.desired, decision.at))
+
+    def pruned(self, behavior: Behavior | None, tuning: Tuning, now: Nanoseconds) -> Memory:
+        """The part that can still change a decision: what the status keeps."""
+        period = max((rules.longest_period for rules in _directions(behavior)), default=0)
+        return replace(
+            self,
+            recommendations=_contenders(self.recommendations, behavior, tuning, now),
+            scale_ups=tuple(item for item in self.scale_ups if item.at > now - period),
+            scale_downs=tuple(item for item in self.scale_downs if item.at > now - period),
+        )
+
+
+def makes_zero(decision: Decision, spec: Spec) -> bool:
+    """Whether a rescale takes the target to a zero that something is left to wake it from."""
+    is_down_to_zero = decision.current > 0 and decision.desired == 0
+    return is_down_to_zero and (spec.is_timed or (spec.min_replicas == 0 and spec.scales_to_zero))
+
+
+def longest_window(behavior: Behavior | None, tuning: Tuning) -> Nanoseconds:
+    """How far back a recommendation can still matter."""
+    return max(windows(behavior, tuning))
+
+
+def windows(behavior: Behavior | None, tuning: Tuning) -> tuple[Nanoseconds, Nanoseconds]:
+    """The stabilization windows up and down."""
+    if behavior is None:
+        return 0, tuning.downscale_stabilization
+    down = behavior.scale_down.window
+    # The upstream counts its flag in whole seconds where a behavior leaves the window unset.
+    whole = tuning.downscale_stabilization // 10**9 * 10**9
+    return behavior.scale_up.window or 0, whole if down is None else down
+
+
+def _directions(behavior: Behavior | None) -> tuple[Rules, ...]:
+    return () if behavior is None else (behavior.scale_up, behavior.scale_down)
+
+
+def _with_event(
+    events: tuple[ScaleEvent, ...], change: int, now: Nanoseconds, rules: Rules
+) -> tuple[ScaleEvent, ...]:
+    oldest = now - rules.longest_period
+    marked = tuple(replace(item, outdated=True) if item.at < oldest else item for item in events)
+    slot = None
+    for index, item in enumerate(marked):
+        if item.outdated:
+            slot = index
+    return _put(marked, slot, ScaleEvent(change, now))
+
+
+def _put(items: tuple[T, ...], slot: int | None, item: T) -> tuple[T, ...]:
+    return (*items, item) if slot is None else (*items[:slot], item, *items[slot + 1 :])
+
+
+def _contenders(
+    items: tuple[Recommendation, ...], behavior: Behavior | None, tuning: Tuning, now: Nanoseconds
+) -> tuple[Recommendation, ...]:
+    """
+    The recommendations that no later one outdoes: going back in time, each new largest and each new smallest.
+
+    A later recommendation that is as large stays in the window longer, so the earlier one can never be the largest.
+    """
+    up, down = windows(behavior, tuning)
+    kept: list[Recommendation] = []
+    highest, lowest = None, None
+    for item in sorted(items, key=lambda entry: entry.at, reverse=True):
+        is_highest = item.at >= now - down and (highest is None or item.replicas > highest)
+        is_lowest = item.at >= now - up and (lowest is None or item.replicas < lowest)
+        if is_highest or is_lowest or not kept:
+            kept.append(item)
+        highest = item.replicas if highest is None else max(highest, item.replicas)
+        lowest = item.replicas if lowest is None else min(lowest, item.replicas)
+    return tuple(reversed(kept))

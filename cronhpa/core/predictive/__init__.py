@@ -1,0 +1,1 @@
+"""What a forecast asks for: a floor, or nothing. It never lowers anything."""

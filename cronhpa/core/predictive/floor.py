@@ -1,0 +1,121 @@
+"""
+A forecast of load becomes a floor of replicas, or abstains and says why.
+
+The floor is the largest forecast load over the lead time, divided by what one pod may carry, rounded up.
+"""
+
+from __future__ import annotations
+
+from math import ceil, isfinite
+
+from cronhpa.core.decision import Abstention, Proposal, Role, Source
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Absent, Observation, Tally
+from cronhpa.core.reactive.arithmetic import INT32_MAX
+from cronhpa.core.spec import ForecastSettings, PodsMetric, ResourceMetric, Spec
+
+# Older forecasts abstain: three steps of five minutes were measured since without anything being learned from them.
+AGE_MAX = 15 * MINUTE
+# What a pod takes to become Ready while none of the target's own has been watched.
+START_UP_UNKNOWN = 60 * SECOND
+# A pod is planned to run at most at this share of its capacity: 0.9 needs +0.8 % pod-hours in hindsight, where
+# planning for the bare target pays twice for headroom and needs +7.6 %.
+GUARD_PERCENT = 90
+MILLI = 1000
+
+
+def lead_time(spec: Spec, memory: Memory) -> Nanoseconds:
+    """How long it takes from asking for a pod to having it Ready, with the turn that asks for it."""
+    start_up = START_UP_UNKNOWN if memory.start_up is None else memory.start_up
+    return start_up + spec.tuning.sync_period
+
+
+def predict(
+    spec: Spec,
+    observation: Observation,
+    forecast: Forecast | Absent | None,
+    memory: Memory,
+    headroom_percent: int,
+    now: Nanoseconds,
+) -> Proposal | Abstention | None:
+    """The forecast's floor at `now`, its reason to abstain, or None where no forecast is asked for."""
+    if spec.forecast is None:
+        return None
+    name = forecast.metric if isinstance(forecast, Forecast) else _metric_name(spec)
+    if forecast is None or isinstance(forecast, Absent):
+        absent = forecast or Absent("Learning", "no forecast has been made yet")
+        return Abstention(Source.FORECAST, name, absent.reason, absent.message)
+
+    def abstain(reason: str, message: str) -> Abstention:
+        return Abstention(Source.FORECAST, name, reason, message)
+
+    lead = lead_time(spec, memory)
+    age = now - forecast.issued_at
+    if age > AGE_MAX:
+        return abstain("Stale", f"the forecast was made {age // MINUTE} minutes ago, at most {AGE_MAX // MINUTE} count")
+    load = _largest(forecast, now, now + lead)
+    if load is None:
+        return abstain("Stale", "the forecast does not reach over the lead time")
+    if not isfinite(load) or not isfinite(forecast.ceiling) or load < 0:
+        return abstain("Absurd", f"the forecast load is {load}")
+    carried = _load_per_pod(spec, spec.forecast, forecast.metric, observation, memory)
+    if carried is None:
+        return abstain("NoPodLoad", f"what one pod may carry of {forecast.metric} is not known: it needs a "
+                       "Utilization or AverageValue target, and for Utilization a request")
+    believed = min(load, forecast.ceiling) * (100 + headroom_percent) / 100
+    replicas = min(ceil(believed / carried), INT32_MAX)
+    if spec.forecast.max_floor is not None:
+        replicas = min(replicas, spec.forecast.max_floor)
+    reason = (
+        f"p{forecast.quantile_percent} load {believed:.4g} within {lead // SECOND} s / {carried:.4g} per pod = {replicas}"
+    )
+    return Proposal(Source.FORECAST, name, Role.FLOOR, replicas, reason=reason)
+
+
+def _largest(forecast: Forecast, begin: Nanoseconds, end: Nanoseconds) -> float | None:
+    """The largest load of the steps that touch [begin, end]; None where the forecast does not cover it."""
+    first = (begin - forecast.start) // forecast.step
+    last = (end - forecast.start) // forecast.step
+    if first < 0 or last >= len(forecast.load):
+        return None
+    return max(forecast.load[first : last + 1])
+
+
+def _load_per_pod(
+    spec: Spec, settings: ForecastSettings, name: str, observation: Observation, memory: Memory
+) -> float | None:
+    """What one pod may carry of the metric, in its own unit: its target, or nine tenths of what it can carry."""
+    for metric in spec.metrics:
+        if not isinstance(metric, ResourceMetric | PodsMetric) or metric.name != name:
+            continue
+        percent = settings.pod_capacity_percent
+        if metric.target.average_value is not None:
+            target = metric.target.average_value / MILLI
+            return max(target, target * (percent or 100) * GUARD_PERCENT / 10_000)
+        request = observation.request_per_pod.get(name) or memory.request_per_pod.get(name)
+        if not request or not metric.target.average_utilization:
+            return None
+        target = request * metric.target.average_utilization / 100 / MILLI
+        # All of its request, unless the user says otherwise; never less than its target.
+        capacity = request / MILLI if percent is None else target * percent / 100
+        return max(target, capacity * GUARD_PERCENT / 100)
+    return None
+
+
+def forecast_metric(spec: Spec) -> str | None:
+    """The metric whose load is forecast: the first with a Utilization or AverageValue target over the target's pods."""
+    for metric in spec.metrics:
+        if isinstance(metric, ResourceMetric | PodsMetric):
+            return metric.name
+    return None
+
+
+def _metric_name(spec: Spec) -> str:
+    return forecast_metric(spec) or ""
+
+
+def load_of(reading: Tally) -> float:
+    """The load that a reading shows, in the metric's own unit: what is recorded and forecast."""
+    return reading.load / MILLI

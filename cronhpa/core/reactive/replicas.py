@@ -1,0 +1,190 @@
+"""
+A reading becomes a replica count. Tolerance, rounding and the treatment of unready and missing pods live here.
+
+Float expressions are the upstream's, term by term: 1.1 * 10 rounds up to 12 where 11 was meant, and people rely on it.
+Integers are divided truncated toward zero, and a ratio is taken of two floats.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from cronhpa.core.observation import Absent, Gauge, Reading, Tally
+from cronhpa.core.reactive.arithmetic import INT32_MAX, INT64_MAX, divide, quotient, round_up
+from cronhpa.core.reactive.tally import absent_metric, failure_reason
+from cronhpa.core.spec import (
+    Behavior,
+    ExternalMetric,
+    LabelSelector,
+    Metric,
+    ObjectMetric,
+    PodsMetric,
+    ResourceMetric,
+    Tuning,
+    UnknownMetric,
+)
+
+
+class Measured(Struct, frozen=True):
+    """
+    What one metric asks for.
+
+    name: as the upstream's messages print it. replicas: its proposal.
+    value, average_value (milli-units) and average_utilization (percent) are what status.currentMetrics shows.
+    """
+
+    name: str
+    replicas: int
+    value: int | None = None
+    average_value: int | None = None
+    average_utilization: int | None = None
+
+
+class Tolerance(Struct, frozen=True):
+    down: float
+    up: float
+
+    def covers(self, ratio: float) -> bool:
+        return (1.0 - self.down) <= ratio <= (1.0 + self.up)
+
+
+def tolerance(behavior: Behavior | None, tuning: Tuning) -> Tolerance:
+    """The band around 1 in which nothing is done, per direction."""
+    down = behavior.scale_down.tolerance if behavior else None
+    up = behavior.scale_up.tolerance if behavior else None
+    return Tolerance(tuning.tolerance if down is None else down, tuning.tolerance if up is None else up)
+
+
+def measure(
+    metric: Metric, reading: Reading, spec_replicas: int, status_replicas: int, band: Tolerance, headroom_percent: int
+) -> Measured | Absent:
+    """
+    What this metric asks for, or why it asks for nothing.
+
+    headroom_percent is added to the measured usage before the ratio is taken, never to a replica count: that would
+    feed back into the next reading.
+    """
+    if isinstance(reading, Absent):
+        return reading
+    if isinstance(metric, UnknownMetric):
+        return absent_metric(metric, failure_reason(metric), f'unknown metric source type "{metric.given}"')
+    if isinstance(reading, Tally):
+        assert isinstance(metric, ResourceMetric | PodsMetric)
+        return _from_tally(metric, reading, spec_replicas, band, headroom_percent)
+    assert isinstance(metric, ObjectMetric | ExternalMetric)
+    return _from_gauge(metric, reading, spec_replicas, status_replicas, band, headroom_percent)
+
+
+def _from_tally(
+    metric: ResourceMetric | PodsMetric, reading: Tally, current: int, band: Tolerance, headroom: int
+) -> Measured | Absent:
+    is_utilization = isinstance(metric, ResourceMetric) and metric.target.average_value is None
+    if is_utilization and metric.target.average_utilization is None:
+        text = "invalid resource metric source: neither an average utilization target nor an average value target was set"
+        return Absent(failure_reason(metric), text, text)
+    if is_utilization and reading.request == 0:
+        return absent_metric(metric, failure_reason(metric), "no metrics returned matched known pods")
+
+    target = (metric.target.average_utilization if is_utilization else metric.target.average_value) or 0
+
+    def rate(usage: int, request: int, count: int) -> tuple[int, float]:
+        """The average as status shows it, and its ratio to the target."""
+        loaded = quotient(usage * (100 + headroom), 100) if headroom else usage
+        if is_utilization:
+            return quotient(usage * 100, request), divide(quotient(loaded * 100, request), target)
+        return quotient(usage, count), divide(quotient(loaded, count), target)
+
+    shown, ratio = rate(reading.usage, reading.request, reading.counted)
+    measured = Measured(
+        name=_name(metric),
+        replicas=0,
+        average_value=quotient(reading.usage, reading.matched) if is_utilization else shown,
+        average_utilization=shown if is_utilization else None,
+    )
+    with_unready = reading.unready > 0 and ratio > 1.0
+    if not with_unready and not reading.missing:
+        return _with(measured, current if band.covers(ratio) else round_up(ratio * float(reading.ready)))
+
+    usage, request, count = reading.usage, reading.request, reading.counted
+    if reading.missing and ratio < 1.0:
+        # Pods that say nothing are taken to be fully busy, so that their silence cannot shrink the target.
+        usage, request, count = usage + reading.missing_usage, request + reading.missing_request, count + reading.missing
+    elif reading.missing and ratio > 1.0:
+        request, count = request + reading.missing_request, count + reading.missing
+    if with_unready:
+        request, count = request + reading.unready_request, count + reading.unready
+    _, cautious = rate(usage, request, count)
+    if band.covers(cautious) or (ratio < 1.0 < cautious) or (cautious < 1.0 < ratio):
+        return _with(measured, current)
+    proposal = round_up(cautious * float(count))
+    if (cautious < 1.0 and proposal > current) or (cautious > 1.0 and proposal < current):
+        return _with(measured, current)
+    return _with(measured, proposal)
+
+
+def _from_gauge(
+    metric: ObjectMetric | ExternalMetric,
+    reading: Gauge,
+    spec_replicas: int,
+    status_replicas: int,
+    band: Tolerance,
+    headroom: int,
+) -> Measured | Absent:
+    value = reading.value
+    usage = quotient(value * (100 + headroom), 100) if headroom else value
+    average = metric.target.average_value
+    if isinstance(metric, ObjectMetric) and metric.target.type != "AverageValue":
+        average = None
+    if average is None and metric.target.value is None:
+        kind = "object" if isinstance(metric, ObjectMetric) else "external"
+        text = f"invalid {kind} metric source: neither a value target nor an average value target was set"
+        return Absent(failure_reason(metric), text, text)
+    if average is not None:
+        ratio = divide(float(usage), float(average) * float(status_replicas))
+        cap = INT32_MAX if isinstance(metric, ExternalMetric) else None
+        proposal = status_replicas if band.covers(ratio) else round_up(divide(usage, average), cap)
+        shown = divide(value, status_replicas)
+        rounded = INT64_MAX if value >= INT64_MAX else round_up(shown, INT64_MAX)
+        return Measured(name=_name(metric), replicas=proposal, average_value=rounded)
+
+    ratio = divide(usage, metric.target.value or 0)
+    if spec_replicas == 0:
+        return Measured(name=_name(metric), replicas=round_up(ratio), value=value)
+    if band.covers(ratio):
+        return Measured(name=_name(metric), replicas=spec_replicas, value=value)
+    if isinstance(reading.ready, Absent):
+        return reading.ready
+    return Measured(name=_name(metric), replicas=round_up(ratio * float(reading.ready)), value=value)
+
+
+def _with(measured: Measured, replicas: int) -> Measured:
+    return Measured(measured.name, replicas, measured.value, measured.average_value, measured.average_utilization)
+
+
+def _name(metric: Metric) -> str:
+    if isinstance(metric, ResourceMetric):
+        if metric.target.average_value is not None:
+            return f"{metric.name} resource"
+        return f"{metric.name} {'container ' if metric.container else ''}resource utilization (percentage of request)"
+    if isinstance(metric, PodsMetric):
+        return f"pods metric {metric.name}"
+    if isinstance(metric, ObjectMetric) and metric.target.type == "Value":
+        return f"{metric.described.kind} metric {metric.name}"
+    assert isinstance(metric, ObjectMetric | ExternalMetric)
+    # The upstream calls an Object metric with an AverageValue target external, too.
+    return f"external metric {metric.name}({selector_text(metric.selector)})"
+
+
+def selector_text(selector: LabelSelector | None) -> str:
+    """A label selector as Go's %+v prints a pointer to it."""
+    if selector is None:
+        return "nil"
+    labels = "".join(f"{key}: {value}," for key, value in selector.match_labels)
+    expressions = "".join(
+        f"LabelSelectorRequirement{{Key:{item.key},Operator:{item.operator},Values:[{' '.join(item.values)}],}},"
+        for item in selector.match_expressions
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )

@@ -1,0 +1,193 @@
+"""
+Pods and samples counted into one Tally a metric. Which pod counts as what is decided here and only here.
+
+The rules are those of groupPods, calculatePodRequests and GetResourceUtilizationRatio in the upstream's
+replica_calculator.go and metrics/utilization.go, v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.observation import Absent, Gauge, Pod, Sample, Tally
+from cronhpa.core.reactive.arithmetic import quotient
+from cronhpa.core.spec import Metric, ObjectMetric, PodsMetric, ResourceMetric, Tuning, UnknownMetric
+
+FAILURE_REASONS = {
+    "ResourceMetric": "FailedGetResourceMetric",
+    "ContainerResource": "FailedGetContainerResourceMetric",
+    "PodsMetric": "FailedGetPodsMetric",
+    "ObjectMetric": "FailedGetObjectMetric",
+    "ExternalMetric": "FailedGetExternalMetric",
+    "UnknownMetric": "InvalidMetricSourceType",
+}
+
+# Only an aggregate over these counts as a request of the pod as a whole.
+_POD_LEVEL = ("cpu", "memory")
+
+
+def failure_reason(metric: Metric) -> str:
+    """The condition's and the event's reason when this metric says nothing."""
+    if isinstance(metric, ResourceMetric) and metric.container is not None:
+        return FAILURE_REASONS["ContainerResource"]
+    return FAILURE_REASONS[type(metric).__name__]
+
+
+def tally(
+    metric: ResourceMetric | PodsMetric, pods: Iterable[Pod], samples: Mapping[str, Sample], now: Nanoseconds, tuning: Tuning
+) -> Tally | Absent:
+    """
+    The pods and samples of a metric, counted.
+
+    pods: those that the target's selector matches. samples: by pod name, of those pods.
+    Absent when there is no pod, no sample of a pod that counts, or a pod without the request that a
+    utilization needs.
+    """
+    pods = tuple(pods)
+    reason = failure_reason(metric)
+    if not pods:
+        return absent_metric(metric, reason, "no pods returned by selector while calculating replica count")
+    resource = metric.name if isinstance(metric, ResourceMetric) else None
+    groups: dict[str, list[Pod]] = {"ignored": [], "unready": [], "missing": [], "ready": []}
+    for pod in pods:
+        groups[_group(pod, samples.get(pod.name), resource, now, tuning)].append(pod)
+
+    load = sum(sample.value for sample in samples.values())
+    left = dict(samples)
+    for pod in (*groups["ignored"], *groups["unready"]):
+        left.pop(pod.name, None)
+    if not left:
+        return absent_metric(metric, reason, "did not receive metrics for targeted pods (pods might be unready)")
+
+    requests: dict[str, int] = {}
+    utilization = None
+    if isinstance(metric, ResourceMetric) and metric.target.average_value is None:
+        utilization = metric.target.average_utilization
+        for pod in pods:
+            request = pod_request(pod, metric.name, metric.container)
+            if isinstance(request, str):
+                return absent_metric(metric, reason, request)
+            requests[pod.name] = request
+    matched = [name for name in left if name in requests]
+    fallback = max(100, utilization or 0)
+    missing_usage = (
+        sum(quotient(requests[pod.name] * fallback, 100) for pod in groups["missing"])
+        if utilization is not None
+        else len(groups["missing"]) * (metric.target.average_value or 0)
+    )
+    return Tally(
+        ready=len(groups["ready"]),
+        unready=len(groups["unready"]),
+        missing=len(groups["missing"]),
+        counted=len(left),
+        matched=len(matched),
+        usage=sum(left[name].value for name in (matched if utilization is not None else left)),
+        request=sum(requests[name] for name in matched),
+        missing_usage=missing_usage,
+        missing_request=sum(requests.get(pod.name, 0) for pod in groups["missing"]),
+        unready_request=sum(requests.get(pod.name, 0) for pod in groups["unready"]),
+        load=load,
+    )
+
+
+def gauge(metric: Metric, value: int, pods: Iterable[Pod]) -> Gauge:
+    """The one value of an Object or External metric with the pods that a Value target is spread over."""
+    needs_pods = metric.target.average_value is None if not isinstance(metric, UnknownMetric) else False
+    if isinstance(metric, ObjectMetric):
+        needs_pods = metric.target.type == "Value"
+    if not needs_pods:
+        return Gauge(value=value, ready=0)
+    pods = tuple(pods)
+    if not pods:
+        text = "unable to calculate ready pods: no pods returned by selector while calculating replica count"
+        return Gauge(value=value, ready=absent_metric(metric, failure_reason(metric), text))
+    return Gauge(value=value, ready=sum(pod.phase == "Running" and pod.ready == "True" for pod in pods))
+
+
+def pod_request(pod: Pod, resource: str, container: str | None) -> int | str:
+    """What the pod, or one of its containers, asks for in milli-units; a text that says what is missing otherwise."""
+    if container is None and pod.pod_requests is not None and any(name in pod.pod_requests for name in _POD_LEVEL):
+        return _pod_level_request(pod, resource)
+    total, found = 0, False
+    regular = (c for c in pod.containers if not c.is_init)
+    sidecars = (c for c in pod.containers if c.is_init and c.restartable)
+    for item in (*regular, *sidecars):
+        if container is not None and item.name != container:
+            continue
+        if resource not in item.requests:
+            return f"missing request for {resource} in container {item.name} of Pod {pod.name}"
+        total += item.requests[resource]
+        found = True
+    if container is not None and not found:
+        return f"container {container} not found in Pod {pod.name}"
+    return total
+
+
+def _pod_level_request(pod: Pod, resource: str) -> int | str:
+    """The pod's effective request: the sum of its containers, or its largest init step, unless the pod states its own."""
+    assert pod.pod_requests is not None
+    if resource in pod.pod_requests:
+        return pod.pod_requests[resource] + pod.overhead.get(resource, 0)
+    running = [c for c in pod.containers if not c.is_init or c.restartable]
+    names = [c for c in pod.containers if resource in c.requests]
+    if not names and resource not in pod.overhead:
+        return f"missing pod-level request for {resource} in Pod {pod.name}"
+    total = sum(c.requests.get(resource, 0) for c in running)
+    sidecars = peak = 0
+    for step in (c for c in pod.containers if c.is_init):
+        if step.restartable:
+            sidecars += step.requests.get(resource, 0)
+            peak = max(peak, sidecars)
+        else:
+            peak = max(peak, sidecars + step.requests.get(resource, 0))
+    return max(total, peak) + pod.overhead.get(resource, 0)
+
+
+def _group(pod: Pod, sample: Sample | None, resource: str | None, now: Nanoseconds, tuning: Tuning) -> str:
+    if pod.deleting or pod.phase == "Failed":
+        return "ignored"
+    if pod.phase == "Pending":
+        return "unready"
+    if sample is None:
+        return "missing"
+    if resource == "cpu" and _is_unready(pod, sample, now, tuning):
+        return "unready"
+    return "ready"
+
+
+def _is_unready(pod: Pod, sample: Sample, now: Nanoseconds, tuning: Tuning) -> bool:
+    """CPU only: a pod that is starting burns CPU that says nothing about load."""
+    if not pod.ready or pod.start_time is None:
+        return True
+    if pod.start_time + tuning.cpu_initialization_period > now:
+        # While it initializes, a sample counts only when its whole window lies after the pod became ready.
+        return pod.ready == "False" or sample.at < pod.ready_since + sample.window
+    # Later, a pod that was never ready since its start still counts as starting.
+    return pod.ready == "False" and pod.start_time + tuning.initial_readiness_delay > pod.ready_since
+
+
+def absent_metric(metric: Metric, reason: str, text: str) -> Absent:
+    """The absence of a metric with the upstream's inner and outer wording around `text`."""
+    if isinstance(metric, ResourceMetric):
+        kind = "usage" if metric.target.average_value is not None else "utilization"
+        inner = f"failed to get {metric.name} {kind}: {text}"
+        outer = (
+            f"failed to get {metric.container} container metric value: "
+            if metric.container is not None
+            else f"failed to get {metric.name} resource metric value: "
+        )
+        return Absent(reason, inner, outer + inner)
+    if isinstance(metric, PodsMetric):
+        return Absent(reason, text, f"failed to get pods metric value: {text}")
+    if isinstance(metric, ObjectMetric):
+        average = f"failed to get {metric.name} object metric: " if metric.target.type == "AverageValue" else ""
+        return Absent(reason, text, f"failed to get object metric value: {average}{text}")
+    if isinstance(metric, UnknownMetric):
+        return Absent(reason, text, text)
+    wrap = (
+        f"failed to get {metric.name} external metric: "
+        if metric.target.average_value is not None
+        else f"failed to get external metric {metric.name}: "
+    )
+    return Absent(reason, text, f"failed to get {metric.name} external metric value: {wrap}{text}")

@@ -1,0 +1,109 @@
+"""Pods as the API serves them, reduced to what a decision reads. Fields that nothing reads are never decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from cronhpa.core.instant import parse_instant
+from cronhpa.core.observation import Container, Pod
+from cronhpa.core.quantity import parse_milli
+
+
+class Meta(Struct, frozen=True, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+
+
+class _Resources(Struct):
+    requests: dict[str, Any] | None = None
+
+
+class _RawContainer(Struct, rename="camel"):
+    name: str = ""
+    resources: _Resources | None = None
+    restart_policy: str | None = None
+
+
+class _RawSpec(Struct, frozen=True, rename="camel"):
+    containers: list[_RawContainer] | None = None
+    init_containers: list[_RawContainer] | None = None
+    resources: _Resources | None = None
+    overhead: dict[str, Any] | None = None
+
+
+class _RawCondition(Struct, rename="camel"):
+    type: str = ""
+    status: str = ""
+    last_transition_time: str | None = None
+
+
+class _RawStatus(Struct, frozen=True, rename="camel"):
+    phase: str = ""
+    conditions: list[_RawCondition] | None = None
+    start_time: str | None = None
+
+
+class RawPod(Struct):
+    metadata: Meta = Meta()
+    spec: _RawSpec = _RawSpec()
+    status: _RawStatus = _RawStatus()
+
+
+def pod_from(raw: RawPod) -> Pod:
+    """
+    A pod as a decision sees it.
+
+    Raises ValueError for a time that cannot be read. A request that cannot be read counts as missing.
+    """
+    ready = next((item for item in raw.status.conditions or () if item.type == "Ready"), None)
+    return Pod(
+        name=raw.metadata.name,
+        phase=raw.status.phase,
+        deleting=raw.metadata.deletion_timestamp is not None,
+        ready=ready.status if ready else "",
+        ready_since=_instant(ready.last_transition_time if ready else None),
+        start_time=parse_instant(raw.status.start_time) if raw.status.start_time else None,
+        created=_instant(raw.metadata.creation_timestamp),
+        containers=(
+            *(_container(item, is_init=False) for item in raw.spec.containers or ()),
+            *(_container(item, is_init=True) for item in raw.spec.init_containers or ()),
+        ),
+        pod_requests=_milli(raw.spec.resources.requests) if raw.spec.resources and raw.spec.resources.requests else None,
+        overhead=_milli(raw.spec.overhead),
+    )
+
+
+def _container(raw: _RawContainer, *, is_init: bool) -> Container:
+    return Container(
+        name=raw.name,
+        requests=_milli(raw.resources.requests if raw.resources else None),
+        is_init=is_init,
+        restartable=raw.restart_policy == "Always",
+    )
+
+
+def _instant(text: str | None) -> int:
+    return parse_instant(text) if text else 0
+
+
+_NONE: Mapping[str, int] = {}
+
+
+def _milli(quantities: Mapping[str, Any] | None) -> Mapping[str, int]:
+    if not quantities:
+        return _NONE
+    out = {}
+    for name, text in quantities.items():
+        try:
+            out[name] = parse_milli(str(text))
+        except ValueError:
+            continue
+    return out

@@ -1,0 +1,182 @@
+"""
+Replays recorded lives of an upstream HorizontalPodAutoscaler through observe, decide, Memory.after and render.
+
+A line of trajectories.jsonl.gz is one object's life; each of its ticks holds what the upstream saw and what it did.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from cronhpa.api.parse import parse_spec
+from cronhpa.api.render import Turn, events, render
+from cronhpa.core.decide import decide
+from cronhpa.core.decision import Failed, Scaled, Withheld
+from cronhpa.core.instant import parse_duration, parse_instant
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Absent, Observation, Scale
+from cronhpa.core.observe import Measurement, observe
+from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, Spec, Tuning, UnknownMetric
+from cronhpa.kube import metrics
+from cronhpa.kube.membership import PodIndex, Selector, select
+from cronhpa.kube.pods import RawPod, pod_from
+
+NAMESPACE = "prod"
+NOT_FOUND = 'deployments.apps "shop" not found'
+FORBIDDEN = 'deployments/scale.apps "shop" is forbidden: not allowed'
+UPSTREAM_CONDITIONS = ("AbleToScale", "ScalingActive", "ScalingLimited", "ScaledToZero")
+# Two accidents of the upstream: which pod a message names is map order, and an average over no pods overflows.
+_NAMED_POD = re.compile(r"of Pod \S+")
+_OVERFLOW = "-9223372036854775808m"
+
+
+def read(path: Path) -> Iterator[dict[str, Any]]:
+    with gzip.open(path, "rt") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+def tuning(flags: dict[str, Any]) -> Tuning:
+    return Tuning(
+        sync_period=parse_duration(flags["syncPeriod"]),
+        tolerance=flags["tolerance"],
+        downscale_stabilization=parse_duration(flags["downscaleStabilization"]),
+        cpu_initialization_period=parse_duration(flags["cpuInitializationPeriod"]),
+        initial_readiness_delay=parse_duration(flags["initialReadinessDelay"]),
+    )
+
+
+def replay(life: dict[str, Any]) -> Iterator[tuple[int, dict[str, tuple[Any, Any]]]]:
+    """Tick by tick: the differences as {what: (upstream's, ours)}, empty where there is none."""
+    flags = tuning(life["flags"])
+    spec = parse_spec(life["spec"], NAMESPACE, flags)
+    memory, status = Memory(), {"desiredReplicas": 0}
+    for index, tick in enumerate(life["ticks"]):
+        if "spec" in tick:
+            spec = parse_spec(tick["spec"], NAMESPACE, flags)
+        turn = take_turn(spec, tick, memory)
+        memory = turn.memory
+        status = render(status, turn)
+        yield index, compare(tick["expect"], turn, status)
+
+
+def take_turn(spec: Spec, tick: dict[str, Any], memory: Memory) -> Turn:
+    now = parse_instant(tick["now"])
+    observation = observe_tick(spec, tick, now)
+    decision = decide(spec, observation, None, memory, now)
+    if not decision.rescales:
+        outcome: Any = Withheld()
+    elif "updateError" in tick["scale"]:
+        outcome = Failed(FORBIDDEN)
+    else:
+        outcome = Scaled(now)
+    return Turn(spec, decision, outcome, memory.after(decision, outcome, spec, observation), generation=1)
+
+
+def observe_tick(spec: Spec, tick: dict[str, Any], now: int) -> Observation:
+    text = tick["scale"]
+    if "getError" in text:
+        return observe(spec, Absent("FailedGetScale", NOT_FOUND), (), (), now)
+    scale = Scale(text.get("specReplicas", 0), text.get("statusReplicas", 0), text.get("selector", ""))
+    selector = select(scale.selector)
+    index = PodIndex()
+    for item in tick.get("pods") or ():
+        raw = msgspec.convert(item, RawPod)
+        index.put(NAMESPACE, raw.metadata.labels or {}, pod_from(raw))
+    if isinstance(selector, Absent):
+        return observe(spec, scale, (), [metrics.EMPTY] * len(spec.metrics), now, selector_problem=selector)
+    pods = index.matching(NAMESPACE, selector)
+    return observe(spec, scale, pods, [_measured(item, tick, selector) for item in spec.metrics], now)
+
+
+def _measured(metric: Metric, tick: dict[str, Any], selector: Selector) -> Measurement:
+    if isinstance(metric, UnknownMetric):
+        return 0
+    kind = "resource" if isinstance(metric, ResourceMetric) else "external" if isinstance(metric, ExternalMetric) else "custom"
+    answer = tick.get(kind) or {}
+    if kind != "resource":
+        answer = answer.get(metric.name) or {}
+    if "error" in answer:
+        return Absent("Unavailable", f"unable to fetch metrics from {kind} metrics API: {answer['error']}")
+    items = answer.get("items") or []
+    if isinstance(metric, ResourceMetric):
+        listed = [item for item in items if selector.matches(item["metadata"].get("labels") or {})]
+        return metrics.samples_of(metric, msgspec.convert(listed, list[metrics.PodMetrics]))
+    if isinstance(metric, PodsMetric):
+        return metrics.pod_samples(msgspec.convert(items, list[metrics.CustomMetric]))
+    if isinstance(metric, ObjectMetric):
+        return metrics.object_value(msgspec.convert(items[0], metrics.CustomMetric))
+    return metrics.external_value(msgspec.convert(items, list[metrics.ExternalMetricValue]))
+
+
+def compare(expect: dict[str, Any], turn: Turn, status: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    ours = {
+        "scaledTo": turn.decision.desired if isinstance(turn.outcome, Scaled) else None,
+        "currentReplicas": status.get("currentReplicas", 0),
+        "desiredReplicas": status.get("desiredReplicas", 0),
+        "currentMetrics": status.get("currentMetrics"),
+        "lastScaleTime": status.get("lastScaleTime"),
+        "conditions": [
+            {key: value for key, value in item.items() if key != "observedGeneration"}
+            for item in status["conditions"]
+            if item["type"] in UPSTREAM_CONDITIONS
+        ],
+        "events": [{"type": item.type, "reason": item.reason, "message": item.message} for item in events(turn)],
+    }
+    theirs = {
+        "scaledTo": expect["scaledTo"],
+        "currentReplicas": expect["status"].get("currentReplicas", 0),
+        "desiredReplicas": expect["status"].get("desiredReplicas", 0),
+        "currentMetrics": expect["status"].get("currentMetrics"),
+        "lastScaleTime": expect["status"].get("lastScaleTime"),
+        "conditions": expect["status"].get("conditions", []),
+        "events": expect["events"],
+    }
+    return {key: (theirs[key], ours[key]) for key in theirs if masked(theirs[key]) != masked(ours[key], theirs[key])}
+
+
+def masked(value: Any, recorded: Any = None) -> str:
+    """The text to compare, without the upstream's two accidents; `recorded` says where ours must be masked as well."""
+    text = json.dumps(_without_overflow(value, value if recorded is None else recorded), sort_keys=True)
+    return _NAMED_POD.sub("of Pod ?", text)
+
+
+def _without_overflow(value: Any, recorded: Any) -> Any:
+    if recorded == _OVERFLOW:
+        return "?"
+    if isinstance(value, dict) and isinstance(recorded, dict):
+        return {key: _without_overflow(item, recorded.get(key)) for key, item in value.items()}
+    if isinstance(value, list) and isinstance(recorded, list) and len(value) == len(recorded):
+        return [_without_overflow(item, other) for item, other in zip(value, recorded, strict=True)]
+    return value
+
+
+class Score(Struct):
+    trajectories: int = 0
+    trajectories_matched: int = 0
+    ticks: int = 0
+    ticks_matched: int = 0
+    first_difference: str = ""
+
+
+def score(path: Path) -> Score:
+    """How many lives and ticks of a file match, and where the first difference is."""
+    total = Score()
+    for life in read(path):
+        differing = [(index, found) for index, found in replay(life) if found]
+        total.trajectories += 1
+        total.trajectories_matched += not differing
+        total.ticks += len(life["ticks"])
+        total.ticks_matched += len(life["ticks"]) - len(differing)
+        if differing and not total.first_difference:
+            index, found = differing[0]
+            total.first_difference = f"{life['name']}, tick {index}: {json.dumps(found, indent=1)}"
+    return total
