@@ -112,6 +112,8 @@ def flatten(node: Json, definitions: Json) -> Json:
     out = {key: value for key, value in node.items() if key in _KEPT or key.startswith("x-kubernetes-")}
     if strange := set(node) - set(out) - _DROPPED:
         raise ValueError(f"{node.get('title', '')}: a structural schema has no {', '.join(sorted(strange))}")
+    if "description" in out:
+        out["description"] = " ".join(out["description"].split())  # a docstring is wrapped for its reader in the code
     if out.get("default", ...) is None:
         del out["default"]
     if node.get(BY_RULE):

@@ -89,7 +89,10 @@ def _as_quantity(value: int | str) -> int | str:
     return value
 
 
-Quantity = Annotated[int | Annotated[str, StringConstraints(max_length=40)], AfterValidator(_as_quantity)]
+# Strict, or a text too long for the one branch would be read as a number by the other.
+Quantity = Annotated[
+    Annotated[int, Field(strict=True)] | Annotated[str, StringConstraints(max_length=40)], AfterValidator(_as_quantity)
+]
 
 
 def is_quantity(text: str) -> str:
@@ -180,19 +183,24 @@ def _cron_field(value: str, steps: str, *others: str) -> str:
     return f"^({item})(,({item}))*$"
 
 
-_MINUTE = "[0-5]?[0-9]"
-_HOUR = "([01]?[0-9]|2[0-3])"
-_DAY = "(0?[1-9]|[12][0-9]|3[01])"
-_MONTH = "(0?[1-9]|1[0-2]|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
-_WEEKDAY = "([0-7]|sun|mon|tue|wed|thu|fri|sat)"
+_MINUTE = "0*[0-5]?[0-9]"
+_HOUR = "0*(1?[0-9]|2[0-3])"
+_DAY = "0*([1-9]|[12][0-9]|3[01])"
+_MONTH = "(0*([1-9]|1[0-2])|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+_WEEKDAY = "(0*[0-7]|sun|mon|tue|wed|thu|fri|sat)"
+_NTH = f"({_WEEKDAY}#[1-5]|l0*[0-7])"
 
 CRON_FIELDS = (
-    (_cron_field(_MINUTE, "(0?[1-9]|[1-5][0-9])"), "the minute is 0 to 59"),
-    (_cron_field(_HOUR, "(0?[1-9]|1[0-9]|2[0-3])"), "the hour is 0 to 23"),
-    (_cron_field(_DAY, _DAY, "l"), "the day of the month is 1 to 31, or L for the last; W and ? are not known"),
-    (_cron_field(_MONTH, "(0?[1-9]|1[0-2])"), "the month is 1 to 12, or jan to dec"),
+    (_cron_field(_MINUTE, "0*([1-9]|[1-5][0-9])"), "the minute is 0 to 59"),
+    (_cron_field(_HOUR, "0*([1-9]|1[0-9]|2[0-3])"), "the hour is 0 to 23"),
     (
-        _cron_field(_WEEKDAY, "[1-7]", f"{_WEEKDAY}#[1-5]", f"l{_WEEKDAY}"),
+        _cron_field(_DAY, _DAY, "l", f"{_DAY}-l"),
+        "the day of the month is 1 to 31, or L for the last; W and ? are not known",
+    ),
+    (_cron_field(_MONTH, "0*([1-9]|1[0-2])"), "the month is 1 to 12, or jan to dec"),
+    (
+        # A list is all of weekdays or all of nth weekdays: croniter reads no mixture.
+        f"({_cron_field(_WEEKDAY, '[1-7]')}|^{_NTH}(,{_NTH})*$)",
         "the day of the week is 0 to 7, sun to sat, mon#2 (the second) or L5 (the last Friday); W and ? are not known",
     ),
 )

@@ -1,0 +1,349 @@
+"""The CRD on a real API server: what it accepts, fills in, refuses and shows."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import ssl
+import time
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from testbed.control_plane import ControlPlane
+
+pytestmark = pytest.mark.cluster
+
+PROJECT = Path(__file__).parents[2]
+CRD = PROJECT / "crds" / "cronhpa.io_cronhpas.yaml"
+EXAMPLES = sorted((PROJECT / "crds" / "examples").glob("*.yaml"))
+VECTORS = PROJECT / "tests" / "conformance" / "vectors" / "specs.jsonl.gz"
+OBJECTS = "/apis/cronhpa.io/v1alpha1/namespaces/default/cronhpas"
+UPSTREAM_DEFAULT = "a CPU utilization of 80 %"
+
+
+class Verdict(NamedTuple):
+    """spec: as stored, with what the server filled in; None where it was refused. causes: messages by field."""
+
+    spec: dict | None
+    causes: dict[str, str]
+
+
+class Server:
+    """An API server as admin, on one connection."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.kubectl = plane.kubectl
+        self._token = plane.admin_token
+        trusted = ssl.create_default_context(cafile=str(plane.ca_file))
+        self._connection = http.client.HTTPSConnection(urlsplit(plane.url).netloc, context=trusted, timeout=30)
+
+    def request(self, method, path, body=None, content_type="application/json"):
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": content_type}
+        self._connection.request(method, path, json.dumps(body), headers)
+        response = self._connection.getresponse()
+        status, text = response.status, response.read()
+        # What is not served yet is answered in plain text.
+        return status, json.loads(text) if text.startswith(b"{") else text
+
+    def verdict(self, spec) -> Verdict:
+        """What becomes of an object with this spec; nothing is stored."""
+        body = {"apiVersion": "cronhpa.io/v1alpha1", "kind": "CronHPA", "metadata": {"name": "shop"}, "spec": spec}
+        status, answer = self.request("POST", f"{OBJECTS}?dryRun=All&fieldValidation=Strict", body)
+        if status == 201:
+            return Verdict(answer["spec"], {})
+        assert 422 == status, answer
+        return Verdict(None, {cause["field"]: cause["message"] for cause in answer["details"]["causes"]})
+
+
+@pytest.fixture(scope="module")
+def server():
+    with ControlPlane(nodes=1) as plane:
+        plane.kubectl("apply", "--server-side", "-f", str(CRD))
+        server = Server(plane)
+        deadline = time.monotonic() + 30
+        while server.request("GET", OBJECTS)[0] != 200:
+            assert time.monotonic() < deadline, "the API server does not serve the CRD"
+            time.sleep(0.05)
+        yield server
+
+
+CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}}}
+QUEUE = {"type": "External", "external": {"metric": {"name": "queue"}, "target": {"type": "Value", "value": "100"}}}
+SHOP = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+DAY = {"name": "day", "start": "0 8 * * *", "end": "0 18 * * *", "minReplicas": 3}
+UNTIL = {"until": "2026-11-23T18:00:00Z", "reason": "INC-4711"}
+
+
+def spec(**fields):
+    return {"scaleTargetRef": SHOP, "maxReplicas": 10, "metrics": [CPU], **fields}
+
+
+def scheduled(**fields):
+    """The schedule `day` with fields replaced; a field that is None is left out."""
+    return spec(schedules=[{key: value for key, value in {**DAY, **fields}.items() if value is not None}])
+
+
+def event(**fields):
+    """A schedule that is one event; a field that is None is left out."""
+    once = {"start": None, "end": None, "from": "2026-11-27T00:00", "to": "2026-11-28T02:00"}
+    return scheduled(**{**once, **fields})
+
+
+def measured(**target):
+    return spec(metrics=[{"type": "Resource", "resource": {"name": "cpu", "target": target}}])
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_is_accepted(server, path):
+    answer = server.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", str(path))
+
+    assert answer.endswith("created (server dry run)\n")
+
+
+ACCEPTED = {
+    "metrics alone": spec(),
+    "a schedule alone": scheduled() | {"metrics": None},
+    "zero replicas with an External metric": spec(minReplicas=0, metrics=[CPU, QUEUE]),
+    "zero replicas with a schedule": scheduled() | {"minReplicas": 0},
+    "a window of no replicas": scheduled(minReplicas=None, replicas=0),
+    "a window of headroom alone": scheduled(minReplicas=None, headroomPercent=50),
+    "a duration in place of an end": scheduled(end=None, durationMinutes=60),
+    "an event": event(),
+    "days that a window leaves out": scheduled(
+        exclude={"dates": [{"from": "2026-12-27", "to": "2026-12-31"}], "holidays": [{"country": "DE"}]}
+    ),
+    "names, steps, lists and L": scheduled(start="*/15 8-10/2 1,L jan-MAR/2 *", end="@daily"),
+    "nth weekdays": scheduled(start="0 8 * * 5#2,L5"),
+    "blanks around a cron text": scheduled(start="  0 8 *  * * "),
+    "a zone with a region": spec(timeZone="America/Argentina/Buenos_Aires"),
+    "an override with an offset": spec(override={**UNTIL, "replicas": 0, "until": "2026-11-23T18:00:00.5+01:00"}),
+    "a forecast": spec(forecast={"ignoreHistory": [{"from": "2026-10-03T06:00:00Z", "to": "2026-10-03T12:00:00Z"}]}),
+    "a bare number as a quantity": measured(type="AverageValue", averageValue=2),
+    "a quantity with blanks": measured(type="AverageValue", averageValue=" 250m "),
+    "a core ReplicationController": spec(
+        scaleTargetRef={"apiVersion": "v1", "kind": "ReplicationController", "name": "shop"}
+    ),
+    "nulls where upstream takes them": spec(
+        minReplicas=None, behavior={"scaleUp": None}, metrics=[CPU | {"pods": None}]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_it_accepts(server, name):
+    assert {} == server.verdict(ACCEPTED[name]).causes
+
+
+REFUSED = {
+    "neither metrics nor schedules": (spec(metrics=[]), "spec.metrics", UPSTREAM_DEFAULT),
+    "a maximum below the minimum": (
+        spec(minReplicas=20), "spec.maxReplicas", "found maxReplicas 10 and minReplicas 20",
+    ),
+    "zero replicas by CPU alone": (spec(minReplicas=0), "spec.metrics", "Object or External metric or a schedule"),
+    "more metrics than 30": (spec(metrics=[CPU] * 31), "spec.metrics", "at most 30"),
+    "more schedules than 50": (
+        spec(schedules=[DAY | {"name": f"day-{number}"} for number in range(51)]), "spec.schedules", "at most 50",
+    ),
+    "two schedules of one name": (spec(schedules=[DAY, DAY]), "spec.schedules[1]", "Duplicate"),
+    "a schedule without a name": (scheduled(name=""), "spec.schedules[0].name", "at least 1 chars"),
+    "a target without a group": (
+        spec(scaleTargetRef=SHOP | {"apiVersion": "v1"}), "spec.scaleTargetRef.apiVersion", "such as apps/v1",
+    ),
+    "an unknown mode": (spec(mode="Off"), "spec.mode", '"Active", "Preview"'),
+    "a start without an end": (scheduled(end=None), "spec.schedules[0].end", "end (a cron text) or durationMinutes"),
+    "an end twice": (scheduled(durationMinutes=5), "spec.schedules[0].end", "keep one of them"),
+    "no time at all": (scheduled(start=None, end=None), "spec.schedules[0].start", "say when it opens"),
+    "an end without a start": (scheduled(start=None), "spec.schedules[0].start", "say when it opens"),
+    "a start beside an event": (event(start="@daily"), "spec.schedules[0].start", "make two schedules"),
+    "an end beside an event": (event(end="@daily"), "spec.schedules[0].end", "an event ends at to"),
+    "an event without an end": (event(to=None), "spec.schedules[0].to", "from needs to"),
+    "an event without a beginning": (event(**{"from": None}), "spec.schedules[0].from", "to needs from"),
+    "an event that ends before it begins": (
+        event(to="2026-11-26T00:00"), "spec.schedules[0].to", "found from 2026-11-27T00:00 and to 2026-11-26T00:00",
+    ),
+    "a date that does not exist": (event(**{"from": "2026-02-30T00:00"}), "spec.schedules[0].from", "that exist"),
+    "an event with an offset": (event(to="2026-11-28T02:00:00Z"), "spec.schedules[0].to", "without an offset"),
+    "an event with days left out": (
+        event(exclude={"holidays": [{"country": "DE"}]}), "spec.schedules[0].exclude", "has none",
+    ),
+    "a set of no days": (scheduled(only={}), "spec.schedules[0].only", "name dates or holidays"),
+    "dates in the wrong order": (
+        scheduled(only={"dates": [{"from": "2026-12-31", "to": "2026-12-27"}]}),
+        "spec.schedules[0].only.dates[0].to", "from must not be after to",
+    ),
+    "a schedule that asks for nothing": (
+        scheduled(minReplicas=None), "spec.schedules[0].minReplicas", "replicas or headroomPercent",
+    ),
+    "both bounds and a bound": (scheduled(replicas=3), "spec.schedules[0].replicas", "leave out minReplicas"),
+    "a window's maximum below its minimum": (
+        scheduled(maxReplicas=2), "spec.schedules[0].maxReplicas", "found minReplicas 3 and maxReplicas 2",
+    ),
+    "seconds in a cron text": (scheduled(start="0 0 8 * * *"), "spec.schedules[0].start", "found 6 fields"),
+    "too few fields": (scheduled(end="0 8 * *"), "spec.schedules[0].end", "found 4 fields"),
+    "an empty cron text": (scheduled(start=""), "spec.schedules[0].start", "found 0 fields"),
+    "an hour past midnight": (scheduled(end="0 24 * * *"), "spec.schedules[0].end", 'found "24": the hour is 0 to 23'),
+    "a weekday misspelt": (scheduled(start="0 8 * * mon-fry"), "spec.schedules[0].start", 'found "mon-fry"'),
+    "a nearest weekday": (scheduled(start="0 8 15W * *"), "spec.schedules[0].start", "W and ? are not known"),
+    "a question mark": (scheduled(start="0 8 ? * *"), "spec.schedules[0].start", "W and ? are not known"),
+    "a zone in a cron text": (scheduled(start="TZ=UTC 0 8 * * *"), "spec.schedules[0].start", "in timeZone"),
+    "@every": (scheduled(start="@every 5m"), "spec.schedules[0].start", "@hourly, @daily"),
+    "@reboot": (scheduled(start="@reboot"), "spec.schedules[0].start", "@hourly, @daily"),
+    "a cron text that never ends": (scheduled(start="0" * 101), "spec.schedules[0].start", "more than 100"),
+    "a city for a zone": (spec(timeZone="Berlin"), "spec.timeZone", 'such as "Europe/Berlin"'),
+    "an offset for a zone": (scheduled(timeZone="+02:00"), "spec.schedules[0].timeZone", 'such as "Europe/Berlin"'),
+    "the server's own zone": (spec(timeZone="Local"), "spec.timeZone", 'such as "Europe/Berlin"'),
+    "an override for ever": (spec(override={"replicas": 3, "reason": "x"}), "spec.override.until", "Required"),
+    "an override without a reason": (
+        spec(override={"replicas": 3, **UNTIL, "reason": ""}), "spec.override.reason", "at least 1",
+    ),
+    "an override of nothing": (spec(override=UNTIL), "spec.override.replicas", "found 0 of them"),
+    "an override of two bounds": (
+        spec(override={"minReplicas": 1, "maxReplicas": 3, **UNTIL}), "spec.override.replicas", "found 2 of them",
+    ),
+    "an override until a local time": (
+        spec(override={"replicas": 3, **UNTIL, "until": "2026-11-23T18:00:00"}),
+        "spec.override.until", "with the offset",
+    ),
+    "a forecast of no load": (spec(metrics=[QUEUE], forecast={}), "spec.forecast", "needs a load to learn"),
+    "history ignored backwards": (
+        spec(forecast={"ignoreHistory": [{"from": "2026-10-03T12:00:00Z", "to": "2026-10-03T06:00:00Z"}]}),
+        "spec.forecast.ignoreHistory[0].to", "to must be after from",
+    ),
+    "a quantity of nine bytes and a million digits": (
+        measured(type="AverageValue", averageValue="1e999999"),
+        "spec.metrics[0].resource.target.averageValue", 'found "1e999999"',
+    ),
+    "a text that is no quantity": (
+        measured(type="AverageValue", averageValue="1.2.3"),
+        "spec.metrics[0].resource.target.averageValue", 'found "1.2.3"',
+    ),
+    "a tolerance below zero": (
+        spec(behavior={"scaleDown": {"tolerance": "-0.1"}}), "spec.behavior.scaleDown.tolerance", 'found "-0.1"',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_it_refuses_with_the_field_and_the_fix(server, name):
+    refused, field, words = REFUSED[name]
+
+    causes = server.verdict(refused).causes
+
+    assert field in causes
+    assert words in causes[field]
+
+
+def test_it_fills_in_the_defaults(server):
+    given = spec(schedules=[DAY], behavior={"scaleDown": {"selectPolicy": "Min"}}, forecast={})
+
+    assert {
+        **given,
+        "mode": "Active",
+        "minReplicas": 1,
+        "timeZone": "UTC",
+        "schedules": [{**DAY, "priority": 0, "suspend": False}],
+        "forecast": {"mode": "Active", "budgetPercent": 5},
+        "behavior": {
+            "scaleUp": {
+                "stabilizationWindowSeconds": 0,
+                "selectPolicy": "Max",
+                "policies": [
+                    {"type": "Pods", "value": 4, "periodSeconds": 15},
+                    {"type": "Percent", "value": 100, "periodSeconds": 15},
+                ],
+            },
+            "scaleDown": {"selectPolicy": "Min", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]},
+        },
+    } == server.verdict(given).spec
+
+
+def test_the_upstreams_verdict_on_a_thousand_specs_is_ours(server):
+    """Recorded from the upstream: the same specs accepted and filled in alike, of the others the same fields named."""
+    differing = []
+    with gzip.open(VECTORS, "rt") as lines:
+        for line in lines:
+            case = json.loads(line)
+            verdict = server.verdict(case["spec"])
+            if not case["spec"].get("metrics"):
+                # The one stated difference: the upstream fills in a metric, we ask for it.
+                is_alike = UPSTREAM_DEFAULT in verdict.causes.get("spec.metrics", "")
+            elif case["errors"]:
+                is_alike = {error["field"] for error in case["errors"]} == set(verdict.causes)
+            else:
+                is_alike = {**case["defaulted"], "mode": "Active", "timeZone": "UTC"} == verdict.spec
+            if not is_alike:
+                differing.append((case, verdict))
+
+    assert [] == differing
+
+
+def test_the_largest_object_is_accepted(server):
+    """Rules are paid for at run time too: ten million units an object, by the API server's own account."""
+    name = "m" * 253
+    metric = {
+        "type": "Pods",
+        "pods": {"metric": {"name": name}, "target": {"type": "AverageValue", "averageValue": "9" * 40}},
+    }
+    text = ("0,1,2,3,4,5,6,7,8,9,10 0,1,2,3,4,5 " + "1,2,3,4,5,6,7,8,9,10,11,12,13 * mon-fri").ljust(100)
+    schedule = {
+        "start": text,
+        "end": text,
+        "minReplicas": 1,
+        "maxReplicas": 3,
+        "timeZone": "America/Argentina/Buenos_Aires",
+    }
+    schedules = [schedule | {"name": f"{number:063d}"} for number in range(50)]
+
+    assert {} == server.verdict(spec(metrics=[metric] * 30, schedules=schedules)).causes
+
+
+def test_columns_say_who_decided_and_what_comes_next(server):
+    shop = {
+        "apiVersion": "cronhpa.io/v1alpha1",
+        "kind": "CronHPA",
+        "metadata": {"name": "columns"},
+        "spec": scheduled(),
+    }
+    server.kubectl("create", "-f", "-", stdin=yaml.safe_dump(shop))
+    status = {
+        "target": "Deployment/shop",
+        "currentReplicas": 26,
+        "desiredReplicas": 30,
+        "effectiveMinReplicas": 20,
+        "effectiveMaxReplicas": 80,
+        "decision": {"decidedBy": "Metric/cpu", "steps": [{"rule": "ScaleUpLimit", "from": 40, "to": 30}]},
+        "nextEdge": {"time": "2099-11-23T17:00:00Z", "schedule": "day", "state": "Closed"},
+        "conditions": [{"type": "Ready", "status": "True", "reason": "Deciding", "message": "it decides"}],
+        "memory": {"version": 1, "recommendations": [{"replicas": 30, "time": "2026-11-23T09:00:00.000000001Z"}]},
+    }  # fmt: skip
+    patch = "application/merge-patch+json"
+    code, stored = server.request("PATCH", f"{OBJECTS}/columns/status", {"status": status}, patch)
+
+    header, row = server.kubectl("get", "chpa", "columns").splitlines()
+
+    assert (200, status) == (code, stored["status"])
+    assert "TARGET MIN MAX CURRENT DESIRED DECIDED BY NEXT READY AGE" in " ".join(header.split())
+    assert ["columns", "Deployment/shop", "20", "80", "26", "30", "Metric/cpu", "2099-11-23T17:00:00Z", "True"] == (
+        row.split()[:-1]
+    )
+
+
+def test_a_status_write_leaves_the_spec_alone_and_a_spec_write_the_status(server):
+    name = "apart"
+    body = {"apiVersion": "cronhpa.io/v1alpha1", "kind": "CronHPA", "metadata": {"name": name}, "spec": spec()}
+    server.request("POST", OBJECTS, body | {"status": {"desiredReplicas": 5}})
+    patch = "application/merge-patch+json"
+    server.request(
+        "PATCH", f"{OBJECTS}/{name}/status", {"status": {"desiredReplicas": 7}, "spec": {"maxReplicas": 99}}, patch
+    )
+
+    _, stored = server.request("PATCH", f"{OBJECTS}/{name}", {"status": {"desiredReplicas": 9}}, patch)
+
+    assert (7, 10, 1) == (
+        stored["status"]["desiredReplicas"], stored["spec"]["maxReplicas"], stored["metadata"]["generation"],
+    )  # fmt: skip
