@@ -211,8 +211,9 @@ class ControlPlane:
 
     def install_crds(self, folder: Path = CRDS) -> None:
         """Apply the CRDs of a folder and wait until the API serves them."""
-        self.kubectl("apply", "--server-side", "-f", str(folder))
-        self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(folder))
+        files = [argument for path in sorted(folder.glob("*.yaml")) for argument in ("-f", str(path))]
+        self.kubectl("apply", "--server-side", *files)
+        self.kubectl("wait", "--for=condition=Established", "--timeout=30s", *files)
 
     def install_chart(
         self,

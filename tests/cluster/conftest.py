@@ -1,0 +1,55 @@
+"""
+One control plane for all cluster tests of a pytest process, and for each test a namespace of its own.
+
+Under pytest-xdist each worker has its own control plane (3 s, 0.6 GB). They could share one, but what a test takes
+away, the metrics API or the API server, would be gone for the other worker's tests too.
+"""
+
+import re
+import secrets
+
+import pytest
+
+from cronhpa.core.instant import SECOND
+from testbed.control_plane import CHART, ControlPlane
+from testbed.plant import Plant
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.is_relative_to(__file__.rpartition("/")[0]):
+            item.add_marker(pytest.mark.cluster)
+
+
+@pytest.fixture(scope="session")
+def control_plane():
+    """A control plane with the CRD, the chart's rights and the upstream HPA, which looks every 2 s."""
+    with ControlPlane(hpa=True, hpa_sync_period="2s", audit=True) as plane:
+        if CHART.exists():
+            plane.install_chart()
+        else:
+            plane.install_crds()
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def _session_plant(control_plane):
+    with Plant(control_plane.admin_kubeconfig, window=2 * SECOND, delay=1 * SECOND) as plant:
+        yield plant
+
+
+@pytest.fixture
+def plant(_session_plant):
+    """The metrics API, fast: a window of 2 s, answered 1 s later. Without targets at first; mended at the end."""
+    yield _session_plant
+    _session_plant.reset()
+
+
+@pytest.fixture
+def namespace(control_plane, request):
+    """A namespace for this test alone; what is in it goes with it."""
+    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())[:40].strip("-")
+    name = f"{words}-{secrets.token_hex(3)}"
+    control_plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    yield name
+    control_plane.kubectl("delete", "namespace", name, "--wait=false")
