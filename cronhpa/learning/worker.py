@@ -32,6 +32,8 @@ _CEILING_FACTOR = 1.1
 _STEPS_MIN = DAY // STEP
 # Coverage of 0.95 counted on fewer outcomes would be off by more than four percent, two standard errors.
 _OUTCOMES_MIN = 100
+# A fit is kept with 24 bits: a load that never moves must not count as uncovered by its last digit.
+_ROUNDED = 1 + 1e-6
 
 Answer = tuple[Series, Forecast | Absent]
 
@@ -149,7 +151,7 @@ def _track_record(store: Store, series: Series, start: Nanoseconds, quantile_per
         return earlier[-1].ceiling, earlier[-1].coverage_percent
     outcomes = dict(store.steps(series, start - _CEILING_SPAN, start))
     hits = [
-        outcomes[forecast.start + STEP] <= forecast.load[1]
+        outcomes[forecast.start + STEP] <= forecast.load[1] * _ROUNDED
         for forecast in earlier
         if forecast.model == method.NAME
         and forecast.quantile_percent == quantile_percent

@@ -91,7 +91,7 @@ def rolling_origin(
     for origin in rows:
         if origin - fitted_at >= refit_every:
             fitted, fitted_at = method.fit(load.iloc[max(0, origin - history_days * day) : origin]), origin
-        forecasts.append(method.forecast(fitted, load.iloc[max(0, origin - day // 4) : origin], levels).values)
+        forecasts.append(method.forecast(fitted, load.iloc[max(0, origin - day // 4) : origin], levels).load)
     horizon = forecasts[0].shape[1]
     at = np.asarray(rows)[:, None] + np.arange(horizon)
     return Backtest(

@@ -26,17 +26,17 @@ class Quantiles:
     Quantiles of the largest load within each coming step.
 
     levels: between 0 and 1, rising. steps: the starts of the steps, on the grid of the history.
-    values: (levels, steps, objects), NaN where the method has nothing to say about an object.
+    load: (levels, steps, objects), NaN where the method has nothing to say about an object.
     """
 
     levels: tuple[float, ...]
     steps: DatetimeIndex
     objects: Index
-    values: Floats
+    load: Floats
 
     def at(self, level: float) -> DataFrame:
         """One level as a wide frame, a row per step. Raises ValueError for a level that was not asked for."""
-        return DataFrame(self.values[self.levels.index(level)], index=self.steps, columns=self.objects)
+        return DataFrame(self.load[self.levels.index(level)], index=self.steps, columns=self.objects)
 
 
 class Method(Protocol):

@@ -169,7 +169,7 @@ def forecast(fitted: bytes, recent: DataFrame, levels: Sequence[float]) -> Quant
         levels=tuple(levels),
         steps=date_range(recent.index[-1] + step, periods=HORIZON, freq=step),
         objects=recent.columns,
-        values=values,
+        load=values,
     )
 
 

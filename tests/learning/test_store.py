@@ -1,0 +1,369 @@
+"""The recorder: maxima, gaps, days, bounds, and what it survives."""
+
+import math
+import signal
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.learning.store import STEP, Extent, Fault, Fit, Recorded, Sample, Series, Store, StoreError
+
+NOON = parse_instant("2026-03-01T12:00:00Z")
+WEB = Series("shop", "web", "cpu")
+API = Series("shop", "api", "cpu")
+
+
+@pytest.fixture
+def store(tmp_path):
+    opened = Store(tmp_path / "history.db")
+    yield opened
+    opened.close()
+
+
+def everything(store, series=WEB):
+    return store.steps(series, 0, 2**63)
+
+
+def sample(seconds, value, series=WEB):
+    return Sample(series, NOON + seconds * SECOND, value)
+
+
+def forecast(start, *, load=(1.0, 2.0), issued_at=None):
+    return Forecast(
+        metric="cpu",
+        issued_at=start if issued_at is None else issued_at,
+        start=start,
+        step=STEP,
+        load=load,
+        ceiling=3.3,
+        model="PeriodicAutoregression",
+        quantile_percent=95,
+        trained_until=NOON,
+        coverage_percent=94,
+    )
+
+
+def test_of_many_samples_the_largest_of_each_five_minutes_is_kept(store):
+    store.record([sample(0, 1.0), sample(299, 3.0), sample(60, 2.0), sample(300, 0.5)])
+
+    assert [(NOON, 3.0), (NOON + STEP, 0.5)] == everything(store)
+
+
+def test_of_many_samples_the_largest_of_each_minute_is_kept(store):
+    store.record([sample(0, 1.0), sample(59, 3.0), sample(45, 2.0), sample(60, 0.5)])
+
+    assert [(NOON, 3.0), (NOON + MINUTE, 0.5)] == store.minutes(WEB, NOON, NOON + HOUR)
+
+
+def test_a_smaller_value_later_does_not_lower_a_maximum(store):
+    store.record([sample(0, 3.0)])
+    store.record([sample(15, 1.0)])
+
+    assert [(NOON, 3.0)] == everything(store)
+
+
+def test_a_gap_stays_a_gap(store):
+    store.record([sample(0, 1.0), sample(1200, 2.0)])
+
+    assert [(NOON, 1.0), (NOON + 4 * STEP, 2.0)] == everything(store)
+
+
+def test_series_are_told_apart_by_namespace_name_and_metric(store):
+    others = [API, Series("other", "web", "cpu"), Series("shop", "web", "memory")]
+
+    store.record([sample(0, 1.0), *(sample(0, 9.0, other) for other in others)])
+
+    assert [(NOON, 1.0)] == everything(store)
+    assert sorted([WEB, *others]) == store.series()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -0.001])
+def test_what_is_no_load_is_refused_and_the_rest_of_the_batch_kept(store, value):
+    outcome = store.record([sample(0, value), sample(0, 1.0, API)])
+
+    assert 1 == outcome.samples
+    assert [WEB] == [each.series for each in outcome.refused]
+    assert [] == everything(store)
+    assert [(NOON, 1.0)] == everything(store, API)
+
+
+@pytest.mark.parametrize("at", [-1, 2**63])
+def test_an_instant_that_cannot_be_counted_is_refused(store, at):
+    assert Recorded(0, (Sample(WEB, at, 1.0),)) == store.record([Sample(WEB, at, 1.0)])
+
+
+def test_reading_gives_the_steps_that_start_in_the_span(store):
+    store.record([sample(0, 1.0), sample(300, 2.0), sample(600, 3.0)])
+
+    assert [(NOON + STEP, 2.0)] == store.steps(WEB, NOON + 1, NOON + 2 * STEP)
+
+
+def test_nothing_is_known_of_a_series_never_recorded(store):
+    assert [] == everything(store)
+    assert [] == store.minutes(WEB, 0, 2**63)
+    assert [] == store.fits([WEB])
+    assert {} == store.latest_forecasts()
+
+
+def test_what_was_recorded_is_there_after_closing_and_opening(tmp_path):
+    first = Store(tmp_path / "history.db")
+    first.record([sample(0, 0.1)])
+    first.close()
+
+    assert [(NOON, 0.1)] == everything(Store(tmp_path / "history.db"))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    moves=st.lists(
+        st.one_of(
+            st.tuples(st.integers(0, 3 * 86_400), st.floats(0, 1e12)),
+            st.just("compact"),
+            st.lists(st.tuples(st.integers(0, 3 * 86_400), st.floats(0, 1e12)), min_size=1, max_size=4),
+        ),
+        max_size=25,
+    )
+)
+def test_recording_backfilling_and_compacting_in_any_order_keep_the_maximum_of_every_step(tmp_path_factory, moves):
+    store = Store(tmp_path_factory.mktemp("store") / "history.db")
+    expected = {}
+    for move in moves:
+        if move == "compact":
+            assert store.compact(NOON + 3 * DAY) is None
+            continue
+        samples = [move] if isinstance(move, tuple) else move
+        for seconds, value in samples:
+            start = NOON + seconds * SECOND // STEP * STEP
+            expected[start] = max(value, expected.get(start, 0.0))
+        if isinstance(move, tuple):
+            store.record([sample(*move)])
+        else:
+            store.backfill(WEB, [(NOON + seconds * SECOND, value) for seconds, value in move])
+
+    assert sorted(expected.items()) == everything(store)
+    store.close()
+
+
+def test_compacting_forgets_what_is_too_old_to_keep(store):
+    now = NOON + 30 * DAY
+    old, kept = now - 29 * DAY, now - 28 * DAY + STEP
+    store.backfill(WEB, [(old, 1.0), (kept, 2.0)])
+    store.record([Sample(WEB, now - 3 * HOUR - MINUTE, 3.0), Sample(WEB, now - MINUTE, 4.0)])
+
+    store.compact(now)
+
+    assert [kept, now - 3 * HOUR - STEP, now - STEP] == [start for start, _ in everything(store)]
+    assert [(now - MINUTE, 4.0)] == store.minutes(WEB, 0, 2**63)
+
+
+def test_a_series_of_which_nothing_is_left_is_forgotten_with_its_fit_and_forecasts(store):
+    store.record([sample(0, 1.0), Sample(API, NOON + 40 * DAY, 1.0)])
+    store.save_fit(Fit("m", NOON, NOON, b"state"), [WEB])
+    store.save_forecasts([(WEB, forecast(NOON + 40 * DAY))])
+
+    store.compact(NOON + 40 * DAY)
+
+    assert [API] == store.series()
+    assert [] == store.fits([WEB])
+    assert {} == store.latest_forecasts()
+
+
+def test_a_forgotten_series_that_comes_back_begins_empty(store):
+    store.record([sample(0, 1.0), Sample(API, NOON + 40 * DAY, 1.0)])
+    store.compact(NOON + 40 * DAY)
+
+    store.record([Sample(WEB, NOON + 40 * DAY, 5.0)])
+
+    assert [(NOON + 40 * DAY, 5.0)] == everything(store)
+    assert [(NOON + 40 * DAY, 1.0)] == everything(store, API)
+
+
+def test_the_file_stops_growing_at_what_28_days_need(store):
+    """Sixty days, compacted twice a day: what the last twenty add is what the earlier ones left."""
+    sizes = []
+    for half in range(120):
+        start = NOON + half * DAY // 2
+        store.record([Sample(WEB, start + i * STEP, 1.0) for i in range(144)])
+        store.compact(start + DAY // 2)
+        sizes.append(store._db.execute("PRAGMA page_count").fetchone()[0])
+
+    assert sizes[80] == sizes[-1]
+    # 29 days of 2305 bytes, one to a page of 4096 bytes, and a few dozen pages of everything else.
+    assert sizes[-1] <= 29 + 40
+
+
+def test_forecasts_are_kept_with_their_issue_time_one_for_each_step(store):
+    first, again, later = forecast(NOON), forecast(NOON, issued_at=NOON + MINUTE), forecast(NOON + STEP, load=(4.0,))
+    store.record([sample(0, 1.0)])
+
+    for each in (first, again, later):
+        store.save_forecasts([(WEB, each)])
+
+    assert [again, later] == store.forecasts(WEB, NOON, NOON + HOUR)
+    assert {WEB: later} == store.latest_forecasts()
+
+
+def test_forecasts_of_more_than_a_day_ago_are_forgotten(store):
+    store.record([sample(0, 1.0)])
+    store.save_forecasts([(WEB, forecast(NOON)), (WEB, forecast(NOON + DAY))])
+
+    store.compact(NOON + DAY + STEP)
+
+    assert [forecast(NOON + DAY)] == store.forecasts(WEB, 0, 2**63 - 1)
+
+
+def test_a_newer_fit_takes_the_place_of_the_older_for_its_series_only(store):
+    both, newer = Fit("m", NOON, NOON, b"both"), Fit("m", NOON + DAY, NOON + DAY, b"newer")
+    store.save_fit(both, [WEB, API])
+    store.save_fit(newer, [WEB])
+
+    assert [(newer, [WEB]), (both, [API])] == store.fits([WEB, API])
+
+
+def test_a_fit_that_is_nobodys_newest_is_gone(store):
+    store.save_fit(Fit("m", NOON, NOON, b"old"), [WEB, API])
+    store.save_fit(Fit("m", NOON + DAY, NOON, b"new"), [WEB, API])
+
+    assert 1 == store._db.execute("SELECT count(*) FROM fit").fetchone()[0]
+
+
+def test_extents_say_from_when_to_when_and_how_much(store):
+    store.record([sample(0, 1.0), sample(1200, 2.0)])
+
+    assert [Extent(WEB, NOON, NOON + 5 * STEP, 2)] == store.extents()
+
+
+def test_a_full_disk_is_a_fault_to_report_and_what_was_recorded_stays(store):
+    store.record([sample(0, 1.0)])
+    pages = store._db.execute("PRAGMA page_count").fetchone()[0]
+    # SQLite answers SQLITE_FULL at this bound exactly as it does when the disk has no room.
+    store._db.execute(f"PRAGMA max_page_count = {pages}")
+
+    outcome = store.record([sample(0, 1.0, Series("shop", f"web-{i}", "cpu")) for i in range(1000)])
+
+    assert isinstance(outcome, Fault)
+    assert "database or disk is full: nothing was recorded" in outcome.message
+    assert [(NOON, 1.0)] == everything(store)
+    assert [WEB] == store.series()
+
+
+def test_recording_goes_on_when_the_disk_has_room_again(store):
+    store.record([sample(0, 1.0)])
+    store._db.execute("PRAGMA max_page_count = 1")
+    many = [sample(0, 2.0, Series("shop", f"web-{i}", "cpu")) for i in range(1000)]
+    assert isinstance(store.record(many), Fault)
+
+    store._db.execute("PRAGMA max_page_count = 1073741823")
+
+    assert Recorded(1000) == store.record(many)
+    assert [(NOON, 2.0)] == everything(store, many[999].series)
+
+
+_RECORDER = """
+import sys
+from pathlib import Path
+from cronhpa.learning.store import Sample, Series, Store
+store, at = Store(Path(sys.argv[1])), int(sys.argv[2])
+for i in range(10**6):
+    store.record([Sample(Series("shop", f"web-{k}", "cpu"), at + i * 15 * 10**9, float(i)) for k in range(20)])
+    print(i, flush=True)
+"""
+
+
+def test_what_was_recorded_before_kill_9_is_there(tmp_path):
+    path = tmp_path / "history.db"
+    recorder = subprocess.Popen([sys.executable, "-c", _RECORDER, str(path), str(NOON)], stdout=subprocess.PIPE)
+    committed = [int(recorder.stdout.readline()) for _ in range(100)][-1]
+    recorder.send_signal(signal.SIGKILL)
+    committed = max([committed, *(int(line) for line in recorder.stdout.read().split(b"\n")[:-1])])
+    recorder.wait()
+
+    store = Store(path)
+
+    assert [("ok",)] == store._db.execute("PRAGMA integrity_check").fetchall()
+    for k in range(20):
+        start, high = everything(store, Series("shop", f"web-{k}", "cpu"))[-1]
+        # One batch may have been committed whose line was not printed any more.
+        assert high in {float(committed), committed + 1.0}
+        assert start == (NOON + int(high) * 15 * SECOND) // STEP * STEP
+    store.close()
+
+
+def test_several_processes_write_at_once_without_losing_anything(tmp_path):
+    path = tmp_path / "history.db"
+    Store(path).close()
+    once = (
+        _RECORDER.replace("10**6", "50")
+        .replace("web-{k}", "web-{k}-{os.getpid()}")
+        .replace("import sys", "import os, sys")
+    )
+    writers = [
+        subprocess.Popen([sys.executable, "-c", once, str(path), str(NOON)], stdout=subprocess.DEVNULL)
+        for _ in range(3)
+    ]
+    assert [0, 0, 0] == [writer.wait() for writer in writers]
+
+    store = Store(path)
+
+    # 50 batches of 15 s are 12.5 minutes: three steps of each of 20 series of each of 3 processes.
+    assert 60 == len(store.series())
+    assert {3} == {len(everything(store, series)) for series in store.series()}
+    assert {49.0} == {everything(store, series)[-1][1] for series in store.series()}
+    store.close()
+
+
+def test_a_lock_that_another_process_never_gives_back_is_a_fault(tmp_path):
+    store = Store(tmp_path / "history.db")
+    store._db.execute("PRAGMA busy_timeout = 50")
+    other = sqlite3.connect(tmp_path / "history.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    outcome = store.record([sample(0, 1.0)])
+
+    assert isinstance(outcome, Fault)
+    assert "database is locked" in outcome.message
+    other.close()
+    assert Recorded(1) == store.record([sample(0, 1.0)])
+    store.close()
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(StoreError, match=r"nowhere/history\.db: .*an existing, writable folder is needed"):
+        Store(tmp_path / "nowhere" / "history.db")
+
+
+def test_a_file_that_is_no_store_is_named_and_left_as_it_is(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("buy milk\n" * 1000)
+
+    with pytest.raises(StoreError, match="a SQLite file written by cronhpa is needed"):
+        Store(path)
+
+    assert "buy milk\n" * 1000 == path.read_text()
+
+
+def test_a_store_of_a_later_release_is_refused(tmp_path):
+    path = tmp_path / "history.db"
+    Store(path).close()
+    later = sqlite3.connect(path)
+    later.execute("PRAGMA user_version = 7")
+    later.close()
+
+    with pytest.raises(StoreError, match="schema version 7: this release reads version 1"):
+        Store(path)
+
+
+def test_a_damaged_day_is_a_fault_for_its_reader_only(store):
+    store.backfill(WEB, [(NOON, 1.0)])
+    store.backfill(API, [(NOON, 2.0)])
+    store._db.execute("UPDATE day SET highs = x'ff' WHERE series = (SELECT id FROM series WHERE name = 'web')")
+
+    with pytest.raises(StoreError, match="a day is written in form"):
+        everything(store)
+    assert [(NOON, 2.0)] == everything(store, API)
