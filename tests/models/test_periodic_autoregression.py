@@ -100,6 +100,28 @@ def test_nothing_forecast_before_an_instant_changes_when_the_future_does():
     assert not np.array_equal(backtests[0].forecasts[before:], backtests[1].forecasts[before:])
 
 
+def test_an_error_counts_for_the_scale_only_once_its_outcome_is_known():
+    """A single error of 8, made at step 10 about four steps ahead, is first known at step 14."""
+    size = np.zeros((30, method.HORIZON))
+    size[10, 3] = 8.0
+
+    known = method._recent_errors(size)[:, 3]
+
+    assert 14 == int(np.flatnonzero(known > 0)[0])
+
+
+def test_the_scale_in_calibration_is_the_scale_in_a_forecast():
+    """What a fit sees at its last step is what a forecast made there would see; errors yet to come are NaN there."""
+    errors = np.random.default_rng(5).normal(size=(SIX_HOURS, method.HORIZON))
+    for h in range(method.HORIZON):
+        errors[SIX_HOURS - 1 - h :, h] = np.nan
+
+    in_calibration = method._recent_errors(np.abs(errors))[-1]
+    in_forecast = method._recent_error(errors[None])[0]
+
+    assert np.allclose(in_calibration, in_forecast)
+
+
 def test_a_gap_in_history_is_not_taken_for_a_load_of_zero():
     load = frame(np.full(6 * DAY, 4.0))
     load.iloc[2 * DAY : 3 * DAY + 50] = np.nan
