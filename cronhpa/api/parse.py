@@ -115,7 +115,9 @@ def parse_memory(status: Mapping[str, Any]) -> Memory:
             zero=text.get("zero"),
             start_up=None if start_up is None else int(start_up) * SECOND,
             request_per_pod={name: parse_milli(str(item)) for name, item in text.get("requestPerPod", {}).items()},
-            intent=None if intent is None else Intent(int(intent["from"]), int(intent["to"]), parse_instant(intent["time"])),
+            intent=None
+            if intent is None
+            else Intent(int(intent["from"]), int(intent["to"]), parse_instant(intent["time"])),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         return Memory()
@@ -123,7 +125,8 @@ def parse_memory(status: Mapping[str, Any]) -> Memory:
 
 def _scale_events(items: Iterable[Mapping[str, Any]]) -> tuple[ScaleEvent, ...]:
     return tuple(
-        ScaleEvent(int(item["change"]), parse_instant(item["time"]), bool(item.get("outdated", False))) for item in items
+        ScaleEvent(int(item["change"]), parse_instant(item["time"]), bool(item.get("outdated", False)))
+        for item in items
     )
 
 

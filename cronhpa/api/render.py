@@ -1,5 +1,5 @@
 """
-A decision becomes a status, conditions and events. Texts of the upstream's conditions are the upstream's, to the letter.
+A decision becomes a status, conditions and events. The texts of the upstream's conditions are the upstream's.
 
 A status is the JSON object that the API serves. `render` builds it anew from the one before, so that transition times
 and what a failed turn leaves alone are carried over.
@@ -118,7 +118,11 @@ def render_memory(memory: Memory) -> dict[str, Any]:
     ]
     for key, events in (("scaleUpEvents", memory.scale_ups), ("scaleDownEvents", memory.scale_downs)):
         text[key] = [
-            {"change": item.change, "time": format_instant_exact(item.at), **({"outdated": True} if item.outdated else {})}
+            {
+                "change": item.change,
+                "time": format_instant_exact(item.at),
+                **({"outdated": True} if item.outdated else {}),
+            }
             for item in events
         ]
     if memory.zero is not None:
@@ -390,5 +394,3 @@ def _selector(selector: LabelSelector) -> dict[str, Any]:
             for item in selector.match_expressions
         ]
     return text
-
-

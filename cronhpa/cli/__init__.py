@@ -1,0 +1,25 @@
+"""The command `cronhpa`: thin, each command in a file of its own."""
+
+from __future__ import annotations
+
+import typer
+
+from cronhpa.cli import crd, explain, history, replay, run
+
+app = typer.Typer(
+    name="cronhpa",
+    help="The HorizontalPodAutoscaler algorithm with schedules and forecasts: the operator and its tools.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run")(run.run)
+app.command("explain")(explain.explain)
+app.command("replay")(replay.replay)
+app.command("crd")(crd.crd)
+app.add_typer(history.app)
+
+
+def main() -> None:
+    """The entry point."""
+    app()

@@ -50,9 +50,7 @@ def normalize(
         return after
 
     stable = stabilize(merged, current, memory.recommendations, behavior, tuning, now)
-    direction = (
-        Rule.SCALE_UP_STABILIZED if behavior is not None and merged >= current else Rule.SCALE_DOWN_STABILIZED
-    )
+    direction = Rule.SCALE_UP_STABILIZED if behavior is not None and merged >= current else Rule.SCALE_DOWN_STABILIZED
     number = take(direction, merged, stable)
     if limits.floor is not None:
         number = take(Rule.FLOOR, number, max(number, limits.floor))
@@ -129,9 +127,7 @@ def _default_ceiling(current: int) -> int:
 
 def _limit_by_default(number: int, current: int, limits: Limits) -> tuple[Rule, int]:
     rate = _default_ceiling(current)
-    ceiling, rule = (
-        (rate, Rule.SCALE_UP_LIMIT) if limits.maximum > rate else (limits.maximum, Rule.TOO_MANY_REPLICAS)
-    )
+    ceiling, rule = (rate, Rule.SCALE_UP_LIMIT) if limits.maximum > rate else (limits.maximum, Rule.TOO_MANY_REPLICAS)
     if number < limits.minimum:
         return Rule.TOO_FEW_REPLICAS, limits.minimum
     return rule, min(number, ceiling)
@@ -195,5 +191,3 @@ def _start(policy: Policy, current: int, memory: Memory, now: Nanoseconds) -> in
 
 def _changed(events: Iterable[ScaleEvent], since: Nanoseconds) -> int:
     return sum(item.change for item in events if item.at > since)
-
-

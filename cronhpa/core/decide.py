@@ -49,10 +49,14 @@ def decide(
         return _decision(path, bounds, spec, now, current=current, desired=current)
     if path is Path.ABOVE_MAXIMUM:
         desired = spec.max_replicas
-        return _decision(path, bounds, spec, now, current=current, desired=desired, decided_by="Spec", reason=ABOVE_MAXIMUM)
+        return _decision(
+            path, bounds, spec, now, current=current, desired=desired, decided_by="Spec", reason=ABOVE_MAXIMUM
+        )
     if path is Path.BELOW_MINIMUM:
         desired = spec.min_replicas
-        return _decision(path, bounds, spec, now, current=current, desired=desired, decided_by="Spec", reason=BELOW_MINIMUM)
+        return _decision(
+            path, bounds, spec, now, current=current, desired=desired, decided_by="Spec", reason=BELOW_MINIMUM
+        )
     return _compute(spec, observation, scale, forecast, memory.seeded(current, now), bounds, now)
 
 
@@ -208,7 +212,12 @@ def _abstentions(
 
 
 def _decider(
-    target: Target, proposals: tuple[Proposal, ...], merged: int, desired: int, bounds: Bounds, forecast_floor: int | None
+    target: Target,
+    proposals: tuple[Proposal, ...],
+    merged: int,
+    desired: int,
+    bounds: Bounds,
+    forecast_floor: int | None,
 ) -> str:
     """Whose number it is: the cap that lowered, the floor that raised, the metric, or the spec's own bound."""
     if merged != target.replicas:
@@ -233,7 +242,7 @@ def _reason(
     reason: str, target: Target, proposals: tuple[Proposal, ...], decided_by: str, merged: int, current: int
 ) -> str:
     """Why a rescale happens: the upstream's words for the metrics' decisions, ours for a floor or a cap."""
-    if decided_by.startswith(Source.METRIC) or merged == current or merged == target.replicas:
+    if decided_by.startswith(Source.METRIC) or merged in {current, target.replicas}:
         return reason
     asked = next((item for item in proposals if item.label == decided_by), None)
     if asked is None:

@@ -13,7 +13,7 @@ class Forecast(Struct, frozen=True, tag=True):
 
     metric: the name of the metric it forecasts, as in Decision.proposals (`cpu`).
     start, step: step i covers [start + i * step, start + (i + 1) * step).
-    load: the quantile of the largest load within each step, in the metric's own unit (cores, bytes, requests per second).
+    load: the quantile of the largest load within each step, in the metric's own unit (cores, bytes, requests a second).
     ceiling: the largest load that may be believed, 1.1 times the largest of the last seven days, same unit.
     model, quantile_percent, coverage_percent: what made it, which quantile it states, and how many percent of the
         recent outcomes were really below that quantile (None while too few are known).

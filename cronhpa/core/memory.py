@@ -18,7 +18,6 @@ from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.observation import Observation
 from cronhpa.core.spec import Behavior, Rules, Spec, Tuning
 
-
 T = TypeVar("T")
 
 
@@ -89,9 +88,7 @@ class Memory(Struct, frozen=True):
             intent=None,
         )
 
-    def recommending(
-        self, replicas: int, now: Nanoseconds, behavior: Behavior | None, tuning: Tuning
-    ) -> Memory:
+    def recommending(self, replicas: int, now: Nanoseconds, behavior: Behavior | None, tuning: Tuning) -> Memory:
         """With this turn's unstabilized recommendation in the last outdated slot, or behind the others."""
         oldest = now - longest_window(behavior, tuning)
         slot = None
@@ -170,9 +167,7 @@ def _directions(behavior: Behavior | None) -> tuple[Rules, ...]:
     return () if behavior is None else (behavior.scale_up, behavior.scale_down)
 
 
-def _with_event(
-    events: tuple[ScaleEvent, ...], change: int, now: Nanoseconds, rules: Rules
-) -> tuple[ScaleEvent, ...]:
+def _with_event(events: tuple[ScaleEvent, ...], change: int, now: Nanoseconds, rules: Rules) -> tuple[ScaleEvent, ...]:
     oldest = now - rules.longest_period
     marked = tuple(replace(item, outdated=True) if item.at < oldest else item for item in events)
     slot = None

@@ -45,7 +45,7 @@ def parse_milli(text: str) -> int:
     else:
         power += _DECIMAL[suffix]
     value = digits << shift
-    milli = value * 10**power if power >= 0 else -(-value // 10**-power)
+    milli: int = value * 10**power if power >= 0 else -(-value // 10**-power)
     if milli > _BIGGEST_MILLI:
         raise ValueError(f'"{text}" is larger than 2^63')
     return -milli if sign == "-" else milli

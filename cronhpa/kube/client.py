@@ -11,6 +11,7 @@ import asyncio
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
+from http import HTTPStatus
 from typing import Any, Self, TypeVar
 
 import aiohttp
@@ -27,6 +28,8 @@ _PAGE = 500
 # A pod's watch event with long managed fields passes aiohttp's default line limit of 64 KiB.
 _LINE_BYTES = 2**21
 _ATTEMPTS = 2
+# A projected token is rotated long before it ends; client-go looks for a new one as often.
+_TOKEN_SECONDS = 60.0
 
 
 class ClusterError(Exception):
@@ -65,26 +68,29 @@ def load_configuration(kubeconfig: str | None = None, context: str | None = None
     configuration = Configuration()
     try:
         if kubeconfig is not None:
-            kubernetes.config.load_kube_config(
-                config_file=kubeconfig, context=context, client_configuration=configuration, persist_config=False
-            )
+            load_kube_config(kubeconfig, context, configuration)
             return configuration
         try:
-            kubernetes.config.load_incluster_config(client_configuration=configuration)
+            kubernetes.config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # kubernetes is untyped here
         except kubernetes.config.ConfigException:
-            kubernetes.config.load_kube_config(
-                context=context, client_configuration=configuration, persist_config=False
-            )
+            load_kube_config(None, context, configuration)
     except (kubernetes.config.ConfigException, OSError) as error:
         message = f"no way to the Kubernetes API: {error}; run in a cluster, or name a kubeconfig with --kubeconfig"
         raise ClusterError(0, "NoConfiguration", message) from error
     return configuration
 
 
+def load_kube_config(path: str | None, context: str | None, configuration: Configuration) -> None:
+    kubernetes.config.load_kube_config(  # type: ignore[no-untyped-call]  # kubernetes is untyped here
+        config_file=path, context=context, client_configuration=configuration, persist_config=False
+    )
+
+
 def bearer_token(configuration: Configuration) -> str | None:
     """The credentials header's value as it is now; may read a file or run an exec plugin."""
-    if configuration.refresh_api_key_hook is not None:
-        configuration.refresh_api_key_hook(configuration)
+    hook = getattr(configuration, "refresh_api_key_hook", None)
+    if hook is not None:
+        hook(configuration)
     for key in ("BearerToken", "authorization"):
         value = configuration.api_key.get(key)
         if value:
@@ -181,7 +187,7 @@ class Client:
         try:
             headers = await self._headers()
             async with self._open.get(path.lstrip("/"), params=asked, headers=headers, timeout=timeout) as response:
-                if response.status >= 400:
+                if response.status >= HTTPStatus.BAD_REQUEST:
                     raise _error(response.status, await response.read(), path)
                 async for line in response.content:
                     yield line
@@ -195,7 +201,7 @@ class Client:
 
     async def _headers(self, *, fresh: bool = False) -> dict[str, str]:
         now = asyncio.get_running_loop().time()
-        if fresh or now - self._token_age > 60:
+        if fresh or now - self._token_age > _TOKEN_SECONDS:
             self._token_age = now
             self._token = await asyncio.to_thread(bearer_token, self.configuration)
         return {"Authorization": self._token} if self._token else {}
@@ -219,9 +225,9 @@ class Client:
                     method, path.lstrip("/"), data=body, params=params, headers=headers, timeout=self._timeout
                 ) as response:
                     answer = await response.read()
-                    if response.status == 401 and attempt + 1 < _ATTEMPTS:
+                    if response.status == HTTPStatus.UNAUTHORIZED and attempt + 1 < _ATTEMPTS:
                         continue  # the token may have been rotated
-                    if response.status >= 400:
+                    if response.status >= HTTPStatus.BAD_REQUEST:
                         raise _error(response.status, answer, path)
                     return answer
             except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -1,5 +1,5 @@
 """
-The metrics API: one LIST for all objects of a namespace, decoded once, read per target.
+The three metrics APIs. Resource metrics: one LIST for all objects of a namespace, decoded once, read per target.
 
 What an answer says is distrusted: a number that is none, or is not finite, is no sample; a list that cannot be read
 is an absence with its reason, never an empty list.
@@ -7,8 +7,9 @@ is an absence with its reason, never an empty list.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -17,10 +18,13 @@ from cronhpa.core.instant import SECOND, parse_duration, parse_instant
 from cronhpa.core.observation import Absent, Sample
 from cronhpa.core.quantity import parse_milli
 from cronhpa.core.reactive.arithmetic import INT64_MAX
-from cronhpa.core.spec import ResourceMetric
+from cronhpa.core.spec import ExternalMetric, LabelSelector, ObjectMetric, PodsMetric, ResourceMetric
 from cronhpa.kube.client import Client, ClusterError
+from cronhpa.kube.discovery import Discovery
 
 RESOURCE_API = "/apis/metrics.k8s.io/v1beta1"
+CUSTOM_API = "/apis/custom.metrics.k8s.io/v1beta2"
+EXTERNAL_API = "/apis/external.metrics.k8s.io/v1beta1"
 EMPTY = Absent("NoMetrics", "no metrics returned from resource metrics API")
 
 
@@ -47,23 +51,129 @@ class _PodMetricsList(Struct):
     items: list[PodMetrics]
 
 
-_DECODER = msgspec.json.Decoder(_PodMetricsList)
+class _ObjectRef(Struct, frozen=True):
+    name: str = ""
 
+
+class CustomMetric(Struct, rename="camel"):
+    """One value of custom.metrics.k8s.io."""
+
+    described_object: _ObjectRef = _ObjectRef()
+    timestamp: str = ""
+    window_seconds: int | None = None
+    value: Any = None
+
+
+class ExternalMetricValue(Struct):
+    value: Any = None
+
+
+class _CustomList(Struct):
+    items: list[CustomMetric]
+
+
+class _ExternalList(Struct):
+    items: list[ExternalMetricValue]
+
+
+T = TypeVar("T")
 PodMetricsByName = Mapping[str, PodMetrics]
 
 
 async def list_pod_metrics(client: Client, namespace: str) -> PodMetricsByName | Absent:
     """The metrics of a namespace's pods by pod name, or why there are none."""
-    path = f"{RESOURCE_API}/namespaces/{namespace}/pods"
     try:
-        answer = await client.read(path)
+        answer = await client.read(f"{RESOURCE_API}/namespaces/{namespace}/pods")
     except ClusterError as error:
-        return Absent(error.reason, f"unable to fetch metrics from resource metrics API: {error.message}")
+        return _unfetched("resource", error)
+    listed = _decode(answer, _PodMetricsList, "resource")
+    return listed if isinstance(listed, Absent) else {item.metadata.name: item for item in listed.items}
+
+
+class MetricReader:
+    """
+    The custom and external metrics of one tick: the same question is asked once, however many objects ask it.
+    """
+
+    def __init__(self, client: Client, discovery: Discovery) -> None:
+        self._client = client
+        self._discovery = discovery
+        self._asked: dict[str, asyncio.Task[bytes | Absent]] = {}
+
+    async def pods(self, namespace: str, metric: PodsMetric, selector: str) -> dict[str, Sample] | Absent:
+        """The samples of a Pods metric over the pods that a selector text means."""
+        params = {"labelSelector": selector, "metricLabelSelector": label_text(metric.selector)}
+        answer = await self._read(f"{CUSTOM_API}/namespaces/{namespace}/pods/*/{metric.name}", params, "custom")
+        items = answer if isinstance(answer, Absent) else _decode(answer, _CustomList, "custom")
+        return items if isinstance(items, Absent) else pod_samples(items.items)
+
+    async def object(self, namespace: str, metric: ObjectMetric) -> int | Absent:
+        """The value of an Object metric."""
+        described = metric.described
+        if described.kind == "Namespace" and not described.api_version.rpartition("/")[0]:
+            path = f"{CUSTOM_API}/namespaces/{namespace}/metrics/{metric.name}"
+        else:
+            try:
+                resource = await self._discovery.resource(described.api_version or "v1", described.kind)
+            except ClusterError as error:
+                return _unfetched("custom", error)
+            path = f"{CUSTOM_API}/namespaces/{namespace}/{resource.full_name}/{described.name}/{metric.name}"
+        answer = await self._read(path, {"metricLabelSelector": label_text(metric.selector)}, "custom")
+        items = answer if isinstance(answer, Absent) else _decode(answer, _CustomList, "custom")
+        if isinstance(items, Absent):
+            return items
+        if not items.items:
+            return Absent("NoMetrics", "unable to fetch metrics from custom metrics API: the answer holds no value")
+        return object_value(items.items[0])
+
+    async def external(self, namespace: str, metric: ExternalMetric) -> int | Absent:
+        """The sum of an External metric."""
+        path = f"{EXTERNAL_API}/namespaces/{namespace}/{metric.name}"
+        answer = await self._read(path, {"labelSelector": label_text(metric.selector)}, "external")
+        items = answer if isinstance(answer, Absent) else _decode(answer, _ExternalList, "external")
+        return items if isinstance(items, Absent) else external_value(items.items)
+
+    async def _read(self, path: str, params: Mapping[str, str], api: str) -> bytes | Absent:
+        key = f"{path}?{sorted(params.items())}"
+        if key not in self._asked:
+            self._asked[key] = asyncio.ensure_future(self._fetch(path, params, api))
+        return await asyncio.shield(self._asked[key])
+
+    async def _fetch(self, path: str, params: Mapping[str, str], api: str) -> bytes | Absent:
+        try:
+            return await self._client.read(path, {key: value for key, value in params.items() if value})
+        except ClusterError as error:
+            return _unfetched(api, error)
+
+
+def label_text(selector: LabelSelector | None) -> str:
+    """A label selector as a query states it."""
+    if selector is None:
+        return ""
+    forms = {
+        "In": "{key} in ({values})",
+        "NotIn": "{key} notin ({values})",
+        "Exists": "{key}",
+        "DoesNotExist": "!{key}",
+    }
+    parts = [(key, f"{key}={value}") for key, value in selector.match_labels]
+    for item in selector.match_expressions:
+        form = forms.get(item.operator, "")
+        parts.append((item.key, form.format(key=item.key, values=",".join(sorted(item.values)))))
+    return ",".join(text for _, text in sorted(parts))
+
+
+def _unfetched(api: str, error: ClusterError) -> Absent:
+    return Absent(error.reason, f"unable to fetch metrics from {api} metrics API: {error.message}")
+
+
+def _decode(answer: bytes, kind: type[T], api: str) -> T | Absent:
     try:
-        items = _DECODER.decode(answer).items
+        return msgspec.json.decode(answer, type=kind)
     except msgspec.DecodeError as error:
-        return Absent("Malformed", f"unable to fetch metrics from resource metrics API: the answer cannot be read: {error}")
-    return {item.metadata.name: item for item in items}
+        return Absent(
+            "Malformed", f"unable to fetch metrics from {api} metrics API: the answer cannot be read: {error}"
+        )
 
 
 def samples_of(metric: ResourceMetric, items: Iterable[PodMetrics]) -> dict[str, Sample] | Absent:
@@ -107,23 +217,6 @@ def _sample(metric: ResourceMetric, item: PodMetrics) -> Sample | None:
         return None
 
 
-class _ObjectRef(Struct, frozen=True):
-    name: str = ""
-
-
-class CustomMetric(Struct, rename="camel"):
-    """One value of custom.metrics.k8s.io."""
-
-    described_object: _ObjectRef = _ObjectRef()
-    timestamp: str = ""
-    window_seconds: int | None = None
-    value: Any = None
-
-
-class ExternalMetricValue(Struct):
-    value: Any = None
-
-
 def pod_samples(items: Iterable[CustomMetric]) -> dict[str, Sample] | Absent:
     """The samples of a Pods metric by pod name; a value that cannot be read is none."""
     samples: dict[str, Sample] = {}
@@ -132,7 +225,9 @@ def pod_samples(items: Iterable[CustomMetric]) -> dict[str, Sample] | Absent:
         found = True
         try:
             window = 60 * SECOND if item.window_seconds is None else item.window_seconds * SECOND
-            samples[item.described_object.name] = Sample(parse_milli(str(item.value)), parse_instant(item.timestamp), window)
+            samples[item.described_object.name] = Sample(
+                parse_milli(str(item.value)), parse_instant(item.timestamp), window
+            )
         except ValueError:
             continue
     return samples if found else Absent("NoMetrics", "no metrics returned from custom metrics API")

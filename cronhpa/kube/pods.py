@@ -76,7 +76,9 @@ def pod_from(raw: RawPod) -> Pod:
             *(_container(item, is_init=False) for item in raw.spec.containers or ()),
             *(_container(item, is_init=True) for item in raw.spec.init_containers or ()),
         ),
-        pod_requests=_milli(raw.spec.resources.requests) if raw.spec.resources and raw.spec.resources.requests else None,
+        pod_requests=_milli(raw.spec.resources.requests)
+        if raw.spec.resources and raw.spec.resources.requests
+        else None,
         overhead=_milli(raw.spec.overhead),
     )
 

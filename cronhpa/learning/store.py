@@ -382,7 +382,7 @@ class Store:
             key = (series.namespace, series.name, series.metric)
             db.execute("INSERT INTO series (namespace, name, metric) VALUES (?, ?, ?)", key)
             found = self._known_id(db, series)
-            assert found is not None  # noqa: S101 - just inserted
+            assert found is not None
         return found
 
     def _known_id(self, db: sqlite3.Connection, series: Series) -> int | None:

@@ -62,15 +62,17 @@ def predict(
         return abstain("Absurd", f"the forecast load is {load}")
     carried = _load_per_pod(spec, spec.forecast, forecast.metric, observation, memory)
     if carried is None:
-        return abstain("NoPodLoad", f"what one pod may carry of {forecast.metric} is not known: it needs a "
-                       "Utilization or AverageValue target, and for Utilization a request")
+        return abstain(
+            "NoPodLoad",
+            f"what one pod may carry of {forecast.metric} is not known: it needs a "
+            "Utilization or AverageValue target, and for Utilization a request",
+        )
     believed = min(load, forecast.ceiling) * (100 + headroom_percent) / 100
     replicas = min(ceil(believed / carried), INT32_MAX)
     if spec.forecast.max_floor is not None:
         replicas = min(replicas, spec.forecast.max_floor)
-    reason = (
-        f"p{forecast.quantile_percent} load {believed:.4g} within {lead // SECOND} s / {carried:.4g} per pod = {replicas}"
-    )
+    asked = f"p{forecast.quantile_percent} load {believed:.4g} within {lead // SECOND} s"
+    reason = f"{asked} / {carried:.4g} per pod = {replicas}"
     return Proposal(Source.FORECAST, name, Role.FLOOR, replicas, reason=reason)
 
 

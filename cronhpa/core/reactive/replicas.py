@@ -80,7 +80,9 @@ def _from_tally(
 ) -> Measured | Absent:
     is_utilization = isinstance(metric, ResourceMetric) and metric.target.average_value is None
     if is_utilization and metric.target.average_utilization is None:
-        text = "invalid resource metric source: neither an average utilization target nor an average value target was set"
+        text = (
+            "invalid resource metric source: neither an average utilization target nor an average value target was set"
+        )
         return Absent(failure_reason(metric), text, text)
     if is_utilization and reading.request == 0:
         return absent_metric(metric, failure_reason(metric), "no metrics returned matched known pods")
@@ -108,7 +110,11 @@ def _from_tally(
     usage, request, count = reading.usage, reading.request, reading.counted
     if reading.missing and ratio < 1.0:
         # Pods that say nothing are taken to be fully busy, so that their silence cannot shrink the target.
-        usage, request, count = usage + reading.missing_usage, request + reading.missing_request, count + reading.missing
+        usage, request, count = (
+            usage + reading.missing_usage,
+            request + reading.missing_request,
+            count + reading.missing,
+        )
     elif reading.missing and ratio > 1.0:
         request, count = request + reading.missing_request, count + reading.missing
     if with_unready:

@@ -35,7 +35,11 @@ def failure_reason(metric: Metric) -> str:
 
 
 def tally(
-    metric: ResourceMetric | PodsMetric, pods: Iterable[Pod], samples: Mapping[str, Sample], now: Nanoseconds, tuning: Tuning
+    metric: ResourceMetric | PodsMetric,
+    pods: Iterable[Pod],
+    samples: Mapping[str, Sample],
+    now: Nanoseconds,
+    tuning: Tuning,
 ) -> Tally | Absent:
     """
     The pods and samples of a metric, counted.
@@ -125,7 +129,7 @@ def pod_request(pod: Pod, resource: str, container: str | None) -> int | str:
 
 
 def _pod_level_request(pod: Pod, resource: str) -> int | str:
-    """The pod's effective request: the sum of its containers, or its largest init step, unless the pod states its own."""
+    """The pod's effective request: its own, else the sum of its containers or its largest init step."""
     assert pod.pod_requests is not None
     if resource in pod.pod_requests:
         return pod.pod_requests[resource] + pod.overhead.get(resource, 0)

@@ -1,1 +1,1 @@
-"""What schedules and overrides ask for: whether a window is open is a function of its text, the time zone data and now."""
+"""What schedules and overrides ask for: a function of their text, the time zone data and now."""

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from cronhpa.core.instant import DAY, SECOND, Nanoseconds, from_datetime, to_datetime
+from cronhpa.core.instant import DAY, Nanoseconds, from_datetime, to_datetime
 from cronhpa.core.scheduled import cron
 from cronhpa.core.spec import CronWindow, OnceWindow
 
@@ -112,9 +112,9 @@ def _next_change(window: CronWindow, now: Nanoseconds, *, is_open: bool) -> Nano
             if not _is_open(window, end):
                 return end
         return None
-    start = _latest(window.start, window.zone, now, is_end=False)
-    assert start is not None
-    closes = start + window.duration
+    opened = _latest(window.start, window.zone, now, is_end=False)
+    assert opened is not None
+    closes = opened + window.duration
     for renewal in islice(_instants(window.start, window.zone, now, is_end=False), _RENEWALS_MAX):
         if renewal > closes:
             return closes

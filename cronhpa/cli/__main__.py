@@ -1,0 +1,5 @@
+"""`python -m cronhpa.cli`."""
+
+from cronhpa.cli import main
+
+main()

@@ -1,0 +1,75 @@
+"""`cronhpa explain`: why an object is at the number it is at, from its status."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+
+def explain(
+    name: Annotated[str, typer.Argument(help="Name of the CronHPA object.")],
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Its namespace.")] = "default",
+    kubeconfig: Annotated[str | None, typer.Option(help="Kubeconfig; absent, the default one.")] = None,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+) -> None:
+    """Say why an object is at the number it is at: who asked for what, which limit changed it, what comes next."""
+    import asyncio
+
+    from rich.console import Console
+
+    from cronhpa.kube.client import Client, ClusterError, load_configuration
+
+    async def read() -> dict[str, Any]:
+        async with Client(load_configuration(kubeconfig, context)) as client:
+            return await client.get(f"/apis/cronhpa.io/v1alpha1/namespaces/{namespace}/cronhpas/{name}", dict)
+
+    try:
+        body = asyncio.run(read())
+    except ClusterError as error:
+        typer.echo(f"cronhpa explain: {error}", err=True)
+        raise typer.Exit(1) from error
+    console = Console(highlight=False, soft_wrap=True)
+    for line in explained(body):
+        console.print(line, markup=False)
+
+
+def explained(body: dict[str, Any]) -> list[str]:
+    """The lines that explain an object's status."""
+    status = body.get("status") or {}
+    name = f"{body['metadata']['namespace']}/{body['metadata']['name']}"
+    if not status.get("conditions"):
+        return [f"{name} has not been decided yet: is the operator running?"]
+    decision = status.get("decision") or {}
+    by = decision.get("decidedBy", "nobody")
+    lines = [
+        f"{name} wants {status.get('desiredReplicas', '?')} replicas of {status.get('target', '?')}, "
+        f"decided by {by}; {status.get('currentReplicas', '?')} were found, "
+        f"{status.get('effectiveMinReplicas', '?')} to {status.get('effectiveMaxReplicas', '?')} are allowed."
+    ]
+    if decision.get("reason"):
+        lines.append(f"  reason: {decision['reason']}")
+    if decision.get("withheld"):
+        lines.append(f"  withheld: {decision['withheld']}")
+    for item in decision.get("proposals") or []:
+        source = "/".join(part for part in (item["source"], item.get("name")) if part)
+        until = f" until {item['until']}" if item.get("until") else ""
+        reason = f" ({item['reason']})" if item.get("reason") else ""
+        lines.append(f"  {source} asks for {_ROLES[item['role']]} {item['replicas']}{until}{reason}")
+    lines += [
+        f"  {'/'.join(part for part in (item['source'], item.get('name')) if part)} says nothing: {item['message']}"
+        for item in decision.get("abstentions") or []
+    ]
+    lines += [f"  {item['rule']} made {item['to']} of {item['from']}" for item in decision.get("steps") or []]
+    edge = status.get("nextEdge")
+    if edge:
+        lines.append(f"  next: {edge['schedule']} is {edge['state'].lower()} from {edge['time']}")
+    lines += [
+        f"  {item['type']} is {item['status']}: {item['reason']}: {item['message']}"
+        for item in status["conditions"]
+        if item["status"] == ("True" if item["type"] in {"ScalingLimited", "ScaledToZero"} else "False")
+    ]
+    return lines
+
+
+_ROLES = {"Target": "", "Floor": "at least", "Cap": "at most"}

@@ -1,0 +1,49 @@
+"""`cronhpa run`: the operator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def run(
+    kubeconfig: Annotated[str | None, typer.Option(help="Kubeconfig; absent, the pod's own account.")] = None,
+    namespaces: Annotated[str | None, typer.Option(help="Namespaces to act in, by comma; absent, all.")] = None,
+    store: Annotated[Path | None, typer.Option(help="SQLite file of load history and forecasts.")] = None,
+    listen_port: Annotated[int | None, typer.Option(help="Port of /healthz, /readyz and /metrics.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+) -> None:
+    """
+    Run the operator until it is told to stop.
+
+    Every setting is an environment variable too (CRONHPA_SYNC_PERIOD=15s, CRONHPA_TOLERANCE=0.1 and so on: see
+    deploy/README.md); an option wins over it.
+    """
+    from pydantic import ValidationError
+
+    from cronhpa.kube.client import ClusterError
+    from cronhpa.operator import app, log
+    from cronhpa.operator.settings import Settings
+
+    stated: dict[str, Any] = {
+        "kubeconfig": kubeconfig,
+        "namespaces": namespaces,
+        "store": store,
+        "listen_port": listen_port,
+        "log_level": log_level,
+    }
+    try:
+        settings = Settings(**{key: value for key, value in stated.items() if value is not None})
+    except ValidationError as error:
+        for item in error.errors(include_url=False):
+            name = "CRONHPA_" + "_".join(str(part) for part in item["loc"]).upper()
+            typer.echo(f"{name}: {item['input']!r}: {item['msg']}", err=True)
+        raise typer.Exit(2) from error
+    log.configure(settings.log_format, settings.log_level)
+    try:
+        raise typer.Exit(app.main(settings))
+    except (ClusterError, OSError) as error:
+        typer.echo(f"cronhpa run: {error}", err=True)
+        raise typer.Exit(1) from error

@@ -1,0 +1,30 @@
+"""A turn as one line of JSON: the five inputs of a decision. Copied into a test, it is a regression test."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Absent, Observation
+from cronhpa.core.spec import Spec
+
+
+class Record(Struct, frozen=True):
+    spec: Spec
+    observation: Observation
+    forecast: Forecast | Absent | None
+    memory: Memory
+    now: Nanoseconds
+
+
+def encode(record: Record) -> str:
+    """One line; reading it back gives an equal record."""
+    return msgspec.json.encode(record).decode()
+
+
+def decode(line: str | bytes) -> Record:
+    """Raises ValueError for a line that is no record."""
+    return msgspec.json.decode(line, type=Record)

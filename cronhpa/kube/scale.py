@@ -1,0 +1,192 @@
+"""
+Scale targets: read from watches where their kind is watched, through the scale subresource where it is not, and always
+written through it.
+
+A write carries the resource version that the decision saw, so it can never overwrite what somebody did since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cronhpa.core.observation import Absent, Scale
+from cronhpa.core.spec import TargetRef
+from cronhpa.kube.client import Client, ClusterError
+from cronhpa.kube.discovery import Discovery, Resource
+from cronhpa.kube.pods import Meta
+from cronhpa.kube.watch import View
+
+_CONFLICT = 409
+_ATTEMPTS = 3
+# Kinds whose own object says all that their scale says.
+WATCHED = {("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "ReplicaSet"), ("", "ReplicationController")}
+
+
+class _WorkloadSpec(Struct, frozen=True):
+    replicas: int | None = None
+    selector: Any = None
+
+
+class _WorkloadStatus(Struct, frozen=True):
+    replicas: int = 0
+
+
+class Workload(Struct, frozen=True):
+    """A Deployment, StatefulSet, ReplicaSet or ReplicationController."""
+
+    metadata: Meta = Meta()
+    spec: _WorkloadSpec = _WorkloadSpec()
+    status: _WorkloadStatus = _WorkloadStatus()
+
+
+class _ScaleSpec(Struct, frozen=True):
+    replicas: int = 0
+
+
+class _ScaleStatus(Struct, frozen=True):
+    replicas: int = 0
+    selector: str = ""
+
+
+class _Scale(Struct, frozen=True):
+    metadata: Meta = Meta()
+    spec: _ScaleSpec = _ScaleSpec()
+    status: _ScaleStatus = _ScaleStatus()
+
+
+class Targets:
+    """
+    changed(namespace, kind, name) is called when a watched target's wanted replicas change or it comes or goes.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        discovery: Discovery,
+        changed: Callable[[str, str, str], None],
+        namespaces: tuple[str, ...],
+    ) -> None:
+        self._client = client
+        self._discovery = discovery
+        self._changed = changed
+        self._namespaces = namespaces or ("",)
+        self._views: dict[tuple[Resource, str], View[Workload]] = {}
+        self._wanted: dict[tuple[str, str, str], int | None] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def watch_restarts(self) -> int:
+        return sum(view.restarts for view in self._views.values())
+
+    async def read(self, namespace: str, ref: TargetRef) -> Scale | Absent:
+        """The target's scale, or why it cannot be had."""
+        try:
+            resource = await self._discovery.resource(ref.api_version, ref.kind)
+            view = self._view(resource, ref.kind, namespace)
+            if view is None or not view.synced.is_set():
+                return _scale(await self._get(resource, namespace, ref.name))
+        except ClusterError as error:
+            return Absent("FailedGetScale", error.message)
+        workload = view.objects.get((namespace, ref.name))
+        if workload is None:
+            return Absent("FailedGetScale", f'{resource.full_name} "{ref.name}" not found')
+        return _scale_of(workload)
+
+    async def write(self, namespace: str, ref: TargetRef, seen: Scale, replicas: int) -> None:
+        """
+        Sets the target's replicas, if they are still what the decision saw.
+
+        Raises ClusterError; status 409 when somebody changed them since, and the turn has to be taken anew.
+        """
+        resource = await self._discovery.resource(ref.api_version, ref.kind)
+        version = seen.resource_version
+        for _ in range(_ATTEMPTS):
+            body: dict[str, Any] = {"spec": {"replicas": replicas}}
+            if version:
+                body["metadata"] = {"resourceVersion": version}
+            try:
+                written = await self._client.merge_patch(f"{resource.path(namespace, ref.name)}/scale", body, _Scale)
+            except ClusterError as error:
+                if error.status != _CONFLICT:
+                    raise
+                now = await self._get(resource, namespace, ref.name)
+                if now.spec.replicas != seen.spec_replicas:
+                    text = f"the replicas were changed from {seen.spec_replicas} to {now.spec.replicas} meanwhile"
+                    raise ClusterError(_CONFLICT, "Conflict", text) from error
+                version = now.metadata.resource_version
+                continue
+            self._note(resource, namespace, ref.name, written)
+            return
+        raise ClusterError(_CONFLICT, "Conflict", f"the target changed {_ATTEMPTS} times while it was being scaled")
+
+    async def _get(self, resource: Resource, namespace: str, name: str) -> _Scale:
+        return await self._client.get(f"{resource.path(namespace, name)}/scale", _Scale)
+
+    def _note(self, resource: Resource, namespace: str, name: str, written: _Scale) -> None:
+        """Our own write is known at once: the next turn must not act on what the watch has not told yet."""
+        view = self._views.get((resource, namespace if self._namespaces != ("",) else ""))
+        known = view.objects.get((namespace, name)) if view else None
+        if view is not None and known is not None:
+            meta = replace(known.metadata, resource_version=written.metadata.resource_version)
+            view.note(replace(known, metadata=meta, spec=replace(known.spec, replicas=written.spec.replicas)))
+
+    def _view(self, resource: Resource, kind: str, namespace: str) -> View[Workload] | None:
+        if (resource.group, kind) not in WATCHED:
+            return None
+        scope = namespace if self._namespaces != ("",) else ""
+        view = self._views.get((resource, scope))
+        if view is None:
+            path = (
+                f"{resource.root}/namespaces/{scope}/{resource.name}" if scope else f"{resource.root}/{resource.name}"
+            )
+            view = View(self._client, path, Workload, lambda ns, name, item: self._on_change(ns, kind, name, item))
+            self._views[resource, scope] = view
+            self._tasks.append(asyncio.create_task(view.run(), name=f"watch {path}"))
+        return view
+
+    def _on_change(self, namespace: str, kind: str, name: str, item: Workload | None) -> None:
+        key = (namespace, kind, name)
+        wanted = None if item is None else item.spec.replicas
+        if key in self._wanted and self._wanted[key] == wanted:
+            return
+        self._wanted[key] = wanted
+        self._changed(namespace, kind, name)
+
+
+def _scale(item: _Scale) -> Scale:
+    return Scale(item.spec.replicas, item.status.replicas, item.status.selector, item.metadata.resource_version)
+
+
+def _scale_of(item: Workload) -> Scale:
+    wanted = 1 if item.spec.replicas is None else item.spec.replicas
+    return Scale(wanted, item.status.replicas, selector_text(item.spec.selector), item.metadata.resource_version)
+
+
+def selector_text(selector: Any) -> str:
+    """A workload's selector as its scale states it: requirements sorted by label, joined by commas."""
+    if not isinstance(selector, dict):
+        return ""
+    labels = selector.get("matchLabels")
+    if labels is None and "matchExpressions" not in selector:
+        labels = selector  # a ReplicationController's selector is the bare map
+    parts = [(key, f"{key}={value}") for key, value in (labels or {}).items()]
+    for item in selector.get("matchExpressions") or ():
+        key, operator, values = item["key"], item["operator"], ",".join(sorted(item.get("values") or ()))
+        text = {
+            "In": f"{key} in ({values})",
+            "NotIn": f"{key} notin ({values})",
+            "Exists": key,
+            "DoesNotExist": f"!{key}",
+        }
+        parts.append((key, text.get(operator, "")))
+    return ",".join(text for _, text in sorted(parts))

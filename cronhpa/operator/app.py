@@ -1,0 +1,208 @@
+"""The one place that wires the operator together, and starts and stops it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from zoneinfo import reset_tzpath
+
+from aiohttp import web
+
+from cronhpa.core.instant import SECOND, parse_duration
+from cronhpa.core.predictive.floor import forecast_metric
+from cronhpa.kube.client import Client, load_configuration
+from cronhpa.kube.discovery import Discovery
+from cronhpa.kube.membership import PodIndex
+from cronhpa.kube.pods import RawPod, pod_from
+from cronhpa.kube.scale import Targets
+from cronhpa.kube.watch import View
+from cronhpa.learning.forecaster import Forecaster
+from cronhpa.learning.store import Fault, Series, Store, StoreError
+from cronhpa.operator.cycle import Cluster, Cycle
+from cronhpa.operator.due import Due, Key
+from cronhpa.operator.endpoints import Progress, application
+from cronhpa.operator.inventory import Inventory
+from cronhpa.operator.owners import HPA_PATH, Hpa, Owners
+from cronhpa.operator.recorder import Recorder
+from cronhpa.operator.settings import Settings
+from cronhpa.operator.writer import Writer
+
+LOG = logging.getLogger(__name__)
+
+_FLUSH_SECONDS = 5.0
+_COMPACT_SECONDS = 3600.0
+_SYNC_SECONDS = 60.0
+
+
+async def run(settings: Settings) -> None:
+    """Runs until SIGTERM or SIGINT, or until a part that must never end does."""
+    # Time zones come from the tzdata package that is locked with us, not from whatever the machine has.
+    reset_tzpath(to=())
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    configuration = load_configuration(settings.kubeconfig, settings.context)
+    async with Client(configuration) as client:
+        await Operator(settings, client).run(stop)
+
+
+class Operator:
+    def __init__(self, settings: Settings, client: Client) -> None:
+        self._settings = settings
+        self._client = client
+        self._due = Due()
+        self._pods = PodIndex()
+        self._owners = Owners()
+        self._inventory = Inventory(settings.tuning, self._on_object, self._on_gone)
+        discovery = Discovery(client)
+        self._targets = Targets(client, discovery, self._on_target, settings.namespace_names)
+        self._recorder = Recorder(client)
+        self._writer = Writer(client, self._targets, self._recorder, self._inventory)
+        self._forecaster = Forecaster(settings.store)
+        cluster = Cluster(client, discovery, self._pods, self._targets, self._owners)
+        self._cycle = Cycle(cluster, self._inventory, self._due, self._writer, self._forecaster)
+        self._views: list[View[RawPod] | View[Hpa]] = []
+        for namespace in settings.namespace_names or ("",):
+            scope = f"namespaces/{namespace}/" if namespace else ""
+            self._views.append(View(client, f"/api/v1/{scope}pods", RawPod, self._on_pod, keep=False))
+            hpas = HPA_PATH if not namespace else HPA_PATH.replace("/v2/", f"/v2/namespaces/{namespace}/")
+            self._views.append(View(client, hpas, Hpa, self._on_hpa, keep=False))
+
+    async def run(self, stop: asyncio.Event) -> None:
+        runner = await self._serve()
+        tasks: list[asyncio.Task[None]] = [
+            asyncio.create_task(view.run(), name=f"watch {view.path}") for view in self._views
+        ]
+        namespaces = self._settings.namespace_names
+        tasks.append(asyncio.create_task(self._inventory.sweep(self._client, namespaces), name="sweep"))
+        tasks.append(asyncio.create_task(self._inventory.watch(self._client.configuration, namespaces), name="kopf"))
+        tasks.append(asyncio.create_task(self._supervised(self._keep_history), name="history"))
+        tasks.append(asyncio.create_task(self._supervised(self._keep_forecasts), name="forecasts"))
+        tasks.append(asyncio.create_task(self._act(), name="turns"))
+        ended = asyncio.create_task(_wait_for(stop), name="stop")
+        try:
+            await asyncio.wait((ended, *tasks), return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done() and not task.cancelled() and task.exception() is not None:
+                    raise task.exception() or AssertionError
+        finally:
+            for task in (ended, *tasks):
+                task.cancel()
+            await asyncio.gather(ended, *tasks, return_exceptions=True)
+            await self._targets.close()
+            await self._forecaster.close()
+            await runner.cleanup()
+            LOG.info("stopped")
+
+    async def _act(self) -> None:
+        """Turns begin when the first lists are there: a pod that is not seen yet must not count as gone."""
+        started = time.monotonic()
+        while not self._is_ready():
+            self._cycle.pulse.last_tick = time.time_ns()
+            await asyncio.sleep(0.05)
+            if time.monotonic() - started > _SYNC_SECONDS:
+                LOG.warning("the first lists are still not there after %d s", _SYNC_SECONDS)
+                started = time.monotonic()
+        # What is there at the start stays: the collector need not look at it again at every turn.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 50)
+        LOG.info("ready: %d CronHPA objects, %d pods", len(self._inventory.items), self._pods.count())
+        await self._cycle.run()
+
+    def _is_ready(self) -> bool:
+        return self._inventory.seen.is_set() and all(view.synced.is_set() for view in self._views)
+
+    async def _serve(self) -> web.AppRunner:
+        progress = Progress(self._cycle, self._inventory, self._writer, self._recorder, self._client)
+        runner = web.AppRunner(application(progress, self._cycle, self._inventory, self._is_ready), access_log=None)
+        await runner.setup()
+        site = web.TCPSite(runner, self._settings.listen_host, self._settings.listen_port)
+        await site.start()
+        for address in runner.addresses:
+            LOG.info("serving /healthz, /readyz and /metrics on %s:%s", *address[:2])
+        return runner
+
+    async def _supervised(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Learning is a side job: whatever happens to it, decisions go on."""
+        while True:
+            try:
+                await work()
+            except (OSError, StoreError) as error:
+                LOG.warning("history in %s: %s", self._settings.store, error)
+            except Exception:
+                LOG.exception("learning failed; it is started again")
+            await asyncio.sleep(60)
+
+    async def _keep_history(self) -> None:
+        store = await asyncio.to_thread(Store, self._settings.store)
+        compacted = time.monotonic()
+        while True:
+            await asyncio.sleep(_FLUSH_SECONDS)
+            batch, self._cycle.loads = self._cycle.loads, []
+            result = await asyncio.to_thread(store.record, batch) if batch else None
+            if isinstance(result, Fault):
+                LOG.warning("history in %s: %s", self._settings.store, result.message)
+            if time.monotonic() - compacted > _COMPACT_SECONDS:
+                compacted = time.monotonic()
+                await asyncio.to_thread(store.compact, time.time_ns())
+
+    async def _keep_forecasts(self) -> None:
+        interval = parse_duration(self._settings.forecast_interval) / SECOND
+        while True:
+            series = [
+                Series(item.namespace, item.name, name)
+                for item in self._inventory
+                if item.spec is not None and item.spec.forecast is not None and (name := forecast_metric(item.spec))
+            ]
+            if series:
+                await self._forecaster.refresh(series, time.time_ns())
+                for problem in self._forecaster.problems:
+                    LOG.warning("forecasts: %s", problem)
+            await asyncio.sleep(interval if series else min(interval, 2.0))
+
+    def _on_object(self, key: Key) -> None:
+        self._cycle.poke(key)
+
+    def _on_gone(self, key: Key) -> None:
+        self._due.drop(key)
+
+    def _on_target(self, namespace: str, kind: str, name: str) -> None:
+        self._poke_those_on(namespace, kind, name)
+
+    def _on_hpa(self, namespace: str, name: str, hpa: Hpa | None) -> None:
+        ref = hpa.spec.scale_target_ref if hpa is not None else None
+        target = self._owners.note_hpa(namespace, name, hpa)
+        if target is not None:
+            self._poke_those_on(namespace, target[2], target[3])
+        elif ref is not None:
+            self._poke_those_on(namespace, ref.kind, ref.name)
+
+    def _poke_those_on(self, namespace: str, kind: str, name: str) -> None:
+        for item in self._inventory:
+            spec = item.spec
+            if item.namespace == namespace and spec and spec.target.kind == kind and spec.target.name == name:
+                self._cycle.poke(item.key)
+
+    def _on_pod(self, namespace: str, name: str, raw: RawPod | None) -> None:
+        if raw is None:
+            self._pods.drop(namespace, name)
+        else:
+            self._pods.put(namespace, raw.metadata.labels or {}, pod_from(raw))
+
+
+async def _wait_for(stop: asyncio.Event) -> None:
+    await stop.wait()
+
+
+def main(settings: Settings) -> int:
+    """Runs the operator; the exit code for the shell."""
+    with suppress(KeyboardInterrupt):
+        asyncio.run(run(settings))
+    return 0

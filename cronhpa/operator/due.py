@@ -1,0 +1,54 @@
+"""
+Whose turn it is. Every object has its own period; the objects of a namespace share a phase, so that one LIST of its
+metrics serves them all. An edit or an edge makes an object due at once.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from heapq import heappop, heappush
+
+from cronhpa.core.instant import SECOND, Nanoseconds
+
+Key = tuple[str, str]
+
+
+class Due:
+    """A heap of (instant, key) in which only each key's earliest entry counts."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Nanoseconds, Key]] = []
+        self._at: dict[Key, Nanoseconds] = {}
+
+    def put(self, key: Key, at: Nanoseconds) -> None:
+        """Makes a key due at `at`, unless it is due earlier."""
+        known = self._at.get(key)
+        if known is not None and known <= at:
+            return
+        self._at[key] = at
+        heappush(self._heap, (at, key))
+
+    def drop(self, key: Key) -> None:
+        self._at.pop(key, None)
+
+    def next_at(self) -> Nanoseconds | None:
+        """The instant at which the next key is due."""
+        while self._heap and self._at.get(self._heap[0][1]) != self._heap[0][0]:
+            heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def pop(self, now: Nanoseconds) -> dict[str, list[Key]]:
+        """The keys that are due, by namespace; they are due no more until put again."""
+        out: dict[str, list[Key]] = defaultdict(list)
+        while (at := self.next_at()) is not None and at <= now:
+            _, key = heappop(self._heap)
+            del self._at[key]
+            out[key[0]].append(key)
+        return out
+
+
+def following(namespace: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
+    """The first instant after `now` on the namespace's grid of this period."""
+    phase = zlib.crc32(namespace.encode()) % max(1, period // SECOND) * SECOND
+    return now - (now - phase) % period + period

@@ -1,0 +1,62 @@
+"""The operator's settings: environment variables CRONHPA_*, each also an option of `cronhpa run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from cronhpa.core.instant import parse_duration
+from cronhpa.core.spec import Tuning
+
+
+def _as_duration(text: str) -> str:
+    if parse_duration(text) <= 0:
+        raise ValueError(f"{text!r} must be longer than nothing: write for example 15s")
+    return text
+
+
+Duration = Annotated[str, AfterValidator(_as_duration)]
+
+
+class Settings(BaseSettings):
+    """Durations are Go texts such as 15s or 5m; what the upstream sets by flags has the upstream's defaults."""
+
+    model_config = SettingsConfigDict(env_prefix="CRONHPA_", extra="ignore", validate_default=True)
+
+    kubeconfig: str | None = Field(None, description="Path of a kubeconfig; absent, the pod's own account.")
+    context: str | None = Field(None, description="Context of the kubeconfig.")
+    namespaces: str = Field("", description="Namespaces to act in, separated by commas; empty, all of them.")
+    store: Path = Field(Path("cronhpa-history.db"), description="SQLite file of load history and forecasts.")
+    listen_host: str = Field("0.0.0.0", description="Address of /healthz, /readyz and /metrics.")  # noqa: S104 - a pod is probed from outside
+    listen_port: int = Field(8080, ge=0, le=65535, description="Port of the same; 0 takes a free one.")
+    log_format: Literal["json", "text"] = Field("text", description="json or text.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="debug, info, warning or error."
+    )
+    sync_period: Duration = Field("15s", description="Time between two turns of an object.")
+    tolerance: float = Field(0.1, ge=0, lt=1, description="How far a metric may be off its target before it scales.")
+    downscale_stabilization: Duration = Field("5m", description="Default window of scale-down stabilization.")
+    cpu_initialization_period: Duration = Field(
+        "5m", description="Time after a pod's start in which its CPU is distrusted."
+    )
+    initial_readiness_delay: Duration = Field(
+        "30s", description="Time after a pod's start in which unready means starting."
+    )
+    forecast_interval: Duration = Field("60s", description="Time between two forecasts.")
+
+    @property
+    def tuning(self) -> Tuning:
+        return Tuning(
+            sync_period=parse_duration(self.sync_period),
+            tolerance=self.tolerance,
+            downscale_stabilization=parse_duration(self.downscale_stabilization),
+            cpu_initialization_period=parse_duration(self.cpu_initialization_period),
+            initial_readiness_delay=parse_duration(self.initial_readiness_delay),
+        )
+
+    @property
+    def namespace_names(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in self.namespaces.split(",") if name.strip())
