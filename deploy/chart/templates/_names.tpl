@@ -1,0 +1,75 @@
+{{/* The release's full name: the release alone where it already says cronhpa. */}}
+{{- define "cronhpa.fullname" -}}
+{{- if contains "cronhpa" .Release.Name -}}
+{{ .Release.Name | trunc 52 | trimSuffix "-" }}
+{{- else -}}
+{{ printf "%s-cronhpa" .Release.Name | trunc 52 | trimSuffix "-" }}
+{{- end -}}
+{{- end -}}
+
+{{/* What tells this release's pods from all others. */}}
+{{- define "cronhpa.selector" -}}
+app.kubernetes.io/name: cronhpa
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "cronhpa.labels" -}}
+{{ include "cronhpa.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "cronhpa.serviceAccount" -}}
+{{ .Values.serviceAccount.name | default (.Values.serviceAccount.create | ternary (include "cronhpa.fullname" .) "default") }}
+{{- end -}}
+
+{{/* Every right the operator has, for the ClusterRole or for the Role of each namespace. */}}
+{{- define "cronhpa.rules" -}}
+# The objects it works for; their spec is never written.
+- apiGroups: [cronhpa.io]
+  resources: [cronhpas]
+  verbs: [get, list, watch]
+- apiGroups: [cronhpa.io]
+  resources: [cronhpas/status]
+  verbs: [patch]
+# The targets: seen through a watch, scaled through their scale subresource alone.
+- apiGroups: [apps]
+  resources: [deployments, replicasets, statefulsets]
+  verbs: [list, watch]
+- apiGroups: [apps]
+  resources: [deployments/scale, replicasets/scale, statefulsets/scale]
+  verbs: [get, patch]
+- apiGroups: [""]
+  resources: [replicationcontrollers]
+  verbs: [list, watch]
+- apiGroups: [""]
+  resources: [replicationcontrollers/scale]
+  verbs: [get, patch]
+{{- range .Values.scaleTargets }}
+- apiGroups: [{{ .apiGroup | quote }}]
+  resources: [{{ .resource | quote }}]
+  verbs: [list, watch]
+- apiGroups: [{{ .apiGroup | quote }}]
+  resources: [{{ printf "%s/scale" .resource | quote }}]
+  verbs: [get, patch]
+{{- end }}
+# The target's pods: readiness, start-up time and requests.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch]
+# Who else scales the target.
+- apiGroups: [autoscaling]
+  resources: [horizontalpodautoscalers]
+  verbs: [list, watch]
+# Metrics. The names of custom and external metrics are resources here, so they cannot be listed one by one.
+- apiGroups: [metrics.k8s.io]
+  resources: [pods]
+  verbs: [list]
+- apiGroups: [custom.metrics.k8s.io, external.metrics.k8s.io]
+  resources: ["*"]
+  verbs: [get, list]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}

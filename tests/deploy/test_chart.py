@@ -1,0 +1,300 @@
+"""The Helm chart, rendered by the real helm: rights, security, and what each setting changes."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from testbed.control_plane import ControlPlaneError, helm_template
+
+pytestmark = pytest.mark.cluster
+
+PROJECT = Path(__file__).parents[2]
+CHART = PROJECT / "deploy" / "chart"
+CRD_FILE = "cronhpa.io_cronhpas.yaml"
+
+RIGHTS = {
+    ("cronhpa.io", "cronhpas"): {"get", "list", "watch"},
+    ("cronhpa.io", "cronhpas/status"): {"patch"},
+    ("apps", "deployments"): {"list", "watch"},
+    ("apps", "replicasets"): {"list", "watch"},
+    ("apps", "statefulsets"): {"list", "watch"},
+    ("", "replicationcontrollers"): {"list", "watch"},
+    ("apps", "deployments/scale"): {"get", "patch"},
+    ("apps", "replicasets/scale"): {"get", "patch"},
+    ("apps", "statefulsets/scale"): {"get", "patch"},
+    ("", "replicationcontrollers/scale"): {"get", "patch"},
+    ("", "pods"): {"list", "watch"},
+    ("autoscaling", "horizontalpodautoscalers"): {"list", "watch"},
+    ("metrics.k8s.io", "pods"): {"list"},
+    ("custom.metrics.k8s.io", "*"): {"get", "list"},
+    ("external.metrics.k8s.io", "*"): {"get", "list"},
+    ("", "events"): {"create", "patch"},
+}
+
+
+@cache
+def _rendered(values):
+    return [each for each in yaml.safe_load_all(helm_template(CHART, values=json.loads(values))) if each]
+
+
+def render(**values):
+    """The objects that the chart makes of these values; helm is asked once for the same ones."""
+    return _rendered(json.dumps(values))
+
+
+def kinds(objects):
+    return {each["kind"] for each in objects}
+
+
+def of_kind(objects, kind):
+    return [each for each in objects if each["kind"] == kind]
+
+
+def only(objects, kind):
+    (found,) = of_kind(objects, kind)
+    return found
+
+
+def rights(role):
+    """(group, resource) to verbs."""
+    return {
+        (group, resource): set(rule["verbs"])
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+def pod(objects):
+    return only(objects, "StatefulSet")["spec"]["template"]["spec"]
+
+
+def container(objects):
+    (found,) = pod(objects)["containers"]
+    return found
+
+
+def environment(objects):
+    return {each["name"]: each["value"] for each in container(objects)["env"]}
+
+
+def test_it_may_do_what_it_does_and_nothing_else():
+    assert RIGHTS == rights(only(render(), "ClusterRole"))
+
+
+def test_other_kinds_of_targets_are_named_one_by_one():
+    objects = render(scaleTargets=[{"apiGroup": "argoproj.io", "resource": "rollouts"}])
+
+    assert {
+        **RIGHTS,
+        ("argoproj.io", "rollouts"): {"list", "watch"},
+        ("argoproj.io", "rollouts/scale"): {"get", "patch"},
+    } == rights(only(objects, "ClusterRole"))
+
+
+def test_with_namespaces_there_is_a_role_in_each_and_no_cluster_role():
+    objects = render(namespaces=["shop", "search"])
+
+    assert not kinds(objects) & {"ClusterRole", "ClusterRoleBinding"}
+    assert {"shop": RIGHTS, "search": RIGHTS} == {
+        role["metadata"]["namespace"]: rights(role) for role in of_kind(objects, "Role")
+    }
+    assert "shop,search" == environment(objects)["CRONHPA_NAMESPACES"]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"), [({}, "ClusterRoleBinding"), ({"namespaces": ["shop", "search"]}, "RoleBinding")]
+)
+def test_rights_are_bound_to_the_account_of_the_pod(values, kind):
+    objects = render(**values)
+    account = {"kind": "ServiceAccount", "name": "cronhpa", "namespace": "cronhpa-system"}
+    bindings = of_kind(objects, kind)
+
+    assert bindings
+    assert all([account] == binding["subjects"] for binding in bindings)
+    assert all(kind.removesuffix("Binding") == binding["roleRef"]["kind"] for binding in bindings)
+    assert ("cronhpa", "cronhpa") == (
+        pod(objects)["serviceAccountName"], only(objects, "ServiceAccount")["metadata"]["name"],
+    )  # fmt: skip
+
+
+def test_a_given_account_is_used_and_not_created():
+    objects = render(serviceAccount={"create": False, "name": "scaler"})
+
+    assert "ServiceAccount" not in kinds(objects)
+    assert "scaler" == pod(objects)["serviceAccountName"]
+    assert "scaler" == only(objects, "ClusterRoleBinding")["subjects"][0]["name"]
+
+
+def test_the_pod_meets_the_restricted_pod_security_standard():
+    objects = render()
+
+    assert {
+        "runAsNonRoot": True,
+        "runAsUser": 65532,
+        "runAsGroup": 65532,
+        "fsGroup": 65532,
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    } == pod(objects)["securityContext"]
+    assert {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    } == container(objects)["securityContext"]
+    assert {"limits", "requests"} <= set(container(objects)["resources"])
+
+
+def test_there_is_one_operator():
+    assert 1 == only(render(), "StatefulSet")["spec"]["replicas"]
+
+
+def test_its_settings_are_environment_variables():
+    assert {
+        "CRONHPA_STORE": "/var/lib/cronhpa/history.db",
+        "CRONHPA_LISTEN_PORT": "9090",
+        "CRONHPA_LOG_FORMAT": "text",
+        "CRONHPA_LOG_LEVEL": "debug",
+        "CRONHPA_SYNC_PERIOD": "5s",
+        "CRONHPA_TOLERANCE": "0.05",
+        "CRONHPA_DOWNSCALE_STABILIZATION": "1m",
+        "CRONHPA_CPU_INITIALIZATION_PERIOD": "2m",
+        "CRONHPA_INITIAL_READINESS_DELAY": "10s",
+        "CRONHPA_FORECAST_INTERVAL": "2m",
+        "EXTRA": "1",
+    } == environment(
+        render(
+            port=9090,
+            log={"format": "text", "level": "debug"},
+            syncPeriod="5s",
+            tolerance=0.05,
+            downscaleStabilization="1m",
+            cpuInitializationPeriod="2m",
+            initialReadinessDelay="10s",
+            forecastInterval="2m",
+            extraEnv=[{"name": "EXTRA", "value": "1"}],
+        )
+    )
+
+
+def test_every_environment_variable_is_a_setting_of_the_operator():
+    from cronhpa.operator.settings import Settings
+
+    known = {f"CRONHPA_{name.upper()}" for name in Settings.model_fields}
+
+    assert set(environment(render(namespaces=["shop"]))) <= known
+
+
+def test_the_charts_defaults_are_the_operators_defaults():
+    """The upstream's, that is. The store, the port and the form of the log are the chart's own."""
+    from cronhpa.operator.settings import Settings
+
+    own = {"CRONHPA_STORE", "CRONHPA_LISTEN_PORT", "CRONHPA_LOG_FORMAT"}
+    given = {name: value for name, value in environment(render()).items() if name not in own}
+
+    assert given == {name: str(Settings.model_fields[name.removeprefix("CRONHPA_").lower()].default) for name in given}
+
+
+def test_probes_ask_the_port_that_it_listens_on():
+    found = container(render(port=9090))
+
+    assert [{"name": "http", "containerPort": 9090}] == found["ports"]
+    assert {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"} == {
+        name: found[name]["httpGet"]["path"] for name in ("startupProbe", "livenessProbe", "readinessProbe")
+    }
+    assert {"http"} == {found[name]["httpGet"]["port"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
+
+
+def test_the_history_has_a_volume_claim():
+    spec = only(render(persistence={"size": "5Gi", "storageClassName": "fast"}), "StatefulSet")["spec"]
+    (claim,) = spec["volumeClaimTemplates"]
+
+    assert ("history", "fast", "5Gi") == (
+        claim["metadata"]["name"],
+        claim["spec"]["storageClassName"],
+        claim["spec"]["resources"]["requests"]["storage"],
+    )
+    assert ["tmp"] == [volume["name"] for volume in spec["template"]["spec"]["volumes"]]
+
+
+def test_without_persistence_the_history_is_in_an_empty_dir():
+    spec = only(render(persistence={"enabled": False}), "StatefulSet")["spec"]
+
+    assert "volumeClaimTemplates" not in spec
+    assert {"name": "history", "emptyDir": {}} in spec["template"]["spec"]["volumes"]
+
+
+def test_what_it_writes_to_is_mounted():
+    """The root file system is read-only."""
+    mounts = {each["name"]: each["mountPath"] for each in container(render())["volumeMounts"]}
+
+    assert {"history": "/var/lib/cronhpa", "tmp": "/tmp"} == mounts
+
+
+def test_the_crd_is_that_of_the_project_and_stays_when_the_release_goes():
+    crd = only(render(), "CustomResourceDefinition")
+    annotations = crd["metadata"].pop("annotations")
+
+    assert {"helm.sh/resource-policy": "keep"} == annotations
+    assert yaml.safe_load((PROJECT / "crds" / CRD_FILE).read_text()) == crd
+
+
+def test_the_charts_copy_of_the_crd_is_the_projects():
+    assert (PROJECT / "crds" / CRD_FILE).read_text() == (CHART / "files" / CRD_FILE).read_text(), (
+        f"run `cronhpa crd -o deploy/chart/files/{CRD_FILE}`"
+    )
+
+
+def test_what_is_optional_is_absent_until_asked_for():
+    assert {
+        "ServiceAccount", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Service", "StatefulSet",
+    } == kinds(render())  # fmt: skip
+    assert "CustomResourceDefinition" not in kinds(render(crds={"install": False}))
+    assert not {"ClusterRole", "ClusterRoleBinding"} & kinds(render(rbac={"create": False}))
+
+
+def test_a_network_policy_lets_it_talk_to_the_api_server_and_dns_alone():
+    spec = only(render(networkPolicy={"enabled": True}), "NetworkPolicy")["spec"]
+
+    assert {443, 6443, 53} == {port["port"] for rule in spec["egress"] for port in rule["ports"]}
+    assert [{"ports": [{"port": "http", "protocol": "TCP"}]}] == spec["ingress"]
+
+
+def test_a_service_monitor_finds_the_service():
+    objects = render(serviceMonitor={"enabled": True, "labels": {"team": "sre"}})
+    monitor, service = only(objects, "ServiceMonitor"), only(objects, "Service")
+
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert service["spec"]["selector"] == monitor["spec"]["selector"]["matchLabels"]
+    assert [{"port": "http", "path": "/metrics", "interval": "30s"}] == monitor["spec"]["endpoints"]
+    assert "sre" == monitor["metadata"]["labels"]["team"]
+
+
+def test_a_tag_is_the_charts_version_until_one_is_given():
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+
+    assert f"cronhpa:{version}" == container(render())["image"]
+    assert "there/cronhpa:9" == container(render(image={"repository": "there/cronhpa", "tag": "9"}))["image"]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"namespace": "shop"}, "namespace"),
+        ({"syncPeriod": 15}, "syncPeriod"),
+        ({"syncPeriod": "15"}, "syncPeriod"),
+        ({"tolerance": 1.5}, "tolerance"),
+        ({"log": {"level": "loud"}}, "level"),
+        ({"namespaces": ["Shop"]}, "namespaces"),
+        ({"scaleTargets": [{"resource": "rollouts"}]}, "apiGroup"),
+        ({"replicas": 2}, "replicas"),
+    ],
+)
+def test_a_setting_that_means_nothing_is_refused_by_name(values, words):
+    with pytest.raises(ControlPlaneError, match=words):
+        render(**values)
