@@ -28,6 +28,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -208,6 +209,20 @@ class ControlPlane:
     def apply(self, *documents: Mapping[str, object]) -> None:
         """Create or change objects, as `kubectl apply --server-side` does."""
         self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=yaml.safe_dump_all(documents))
+
+    def create(self, path: str, documents: Iterable[Mapping[str, object]]) -> None:
+        """POST many objects of one kind to its collection, 8 at a time: 500 in about 3 s, where `apply` takes 25 s."""
+
+        def post(document: Mapping[str, object]) -> None:
+            headers = {"Authorization": f"Bearer {self.admin_token}", "Content-Type": "application/json"}
+            body = json.dumps(document).encode()
+            request = urllib.request.Request(f"{self.url}{path}", data=body, headers=headers, method="POST")
+            with urllib.request.urlopen(request, context=self._tls, timeout=30):
+                pass
+
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            for _ in pool.map(post, documents):  # consumed, so that what was raised in a thread is raised here
+                pass
 
     def install_crds(self, folder: Path = CRDS) -> None:
         """Apply the CRDs of a folder and wait until the API serves them."""

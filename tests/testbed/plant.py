@@ -258,11 +258,14 @@ class Plant:
             event = _EVENT.decode(line)
             if event.type == "ERROR":
                 raise Expired
+            if event.type == "BOOKMARK":  # a version and no pod: its spec.containers is null
+                version = _NEWS.decode(event.object).metadata.resource_version
+                continue
             pod = _POD.decode(event.object)
             version = pod.metadata.resource_version
             if event.type == "DELETED":
                 self._forget(pod.metadata.uid)
-            elif event.type != "BOOKMARK":
+            else:
                 self._world.observe(_seen(pod), time.time_ns())
         return version
 
@@ -370,12 +373,17 @@ class _PodList(msgspec.Struct):
     items: list[_Pod]
 
 
+class _News(msgspec.Struct):
+    metadata: _Metadata
+
+
 class _Event(msgspec.Struct):
     type: str
     object: msgspec.Raw
 
 
 _POD = msgspec.json.Decoder(_Pod)
+_NEWS = msgspec.json.Decoder(_News)
 _POD_LIST = msgspec.json.Decoder(_PodList)
 _EVENT = msgspec.json.Decoder(_Event)
 
