@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from cronhpa.api.parse import parse_spec
 from cronhpa.api.schema import CRON_FIELDS, QUANTITY, CronHPASpec, CronHPAStatus
 from cronhpa.core.quantity import parse_milli
 from cronhpa.core.scheduled import cron
+from cronhpa.core.spec import Tuning
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "crds" / "examples").glob("*.yaml"))
 SHOP = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
@@ -40,6 +42,13 @@ def test_every_example_is_read_without_a_field_left_over(path):
 
     assert document["spec"]["scaleTargetRef"]["name"] == model.scale_target_ref.name
     assert path.read_text().startswith("# ")
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_schedule_of_an_example_can_be_read(path):
+    parsed = parse_spec(yaml.safe_load(path.read_text())["spec"], namespace="prod", defaults=Tuning())
+
+    assert [] == [schedule.problem for schedule in parsed.schedules if schedule.problem]
 
 
 def test_a_behavior_is_filled_in_field_by_field_as_upstream():
