@@ -1,0 +1,112 @@
+"""The real operator as a process of its own, with the rights that the chart gives it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from testbed.control_plane import _die_with
+from testbed.wait import wait_until
+
+NAMESPACE = "cronhpa-system"
+SERVICE_ACCOUNT = "cronhpa"
+_ADDRESS = re.compile(r"serving .* on [^:\s]+:(\d+)")
+
+
+class Operator:
+    """
+    `with Operator(kubeconfig, folder) as operator:` starts it and returns when it is ready.
+
+    kubeconfig: of the chart's ServiceAccount: `plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)`.
+    folder: where its store and its log are; a second operator on the same folder is a restart of the first.
+    settings: its environment, CRONHPA_*.
+    """
+
+    def __init__(self, kubeconfig: Path, folder: Path, **settings: str) -> None:
+        self.store = folder / "history.db"
+        self.log = folder / "operator.log"
+        self._environment = os.environ | {
+            "CRONHPA_KUBECONFIG": str(kubeconfig),
+            "CRONHPA_STORE": str(self.store),
+            "CRONHPA_LISTEN_HOST": "127.0.0.1",
+            "CRONHPA_LISTEN_PORT": "0",
+            **{f"CRONHPA_{name.upper()}": value for name, value in settings.items()},
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+        self._logged = 0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Starts it and waits until it is ready. Raises AssertionError with the end of its log where it is not."""
+        self._logged = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "cronhpa.cli", "run"],
+                env=self._environment,
+                stdout=log,
+                stderr=log,
+                preexec_fn=_die_with(os.getpid()),
+            )
+        try:
+            wait_until(lambda: not self.is_running or self._answers("/readyz"), within_s=60)
+            assert self.is_running, "it ended"
+        except AssertionError as error:
+            raise AssertionError(f"the operator is not ready: {error}\n{self.tail()}") from None
+
+    def kill(self) -> None:
+        """SIGKILL: no goodbye."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def get(self, path: str) -> str:
+        """What an endpoint answers."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._port()}{path}", timeout=5) as answer:
+            return answer.read().decode()
+
+    def tail(self, lines: int = 30) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def _answers(self, path: str) -> bool:
+        try:
+            return bool(self.get(path))
+        except (OSError, LookupError):
+            return False
+
+    def _port(self) -> int:
+        with self.log.open(errors="replace") as log:
+            log.seek(self._logged)
+            found = _ADDRESS.search(log.read())
+        if found is None:
+            raise LookupError("it does not listen yet")
+        return int(found[1])
