@@ -11,7 +11,7 @@ import secrets
 import pytest
 
 from cronhpa.core.instant import SECOND
-from testbed.control_plane import CHART, ControlPlane
+from testbed.control_plane import ControlPlane
 from testbed.plant import Plant
 
 
@@ -25,22 +25,19 @@ def pytest_collection_modifyitems(items):
 def control_plane():
     """A control plane with the CRD, the chart's rights and the upstream HPA, which looks every 2 s."""
     with ControlPlane(hpa=True, hpa_sync_period="2s", audit=True) as plane:
-        if CHART.exists():
-            plane.install_chart()
-        else:
-            plane.install_crds()
+        plane.install_chart()
         yield plane
 
 
 @pytest.fixture(scope="session")
 def _session_plant(control_plane):
-    with Plant(control_plane.admin_kubeconfig, window=2 * SECOND, delay=1 * SECOND) as plant:
+    with Plant(control_plane.admin_kubeconfig, window=SECOND, delay=SECOND // 5) as plant:
         yield plant
 
 
 @pytest.fixture
 def plant(_session_plant):
-    """The metrics API, fast: a window of 2 s, answered 1 s later. Without targets at first; mended at the end."""
+    """The metrics API, fast: a window of 1 s, answered 0.2 s later. Without targets at first; mended at the end."""
     yield _session_plant
     _session_plant.reset()
 
