@@ -23,6 +23,7 @@ from cronhpa.core.decision import (
     Scaled,
     Source,
 )
+from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import SECOND, Nanoseconds, format_instant, format_instant_exact
 from cronhpa.core.memory import Memory, makes_zero
 from cronhpa.core.observation import Absent
@@ -78,6 +79,7 @@ class Turn(Struct, frozen=True):
     generation: int
     owner_problem: str | None = None
     spec_problems: tuple[str, ...] = ()
+    forecast: Forecast | None = None
 
 
 def render(previous: Status, turn: Turn) -> Status:
@@ -105,6 +107,8 @@ def render(previous: Status, turn: Turn) -> Status:
         status["schedules"] = [_window(item.name, item.state, item.changes) for item in decision.windows]
     if decision.next_edge is not None:
         status["nextEdge"] = _edge(decision.next_edge)
+    if spec.forecast is not None and turn.forecast is not None:
+        status["forecast"] = _forecast(turn.forecast)
     status["conditions"] = _conditions(previous.get("conditions", []), turn)
     status["memory"] = render_memory(turn.memory.pruned(spec.behavior, spec.tuning, decision.at))
     return status
@@ -343,6 +347,15 @@ def _window(name: str, state: str, changes: Nanoseconds | None) -> dict[str, Any
 
 def _edge(edge: Edge) -> dict[str, Any]:
     return {"time": format_instant(edge.at), "schedule": edge.schedule, "state": "Open" if edge.opens else "Closed"}
+
+
+def _forecast(forecast: Forecast) -> dict[str, Any]:
+    text: dict[str, Any] = {"model": forecast.model, "quantilePercent": forecast.quantile_percent}
+    if forecast.coverage_percent is not None:
+        text["coveragePercent"] = forecast.coverage_percent
+    text["issuedAt"] = format_instant(forecast.issued_at)
+    text["trainedUntil"] = format_instant(forecast.trained_until)
+    return text
 
 
 def _metrics(spec: Spec, decision: Decision) -> list[dict[str, Any]] | None:

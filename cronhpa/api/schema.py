@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from cronhpa.core.instant import parse_instant
@@ -125,10 +125,6 @@ Instant = Annotated[
     ),
 ]
 Timestamp = Annotated[str, Field(max_length=64, json_schema_extra={"format": "date-time"})]
-
-Date = Annotated[
-    str, BeforeValidator(str), Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", json_schema_extra={"format": "date"})
-]
 
 LOCAL_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}$"
 LocalTime = Annotated[
@@ -685,57 +681,6 @@ class Behavior(Model):
 # --- schedules ---------------------------------------------------------------------------------------------------
 
 
-class DateRange(Model):
-    """Local dates, both inclusive."""
-
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            rule("self.from <= self.to", "from must not be after to; one day is from and to alike", at=".to")
-        )
-    )
-
-    from_: Date = Field(alias="from", description="The first date, such as 2026-12-27.")
-    to: Date = Field(description="The last date, such as 2026-12-31.")
-
-
-class HolidayCalendar(Model):
-    """The public holidays of a country, or of a part of it."""
-
-    country: str = Field(pattern="^[A-Z]{2,3}$", max_length=3, description="ISO 3166 code of the country, such as DE.")
-    subdivision: str | None = Field(
-        default=None,
-        pattern="^[A-Za-z0-9 ._-]{1,40}$",
-        max_length=40,
-        description="Code of the part of the country, such as BY.",
-    )
-
-
-class Days(Model):
-    """A set of local dates."""
-
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            rule(
-                "(has(self.dates) && size(self.dates) > 0) || (has(self.holidays) && size(self.holidays) > 0)",
-                "name dates or holidays, at least one",
-            )
-        )
-    )
-
-    dates: list[DateRange] | None = Field(
-        default=None,
-        max_length=100,
-        description="Dates, as ranges.",
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
-    )
-    holidays: list[HolidayCalendar] | None = Field(
-        default=None,
-        max_length=10,
-        description="Public holidays.",
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
-    )
-
-
 _STATES_BOUND = "has(self.minReplicas) || has(self.maxReplicas) || has(self.replicas)"
 
 
@@ -784,18 +729,6 @@ class Schedule(Model):
                 "to must be after from",
                 found=("found from %s and to %s", "self.from", "self.to"),
                 at=".to",
-            ),
-            rule(
-                "has(self.start) || !(has(self.exclude) || has(self.only))",
-                "exclude and only choose among the days of a start: an event from one time to another has none",
-                at=".exclude",
-                reason=FORBIDDEN,
-            ),
-            rule(
-                "!has(self.exclude) || !has(self.only)",
-                "found exclude and only: keep one of them",
-                at=".only",
-                reason=FORBIDDEN,
             ),
             rule(
                 f"{_STATES_BOUND} || has(self.headroomPercent)",
@@ -864,38 +797,10 @@ class Schedule(Model):
         description="Of open schedules that state the same bound, the one with the highest priority is obeyed; among "
         "equals the largest minReplicas and the smallest maxReplicas.",
     )
-    lead_time_seconds: int | None = Field(
-        default=None,
-        ge=0,
-        le=86_400,
-        description="How long before its start the bounds are asked for, so that pods are ready in time. Absent, "
-        "measured from the start-up time of the pods and the time that behavior needs to get there.",
-    )
-    exclude: Days | None = Field(default=None, description="Days on which the window does not open.")
-    only: Days | None = Field(default=None, description="The only days on which the window opens.")
     suspend: bool = Field(default=False, description="Whether the schedule is set aside for now.")
 
 
 # --- forecast and override ---------------------------------------------------------------------------------------
-
-
-class Span(Model):
-    """A span of time."""
-
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            rule(
-                f"!self.from.matches({_quoted(RFC3339)}) || !self.to.matches({_quoted(RFC3339)}) "
-                "|| timestamp(self.from) < timestamp(self.to)",
-                "to must be after from",
-                found=("found from %s and to %s", "self.from", "self.to"),
-                at=".to",
-            )
-        )
-    )
-
-    from_: Instant = Field(alias="from", description='Its beginning, such as "2026-10-03T06:00:00Z".')
-    to: Instant = Field(description='Its end, such as "2026-10-03T12:00:00Z".')
 
 
 Mode = Literal["Active", "Preview"]
@@ -905,13 +810,6 @@ class ForecastSettings(Model):
     """Raises the replicas ahead of a load that is forecast. It never lowers them."""
 
     mode: Mode = Field(default="Active", description="Active, or Preview: learn and report, never act.")
-    budget_percent: int = Field(
-        default=5,
-        ge=0,
-        le=100,
-        description="Pod-hours that the forecast may add over metrics and schedules alone, in percent, averaged over "
-        "a week.",
-    )
     pod_capacity_percent: int | None = Field(
         default=None,
         ge=100,
@@ -921,12 +819,6 @@ class ForecastSettings(Model):
     )
     max_floor_replicas: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = Field(
         default=None, description="The most replicas that the forecast may ask for. Absent, maxReplicas."
-    )
-    ignore_history: list[Span] | None = Field(
-        default=None,
-        max_length=100,
-        description="Spans of history that must not be learned from, such as an incident.",
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
 
 
@@ -1183,10 +1075,9 @@ class ScheduleStatus(Model):
     """A schedule now."""
 
     name: Text
-    state: Text = Field(description="Open, Leading (asked for ahead of its start), Closed, Suspended or Unreadable.")
+    state: Text = Field(description="Open, Closed, Suspended or Unreadable.")
     opens: Timestamp | None = Field(default=None, description="When it opens next.")
     closes: Timestamp | None = Field(default=None, description="When it closes, if it is open.")
-    lead_seconds: int | None = Field(default=None, description="How long before its start its bounds are asked for.")
     message: Sentences | None = Field(default=None, description="Why it cannot be read, if it cannot.")
 
 
@@ -1204,7 +1095,6 @@ class ForecastStatus(Model):
     model: Text | None = None
     quantile_percent: int | None = Field(default=None, description="Which quantile of the load is forecast.")
     coverage_percent: int | None = Field(default=None, description="How many percent of recent loads were below it.")
-    budget_used_permille: int | None = Field(default=None, description="Pod-hours added so far, in permille.")
     issued_at: Timestamp | None = None
     trained_until: Timestamp | None = Field(default=None, description="The end of the history that was learned from.")
 

@@ -42,11 +42,9 @@ def explained(body: dict[str, Any]) -> list[str]:
         return [f"{name} has not been decided yet: is the operator running?"]
     decision = status.get("decision") or {}
     by = decision.get("decidedBy", "nobody")
-    lines = [
-        f"{name} wants {status.get('desiredReplicas', '?')} replicas of {status.get('target', '?')}, "
-        f"decided by {by}; {status.get('currentReplicas', '?')} were found, "
-        f"{status.get('effectiveMinReplicas', '?')} to {status.get('effectiveMaxReplicas', '?')} are allowed."
-    ]
+    allowed = f"{status.get('effectiveMinReplicas', '?')} to {status.get('effectiveMaxReplicas', '?')} are allowed"
+    wanted = f"{name} wants {status.get('desiredReplicas', '?')} replicas of {status.get('target', '?')}"
+    lines = [f"{wanted}, decided by {by}; {status.get('currentReplicas', '?')} were found, {allowed}."]
     if decision.get("reason"):
         lines.append(f"  reason: {decision['reason']}")
     if decision.get("withheld"):

@@ -192,7 +192,8 @@ class Cycle:
             LOG.exception("this cannot be decided: %s", encode(Record(spec, observation, forecast, item.memory, now)))
             raise
         item.next_edge = None if decision.next_edge is None else decision.next_edge.at
-        return Judged(item, spec, observation, decision, owner_problem, now)
+        known = forecast if isinstance(forecast, Forecast) else None
+        return Judged(item, spec, observation, decision, known, owner_problem)
 
     async def _observe(self, item: Item, spec: Spec, answers: Answers) -> tuple[Observation, Nanoseconds]:
         """What is seen of an object's target, and the instant at which it was."""

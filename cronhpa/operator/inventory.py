@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import kopf
@@ -130,38 +132,59 @@ class Inventory:
 
     async def _watch_once(self, configuration: Configuration, namespaces: tuple[str, ...]) -> None:
         registry = kopf.OperatorRegistry()
+        loop = asyncio.get_running_loop()
 
         @kopf.on.login(registry=registry)
         def login(**_: Any) -> kopf.ConnectionInfo:
             return connection(configuration)
 
         @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
-        def event(event: kopf.RawEvent, body: kopf.Body, **_: Any) -> None:
-            # The type tells a deletion; all else, the first list with its empty type too, is the object as it is.
-            meta = body["metadata"]
-            if event["type"] == "DELETED":
-                self.drop((meta["namespace"], meta["name"]), meta["uid"])
-            else:
-                self.put(body)
+        def event(event: kopf.RawEvent, **_: Any) -> None:
+            loop.call_soon_threadsafe(self._take, event["type"], event["object"])
 
         settings = kopf.OperatorSettings()
         settings.posting.enabled = False
         settings.scanning.disabled = True
         settings.networking.error_backoffs = [1, 2, 3, 5, 8, *[10] * 500]
         settings.networking.request_timeout = 30
-        stop = asyncio.Event()
+        stop = threading.Event()
+        operator = kopf.operator(
+            registry=registry,
+            settings=settings,
+            clusterwide=not namespaces,
+            namespaces=namespaces,
+            standalone=True,
+            stop_flag=stop,
+        )
+        # In a thread of its own: its first list of many objects takes seconds of CPU that no decision waits for, and
+        # only in the main thread does it take over the signals that end us.
+        ended: asyncio.Future[None] = loop.create_future()
+
+        def watch() -> None:
+            error: Exception | None = None
+            try:
+                asyncio.run(operator)
+            except Exception as caught:  # noqa: BLE001 - whatever ends it is told to the supervisor
+                error = caught
+            with suppress(RuntimeError):  # the loop may be gone by now
+                loop.call_soon_threadsafe(_settle, ended, error)
+
+        threading.Thread(target=watch, name="kopf", daemon=True).start()
         try:
-            await kopf.operator(
-                registry=registry,
-                settings=settings,
-                clusterwide=not namespaces,
-                namespaces=namespaces,
-                standalone=True,
-                stop_flag=stop,
-                indexers=None,
-            )
+            await ended
         finally:
             stop.set()
+
+    def _take(self, kind: str | None, body: Mapping[str, Any]) -> None:
+        """One event. The type tells a deletion; all else, the first list with no type too, is the object as it is."""
+        try:
+            meta = body["metadata"]
+            if kind == "DELETED":
+                self.drop((meta["namespace"], meta["name"]), meta["uid"])
+            else:
+                self.put(body)
+        except (KeyError, TypeError, ValueError):
+            LOG.exception("an event of a CronHPA cannot be read and is skipped")
 
     async def sweep(self, client: Client, namespaces: tuple[str, ...]) -> None:
         """
@@ -195,6 +218,15 @@ class Inventory:
         for item in self:
             if item.uid in known and item.uid not in seen:
                 self.drop(item.key, item.uid)
+
+
+def _settle(ended: asyncio.Future[None], error: Exception | None) -> None:
+    if ended.done():
+        return
+    if error is None:
+        ended.set_result(None)
+    else:
+        ended.set_exception(error)
 
 
 def connection(configuration: Configuration) -> kopf.ConnectionInfo:

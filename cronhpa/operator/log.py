@@ -30,3 +30,5 @@ def configure(form: Literal["json", "text"], level: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[stream], force=True)
     for noisy in ("kopf", "asyncio", "aiohttp.access"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLogger().level))
+    # It tells each time that it leaves the signals to us, which is what its thread is for.
+    logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)

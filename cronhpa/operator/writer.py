@@ -16,6 +16,7 @@ import msgspec
 from cronhpa.api.patch import merge_patch
 from cronhpa.api.render import Status, Turn, events, render
 from cronhpa.core.decision import Decision, Failed, Outcome, Scaled, Withheld
+from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Observation, Scale
@@ -39,7 +40,7 @@ _DRIFTING = ("currentMetrics", "podStartupSeconds", "forecast")
 class Judged:
     """One object's decision on its way to the API."""
 
-    __slots__ = ("decision", "item", "now", "observation", "owner_problem", "spec")
+    __slots__ = ("decision", "forecast", "item", "now", "observation", "owner_problem", "spec")
 
     def __init__(
         self,
@@ -47,11 +48,12 @@ class Judged:
         spec: Spec,
         observation: Observation,
         decision: Decision,
+        forecast: Forecast | None,
         owner_problem: str | None,
-        now: Nanoseconds,
     ) -> None:
         self.item, self.spec, self.observation = item, spec, observation
-        self.decision, self.owner_problem, self.now = decision, owner_problem, now
+        self.decision, self.forecast, self.owner_problem = decision, forecast, owner_problem
+        self.now = decision.at
 
     @property
     def acts(self) -> bool:
@@ -140,7 +142,16 @@ class Writer:
 
     def _turn(self, judged: Judged, outcome: Outcome, memory: Memory) -> Turn:
         item = judged.item
-        return Turn(judged.spec, judged.decision, outcome, memory, item.generation, judged.owner_problem, item.problems)
+        return Turn(
+            judged.spec,
+            judged.decision,
+            outcome,
+            memory,
+            item.generation,
+            judged.owner_problem,
+            item.problems,
+            judged.forecast,
+        )
 
     async def _put_status(self, item: Item, status: Status, now: Nanoseconds) -> bool:
         """Whether the API holds this status now."""

@@ -103,15 +103,12 @@ ACCEPTED = {
     "a window of headroom alone": scheduled(minReplicas=None, headroomPercent=50),
     "a duration in place of an end": scheduled(end=None, durationMinutes=60),
     "an event": event(),
-    "days that a window leaves out": scheduled(
-        exclude={"dates": [{"from": "2026-12-27", "to": "2026-12-31"}], "holidays": [{"country": "DE"}]}
-    ),
     "names, steps, lists and L": scheduled(start="*/15 8-10/2 1,L jan-MAR/2 *", end="@daily"),
     "nth weekdays": scheduled(start="0 8 * * 5#2,L5"),
     "blanks around a cron text": scheduled(start="  0 8 *  * * "),
     "a zone with a region": spec(timeZone="America/Argentina/Buenos_Aires"),
     "an override with an offset": spec(override={**UNTIL, "replicas": 0, "until": "2026-11-23T18:00:00.5+01:00"}),
-    "a forecast": spec(forecast={"ignoreHistory": [{"from": "2026-10-03T06:00:00Z", "to": "2026-10-03T12:00:00Z"}]}),
+    "a forecast": spec(forecast={"maxFloorReplicas": 40}),
     "a bare number as a quantity": measured(type="AverageValue", averageValue=2),
     "a quantity with blanks": measured(type="AverageValue", averageValue=" 250m "),
     "a core ReplicationController": spec(
@@ -157,14 +154,6 @@ REFUSED = {
     ),
     "a date that does not exist": (event(**{"from": "2026-02-30T00:00"}), "spec.schedules[0].from", "that exist"),
     "an event with an offset": (event(to="2026-11-28T02:00:00Z"), "spec.schedules[0].to", "without an offset"),
-    "an event with days left out": (
-        event(exclude={"holidays": [{"country": "DE"}]}), "spec.schedules[0].exclude", "has none",
-    ),
-    "a set of no days": (scheduled(only={}), "spec.schedules[0].only", "name dates or holidays"),
-    "dates in the wrong order": (
-        scheduled(only={"dates": [{"from": "2026-12-31", "to": "2026-12-27"}]}),
-        "spec.schedules[0].only.dates[0].to", "from must not be after to",
-    ),
     "a schedule that asks for nothing": (
         scheduled(minReplicas=None), "spec.schedules[0].minReplicas", "replicas or headroomPercent",
     ),
@@ -199,10 +188,6 @@ REFUSED = {
         "spec.override.until", "with the offset",
     ),
     "a forecast of no load": (spec(metrics=[QUEUE], forecast={}), "spec.forecast", "needs a load to learn"),
-    "history ignored backwards": (
-        spec(forecast={"ignoreHistory": [{"from": "2026-10-03T12:00:00Z", "to": "2026-10-03T06:00:00Z"}]}),
-        "spec.forecast.ignoreHistory[0].to", "to must be after from",
-    ),
     "a quantity of nine bytes and a million digits": (
         measured(type="AverageValue", averageValue="1e999999"),
         "spec.metrics[0].resource.target.averageValue", 'found "1e999999"',
@@ -236,7 +221,7 @@ def test_it_fills_in_the_defaults(server):
         "minReplicas": 1,
         "timeZone": "UTC",
         "schedules": [{**DAY, "priority": 0, "suspend": False}],
-        "forecast": {"mode": "Active", "budgetPercent": 5},
+        "forecast": {"mode": "Active"},
         "behavior": {
             "scaleUp": {
                 "stabilizationWindowSeconds": 0,
