@@ -12,6 +12,7 @@ import pytest
 
 from cronhpa.core.instant import SECOND
 from testbed.control_plane import ControlPlane
+from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator
 from testbed.plant import Plant
 
 
@@ -50,3 +51,19 @@ def namespace(control_plane, request):
     control_plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     yield name
     control_plane.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def _session_operator(control_plane, tmp_path_factory):
+    kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
+    with Operator(kubeconfig, tmp_path_factory.mktemp("operator")) as operator:
+        yield operator
+
+
+@pytest.fixture
+def operator(_session_operator):
+    """The real operator with the chart's rights; started again for the next test where one has killed it."""
+    if not _session_operator.is_running:
+        _session_operator.start()
+    yield _session_operator
+    assert _session_operator.is_running, _session_operator.tail()

@@ -99,7 +99,7 @@ class Component:
                 stderr=subprocess.STDOUT,
                 # Its own session: ^C at the terminal reaches Python alone, which may still need the API to clean up.
                 start_new_session=True,
-                preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 - two system calls, no lock, no allocation of note
+                preexec_fn=die_with(os.getpid()),  # noqa: PLW1509 - two system calls, no lock, no allocation of note
             )
 
     def assert_alive(self) -> None:
@@ -507,7 +507,7 @@ def _free_ports(count: int) -> Iterable[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def _die_with(parent: int) -> Callable[[], None]:
+def die_with(parent: int) -> Callable[[], None]:
     """What a child runs before its program, so that the kernel ends it with its parent, even where that is killed."""
 
     def ask_kernel() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from testbed.control_plane import _die_with
+from testbed.control_plane import die_with
 from testbed.wait import wait_until
 
 NAMESPACE = "cronhpa-system"
@@ -75,7 +75,7 @@ class Operator:
                 env=self._environment,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_die_with(os.getpid()),
+                preexec_fn=die_with(os.getpid()),  # noqa: PLW1509 - two system calls, no lock, no allocation of note
             )
         try:
             wait_until(lambda: not self.is_running or self._answers("/readyz"), within_s=60)

@@ -1,0 +1,120 @@
+"""A target with its CronHPA, as tests make them: what it is told, and what the API says of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from cronhpa.core.instant import Nanoseconds, parse_instant
+from testbed.control_plane import ControlPlane
+from testbed.objects import deployment
+from testbed.wait import wait_until
+
+CPU_50 = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}
+
+
+def cron_hpa(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
+    """
+    A quick CronHPA for the Deployment of its name: 50 % of CPU, 1 to 20 replicas, a turn a second, 3 s of stabilization.
+
+    spec: fields that are added or replaced; None leaves one out.
+    """
+    fields = {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+        "minReplicas": 1,
+        "maxReplicas": 20,
+        "metrics": [CPU_50],
+        "behavior": {"scaleDown": {"stabilizationWindowSeconds": 3}},
+        "syncPeriodSeconds": 1,
+        "cpuInitializationPeriodSeconds": 0,
+        "initialReadinessDelaySeconds": 0,
+    } | spec
+    return {
+        "apiVersion": "cronhpa.io/v1alpha1",
+        "kind": "CronHPA",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {key: value for key, value in fields.items() if value is not None},
+    }
+
+
+class Scaled:
+    """`Scaled(plane, namespace, "web", replicas=2, schedules=[...])` makes a Deployment and its CronHPA."""
+
+    def __init__(
+        self, plane: ControlPlane, namespace: str, name: str = "web", *, replicas: int = 1, **spec: Any
+    ) -> None:
+        self._plane = plane
+        self.namespace, self.name = namespace, name
+        self._replicas = replicas
+        self.create_target()
+        plane.apply(cron_hpa(name, namespace, **spec))
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {"app": self.name}
+
+    def create_target(self) -> None:
+        # Created with a count, and applied without one later: whoever scales owns it.
+        made = deployment(self.name, namespace=self.namespace, replicas=self._replicas)
+        self._plane.create(f"/apis/apps/v1/namespaces/{self.namespace}/deployments", [made])
+
+    def delete_target(self) -> None:
+        self._plane.kubectl("delete", "deployment", self.name, "-n", self.namespace)
+
+    def patch(self, **spec: Any) -> None:
+        """Changes fields of the CronHPA's spec; None removes one."""
+        self._plane.kubectl(
+            "patch", "chpa", self.name, "-n", self.namespace, "--type=merge", "-p", json.dumps({"spec": spec})
+        )
+
+    def scale_by_hand(self, replicas: int) -> None:
+        self._plane.kubectl("scale", "deployment", self.name, "-n", self.namespace, f"--replicas={replicas}")
+
+    @property
+    def replicas(self) -> int:
+        return self._target["spec"].get("replicas", 1)
+
+    @property
+    def ready(self) -> int:
+        return self._target["status"].get("readyReplicas", 0)
+
+    @property
+    def _target(self) -> Any:
+        return self._plane.get(f"/apis/apps/v1/namespaces/{self.namespace}/deployments/{self.name}")
+
+    @property
+    def status(self) -> dict[str, Any]:
+        path = f"/apis/cronhpa.io/v1alpha1/namespaces/{self.namespace}/cronhpas/{self.name}"
+        return self._plane.get(path).get("status") or {}
+
+    @property
+    def decided_by(self) -> str | None:
+        return self.status.get("decision", {}).get("decidedBy")
+
+    @property
+    def last_scaled(self) -> Nanoseconds:
+        return parse_instant(self.status["lastScaleTime"])
+
+    def condition(self, kind: str) -> Mapping[str, str]:
+        found = [item for item in self.status.get("conditions", ()) if item["type"] == kind]
+        return found[0] if found else {}
+
+    def events(self) -> list[str]:
+        """Reasons and messages of its events."""
+        listed = self._plane.get(f"/api/v1/namespaces/{self.namespace}/events")["items"]
+        own = [item for item in listed if item["involvedObject"].get("name") == self.name]
+        return [f"{item['reason']}: {item['message']}" for item in own if item["involvedObject"]["kind"] == "CronHPA"]
+
+    def reaches(self, replicas: int, *, within_s: float = 20) -> None:
+        """Waits until the target is told to have this many replicas."""
+        wait_until(lambda: self.replicas, lambda seen: seen == replicas, within_s=within_s)
+
+    def says(self, kind: str, status: str, reason: str, *, within_s: float = 20) -> str:
+        """Waits until a condition has a status and a reason; its message."""
+        found = wait_until(
+            lambda: self.condition(kind),
+            lambda seen: (seen.get("status"), seen.get("reason")) == (status, reason),
+            within_s=within_s,
+        )
+        return found["message"]
