@@ -30,6 +30,14 @@ check: $(VENV)/.ready  ## format, lint, types, layers
 	$(RUN)/mypy
 	$(RUN)/lint-imports --no-cache
 
+# Two workers: the cluster tests mostly wait. Each has a control plane of its own, built once and kept in a cache.
+test: $(VENV)/.ready  ## run every test, the cluster tests on a real control plane too (built at the first run)
+	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
+	$(RUN)/pytest -n 2 --dist worksteal $(ARGS)
+
+unit: $(VENV)/.ready  ## run the tests that need no control plane
+	$(RUN)/pytest -n 2 -m "not cluster" $(ARGS)
+
 format: $(VENV)/.ready  ## format the code
 	$(RUN)/ruff format .
 	$(RUN)/ruff check --fix-only --quiet .
@@ -37,4 +45,4 @@ format: $(VENV)/.ready  ## format the code
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check format clean
+.PHONY: help setup lock check test unit format clean
