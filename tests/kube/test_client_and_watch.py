@@ -1,0 +1,223 @@
+"""The client and the views, against an API server that misbehaves on purpose."""
+
+import asyncio
+
+import pytest
+from aiohttp import web
+
+from cronhpa.core.spec import ExternalMetric, LabelSelector, MetricTarget, ObjectMetric, PodsMetric, TargetRef
+from cronhpa.kube.client import ClusterError
+from cronhpa.kube.discovery import Discovery
+from cronhpa.kube.metrics import MetricReader, list_pod_metrics
+from cronhpa.kube.scale import Workload
+from cronhpa.kube.watch import View
+from kube.fake_api import FakeApi, answering
+
+DEPLOYMENTS = "/apis/apps/v1/deployments"
+TARGET = MetricTarget("AverageValue", average_value=1000)
+
+
+def deployment(name, version, replicas=1):
+    meta = {"name": name, "namespace": "prod", "resourceVersion": str(version)}
+    return {"metadata": meta, "spec": {"replicas": replicas}}
+
+
+def listing(*items, version=10):
+    return answering({"metadata": {"resourceVersion": str(version)}, "items": list(items)})
+
+
+async def eventually(check, seconds=5.0):
+    async with asyncio.timeout(seconds):
+        while not check():
+            await asyncio.sleep(0.01)
+
+
+class Watched:
+    """A running view of the Deployments of a fake API."""
+
+    def __init__(self, api):
+        self.api, self.gone = api, []
+
+    async def __aenter__(self):
+        self._context = self.api.client()
+        client = await self._context.__aenter__()
+        self.view = View(client, DEPLOYMENTS, Workload, self._on_change)
+        self._task = asyncio.create_task(self.view.run())
+        return self
+
+    async def __aexit__(self, *error):
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        await self._context.__aexit__(*error)
+
+    def _on_change(self, namespace, name, item):
+        if item is None:
+            self.gone.append(name)
+
+    def replicas(self, name):
+        item = self.view.objects.get(("prod", name))
+        return None if item is None else item.spec.replicas
+
+
+async def test_a_view_lists_and_follows():
+    api = FakeApi()
+    api.answers[DEPLOYMENTS] = listing(deployment("shop", 5))
+    api.watches[DEPLOYMENTS] = [[{"type": "MODIFIED", "object": deployment("shop", 11, replicas=3)}]]
+
+    async with Watched(api) as watched:
+        await eventually(lambda: watched.replicas("shop") == 3)
+
+
+async def test_what_was_deleted_while_nobody_watched_is_dropped_by_the_next_list():
+    api = FakeApi()
+    lists = [listing(deployment("shop", 5), deployment("old", 6)), listing(deployment("shop", 5))]
+
+    async def answer(request):
+        return await lists.pop(0)(request)
+
+    api.answers[DEPLOYMENTS] = answer
+    expired = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}}
+    api.watches[DEPLOYMENTS] = [[expired], []]
+
+    async with Watched(api) as watched:
+        await eventually(lambda: watched.gone == ["old"])
+
+        assert 1 == watched.replicas("shop")
+
+
+async def test_an_older_state_than_the_one_known_is_ignored():
+    """A stale API server must not undo what was seen."""
+    api = FakeApi()
+    api.answers[DEPLOYMENTS] = listing(deployment("shop", 20, replicas=7))
+    stale, other = deployment("shop", 15, replicas=2), deployment("done", 21)
+    api.watches[DEPLOYMENTS] = [[{"type": "MODIFIED", "object": stale}, {"type": "ADDED", "object": other}]]
+
+    async with Watched(api) as watched:
+        await eventually(lambda: watched.replicas("done") == 1)
+
+        assert 7 == watched.replicas("shop")
+
+
+async def test_bookmarks_with_odd_bodies_and_objects_that_cannot_be_read_end_nothing():
+    api = FakeApi()
+    api.answers[DEPLOYMENTS] = listing(
+        {"metadata": {"name": "odd"}, "spec": {"replicas": "many"}}, deployment("shop", 5)
+    )
+    bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "12"}, "spec": {"replicas": None}}}
+    broken = {"type": "MODIFIED", "object": {"metadata": {"name": "shop"}, "spec": []}}
+    after = {"type": "MODIFIED", "object": deployment("shop", 13, replicas=4)}
+    api.watches[DEPLOYMENTS] = [[bookmark, broken, after]]
+
+    async with Watched(api) as watched:
+        await eventually(lambda: watched.replicas("shop") == 4)
+
+        assert 0 == watched.view.restarts
+
+
+async def test_a_watch_that_fails_is_started_again():
+    api = FakeApi()
+    api.answers[DEPLOYMENTS] = listing(deployment("shop", 5))
+    failing = {"type": "ERROR", "object": {"kind": "Status", "code": 500, "message": "etcd is away"}}
+    api.watches[DEPLOYMENTS] = [[failing], [{"type": "MODIFIED", "object": deployment("shop", 30, replicas=9)}]]
+
+    async with Watched(api) as watched:
+        await eventually(lambda: watched.replicas("shop") == 9)
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"items": ', "<html>gateway</html>", '{"items": 3}'])
+async def test_an_answer_that_is_none_is_an_error_and_not_an_empty_list(text):
+    api = FakeApi()
+    api.answers["/apis/metrics.k8s.io/v1beta1/namespaces/prod/pods"] = answering(text)
+
+    async with api.client() as client:
+        found = await list_pod_metrics(client, "prod")
+
+    assert "Malformed" == found.reason
+
+
+async def test_an_api_that_hangs_is_given_up_after_the_timeout():
+    api = FakeApi()
+
+    async def hang(_):
+        await asyncio.sleep(30)
+        return web.Response()
+
+    api.answers["/slow"] = hang
+
+    async with api.client(timeout_seconds=0.2) as client:
+        with pytest.raises(ClusterError) as caught:
+            await client.read("/slow")
+
+    assert 0 == caught.value.status
+
+
+async def test_a_refused_token_is_read_anew_once(tmp_path):
+    api = FakeApi()
+    tries = []
+
+    async def picky(request):
+        tries.append(request.headers.get("Authorization"))
+        return web.Response(text="{}", status=401 if len(tries) == 1 else 200)
+
+    api.answers["/picky"] = picky
+
+    async with api.client() as client:
+        client.configuration.api_key = {"BearerToken": "bearer rotated"}
+        assert b"{}" == await client.read("/picky")
+
+    assert [None, "Bearer rotated"] == tries
+
+
+async def test_the_reason_and_message_of_a_refusal_are_the_api_servers():
+    api = FakeApi()
+
+    async with api.client() as client:
+        with pytest.raises(ClusterError) as caught:
+            await client.read("/nowhere")
+
+    assert (404, "NotFound", "/nowhere not found") == (caught.value.status, caught.value.reason, caught.value.message)
+
+
+async def test_a_pods_metric_is_asked_with_both_selectors_and_once_for_all():
+    api = FakeApi()
+    path = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/prod/pods/*/rps"
+    sample = {"describedObject": {"name": "shop-1"}, "timestamp": "2026-01-01T00:00:00Z", "value": "12500m"}
+    api.answers[path] = answering({"items": [sample]})
+    metric = PodsMetric("rps", TARGET, LabelSelector(match_labels=(("verb", "GET"),)))
+
+    async with api.client() as client:
+        reader = MetricReader(client, Discovery(client))
+        found = await asyncio.gather(*(reader.pods("prod", metric, "app=shop") for _ in range(5)))
+
+    assert 12_500 == found[0]["shop-1"].value
+    assert [("GET", path, {"labelSelector": "app=shop", "metricLabelSelector": "verb=GET"})] == api.asked
+
+
+async def test_an_object_metric_is_asked_of_the_kinds_resource():
+    api = FakeApi()
+    ingresses = {
+        "resources": [{"name": "ingresses", "kind": "Ingress"}, {"name": "ingresses/status", "kind": "Ingress"}]
+    }
+    api.answers["/apis/networking.k8s.io/v1"] = answering(ingresses)
+    path = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/prod/ingresses.networking.k8s.io/front/rps"
+    api.answers[path] = answering({"items": [{"value": "3k"}]})
+    metric = ObjectMetric(
+        "rps", MetricTarget("Value", value=1000), TargetRef("networking.k8s.io/v1", "Ingress", "front")
+    )
+
+    async with api.client() as client:
+        assert 3_000_000 == await MetricReader(client, Discovery(client)).object("prod", metric)
+
+
+async def test_external_values_are_summed_and_one_that_is_none_is_an_absence():
+    api = FakeApi()
+    path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/prod/queue"
+    api.answers[path] = answering({"items": [{"value": "1500m"}, {"value": 2}]})
+    metric = ExternalMetric("queue", TARGET)
+
+    async with api.client() as client:
+        assert 3_500 == await MetricReader(client, Discovery(client)).external("prod", metric)
+        api.answers[path] = answering({"items": [{"value": "NaN"}]})
+        assert "Malformed" == (await MetricReader(client, Discovery(client)).external("prod", metric)).reason
+        api.answers[path] = answering({"items": []})
+        assert "NoMetrics" == (await MetricReader(client, Discovery(client)).external("prod", metric)).reason
