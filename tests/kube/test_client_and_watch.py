@@ -28,7 +28,7 @@ def listing(*items, version=10):
 
 async def eventually(check, seconds=5.0):
     async with asyncio.timeout(seconds):
-        while not check():
+        while not check():  # noqa: ASYNC110 - what is waited for is anybody's state, not an event
             await asyncio.sleep(0.01)
 
 
@@ -50,7 +50,7 @@ class Watched:
         await asyncio.gather(self._task, return_exceptions=True)
         await self._context.__aexit__(*error)
 
-    def _on_change(self, namespace, name, item):
+    def _on_change(self, _namespace, name, item):
         if item is None:
             self.gone.append(name)
 
