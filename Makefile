@@ -42,7 +42,12 @@ format: $(VENV)/.ready  ## format the code
 	$(RUN)/ruff format .
 	$(RUN)/ruff check --fix-only --quiet .
 
+demo: $(VENV)/.ready  ## upstream HPA and CronHPA side by side, 6 min (DEMO_SECONDS=60, DEMO_SCHEDULE=0, KUBECONFIG=path)
+	@# A KUBECONFIG of the environment is for daily work: only one that is given to make itself is meant.
+	@DEMO_KUBECONFIG='$(if $(findstring command,$(origin KUBECONFIG)),$(KUBECONFIG))' PYTHONPATH=tests \
+		$(RUN)/python -m testbed.demo
+
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test unit format clean
+.PHONY: help setup lock check test unit format clean demo
