@@ -108,7 +108,8 @@ def approach(
     if goal > current:
         if behavior is None:
             return Rule.SCALE_UP_LIMIT, min(goal, _default_ceiling(current))
-        ceiling = max(current, limit_up(behavior, current, memory, now))
+        # A percentage of nothing is nothing: a Percent policy alone would hold the zero of a night for ever.
+        ceiling = max(current, 1, limit_up(behavior, current, memory, now))
         if behavior.scale_up.select is Select.DISABLED:
             ceiling = max(current, limits.minimum, limits.floor or 0)
         return Rule.SCALE_UP_LIMIT, min(goal, ceiling)

@@ -1,0 +1,18 @@
+"""
+What all tests share: how hypothesis explores.
+
+`ci` gives the same examples on every run, so that a failure on one machine is a failure on all. To look further:
+HYPOTHESIS_PROFILE=explore makes ten times as many, others each time.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# A slow machine is no failure: no deadline, and no complaint about how long examples take to make.
+_PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large]
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100, suppress_health_check=_PATIENT)
+settings.register_profile("explore", deadline=None, max_examples=1000, suppress_health_check=_PATIENT)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

@@ -1,0 +1,267 @@
+"""Stabilization windows, rate policies and the way to bounds: `spec.behavior`, and its absence."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.situations import NOW, behavior, joined, recommended, rules
+from cronhpa.core.behavior import Limits, approach, limit_down, limit_up, normalize, stabilize
+from cronhpa.core.decision import Rule, Step
+from cronhpa.core.instant import MINUTE, SECOND
+from cronhpa.core.memory import Memory, ScaleEvent
+from cronhpa.core.spec import Select, Tuning
+
+TUNING = Tuning()
+
+
+def metric_limits(minimum=1, maximum=1000):
+    return Limits(minimum, maximum)
+
+
+def timed(minimum=1, maximum=1000, floor=None, cap=None):
+    return Limits(minimum, maximum, floor, cap, timed=True)
+
+
+def went(change, *, seconds_ago):
+    return ScaleEvent(change, NOW - seconds_ago * SECOND)
+
+
+# --- stabilization -----------------------------------------------------------------------------------------------
+
+
+def test_scale_down_waits_for_the_highest_recent_recommendation():
+    """Inside the 300 s window the highest recommendation wins (autoscaling/v2, scaleDown)."""
+    memory = joined(recommended(8, "09:58"), recommended(5, "09:59"))
+
+    number, steps = normalize(3, 8, metric_limits(), behavior(), TUNING, memory, NOW)
+
+    assert 8 == number
+    assert (Step(Rule.SCALE_DOWN_STABILIZED, 3, 8),) == steps
+
+
+def test_scale_up_waits_for_the_lowest_recent_recommendation():
+    """Up window 120 s: of 12 now and 6 a minute ago the 6 may be had."""
+    up = rules(("Pods", 100, 15), window=120 * SECOND)
+
+    number, steps = normalize(12, 4, metric_limits(), behavior(up=up), TUNING, recommended(6, "09:59"), NOW)
+
+    assert 6 == number
+    assert (Step(Rule.SCALE_UP_STABILIZED, 12, 6),) == steps
+
+
+def test_a_recommendation_as_old_as_the_window_counts_without_a_behavior_and_not_with_one():
+    """Upstream skips what is before now - window without a behavior, and takes what is after it with one."""
+    memory = recommended(8, "09:55")
+
+    assert 8 == stabilize(3, 8, memory.recommendations, None, TUNING, NOW)
+    assert 3 == stabilize(3, 8, memory.recommendations, behavior(), TUNING, NOW)
+
+
+def test_without_a_behavior_only_the_way_down_is_stabilized():
+    memory = joined(recommended(5, "09:59"), recommended(20, "09:50"))
+
+    assert 12 == stabilize(12, 5, memory.recommendations, None, TUNING, NOW)
+
+
+def test_the_downscale_flag_counts_in_whole_seconds_where_a_behavior_leaves_its_window_open():
+    """A flag of 1.5 s is 1 s with a behavior: a recommendation 1.2 s old is out of it, and inside without."""
+    tuning = Tuning(downscale_stabilization=1_500_000_000)
+    memory = recommended(8, "09:59:58.800")
+
+    assert 3 == stabilize(3, 8, memory.recommendations, behavior(), tuning, NOW)
+    assert 8 == stabilize(3, 8, memory.recommendations, None, tuning, NOW)
+
+
+def test_the_down_window_lowers_what_the_up_window_has_raised():
+    """Current 6, now 4; up window: lowest of 4 and 5 = 4; down window: highest of 4 and 5 = 5; 6 is lowered to 5."""
+    both = behavior(up=rules(("Pods", 4, 15), window=MINUTE), down=rules(("Percent", 100, 15), window=MINUTE))
+
+    assert 5 == stabilize(4, 6, recommended(5, "09:59:30").recommendations, both, TUNING, NOW)
+
+
+# --- policies ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("policy", "current", "limit"),
+    [
+        (("Pods", 4, 15), 10, 14),
+        (("Percent", 100, 15), 10, 20),
+        (("Percent", 10, 15), 1, 2),  # 1.1 rounds up
+        (("Percent", 10, 15), 50, 56),  # 50 * 1.1 = 55.00000000000001 in floats
+        (("Percent", 10, 15), 100, 111),  # 100 * 1.1 = 110.00000000000001
+        (("Percent", 2**31 - 1, 15), 2**31 - 1, 2**31 - 1),
+        (("Pods", 2**31 - 1, 15), 5, 2**31 - 1),
+    ],
+)
+def test_scale_up_policies_allow(policy, current, limit):
+    assert limit == limit_up(behavior(up=rules(policy)), current, Memory(), NOW)
+
+
+@pytest.mark.parametrize(
+    ("policy", "current", "limit"),
+    [
+        (("Pods", 4, 15), 10, 6),
+        (("Percent", 10, 15), 1, 0),
+        (("Percent", 90, 15), 10, 0),  # 10 * (1 - 0.9) = 0.9999999999999998, truncated
+        (("Percent", 80, 15), 10, 1),  # 10 * (1 - 0.8) = 1.9999999999999996
+        (("Percent", 80, 15), 5, 0),  # 5 * (1 - 0.8) = 0.9999999999999998
+    ],
+)
+def test_scale_down_policies_allow(policy, current, limit):
+    assert limit == limit_down(behavior(down=rules(policy)), current, Memory(), NOW)
+
+
+@pytest.mark.parametrize(
+    ("select", "up", "down"), [(Select.MAX, 20, 5), (Select.MIN, 12, 8), (Select.DISABLED, 10, 10)]
+)
+def test_of_several_policies_the_most_the_least_or_none_is_allowed(select, up, down):
+    """From 10: up +2 pods = 12 or +100 % = 20; down -2 pods = 8 or -50 % = 5."""
+    both = behavior(
+        up=rules(("Pods", 2, 15), ("Percent", 100, 15), select=select),
+        down=rules(("Pods", 2, 15), ("Percent", 50, 15), select=select),
+    )
+
+    assert (up, down) == (limit_up(both, 10, Memory(), NOW), limit_down(both, 10, Memory(), NOW))
+
+
+def test_what_came_and_went_within_the_period_is_counted_from_its_beginning():
+    """Now 10; 4 came 30 s ago and 1 went 40 s ago: it began at 10 - 4 + 1 = 7, so +4 is 11 and -4 is 3."""
+    memory = Memory(scale_ups=(went(4, seconds_ago=30),), scale_downs=(went(1, seconds_ago=40),))
+    both = behavior(up=rules(("Pods", 4, 60)), down=rules(("Pods", 4, 60)))
+
+    assert 11 == limit_up(both, 10, memory, NOW)
+    assert 3 == limit_down(both, 10, memory, NOW)
+
+
+def test_an_event_as_old_as_the_period_counts_no_more():
+    memory = Memory(scale_ups=(went(4, seconds_ago=60),))
+
+    assert 14 == limit_up(behavior(up=rules(("Pods", 4, 60))), 10, memory, NOW)
+
+
+def test_a_period_that_is_spent_does_not_force_the_other_direction():
+    """8 came within the minute of a policy of 4: 18 - 8 + 4 = 14 is below the current 18, which stays."""
+    memory = Memory(scale_ups=(went(8, seconds_ago=30),))
+
+    number, steps = normalize(25, 18, metric_limits(), behavior(up=rules(("Pods", 4, 60))), TUNING, memory, NOW)
+
+    assert 18 == number
+    assert (Step(Rule.SCALE_UP_LIMIT, 25, 18),) == steps
+
+
+# --- without a behavior ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("current", "limit"), [(1, 4), (2, 4), (3, 6), (10, 20)])
+def test_without_a_behavior_the_count_doubles_at_most_or_reaches_four(current, limit):
+    number, steps = normalize(500, current, metric_limits(), None, TUNING, Memory(), NOW)
+
+    assert limit == number
+    assert (Step(Rule.SCALE_UP_LIMIT, 500, limit),) == steps
+
+
+def test_without_a_behavior_the_maximum_is_named_where_it_is_the_nearer_limit():
+    number, steps = normalize(500, 10, metric_limits(maximum=15), None, TUNING, Memory(), NOW)
+
+    assert 15 == number
+    assert [Rule.TOO_MANY_REPLICAS] == [step.rule for step in steps]
+
+
+def test_without_a_behavior_there_is_no_rate_on_the_way_down():
+    number, steps = normalize(1, 500, metric_limits(minimum=2), None, TUNING, Memory(), NOW)
+
+    assert 2 == number
+    assert (Step(Rule.TOO_FEW_REPLICAS, 1, 2),) == steps
+
+
+# --- floors, caps and the way to bounds --------------------------------------------------------------------------
+
+
+def test_a_floor_holds_whatever_the_stabilization_says():
+    """The up window knows a recommendation of 3, but a schedule is not noise."""
+    up = rules(("Pods", 100, 15), window=5 * MINUTE)
+
+    number, steps = normalize(
+        20, 10, timed(minimum=20, floor=20), behavior(up=up), TUNING, recommended(3, "09:59"), NOW
+    )
+
+    assert 20 == number
+    assert [Rule.SCALE_UP_STABILIZED, Rule.FLOOR] == [step.rule for step in steps]
+
+
+def test_a_cap_holds_whatever_the_stabilization_says():
+    number, steps = normalize(5, 50, timed(maximum=5, cap=5), None, TUNING, recommended(50, "09:59"), NOW)
+
+    assert 5 == number
+    assert [Step(Rule.SCALE_DOWN_STABILIZED, 5, 50), Step(Rule.CAP, 50, 5)] == list(steps)
+
+
+def test_a_floor_is_approached_at_the_rate_of_the_policies():
+    """+100 % of 10 is 20 and +4 is 14; the floor of 60 is still on the way."""
+    number, steps = normalize(60, 10, timed(minimum=60, floor=60), behavior(), TUNING, Memory(), NOW)
+
+    assert 20 == number
+    assert (Step(Rule.SCALE_UP_LIMIT, 60, 20),) == steps
+
+
+def test_a_floor_is_approached_at_the_default_rate_without_a_behavior():
+    number, _ = normalize(60, 10, timed(minimum=60, floor=60), None, TUNING, Memory(), NOW)
+
+    assert 20 == number
+
+
+def test_a_cap_is_approached_at_the_rate_of_the_policies():
+    """-10 % of 50 is 45."""
+    slow = behavior(down=rules(("Percent", 10, 60), window=0))
+
+    number, steps = normalize(5, 50, timed(maximum=5, cap=5), slow, TUNING, Memory(), NOW)
+
+    assert 45 == number
+    assert (Step(Rule.SCALE_DOWN_LIMIT, 5, 45),) == steps
+
+
+DISABLED = rules(("Percent", 100, 15), select=Select.DISABLED, window=0)
+
+
+def test_disabled_never_blocks_a_floor():
+    """Disabled stops metrics, not people: 10 rises to the floor of 60 at once, and not to the metric's 80."""
+    limits = timed(minimum=60, floor=60)
+
+    assert 60 == normalize(60, 10, limits, behavior(up=DISABLED), TUNING, Memory(), NOW)[0]
+    assert 60 == normalize(80, 10, limits, behavior(up=DISABLED), TUNING, Memory(), NOW)[0]
+
+
+def test_disabled_never_blocks_a_cap():
+    limits = timed(maximum=20, cap=20)
+
+    assert 20 == normalize(20, 50, limits, behavior(down=DISABLED), TUNING, Memory(), NOW)[0]
+    assert 20 == normalize(3, 50, limits, behavior(down=DISABLED), TUNING, Memory(), NOW)[0]
+
+
+def test_disabled_stops_metrics_within_the_bounds():
+    assert 10 == normalize(30, 10, timed(), behavior(up=DISABLED), TUNING, Memory(), NOW)[0]
+    assert 30 == normalize(10, 30, timed(), behavior(down=DISABLED), TUNING, Memory(), NOW)[0]
+
+
+def test_disabled_does_not_block_the_floor_of_a_forecast_without_schedules():
+    limits = Limits(2, 100, floor=30)
+
+    assert 30 == normalize(30, 10, limits, behavior(up=DISABLED), TUNING, Memory(), NOW)[0]
+
+
+def test_a_percent_policy_leaves_zero_with_one_pod():
+    """
+    100 % of nothing is nothing: by the policy alone a night's zero would last for ever.
+
+    1 at once, and from the next period on 2, 4, 8.
+    """
+    percent = behavior(up=rules(("Percent", 100, 15)))
+
+    assert (Rule.SCALE_UP_LIMIT, 1) == approach(20, 0, timed(minimum=20, floor=20), percent, Memory(), NOW)
+
+
+def test_a_target_above_the_bounds_comes_down_at_the_rate_of_the_policies_where_schedules_set_them():
+    slow = behavior(down=rules(("Pods", 1, 60), window=0))
+
+    assert 49 == normalize(50, 50, timed(maximum=20), slow, TUNING, Memory(), NOW)[0]
