@@ -27,6 +27,11 @@ def from_datetime(moment: datetime) -> Nanoseconds:
     return (delta.days * 86_400 + delta.seconds) * SECOND + delta.microseconds * 1_000
 
 
+# What a datetime in UTC can hold, and RFC 3339 can write.
+_FIRST = from_datetime(datetime.min.replace(tzinfo=UTC))
+_END = from_datetime(datetime.max.replace(tzinfo=UTC, microsecond=0)) + SECOND
+
+
 def to_datetime(instant: Nanoseconds) -> datetime:
     """The UTC datetime of an instant; digits below a microsecond are cut."""
     return datetime.fromtimestamp(instant // SECOND, tz=UTC).replace(microsecond=instant % SECOND // 1_000)
@@ -36,7 +41,7 @@ def parse_instant(text: str) -> Nanoseconds:
     """
     The instant of an RFC 3339 text, exact to the nanosecond.
 
-    Raises ValueError for a text that is none, or that carries no offset.
+    Raises ValueError for a text that is none, that carries no offset, or that lies outside the years 1 to 9999 in UTC.
     """
     head, digits, zone = text, "", ""
     if "." in text:
@@ -48,17 +53,25 @@ def parse_instant(text: str) -> Nanoseconds:
     moment = datetime.fromisoformat(head + zone)
     if moment.tzinfo is None:
         raise ValueError(f"{text!r}: an offset such as Z must follow the time")
-    return from_datetime(moment) + int(digits[:9].ljust(9, "0") or "0")
+    instant = from_datetime(moment) + int(digits[:9].ljust(9, "0") or "0")
+    if not _FIRST <= instant < _END:
+        raise ValueError(f"{text!r}: in UTC it lies outside the years 1 to 9999")
+    return instant
 
 
 def format_instant(instant: Nanoseconds) -> str:
     """RFC 3339 in UTC to the second, as the Kubernetes API writes times."""
-    return to_datetime(instant).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{_to_the_second(instant)}Z"
 
 
 def format_instant_exact(instant: Nanoseconds) -> str:
     """RFC 3339 in UTC with nine digits behind the point: reads back to the same instant."""
-    return f"{to_datetime(instant).strftime('%Y-%m-%dT%H:%M:%S')}.{instant % SECOND:09d}Z"
+    return f"{_to_the_second(instant)}.{instant % SECOND:09d}Z"
+
+
+def _to_the_second(instant: Nanoseconds) -> str:
+    # Not strftime: it writes the year 1, Go's zero time, without its zeros.
+    return to_datetime(instant).replace(tzinfo=None).isoformat(timespec="seconds")
 
 
 def parse_duration(text: str) -> Nanoseconds:
