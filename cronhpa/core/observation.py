@@ -22,7 +22,7 @@ class Absent(Struct, frozen=True, tag=True):
     error: str = ""
 
 
-class Scale(Struct, frozen=True):
+class Scale(Struct, frozen=True, tag=True):
     """The target's scale subresource. `selector` is its label selector as text."""
 
     spec_replicas: int
