@@ -7,6 +7,7 @@ week both restricted mean either of them, as in every cron.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -18,10 +19,11 @@ EXAMPLE = 'write for example "0 8 * * mon-fri"'
 LENGTH_MAX = 100
 _SHORTHANDS = {"@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually"}
 _ALLOWED = set("0123456789*/,-#lL") | set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_NAMES = {
-    *("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"),
-    *("sun", "mon", "tue", "wed", "thu", "fri", "sat", "l"),
-}
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_NUMBERS = {name: str(number) for number, name in (*enumerate(_MONTHS, start=1), *enumerate(_WEEKDAYS))}
+_NAMES = {*_NUMBERS, "l"}
+_RANGE = re.compile(r"(?<!\w)(\w+)-(\w+)(?:/[0-9]+)?(?!\w)", re.ASCII)
 _FIELDS = ("minute", "hour", "day of month", "month", "day of week")
 # 29 February on a given weekday comes back after 40 years at the latest (across 2100).
 _YEARS = 41
@@ -44,7 +46,7 @@ def problem(text: str) -> str | None:
         if found:
             return f'"{shown}": {found}: {EXAMPLE}'
     try:
-        croniter.expand(text)
+        croniter.expand(_without_single_ranges(text))
     except (CroniterError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f'"{shown}" cannot be read ({error}): {EXAMPLE}'
     try:
@@ -90,4 +92,14 @@ def forwards(text: str, wall: datetime) -> Iterator[datetime]:
 
 
 def _iterate(text: str, wall: datetime) -> croniter:
-    return croniter(text, wall, max_years_between_matches=_YEARS)
+    return croniter(_without_single_ranges(text), wall, max_years_between_matches=_YEARS)
+
+
+@lru_cache(maxsize=4096)
+def _without_single_ranges(text: str) -> str:
+    """The text with each range of one value, `8-8` or `mon-1`, as that value: croniter takes such a range for `*`."""
+    return _RANGE.sub(lambda found: found[1] if _number(found[1]) == _number(found[2]) else found[0], text)
+
+
+def _number(word: str) -> str:
+    return _NUMBERS.get(word.lower(), word.lstrip("0") or "0")
