@@ -15,7 +15,6 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import islice
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
@@ -24,7 +23,8 @@ from cronhpa.core.instant import DAY, Nanoseconds, from_datetime, to_datetime
 from cronhpa.core.scheduled import cron
 from cronhpa.core.spec import CronWindow, OnceWindow
 
-# A window whose starts keep it open for ever (hourly, for two hours) has no end worth naming.
+# A window whose starts keep it open for ever (hourly, for two hours) has no end worth naming. Of the day itself all
+# edges are found; beyond it this many instants are tried.
 _RENEWALS_MAX = 64
 
 
@@ -102,20 +102,20 @@ def _is_open(window: CronWindow, now: Nanoseconds) -> bool:
 def _next_change(window: CronWindow, now: Nanoseconds, *, is_open: bool) -> Nanoseconds | None:
     """The first instant after `now` at which a window that is open or closed at `now` is the other."""
     if not is_open:
-        for start in islice(_instants(window.start, window.zone, now, is_end=False), _RENEWALS_MAX):
+        for start in _candidates(window.start, window.zone, now, is_end=False):
             if _is_open(window, start):
                 return start
         return None
     if window.duration is None:
         assert window.end is not None
-        for end in islice(_instants(window.end, window.zone, now, is_end=True), _RENEWALS_MAX):
+        for end in _candidates(window.end, window.zone, now, is_end=True):
             if not _is_open(window, end):
                 return end
         return None
     opened = _latest(window.start, window.zone, now, is_end=False)
     assert opened is not None
     closes = opened + window.duration
-    for renewal in islice(_instants(window.start, window.zone, now, is_end=False), _RENEWALS_MAX):
+    for renewal in _candidates(window.start, window.zone, now, is_end=False):
         if renewal > closes:
             return closes
         closes = renewal + window.duration
@@ -137,6 +137,17 @@ def _instants(text: str, zone: str, now: Nanoseconds, *, is_end: bool) -> Iterat
         if instant > last:
             last = instant
             yield instant
+
+
+def _candidates(text: str, zone: str, now: Nanoseconds, *, is_end: bool) -> Iterator[Nanoseconds]:
+    """All of the instants after `now` on its UTC day, and some after it."""
+    tomorrow = (now // DAY + 1) * DAY
+    later = 0
+    for instant in _instants(text, zone, now, is_end=is_end):
+        yield instant
+        later += instant >= tomorrow
+        if later == _RENEWALS_MAX:
+            return
 
 
 def _wall(now: Nanoseconds, zone: str) -> datetime:

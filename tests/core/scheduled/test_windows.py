@@ -1,0 +1,287 @@
+"""Windows: open or closed at an instant, and until when, across midnights, weekends and clock changes."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.scheduled.brute_force import Minutes
+from core.situations import at
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, format_instant, from_datetime
+from cronhpa.core.scheduled.windows import once, state, to_instant, zone_problem
+from cronhpa.core.spec import CronWindow, OnceWindow
+
+OFFICE = CronWindow("0 8 * * mon-fri", "Europe/Berlin", end="0 18 * * *")
+
+
+def is_open(window, clock):
+    return state(window, at(clock)).is_open
+
+
+def until(window, clock):
+    changes = state(window, at(clock)).until
+    return None if changes is None else format_instant(changes)
+
+
+def meant(wall, zone, *, is_end=False):
+    return format_instant(to_instant(datetime.fromisoformat(wall), zone, is_end=is_end))
+
+
+# --- from a start to the first end after it ----------------------------------------------------------------------
+
+
+def test_office_hours_are_open_from_their_start_and_closed_from_their_end():
+    """Monday 23 November 2026, Berlin is at UTC+1: 08:00 is 07:00Z, 18:00 is 17:00Z."""
+    assert not is_open(OFFICE, "06:59:59.999999999")
+    assert is_open(OFFICE, "07:00")
+    assert is_open(OFFICE, "16:59:59.999999999")
+    assert not is_open(OFFICE, "17:00")
+
+
+def test_office_hours_are_closed_all_weekend():
+    """The end is daily: Friday's window is closed by Friday's 18:00, and Saturday and Sunday have no start."""
+    assert [False, False, False] == [
+        is_open(OFFICE, clock) for clock in ("2026-11-27T17:00:00Z", "2026-11-28T12:00:00Z", "2026-11-29T12:00:00Z")
+    ]
+    assert "2026-11-30T07:00:00Z" == until(OFFICE, "2026-11-27T17:00:00Z")
+
+
+def test_a_window_says_when_it_changes():
+    assert "2026-11-23T17:00:00Z" == until(OFFICE, "10:00")
+    assert "2026-11-24T07:00:00Z" == until(OFFICE, "17:00")
+
+
+def test_a_window_across_midnight_is_open_on_both_sides():
+    night = CronWindow("0 22 * * *", "UTC", end="0 6 * * *")
+
+    assert [True, True, False] == [is_open(night, clock) for clock in ("23:00", "2026-11-24T05:59:00Z", "06:00")]
+    assert "2026-11-24T06:00:00Z" == until(night, "23:00")
+
+
+def test_an_end_at_the_instant_of_a_start_does_not_close_it():
+    """An end closes a window that began before it: start and end at every full hour is always open."""
+    always = CronWindow("0 * * * *", "UTC", end="0 * * * *")
+
+    assert is_open(always, "10:00")
+    assert is_open(always, "10:30")
+
+
+def test_a_window_that_waits_for_years_for_its_start_is_closed():
+    leap = CronWindow("0 0 29 2 *", "UTC", duration=DAY)
+
+    assert not is_open(leap, "10:00")
+    assert "2028-02-29T00:00:00Z" == until(leap, "10:00")
+    assert is_open(leap, "2028-02-29T12:00:00Z")
+
+
+# --- durations ---------------------------------------------------------------------------------------------------
+
+
+def test_a_duration_is_elapsed_time():
+    """From 22:00 on the eve of the fall change 8 h end at 05:00 of the clock; of the spring change at 07:00."""
+    night = CronWindow("0 22 * * *", "Europe/Berlin", duration=8 * HOUR)
+
+    assert "2026-10-25T04:00:00Z" == until(night, "2026-10-24T21:00:00Z")  # 20:00Z + 8 h, 05:00 CET
+    assert "2026-03-29T05:00:00Z" == until(night, "2026-03-28T22:00:00Z")  # 21:00Z + 8 h, 07:00 CEST
+
+
+def test_a_start_within_a_duration_renews_it():
+    """Every 20 minutes for 30: open from the first start to 30 minutes after the last, 17:40 + 30 = 18:10."""
+    busy = CronWindow("*/20 8-17 * * *", "UTC", duration=30 * MINUTE)
+
+    assert "2026-11-23T18:10:00Z" == until(busy, "08:00")
+
+
+def test_a_window_renewed_all_day_still_ends_that_day():
+    """660 starts, a minute each: open until 18:00 and not a minute longer."""
+    busy = CronWindow("* 8-17 * * *", "UTC", duration=MINUTE)
+
+    assert is_open(busy, "17:59")
+    assert not is_open(busy, "18:00")
+    assert not is_open(busy, "2026-11-23T23:59:00Z")
+
+
+def test_a_window_whose_ends_are_all_starts_too_still_ends_that_day():
+    """Each end from 08:01 to 17:59 is a start as well; the one at 18:00 is not."""
+    busy = CronWindow("* 8-17 * * *", "UTC", end="* * * * *")
+
+    assert is_open(busy, "17:59")
+    assert not is_open(busy, "18:00")
+
+
+def test_a_window_that_is_renewed_for_ever_has_no_end_worth_naming():
+    always = CronWindow("*/5 * * * *", "UTC", duration=10 * MINUTE)
+
+    assert is_open(always, "10:00")
+    assert until(always, "10:00") is None
+
+
+def test_a_window_that_is_renewed_every_minute_is_worked_out_fast():
+    begun = time.perf_counter()
+
+    assert is_open(CronWindow("* * * * *", "UTC", duration=2 * MINUTE), "10:00")
+    assert is_open(CronWindow("* * * * *", "UTC", end="* * * * *"), "10:00")
+
+    assert time.perf_counter() - begun < 2
+
+
+# --- clock changes -----------------------------------------------------------------------------------------------
+
+
+def test_a_wall_time_in_a_spring_gap_moves_to_the_first_instant_that_exists():
+    """Berlin, 29 March 2026: 02:00 CET becomes 03:00 CEST at 01:00Z."""
+    assert "2026-03-29T00:59:00Z" == meant("2026-03-29T01:59", "Europe/Berlin")
+    assert "2026-03-29T01:00:00Z" == meant("2026-03-29T02:00", "Europe/Berlin")
+    assert "2026-03-29T01:00:00Z" == meant("2026-03-29T02:30", "Europe/Berlin")
+    assert "2026-03-29T01:00:00Z" == meant("2026-03-29T02:30", "Europe/Berlin", is_end=True)
+    assert "2026-03-29T01:00:00Z" == meant("2026-03-29T03:00", "Europe/Berlin")
+
+
+def test_in_an_autumn_fold_a_start_is_the_first_and_an_end_the_second_instant():
+    """Berlin, 25 October 2026: 02:30 is 00:30Z and again 01:30Z."""
+    assert "2026-10-25T00:30:00Z" == meant("2026-10-25T02:30", "Europe/Berlin")
+    assert "2026-10-25T01:30:00Z" == meant("2026-10-25T02:30", "Europe/Berlin", is_end=True)
+
+
+def test_a_window_inside_a_fold_covers_both_of_its_hours():
+    """02:00 to 02:30: from 00:00Z to 01:30Z."""
+    window = CronWindow("0 2 * * *", "Europe/Berlin", end="30 2 * * *")
+
+    assert "2026-10-25T01:30:00Z" == until(window, "2026-10-25T00:00:00Z")
+    assert is_open(window, "2026-10-25T01:29:59Z")
+
+
+def test_a_window_inside_a_gap_stays_open_until_its_next_end():
+    """Both move to 01:00Z; an end at the instant of the start does not close it, the next day's does."""
+    window = CronWindow("10 2 * * *", "Europe/Berlin", end="40 2 * * *")
+
+    assert "2026-03-30T00:40:00Z" == until(window, "2026-03-29T01:00:00Z")
+
+
+def test_lord_howe_changes_by_half_an_hour():
+    """4 October 2026: 02:00 (UTC+10:30) is 02:30 (UTC+11) at 15:30Z; 5 April: 02:00 (+11) is 01:30 at 15:00Z."""
+    assert "2026-10-03T15:30:00Z" == meant("2026-10-04T02:10", "Australia/Lord_Howe")
+    assert "2026-10-03T15:30:00Z" == meant("2026-10-04T02:30", "Australia/Lord_Howe")
+    assert "2026-04-04T14:45:00Z" == meant("2026-04-05T01:45", "Australia/Lord_Howe")
+    assert "2026-04-04T15:15:00Z" == meant("2026-04-05T01:45", "Australia/Lord_Howe", is_end=True)
+
+
+def test_a_day_that_a_zone_skipped_whole():
+    """Samoa went from 29 to 31 December 2011: all of the 30th is the first instant of the 31st, 10:00Z."""
+    assert "2011-12-30T10:00:00Z" == meant("2011-12-30T00:00", "Pacific/Apia")
+    assert "2011-12-30T10:00:00Z" == meant("2011-12-30T18:30", "Pacific/Apia")
+
+
+ZONES = [
+    ("Europe/Berlin", "2026-03-29"),
+    ("Europe/Berlin", "2026-10-25"),
+    ("America/New_York", "2026-03-08"),
+    ("America/New_York", "2026-11-01"),
+    ("Australia/Lord_Howe", "2026-04-05"),
+    ("Australia/Lord_Howe", "2026-10-04"),
+    ("America/Sao_Paulo", "2018-11-04"),  # the gap is at midnight
+    ("Asia/Beirut", "2026-03-29"),
+    ("Africa/Casablanca", "2026-02-15"),  # back for Ramadan
+    ("Pacific/Apia", "2011-12-30"),  # a whole day is skipped
+    ("Asia/Kathmandu", "2026-06-01"),  # no change, UTC+5:45
+]
+WINDOWS = [
+    ("0 8 * * 1-5", "0 18 * * *", None),
+    ("30 2 * * *", "45 2 * * *", None),
+    ("0 1 * * *", "0 3 * * *", None),
+    ("0 0 * * *", "30 1 * * 0,6", None),
+    ("15 */2 * * *", "45 1-23/3 * * *", None),
+    ("30 1 * * 0", "0 2 * * 1", None),
+    ("30 2 * * *", None, 90),
+    ("*/30 1-3 * * *", None, 20),
+    ("0 22 * * 6", None, 480),
+    ("59 23 * * *", None, 3),
+]
+
+
+@pytest.fixture(scope="module", params=ZONES, ids=lambda item: f"{item[0]}-{item[1]}")
+def stretch(request):
+    """Eight days before a clock change, to have seen a start, and two after it."""
+    zone, day = request.param
+    middle = datetime.fromisoformat(f"{day}T00:00:00+00:00")
+    return zone, Minutes(zone, middle - timedelta(days=9), middle + timedelta(days=3))
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=lambda item: f"{item[0]} to {item[1] or item[2]}")
+def test_every_minute_around_a_clock_change_is_as_by_definition(stretch, window):
+    """The last four days of the stretch, each minute of them: open or closed, and when that changes."""
+    zone, minutes = stretch
+    start, end, length = window
+    ours = CronWindow(start, zone, end, None if length is None else length * MINUTE)
+    expected = minutes.open_at(start, end, length)
+    first = len(expected) - 4 * 24 * 60
+    instants = [from_datetime(instant) for instant in minutes.instants[first:]]
+    states = [state(ours, instant) for instant in instants]
+
+    assert expected[first:] == [item.is_open for item in states]
+    changes = [
+        instant
+        for instant, before, after in zip(instants[1:], expected[first:], expected[first + 1 :], strict=False)
+        if before != after
+    ]
+    named = sorted({item.until for item in states if item.until is not None and item.until <= instants[-1]})
+    assert changes == named
+
+
+@given(
+    st.sampled_from(["Europe/Berlin", "Australia/Lord_Howe", "America/Sao_Paulo", "Pacific/Apia", "UTC"]),
+    st.integers(from_datetime(datetime.fromisoformat("2010-01-01T00:00Z")) // SECOND, 60 * 365 * 86_400),
+)
+def test_an_instant_is_meant_by_the_wall_time_that_it_shows(zone, seconds):
+    """Of the two instants that show a wall time this is the first or the second: a start or an end means it."""
+    instant = seconds * SECOND
+    shown = datetime.fromisoformat(format_instant(instant)).astimezone(ZoneInfo(zone))
+    wall = shown.replace(tzinfo=None)
+
+    assert instant in {to_instant(wall, zone, is_end=False), to_instant(wall, zone, is_end=True)}
+    assert to_instant(wall, zone, is_end=False) <= to_instant(wall, zone, is_end=True)
+
+
+# --- planned events ----------------------------------------------------------------------------------------------
+
+BLACK_FRIDAY = OnceWindow("2026-11-27T00:00", "2026-11-28T02:00", "America/New_York")
+
+
+def test_a_planned_event_is_open_between_its_local_times():
+    """New York is at UTC-5: from 05:00Z on the 27th to 07:00Z on the 28th."""
+    assert ("2026-11-27T05:00:00Z", "2026-11-28T07:00:00Z") == tuple(map(format_instant, once(BLACK_FRIDAY)))
+    assert [False, True, True, False] == [
+        is_open(BLACK_FRIDAY, clock)
+        for clock in (
+            "2026-11-27T04:59:59Z",
+            "2026-11-27T05:00:00Z",
+            "2026-11-28T06:59:59Z",
+            "2026-11-28T07:00:00Z",
+        )
+    ]
+
+
+def test_a_planned_event_says_when_it_changes_and_then_nothing_more():
+    assert "2026-11-27T05:00:00Z" == until(BLACK_FRIDAY, "10:00")
+    assert "2026-11-28T07:00:00Z" == until(BLACK_FRIDAY, "2026-11-27T10:00:00Z")
+    assert until(BLACK_FRIDAY, "2026-11-29T10:00:00Z") is None
+
+
+# --- zones -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires", "Asia/Kolkata"])
+def test_a_zone_is_known(zone):
+    assert zone_problem(zone) is None
+
+
+@pytest.mark.parametrize(
+    "zone", ["Berlin", "europe/berlin", "CEST", "+01:00", "", "../UTC", "/UTC", "America", "a\x00b", "x" * 300]
+)
+def test_a_zone_is_refused_with_a_name_that_works(zone):
+    assert 'is not an IANA time zone: use a name such as "Europe/Berlin"' in (zone_problem(zone) or "")
