@@ -260,7 +260,7 @@ def test_lines_are_a_few_seconds_apart_and_say_who_decided():
         lines.show(moment(second, 3.0, verdict=decided), dict.fromkeys(TWINS, Score()))
 
     first, second = console.export_text().splitlines()
-    assert first.startswith("0:00  load 3 cores | upstream HPA 4/4 ready, SHORT by 1 cores")
+    assert first.startswith("0:00  load 3 cores | upstream HPA 4/4 ready, SHORT by 1")
     assert first.endswith("23 by Forecast/cpu: 10.2 / 0.45 = 23")
     assert second.startswith("0:05")
 
@@ -277,7 +277,7 @@ def test_the_picture_shows_both_twins_the_decider_and_what_happened():
 
     text = console.export_text()
     for expected in (
-        "1:02 of 5:00", "3 cores", "recorded 2021-10-23 06:02:02 UTC", "4 of 23 ready", "SHORT by 1 cores",
+        "1:02 of 5:00", "3 cores", "recorded 2021-10-23 06:02:02 UTC", "4 of 23 ready", "SHORT by 1",
         "▶  Forecast/cpu at least 23", "10.2 / 0.45 = 23", "1:01  schedule early-shift: open",
     ):  # fmt: skip
         assert expected in text

@@ -49,6 +49,10 @@ _SMALL = 0.02
 # From cutting the history to the clock's 0:00: import (1 s), the operator's start (2 s), and some for a slow machine.
 _LEAD_S = 6
 _INTERRUPTED, _REFUSED, _FAILED = 130, 2, 1
+_UNREACHABLE = (
+    'the cluster\'s API server looks for this machine as "{host}": where that is not its name, as from a container, '
+    "set DEMO_PLANT_HOST, for example to host.docker.internal"
+)
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,12 @@ def main() -> int:
     except Refusal as error:
         print(f"demo: {error}", file=sys.stderr)
         return _REFUSED
-    except (ApiError, AssertionError, BuildError, ControlPlaneError, PlantError, OSError) as error:
+    except PlantError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        if options.kubeconfig:
+            print(f"demo: {_UNREACHABLE.format(host=options.plant_host)}", file=sys.stderr)
+        return _FAILED
+    except (ApiError, AssertionError, BuildError, ControlPlaneError, OSError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return _FAILED
     return 0

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from testbed.demo.scenario import Scenario
     from testbed.demo.score import Score
 
-_BAR = 44
-_EVENTS = 9
+# What stands beside the bars, and above and below the events, in columns and lines.
+_BESIDE, _BAR_MAX = 60, 48
+_AROUND, _EVENTS_MAX = 22, 12
 _PLAIN_EVERY_S = 5
 
 
@@ -99,7 +100,8 @@ class Picture:
     def __init__(self, console: Console, scenario: Scenario, seconds: int) -> None:
         self._scenario, self._seconds = scenario, seconds
         self._top = max(scenario.load.at(scenario.start + second * 10**9) for second in range(seconds)) * 1.4
-        self._events: deque[tuple[float, str]] = deque(maxlen=_EVENTS)
+        self._bar_width = max(8, min(_BAR_MAX, console.width - _BESIDE))
+        self._events: deque[tuple[float, str]] = deque(maxlen=max(3, min(_EVENTS_MAX, console.height - _AROUND)))
         self._live = Live(console=console, refresh_per_second=4, transient=False)
 
     def __enter__(self) -> Self:
@@ -138,20 +140,22 @@ class Picture:
                 f"carries {twin.carries:.3g}",
                 _state(moment, name),
             )
-        tally = Table.grid(padding=(0, 2))
-        tally.add_row("so far:", *(f"{LABELS[name]} {_so_far(scores[name])}" for name in (UPSTREAM, CRONHPA)))
+        so_far = Text(
+            f"so far  {'; '.join(f'{LABELS[name]} {_so_far(scores[name])}' for name in (UPSTREAM, CRONHPA))}", "dim"
+        )
         told = [Text(f"{clock(second):>5}  {text}") for second, text in self._events]
         return Group(
-            Panel(Group(head, Text(), grid, Text(), tally), title="upstream HPA and CronHPA under one recorded load"),
+            Panel(Group(head, Text(), grid, Text(), so_far), title="upstream HPA and CronHPA under one recorded load"),
             Panel(_decided(moment.verdict), title="why the CronHPA asks for what it asks for"),
             Panel(Group(*told) if told else Text("nothing yet"), title="what happened"),
         )
 
     def _bar(self, solid: float, total: float, colour: str) -> Text:
         """Cores as a bar: ready in full, starting in outline."""
-        whole = min(round(solid / self._top * _BAR), _BAR)
-        outline = min(round(total / self._top * _BAR), _BAR) - whole
-        return Text.assemble(("█" * whole, colour), ("░" * outline, colour), " " * (_BAR - whole - outline))
+        width = self._bar_width
+        whole = min(round(solid / self._top * width), width)
+        outline = min(round(total / self._top * width), width) - whole
+        return Text.assemble(("█" * whole, colour), ("░" * outline, colour), " " * (width - whole - outline))
 
 
 def closing_table(scores: Mapping[str, Score]) -> Table:
@@ -202,9 +206,9 @@ def _why(verdict: Verdict) -> str:
 def _state(moment: Moment, name: str) -> Text:
     twin: Twin = moment.twins[name]
     if moment.is_short(name):
-        return Text(f"SHORT by {moment.load - twin.carries:.3g} cores", "bold red")
+        return Text(f"SHORT by {moment.load - twin.carries:.3g}", "bold red")
     return Text("ok", "green")
 
 
 def _so_far(scored: Score) -> str:
-    return f"short {scored.under_provisioned_seconds:.0f} s, {scored.pod_seconds:.0f} pod-seconds"
+    return f"short {scored.under_provisioned_seconds:.0f} s, {scored.pod_seconds:.0f} pod-s"
