@@ -6,14 +6,14 @@ The floor is the largest forecast load over the lead time, divided by what one p
 
 from __future__ import annotations
 
-from math import ceil, isfinite
+from math import isfinite
 
 from cronhpa.core.decision import Abstention, Proposal, Role, Source
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Observation, Tally
-from cronhpa.core.reactive.arithmetic import INT32_MAX
+from cronhpa.core.reactive.arithmetic import round_up
 from cronhpa.core.spec import ForecastSettings, PodsMetric, ResourceMetric, Spec
 
 # Older forecasts abstain: three steps of five minutes were measured since without anything being learned from them.
@@ -55,20 +55,22 @@ def predict(
     age = now - forecast.issued_at
     if age > AGE_MAX:
         return abstain("Stale", f"the forecast was made {age // MINUTE} minutes ago, at most {AGE_MAX // MINUTE} count")
-    load = _largest(forecast, now, now + lead)
-    if load is None:
+    loads = _covered(forecast, now, now + lead)
+    if not loads:
         return abstain("Stale", "the forecast does not reach over the lead time")
-    if not isfinite(load) or not isfinite(forecast.ceiling) or load < 0:
-        return abstain("Absurd", f"the forecast load is {load}")
+    # Each of them is looked at: the largest of a load and NaN is either, by the order they come in.
+    absurd = next((load for load in (*loads, forecast.ceiling) if not isfinite(load) or load < 0), None)
+    if absurd is not None:
+        return abstain("Absurd", f"the forecast holds a load of {absurd}")
     carried = _load_per_pod(spec, spec.forecast, forecast.metric, observation, memory)
-    if carried is None:
+    if not carried:
         return abstain(
             "NoPodLoad",
             f"what one pod may carry of {forecast.metric} is not known: it needs a "
             "Utilization or AverageValue target, and for Utilization a request",
         )
-    believed = min(load, forecast.ceiling) * (100 + headroom_percent) / 100
-    replicas = min(ceil(believed / carried), INT32_MAX)
+    believed = min(max(loads), forecast.ceiling) * (100 + headroom_percent) / 100
+    replicas = round_up(believed / carried)
     if spec.forecast.max_floor is not None:
         replicas = min(replicas, spec.forecast.max_floor)
     asked = f"p{forecast.quantile_percent} load {believed:.4g} within {lead // SECOND} s"
@@ -76,13 +78,13 @@ def predict(
     return Proposal(Source.FORECAST, name, Role.FLOOR, replicas, reason=reason)
 
 
-def _largest(forecast: Forecast, begin: Nanoseconds, end: Nanoseconds) -> float | None:
-    """The largest load of the steps that touch [begin, end]; None where the forecast does not cover it."""
+def _covered(forecast: Forecast, begin: Nanoseconds, end: Nanoseconds) -> tuple[float, ...]:
+    """The loads of the steps that touch [begin, end]; none where the forecast does not cover it."""
     first = (begin - forecast.start) // forecast.step
     last = (end - forecast.start) // forecast.step
     if first < 0 or last >= len(forecast.load):
-        return None
-    return max(forecast.load[first : last + 1])
+        return ()
+    return forecast.load[first : last + 1]
 
 
 def _load_per_pod(

@@ -1,0 +1,163 @@
+"""A forecast of load becomes a floor of replicas, or abstains and says why."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from core.situations import NOW, cpu, forecast, queue, queued, seen, spec
+from cronhpa.core.decision import Abstention, Proposal, Role, Source
+from cronhpa.core.instant import MINUTE, SECOND
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Absent
+from cronhpa.core.predictive.floor import forecast_metric, lead_time, predict
+from cronhpa.core.spec import ForecastSettings, MetricTarget, PodsMetric, Tuning
+
+
+def averaging(milli):
+    return PodsMetric("requests", MetricTarget("AverageValue", average_value=milli))
+
+
+REQUESTS = averaging(50_000)
+
+
+def floor(load, *, metric=REQUESTS, headroom=0, memory=None, observation=None, **settings):
+    """What a forecast of `load` for all steps asks for; with 50 a pod, and 45 = 50 * 0.9 below the target."""
+    told = load if not isinstance(load, (int, float)) else forecast(load, load, load, metric=metric.name)
+    return predict(
+        spec(metrics=(metric,), forecast=ForecastSettings(**settings)),
+        observation or queued(0, current=5),
+        told,
+        memory or Memory(),
+        headroom,
+        NOW,
+    )
+
+
+def reason(found):
+    assert isinstance(found, Abstention)
+    return found.reason
+
+
+def test_the_floor_is_the_load_over_what_a_pod_may_carry_rounded_up():
+    """1255 / 50 = 25.1. Nine tenths of a capacity of 50 is below the target of 50, which stays."""
+    found = floor(1255)
+
+    assert Proposal(Source.FORECAST, "requests", Role.FLOOR, 26, reason=found.reason) == found
+    assert "p95 load 1255 within 75 s / 50 per pod = 26" == found.reason
+
+
+def test_a_pod_may_carry_nine_tenths_of_its_capacity_where_that_is_more_than_its_target():
+    """200 % of 50 is 100, of which 90: 1255 / 90 = 13.9."""
+    assert 14 == floor(1255, pod_capacity_percent=200).replicas
+
+
+def test_a_pod_with_a_utilization_target_may_carry_nine_tenths_of_its_request():
+    """Target 60 % of a request of 2 cores is 1.2; nine tenths of 2 are 1.8: 9 cores / 1.8 = 5."""
+    observation = seen(current=5, request_per_pod={"cpu": 2000})
+
+    assert 5 == floor(9, metric=cpu(60), observation=observation).replicas
+
+
+def test_a_pod_may_carry_never_less_than_its_target():
+    """95 % of 2 cores is 1.9, more than nine tenths of them: 9 / 1.9 = 4.7."""
+    observation = seen(current=5, request_per_pod={"cpu": 2000})
+
+    assert 5 == floor(9, metric=cpu(95), observation=observation).replicas
+    assert 6 == floor(9.6, metric=cpu(95), observation=observation).replicas
+
+
+def test_the_request_is_remembered_while_there_is_no_pod_to_ask():
+    assert (
+        5
+        == floor(9, metric=cpu(60), observation=seen(current=0), memory=Memory(request_per_pod={"cpu": 2000})).replicas
+    )
+
+
+def test_without_any_request_the_forecast_abstains():
+    assert "NoPodLoad" == reason(floor(9, metric=cpu(60)))
+
+
+def test_the_lead_time_is_the_start_up_and_one_turn():
+    """60 s while unknown + 15 s; once learned 120 s + 15 s."""
+    assert 75 * SECOND == lead_time(spec(), Memory())
+    assert 135 * SECOND == lead_time(spec(), Memory(start_up=120 * SECOND))
+
+
+def test_the_largest_load_of_the_steps_that_touch_the_lead_time_counts():
+    """Steps of a minute: 75 s touch the first and the second of them, not the third; 150 s touch it too."""
+    told = forecast(50, 200, 400, 800, metric="requests", step=MINUTE)
+
+    assert 4 == floor(told).replicas
+    assert 8 == floor(told, memory=Memory(start_up=135 * SECOND)).replicas
+
+
+def test_no_more_is_believed_than_the_ceiling():
+    """Of 5000 only 1.1 times the largest of last week, 1100: 1100 / 50 = 22."""
+    assert 22 == floor(forecast(5000, metric="requests", ceiling=1100)).replicas
+
+
+def test_headroom_is_added_after_the_ceiling():
+    """1100 * 1.5 / 50 = 33."""
+    assert 33 == floor(forecast(5000, metric="requests", ceiling=1100), headroom=50).replicas
+
+
+def test_the_floor_is_at_most_what_the_user_allows():
+    assert 20 == floor(1255, max_floor=20).replicas
+
+
+def test_a_forecast_older_than_a_quarter_of_an_hour_abstains():
+    """15 minutes is the last age that counts."""
+    minutes = (15 * MINUTE, 15 * MINUTE + 1)
+    found = [floor(forecast(100, 100, metric="requests", issued_at=NOW - age)) for age in minutes]
+
+    assert 2 == found[0].replicas
+    assert "Stale" == reason(found[1])
+
+
+@pytest.mark.parametrize("start", [NOW + 1, NOW - 10 * MINUTE])
+def test_a_forecast_that_does_not_cover_the_lead_time_abstains(start):
+    assert "Stale" == reason(floor(forecast(100, metric="requests", start=start, step=5 * MINUTE)))
+
+
+@pytest.mark.parametrize("load", [(math.nan, 5.0), (5.0, math.nan), (5.0, math.inf), (-1.0, -1.0), (5.0, -1.0)])
+def test_an_absurd_forecast_abstains(load):
+    """Also where one step of several is absurd: the largest of 5 and NaN is either, by the order they come in."""
+    assert "Absurd" == reason(floor(forecast(*load, metric="requests", step=MINUTE, ceiling=100)))
+
+
+@pytest.mark.parametrize("ceiling", [math.nan, math.inf, -1.0])
+def test_an_absurd_ceiling_abstains(ceiling):
+    assert "Absurd" == reason(floor(forecast(5, metric="requests", ceiling=ceiling)))
+
+
+def test_a_load_beyond_all_numbers_asks_for_as_much_as_there_is():
+    """1e308 and half of it again is infinite; it ends at the largest count there is."""
+    assert 2**31 - 1 == floor(1e308, headroom=1000).replicas
+    assert 2**31 - 1 == floor(1e308, metric=averaging(1)).replicas
+
+
+def test_a_target_of_nothing_carries_nothing():
+    """The API server refuses it; were it there, dividing by it would ask for all the pods in the world."""
+    assert "NoPodLoad" == reason(floor(100, metric=averaging(0)))
+
+
+@pytest.mark.parametrize("told", [None, Absent("Learning", "1 of 2 days")])
+def test_a_forecast_that_is_not_there_abstains(told):
+    assert "Learning" == reason(floor(told))
+
+
+def test_no_forecast_is_asked_for():
+    assert predict(spec(), queued(0, current=5), forecast(100), Memory(), 0, NOW) is None
+
+
+def test_a_value_target_is_no_load():
+    """Queue length has an External target: a load is what pods carry together, by Resource and Pods metrics."""
+    assert "NoPodLoad" == reason(floor(100, metric=queue()))
+    assert forecast_metric(spec(metrics=(queue(), REQUESTS, cpu()))) == "requests"
+    assert forecast_metric(spec(metrics=(queue(),))) is None
+
+
+def test_a_shorter_turn_shortens_the_lead():
+    assert 61 * SECOND == lead_time(spec(tuning=Tuning(sync_period=SECOND)), Memory())
