@@ -83,10 +83,16 @@ def start_up(pods: Sequence[Pod]) -> Nanoseconds | None:
 
 
 def requests_per_pod(spec: Spec, pods: Sequence[Pod]) -> dict[str, int]:
-    """The average request of a pod, milli-units, for each resource that a utilization target is stated for."""
+    """
+    The average request of a pod, milli-units, for each resource that a utilization target is stated for.
+
+    Of several metrics of one resource the first counts, as for the forecast.
+    """
     found: dict[str, int] = {}
     for metric in spec.metrics:
         if not isinstance(metric, ResourceMetric) or metric.target.average_utilization is None:
+            continue
+        if metric.name in found:
             continue
         requests = [pod_request(pod, metric.name, metric.container) for pod in pods]
         known = [request for request in requests if isinstance(request, int)]
