@@ -1,0 +1,192 @@
+"""The bounds in force: who may set them, and what happens where they contradict each other."""
+
+from __future__ import annotations
+
+from core.situations import at, event, exactly, schedule, spec
+from cronhpa.core.decision import Edge, Proposal, Role, Source, Window
+from cronhpa.core.scheduled.bounds import resolve
+from cronhpa.core.spec import Override
+
+
+def bounds(*schedules, minimum=2, maximum=120, override=None, clock="10:00"):
+    return resolve(spec(minimum, maximum, schedules=schedules, override=override), at(clock))
+
+
+def numbers(found):
+    return (found.minimum, found.maximum)
+
+
+def override(until="11:00", **stated):
+    return Override(at(until), "INC-4711", **stated)
+
+
+# --- who wins ----------------------------------------------------------------------------------------------------
+
+
+def test_with_nothing_open_the_spec_sets_the_bounds():
+    found = bounds(schedule("night", "0 22 * * *", "0 6 * * *", floor=5))
+
+    assert (2, 120) == numbers(found)
+    assert ("Spec", "Spec") == (found.minimum_by, found.maximum_by)
+    assert (None, None) == (found.floor, found.cap)
+
+
+def test_an_open_window_raises_and_lowers_each_bound_it_states():
+    found = bounds(schedule("day", floor=20, cap=80))
+
+    assert (20, 80) == numbers(found)
+    assert ("Schedule/day", "Schedule/day") == (found.minimum_by, found.maximum_by)
+
+
+def test_an_open_window_may_lower_the_minimum_and_raise_the_maximum_of_the_spec():
+    assert (0, 300) == numbers(bounds(schedule("day", floor=0, cap=300)))
+
+
+def test_a_window_that_states_one_bound_leaves_the_other_alone():
+    assert (20, 120) == numbers(bounds(schedule("day", floor=20)))
+    assert (2, 80) == numbers(bounds(schedule("day", cap=80)))
+
+
+def test_a_window_that_states_only_headroom_leaves_both_bounds_alone():
+    found = bounds(schedule("day", headroom_percent=50))
+
+    assert (2, 120) == numbers(found)
+    assert (None, None) == (found.floor, found.cap)
+    assert 50 == found.headroom_percent
+
+
+def test_the_largest_headroom_of_the_open_windows_counts():
+    open_windows = (schedule("a", headroom_percent=20), schedule("b", headroom_percent=50))
+    closed = schedule("c", "0 22 * * *", "0 23 * * *", headroom_percent=90)
+
+    assert 50 == bounds(*open_windows, closed).headroom_percent
+
+
+def test_replicas_are_both_bounds_at_once():
+    found = bounds(exactly("night", 0))
+
+    assert (0, 0) == numbers(found)
+    assert (0, 0) == (found.floor, found.cap)
+
+
+def test_at_equal_rank_the_largest_minimum_and_the_smallest_maximum_win():
+    found = bounds(schedule("a", floor=10, cap=80), schedule("b", floor=20, cap=60))
+
+    assert (20, 60) == numbers(found)
+    assert ("Schedule/b", "Schedule/b") == (found.minimum_by, found.maximum_by)
+
+
+def test_a_higher_priority_wins_for_each_bound_that_it_states():
+    """b outranks a where it states a minimum, also by lowering it; a's maximum stays."""
+    found = bounds(schedule("a", floor=20, cap=80), schedule("b", floor=5, priority=1))
+
+    assert (5, 80) == numbers(found)
+    assert ("Schedule/b", "Schedule/a") == (found.minimum_by, found.maximum_by)
+
+
+def test_a_schedule_of_negative_priority_still_outranks_the_spec():
+    assert (20, 120) == numbers(bounds(schedule("a", floor=20, priority=-1000)))
+
+
+def test_at_equal_priority_a_one_off_beats_a_recurring_window():
+    found = bounds(
+        schedule("day", floor=20, cap=80),
+        event("sale", "2026-11-23T00:00", "2026-11-24T00:00", floor=10, cap=300),
+    )
+
+    assert (10, 300) == numbers(found)
+
+
+def test_a_recurring_window_of_higher_priority_beats_a_one_off():
+    found = bounds(
+        schedule("day", floor=20, priority=1),
+        event("sale", "2026-11-23T00:00", "2026-11-24T00:00", floor=10),
+    )
+
+    assert 20 == found.minimum
+
+
+def test_an_override_outranks_every_schedule_until_it_expires():
+    """It states a minimum only; the schedule's maximum stays. It holds until 11:00 and no nanosecond longer."""
+    day = schedule("day", floor=20, cap=80, priority=1000)
+
+    assert (30, 80) == numbers(bounds(day, override=override(floor=30)))
+    assert (30, 80) == numbers(bounds(day, override=override(floor=30), clock="10:59:59.999999999"))
+    assert (20, 80) == numbers(bounds(day, override=override(floor=30), clock="11:00"))
+    assert "Override" == bounds(day, override=override(floor=30)).minimum_by
+
+
+# --- a minimum above a maximum -----------------------------------------------------------------------------------
+
+
+def test_a_higher_minimum_raises_the_maximum():
+    found = bounds(schedule("day", cap=20), override=override(floor=30))
+
+    assert (30, 30) == numbers(found)
+    assert ("Override", "Override") == (found.minimum_by, found.maximum_by)
+    assert "" == found.conflict
+
+
+def test_a_schedule_above_the_spec_moves_its_bounds():
+    assert (150, 150) == numbers(bounds(schedule("day", floor=150)))
+    assert (1, 1) == numbers(bounds(schedule("day", cap=1)))
+
+
+def test_a_higher_maximum_lowers_the_minimum():
+    found = bounds(schedule("day", floor=20), override=override(cap=5))
+
+    assert (5, 5) == numbers(found)
+    assert "" == found.conflict
+
+
+def test_at_equal_rank_the_maximum_wins_and_the_conflict_is_named():
+    found = bounds(schedule("a", floor=30), schedule("b", cap=20))
+
+    assert (20, 20) == numbers(found)
+    assert (
+        "Schedule/a asks for at least 30, Schedule/b for at most 20, at equal rank: the maximum wins" == found.conflict
+    )
+
+
+# --- what abstains -----------------------------------------------------------------------------------------------
+
+
+def test_a_schedule_that_cannot_be_read_abstains_and_the_others_act():
+    found = bounds(schedule("a", floor=30, problem="start: cannot be read"), schedule("b", floor=20))
+
+    assert (20, 120) == numbers(found)
+    assert found.unreadable
+    assert [("a", "Unreadable", "start: cannot be read")] == [
+        (item.name, item.reason, item.message) for item in found.abstentions
+    ]
+
+
+def test_a_suspended_schedule_says_nothing_and_blocks_nothing():
+    found = bounds(schedule("a", floor=30, suspend=True))
+
+    assert (2, 120) == numbers(found)
+    assert not found.unreadable
+    assert (Window("a", "Suspended", None),) == found.windows
+    assert found.next_edge is None
+
+
+# --- what is told ------------------------------------------------------------------------------------------------
+
+
+def test_each_statement_is_told_with_its_end():
+    found = bounds(schedule("day", floor=20, cap=80), override=override(floor=30))
+
+    assert (
+        Proposal(Source.SCHEDULE, "day", Role.FLOOR, 20, at("18:00")),
+        Proposal(Source.SCHEDULE, "day", Role.CAP, 80, at("18:00")),
+        Proposal(Source.OVERRIDE, "", Role.FLOOR, 30, at("11:00")),
+    ) == found.proposals
+
+
+def test_the_next_edge_is_the_earliest_of_all_windows_and_the_override():
+    """Open until 18:00; opens at 12:00; the override ends at 11:00."""
+    day, noon = schedule("day", floor=20), schedule("noon", "0 12 * * *", "0 13 * * *", floor=30)
+
+    assert Edge(at("12:00"), "noon", opens=True) == bounds(day, noon).next_edge
+    assert Edge(at("18:00"), "day", opens=False) == bounds(day).next_edge
+    assert Edge(at("11:00"), "override", opens=False) == bounds(day, noon, override=override(floor=30)).next_edge
