@@ -55,8 +55,8 @@ def settle(api: Api, made: list[dict[str, Any]], *, simulated: bool) -> None:
     """
     Wait until both Deployments have the night's pods, all of them ready.
 
-    simulated: say that they have been ready for an hour; a real node would take its time. A pod that is ready since
-    before its creation tells nobody of its start-up time: that is learnt from pods that start before one's eyes.
+    simulated: say that they have been ready for an hour, where a real node would take its time: then neither side
+    takes them for pods that have just started. (kwok's own stage still comes due, and says how long they took.)
     """
     namespace = made[0]["metadata"]["namespace"]
     pods = f"/api/v1/namespaces/{namespace}/pods"
