@@ -115,6 +115,9 @@ class Memory(Struct, frozen=True):
         if isinstance(outcome, Scaled):
             memory = memory.scaled(decision.current, decision.desired, outcome.at, spec.behavior)
             memory = replace(memory, zero=makes_zero(decision, spec))
+        elif memory.zero is None and decision.current == 0 and decision.path is not Path.SUSPENDED:
+            # A zero that was found and taken as scheduled is ours: the next turns must wake it.
+            memory = replace(memory, zero=True)
         return replace(
             memory,
             intent=None,

@@ -150,7 +150,7 @@ def forecast(*load, ceiling=None, step=5 * MINUTE, metric="queue", issued_at=NOW
 
 # --- any situation -----------------------------------------------------------------------------------------------
 
-counts = st.one_of(st.integers(0, 12), st.integers(0, 200), st.just(2**31 - 1))
+counts = st.sampled_from([*range(25), 40, 100, 2**31 - 1])
 instants = st.integers(-20 * MINUTE // SECOND, 20 * MINUTE // SECOND).map(lambda seconds: NOW + seconds * SECOND)
 past_instants = st.integers(0, 20 * MINUTE // SECOND).map(lambda seconds: NOW - seconds * SECOND)
 milli = st.one_of(st.integers(0, 10**6), st.integers(-(10**4), -1), st.integers(0, 2**63))
@@ -245,10 +245,10 @@ def specs(draw, *, timed=None):
         minimum,
         max(1, minimum + draw(st.integers(0, 100))),
         namespace="prod",
-        metrics=tuple(draw(st.lists(metrics, min_size=0 if is_timed else 1, max_size=3))),
+        metrics=tuple(draw(st.lists(metrics, min_size=0 if is_timed else 1, max_size=2))),
         behavior=draw(behaviors),
         tuning=Tuning(tolerance=draw(st.sampled_from([0.1, 0.0, 0.5]))),
-        schedules=tuple(draw(st.lists(schedules(), min_size=1, max_size=4))) if is_timed else (),
+        schedules=tuple(draw(st.lists(schedules(), min_size=1, max_size=3))) if is_timed else (),
         override=draw(st.none() | overrides()) if is_timed else None,
         forecast=draw(
             st.none()

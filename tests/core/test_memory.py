@@ -1,0 +1,405 @@
+"""What is remembered from turn to turn, what of it is kept in the status, and what a restart makes of it."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from core.situations import (
+    DOWN,
+    NOW,
+    at,
+    behavior,
+    behaviors,
+    counts,
+    exactly,
+    past_instants,
+    queue,
+    queued,
+    recommended,
+    rules,
+    scale_events,
+    spec,
+    windows_of_rules,
+)
+from cronhpa.api.parse import parse_memory
+from cronhpa.api.render import Turn, render, render_memory
+from cronhpa.core.behavior import limit_down, limit_up, stabilize
+from cronhpa.core.decide import decide
+from cronhpa.core.decision import Failed, Path, Scaled, Withheld
+from cronhpa.core.instant import MINUTE, SECOND
+from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
+from cronhpa.core.observation import Absent
+from cronhpa.core.spec import Tuning
+from cronhpa.operator.writer import is_worth_writing
+
+TUNING = Tuning()
+
+
+def turn(of, observation, memory=None, outcome=None, now=NOW):
+    """A decision and what is remembered of it; scaled where it says so, unless another outcome is given."""
+    memory = memory or Memory()
+    decision = decide(of, observation, None, memory, now)
+    done = outcome or (Scaled(now) if decision.rescales else Withheld())
+    return decision, memory.after(decision, done, of, observation)
+
+
+# --- after a turn ------------------------------------------------------------------------------------------------
+
+
+def test_the_first_turn_seeds_the_memory_with_the_current_count():
+    """As upstream: a new controller scales nothing down for a whole window."""
+    decision, memory = turn(spec(), queued(30, current=8))
+
+    assert 8 == decision.desired
+    assert (Recommendation(8, NOW), Recommendation(3, NOW)) == memory.recommendations
+
+
+def test_an_outdated_slot_is_taken_again_in_its_place():
+    """As upstream: the last slot older than the window is overwritten, the others stay where they are."""
+    items = (Recommendation(4, at("09:50")), Recommendation(5, at("09:51")), Recommendation(6, at("09:58")))
+
+    memory = Memory(recommendations=items).recommending(7, NOW, None, TUNING)
+
+    assert (items[0], Recommendation(7, NOW), items[2]) == memory.recommendations
+
+
+def test_a_recommendation_as_old_as_the_window_is_not_outdated_yet():
+    items = (Recommendation(4, at("09:55")),)
+
+    memory = Memory(recommendations=items).recommending(7, NOW, None, TUNING)
+
+    assert (*items, Recommendation(7, NOW)) == memory.recommendations
+
+
+def test_scaling_is_remembered_by_direction_where_a_behavior_asks_for_it():
+    up, down = Memory().scaled(3, 8, NOW, behavior()), Memory().scaled(8, 3, NOW, behavior())
+
+    assert (ScaleEvent(5, NOW),) == up.scale_ups
+    assert (ScaleEvent(5, NOW),) == down.scale_downs
+    assert Memory() == Memory().scaled(3, 8, NOW, None) == Memory().scaled(3, 3, NOW, behavior())
+
+
+def test_an_event_that_is_outdated_once_stays_so():
+    """Older than the longest period, 60 s: marked for ever, and the last such slot is taken."""
+    minute = behavior(up=rules(("Pods", 1, 60)))
+    old = (ScaleEvent(1, at("09:58")), ScaleEvent(2, at("09:58:30")), ScaleEvent(3, at("09:59:30")))
+
+    memory = Memory(scale_ups=old).scaled(3, 8, NOW, minute)
+
+    assert (replace(old[0], outdated=True), ScaleEvent(5, NOW), old[2]) == memory.scale_ups
+
+
+def test_a_scaling_that_failed_leaves_no_event_and_keeps_its_recommendation():
+    _, memory = turn(spec(behavior=behavior()), queued(500, current=8), outcome=Failed("forbidden"))
+
+    assert () == memory.scale_ups
+    assert Recommendation(50, NOW) in memory.recommendations
+
+
+def test_nothing_is_remembered_of_a_turn_that_saw_nothing():
+    memory = recommended(8, "09:59")
+    blind = queued(0, current=8)
+    blind = replace(blind, scale=Absent("FailedGetScale", "not found"))
+
+    assert memory == turn(spec(), blind, memory)[1]
+
+
+def test_a_held_turn_recommends_nothing():
+    of = spec()
+    absent = replace(queued(0, current=8), readings=(Absent("FailedGetExternalMetric", "gone"),))
+
+    decision, memory = turn(of, absent, recommended(8, "09:59"))
+
+    assert Path.HELD == decision.path
+    assert recommended(8, "09:59") == memory
+
+
+def test_what_pods_told_of_themselves_stays_while_there_are_none_to_ask():
+    seen = queued(80, current=8, start_up=75 * SECOND, request_per_pod={"cpu": 1000})
+    _, memory = turn(spec(), seen)
+
+    _, later = turn(spec(), queued(80, current=8), memory)
+
+    assert (75 * SECOND, {"cpu": 1000}) == (later.start_up, later.request_per_pod)
+
+
+# --- zero --------------------------------------------------------------------------------------------------------
+
+
+def test_a_zero_of_a_schedules_making_is_remembered_and_left_again():
+    of = spec(schedules=(exactly("night", 0),))
+
+    _, asleep = turn(of, queued(0, current=8))
+    assert asleep.zero is True
+
+    _, awake = turn(of, queued(0, current=0), asleep, now=at("18:00"))
+    assert awake.zero is False
+
+
+def test_a_zero_taken_as_scheduled_is_remembered_as_ours():
+    """Found at zero by an object that was never observed: the turns after the first must still wake it."""
+    of = spec(schedules=(exactly("night", 0),))
+
+    decision, memory = turn(of, queued(0, current=0))
+    assert 0 == decision.desired
+    assert memory.zero is True
+
+    assert 2 == turn(of, queued(0, current=0), memory, now=at("18:00"))[0].desired
+
+
+def test_a_zero_made_by_hand_is_not_ours():
+    of = spec(schedules=(exactly("night", 0),))
+    _, memory = turn(of, queued(80, current=8), recommended(8, "17:59"), now=at("18:00"))
+
+    decision, later = turn(of, queued(0, current=0), memory, now=at("18:01"))
+
+    assert Path.SUSPENDED == decision.path
+    assert later.zero is not True
+
+
+# --- before a scale-down is acted --------------------------------------------------------------------------------
+
+DROP = spec(behavior=behavior(down=rules(("Percent", 50, 60), window=0)))
+
+
+def intended():
+    """8 is to become 4."""
+    observation = queued(0, current=8)
+    decision = decide(DROP, observation, None, recommended(8, "09:50"), NOW)
+    assert 4 == decision.desired
+    return recommended(8, "09:50").intending(decision, DROP, observation)
+
+
+def test_a_scale_down_is_written_down_as_if_it_were_done():
+    memory = intended()
+
+    assert (ScaleEvent(4, NOW),) == memory.scale_downs
+    assert Intent(8, 4, NOW) == memory.intent
+
+
+def test_a_scale_down_that_was_intended_and_done_counts():
+    assert (ScaleEvent(4, NOW),) == intended().resumed(4, NOW + SECOND).scale_downs
+
+
+def test_a_scale_down_that_was_intended_and_not_done_is_forgotten():
+    resumed = intended().resumed(8, NOW + SECOND)
+
+    assert () == resumed.scale_downs
+    assert resumed.intent is None
+
+
+def test_a_zero_that_was_intended_and_not_done_is_not_ours():
+    of = spec(schedules=(exactly("night", 0),))
+    observation = queued(0, current=8)
+    memory = Memory().intending(decide(of, observation, None, Memory(), NOW), of, observation)
+
+    assert memory.zero is True
+    assert memory.resumed(8, NOW + SECOND).zero is False
+    assert memory.resumed(0, NOW + SECOND).zero is True
+
+
+def test_the_next_turn_clears_the_intent():
+    assert turn(DROP, queued(0, current=4), intended())[1].intent is None
+
+
+# --- a new process -----------------------------------------------------------------------------------------------
+
+
+def test_the_newest_recommendation_is_taken_to_have_held_until_the_restart():
+    """Nobody knows when the old process ended: at worst just now. A window of 300 s begins anew, and 5 stays."""
+    resumed = recommended(5, "09:50").resumed(5, NOW)
+
+    assert (*recommended(5, "09:50").recommendations, Recommendation(5, NOW)) == resumed.recommendations
+    assert 5 == stabilize(2, 5, resumed.recommendations, None, TUNING, NOW + 299 * SECOND)
+
+
+def test_an_empty_memory_stays_empty():
+    assert Memory() == Memory().resumed(5, NOW)
+
+
+def test_what_lies_in_the_future_is_moved_to_now():
+    """A clock that was set back an hour must not block a scale-down for an hour."""
+    hour = NOW + 60 * MINUTE
+    memory = Memory(
+        recommendations=(Recommendation(8, hour),), scale_ups=(ScaleEvent(3, hour),), scale_downs=(ScaleEvent(2, hour),)
+    )
+
+    resumed = memory.resumed(8, NOW)
+
+    instants = {item.at for item in (*resumed.recommendations, *resumed.scale_ups, *resumed.scale_downs)}
+    assert {NOW} == instants
+
+
+# --- what the status keeps ---------------------------------------------------------------------------------------
+
+some_memories = st.builds(
+    Memory,
+    recommendations=st.lists(
+        st.builds(Recommendation, replicas=st.integers(0, 20), at=past_instants), min_size=1, max_size=12
+    ).map(tuple),
+    scale_ups=scale_events(past_instants),
+    scale_downs=scale_events(past_instants),
+)
+
+
+@given(some_memories, behaviors, st.integers(0, 20), st.integers(0, 20), st.integers(0, 3600).map(lambda s: s * SECOND))
+def test_a_pruned_memory_stabilizes_as_the_whole_one_at_every_later_instant(memory, of, merged, current, later):
+    pruned = memory.pruned(of, TUNING, NOW)
+
+    now = NOW + later
+
+    assert set(pruned.recommendations) <= set(memory.recommendations)
+    assert stabilize(merged, current, memory.recommendations, of, TUNING, now) == stabilize(
+        merged, current, pruned.recommendations, of, TUNING, now
+    )
+
+
+@given(some_memories, behaviors.filter(bool), st.integers(0, 20), st.integers(0, 3600).map(lambda s: s * SECOND))
+def test_a_pruned_memory_allows_the_same_rates_at_every_later_instant(memory, of, current, later):
+    pruned = memory.pruned(of, TUNING, NOW)
+
+    now = NOW + later
+
+    assert limit_up(of, current, memory, now) == limit_up(of, current, pruned, now)
+    assert limit_down(of, current, memory, now) == limit_down(of, current, pruned, now)
+
+
+def test_only_contenders_are_kept():
+    """Of 3, 9, 4, 6 the 9 outdoes all before it and the 6 the 4."""
+    memory = Memory(
+        recommendations=tuple(
+            Recommendation(number, at(clock))
+            for number, clock in ((3, "09:56"), (9, "09:57"), (4, "09:58"), (6, "09:59"))
+        )
+    )
+
+    assert [9, 6] == [item.replicas for item in memory.pruned(None, TUNING, NOW).recommendations]
+
+
+def test_the_newest_recommendation_is_kept_however_old():
+    assert recommended(5, "08:00") == recommended(5, "08:00").pruned(None, TUNING, NOW)
+
+
+memories_as_written = st.builds(
+    Memory,
+    recommendations=st.lists(st.builds(Recommendation, replicas=counts, at=past_instants)).map(tuple),
+    scale_ups=scale_events(),
+    scale_downs=scale_events(),
+    zero=st.sampled_from([None, True, False]),
+    start_up=st.none() | st.integers(0, 720).map(lambda fives: fives * 5 * SECOND),
+    request_per_pod=st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), st.integers(1, 2**62)),
+    intent=st.none() | st.builds(Intent, before=st.integers(1, 9), after=st.integers(0, 8), at=past_instants),
+)
+
+
+@given(memories_as_written)
+def test_a_memory_is_read_back_from_the_status_as_it_was_written(memory):
+    assert memory == parse_memory({"memory": render_memory(memory)})
+
+
+# --- restarts ----------------------------------------------------------------------------------------------------
+
+
+class Life:
+    """
+    An object under a queue, tick by tick. The status holds what the operator would have written by then: it is written
+    when something changed that a restart must find.
+    """
+
+    def __init__(self, of, current):
+        self.spec, self.current, self.memory = of, current, Memory()
+        self.status = {}
+        self.lows = []
+
+    def restart(self, now):
+        self.memory = parse_memory(self.status).resumed(self.current, now)
+
+    def tick(self, load, now, *, killed="", refused=False):
+        """killed: "before" or "after" the scale is written, with nothing written behind it. refused: by the API."""
+        observation = queued(load, current=self.current)
+        decision = decide(self.spec, observation, None, self.memory, now)
+        if decision.rescales and decision.desired < self.current:
+            self._write(decision, self.memory.intending(decision, self.spec, observation), Withheld())
+        if killed != "before" and not refused:
+            self.current = decision.desired
+        if not killed:
+            outcome = Withheld() if not decision.rescales else Failed("not now") if refused else Scaled(now)
+            self.memory = self.memory.after(decision, outcome, self.spec, observation)
+            self._write(decision, self.memory, outcome)
+
+    def _write(self, decision, memory, outcome):
+        status = render(self.status, Turn(self.spec, decision, outcome, memory, generation=1))
+        if is_worth_writing(self.status, status):
+            self.status = status
+
+
+loads = st.lists(st.integers(0, 300), min_size=4, max_size=40)
+# No tolerance and no window up: then more pods now never mean fewer pods later, and two lives can be compared.
+lives = st.builds(
+    lambda down: spec(
+        1,
+        200,
+        metrics=(queue(10),),
+        behavior=down and behavior(up=rules(("Percent", 2000, 15), window=0), down=down),
+        tuning=Tuning(tolerance=0.0, downscale_stabilization=MINUTE),
+    ),
+    st.none()
+    | st.builds(
+        lambda kind, value, period, window: rules((kind, value, period), window=window),
+        st.sampled_from(["Pods", "Percent"]),
+        st.integers(1, 100),
+        st.sampled_from([15, 60, 120]),
+        st.none() | windows_of_rules,
+    ),
+)
+
+
+kills = st.lists(st.sampled_from(["", "", "", "", "between", "before", "after"]), min_size=40, max_size=40)
+
+
+@given(lives, loads, kills)
+def test_a_restart_at_any_tick_never_makes_a_scale_down_earlier(of, queue_lengths, restarts):
+    """
+    Two lives under the same load, one of them killed between ticks, before or after its scale was written (before:
+    the other's write is refused, so that both have missed it). Both take one more tick after each kill. At no tick
+    has the one that was killed fewer pods than the one that lived on.
+    """
+    whole, restarted = Life(of, 10), Life(of, 10)
+    whole_counts, restarted_counts = [], []
+
+    for index, (load, killed) in enumerate(zip(queue_lengths, restarts, strict=False)):
+        now = NOW + index * 15 * SECOND
+        whole.tick(load, now, refused=killed == "before")
+        restarted.tick(load, now, killed="" if killed == "between" else killed)
+        if killed:
+            restarted.restart(now + SECOND)
+            whole.tick(load, now + 2 * SECOND)
+            restarted.tick(load, now + 2 * SECOND)
+        whole_counts.append(whole.current)
+        restarted_counts.append(restarted.current)
+
+    assert [] == [pair for pair in zip(whole_counts, restarted_counts, strict=True) if pair[1] < pair[0]]
+
+
+def test_a_restart_inside_the_window_keeps_the_scale_down_at_its_time_or_later():
+    """
+    8 asked for at 10:00 and 2 from then on, a window of a minute: down at 10:01:00, the fourth tick. A restart at the
+    first takes the 8 to have held until then; a later one knows the 2, and the 8 with its time.
+    """
+    of = spec(behavior=behavior(down=replace(DOWN, window=MINUTE)))
+
+    def first_below(restart_at):
+        life = Life(of, 8)
+        for index in range(20):
+            now = NOW + index * 15 * SECOND
+            if index == restart_at:
+                life.restart(now)
+            life.tick(80 if index == 0 else 20, now)
+            if life.current < 8:
+                return index
+        return None
+
+    assert 4 == first_below(None)
+    assert [5, 4, 4, 4] == [first_below(index) for index in (1, 2, 3, 4)]
