@@ -139,7 +139,7 @@ class Inventory:
             return connection(configuration)
 
         @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
-        def event(event: kopf.RawEvent, **_: Any) -> None:
+        async def event(event: kopf.RawEvent, **_: Any) -> None:  # not async, kopf would pass it to a thread each time
             loop.call_soon_threadsafe(self._take, event["type"], event["object"])
 
         settings = kopf.OperatorSettings()
