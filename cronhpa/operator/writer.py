@@ -104,7 +104,7 @@ class Writer:
                 item.memory = memory
                 status = render(item.status, turn)
                 if is_worth_writing(item.status, status) or (
-                    status != item.status and judged.now - item.written >= self._drift_interval()
+                    judged.now - item.written >= self._drift_interval() and has_drifted(item.status, status)
                 ):
                     await self._put_status(item, status, judged.now)
                 for event in events(turn):
@@ -181,6 +181,19 @@ def is_worth_writing(before: Status, after: Status) -> bool:
     return _substance(before) != _substance(after)
 
 
+def has_drifted(before: Status, after: Status) -> bool:
+    """Whether anything is different but what time alone moves on: where nothing changes, nothing is written."""
+    return before != after and {**before, "memory": _lasting(before)} != {**after, "memory": _lasting(after)}
+
+
+def _lasting(status: Status) -> dict[str, Any]:
+    """The memory, its newest recommendation without a time: a restart takes it to have held until then anyway."""
+    memory = dict(status.get("memory", {}))
+    recommendations = memory.get("recommendations", [])
+    memory["recommendations"] = [*recommendations[:-1], *(item["replicas"] for item in recommendations[-1:])]
+    return memory
+
+
 def _substance(status: Status) -> dict[str, Any]:
     out = {key: value for key, value in status.items() if key not in _DRIFTING}
     out["conditions"] = [(item["type"], item["status"], item["reason"]) for item in status.get("conditions", [])]
@@ -189,10 +202,7 @@ def _substance(status: Status) -> dict[str, Any]:
         "decidedBy": decision.get("decidedBy"),
         "steps": [step["rule"] for step in decision.get("steps", [])],
     }
-    memory = dict(status.get("memory", {}))
-    # The newest recommendation only grows younger; a restart takes it to have held until then anyway.
-    recommendations = memory.get("recommendations", [])
-    memory["recommendations"] = [*recommendations[:-1], *(item["replicas"] for item in recommendations[-1:])]
+    memory = _lasting(status)
     for key in ("startUpSeconds", "requestPerPod", "version"):
         memory.pop(key, None)
     out["memory"] = memory

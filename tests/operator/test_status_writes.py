@@ -1,0 +1,60 @@
+"""When a status is worth a write: at once for what a person acts on, later for what drifts, never for time alone."""
+
+from cronhpa.api.render import Turn, render
+from cronhpa.core.decide import decide
+from cronhpa.core.decision import Withheld
+from cronhpa.core.instant import SECOND
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Observation, Scale, Tally
+from cronhpa.core.spec import MetricTarget, ResourceMetric, Spec, TargetRef
+from cronhpa.operator.writer import has_drifted, is_worth_writing
+
+SPEC = Spec(
+    target=TargetRef("apps/v1", "Deployment", "web"),
+    min_replicas=1,
+    max_replicas=10,
+    metrics=(ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=50)),),
+)
+START = 1_800_000_000 * SECOND
+
+
+def seen(usage):
+    """Five ready pods of one core each that use so many milli-cores together."""
+    tally = Tally(5, 0, 0, 5, 5, usage, 5000, 0, 0, 0, usage)
+    return Observation(scale=Scale(5, 5, "app=web"), readings=(tally,))
+
+
+def statuses(*usages):
+    """The status after each turn, 15 s apart, for what the pods use at it."""
+    memory, status, out = Memory(), {}, []
+    for turn, usage in enumerate(usages):
+        decision = decide(SPEC, seen(usage), None, memory, START + turn * 15 * SECOND)
+        memory = memory.after(decision, Withheld(), SPEC, seen(usage))
+        status = render(status, Turn(SPEC, decision, Withheld(), memory, 1))
+        out.append(status)
+    return out
+
+
+def test_where_nothing_changes_nothing_is_written():
+    """Only the time of the newest recommendation differs, and a restart takes it to have held until then."""
+    before, after = statuses(2500, 2500)
+
+    assert before != after
+    assert not is_worth_writing(before, after)
+    assert not has_drifted(before, after)
+
+
+def test_a_metric_that_moves_within_the_tolerance_drifts():
+    """2.5 and 2.6 cores of 5: 50 and 52 %, both within a tenth of the target."""
+    before, after = statuses(2500, 2600)
+
+    assert not is_worth_writing(before, after)
+    assert has_drifted(before, after)
+
+
+def test_another_recommendation_is_written_at_once():
+    """1 core of 5 recommends 2 pods; the window still holds 5, and a restart must know of both."""
+    before, after = statuses(2500, 1000)
+
+    assert [5, 2] == [item["replicas"] for item in after["memory"]["recommendations"]]
+    assert is_worth_writing(before, after)
