@@ -38,6 +38,10 @@ test: $(VENV)/.ready  ## run every test, the cluster tests on a real control pla
 unit: $(VENV)/.ready  ## run the tests that need no control plane
 	$(RUN)/pytest -n 2 -m "not cluster" $(ARGS)
 
+bench: $(VENV)/.ready  ## measure a decision, and 500 idle objects beside the upstream HPA (8 min; BENCH_OBJECTS=100: 6)
+	@$(RUN)/python benchmarks/decision.py
+	@PYTHONPATH=tests $(RUN)/python benchmarks/idle_fleet.py
+
 format: $(VENV)/.ready  ## format the code
 	$(RUN)/ruff format .
 	$(RUN)/ruff check --fix-only --quiet .
@@ -50,4 +54,4 @@ demo: $(VENV)/.ready  ## upstream HPA and CronHPA side by side, 6 min (DEMO_SECO
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test unit format clean demo
+.PHONY: help setup lock check test unit bench format clean demo

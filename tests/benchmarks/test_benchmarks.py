@@ -1,0 +1,68 @@
+"""The benchmarks measure what they say: the situation that is decided, and what is counted of whom."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from testbed.control_plane import Request
+
+
+@pytest.fixture(autouse=True)
+def _scripts(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    yield
+    for name in ("decision", "idle_fleet", "report"):
+        sys.modules.pop(name, None)
+
+
+def test_the_timed_decision_has_one_window_open_one_closed_and_an_acting_forecast():
+    import decision
+
+    decided = decision.situation(decision.TIMED, decision.forecast(decision.NOW)).decision
+
+    assert ["Open", "Closed"] == [window.state for window in decided.windows]
+    assert ["Metric/cpu", "Forecast/cpu", "Schedule/office-hours"] == [item.label for item in decided.proposals]
+    assert 10 == decided.desired
+
+
+def test_memory_is_as_full_as_an_hour_of_turns_makes_it():
+    """A window of 300 s at 15 s a turn holds 20 recommendations, and the slot of the one that is just too old."""
+    import decision
+
+    memory = decision.situation(decision.PLAIN, None).memory
+
+    assert 21 <= len(memory.recommendations) <= 22
+
+
+def test_bytes_are_those_of_the_call():
+    import decision
+
+    peak, kept, blocks = decision.allocated(lambda: bytes(10_000))
+
+    assert 10_000 <= kept <= peak < 11_000
+    assert 1 == blocks
+
+
+def test_calls_are_counted_of_one_user_by_verb_and_resource():
+    import idle_fleet
+
+    counts = Counter(
+        {
+            Request("operator", "list", "metrics.k8s.io", "pods"): 3,
+            Request("operator", "list", "", "pods"): 1,
+            Request("somebody", "list", "", "pods"): 7,
+        }
+    )
+
+    assert {"list metrics.k8s.io/pods": 3, "list pods": 1} == idle_fleet.by_kind(counts, "operator")
+
+
+def test_the_targets_are_spread_evenly_over_the_namespaces():
+    import idle_fleet
+
+    per_namespace = Counter(namespace for namespace, _ in idle_fleet.names())
+
+    assert idle_fleet.OBJECTS == sum(per_namespace.values())
+    assert max(per_namespace.values()) - min(per_namespace.values()) <= 1
