@@ -13,6 +13,7 @@ from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, 
 
 # What was measured of one metric: samples by pod, one value, or why there is nothing.
 Measurement = Mapping[str, Sample] | int | Absent
+INVALID_METRIC_SELECTOR = "InvalidMetricSelector"
 _START_UP_GRAIN = 5 * SECOND
 
 
@@ -47,7 +48,9 @@ def read(metric: Metric, measured: Measurement, pods: Sequence[Pod], now: Nanose
     if isinstance(metric, UnknownMetric):
         return absent_metric(metric, failure_reason(metric), f'unknown metric source type "{metric.given}"')
     if isinstance(measured, Absent):
-        return absent_metric(metric, failure_reason(metric), _fetching(metric, spec.namespace) + measured.message)
+        # A selector that says nothing asks nobody, so nothing was fetched.
+        prefix = "" if measured.reason == INVALID_METRIC_SELECTOR else _fetching(metric, spec.namespace)
+        return absent_metric(metric, failure_reason(metric), prefix + measured.message)
     if isinstance(metric, ResourceMetric | PodsMetric):
         assert isinstance(measured, Mapping)
         oldest = None if spec.tuning.metric_max_age is None else now - spec.tuning.metric_max_age

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from cronhpa.kube.client import Client, ClusterError
 
 _KEEP_SECONDS = 600.0
+_KEEP_VERSIONS_SECONDS = 30.0
 _NOT_FOUND = 404
 
 
@@ -40,9 +42,25 @@ class _ResourceList(Struct):
     resources: list[_Entry] = []
 
 
+class _Version(Struct, frozen=True):
+    version: str = ""
+
+
+class _Group(Struct, rename="camel"):
+    versions: list[_Version] = []
+    preferred_version: _Version = _Version()
+
+    @property
+    def names(self) -> list[str]:
+        """The versions, the preferred one first."""
+        names = [self.preferred_version.version, *(item.version for item in self.versions)]
+        return [name for name in dict.fromkeys(names) if name]
+
+
 class Discovery:
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._groups: dict[str, tuple[float, list[str]]] = {}
         self._known: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
 
     async def resource(self, api_version: str, kind: str) -> Resource:
@@ -52,6 +70,37 @@ class Discovery:
         if kind not in kinds:
             raise ClusterError(_NOT_FOUND, "NoKindMatch", f'no matches for kind "{kind}" in version "{api_version}"')
         return Resource(group, version, kinds[kind])
+
+    async def resource_in(self, group: str, kind: str) -> Resource:
+        """The resource of a kind in whichever version the API serves it, as the upstream maps a described object."""
+        for version in await self._versions(group):
+            kinds = await self._kinds(group, version)
+            if kind in kinds:
+                return Resource(group, version, kinds[kind])
+        full = f"{kind}.{group}" if group else kind
+        text = f'unable to map kind {full} to resource: no matches for kind "{kind}" in group "{group}"'
+        raise ClusterError(_NOT_FOUND, "NoKindMatch", text)
+
+    async def version(self, group: str, known: Sequence[str]) -> str | None:
+        """The version of an API to ask in: the server's preferred one if it is known, else the first that is."""
+        return next((name for name in await self._versions(group) if name in known), None)
+
+    async def _versions(self, group: str) -> list[str]:
+        """The versions of a group, none where it is not there; kept for half a minute: an adapter may be replaced."""
+        if not group:
+            return ["v1"]
+        now = asyncio.get_running_loop().time()
+        kept = self._groups.get(group)
+        if kept is not None and now - kept[0] < _KEEP_VERSIONS_SECONDS:
+            return kept[1]
+        try:
+            names = (await self._client.get(f"/apis/{group}", _Group)).names
+        except ClusterError as error:
+            if error.status != _NOT_FOUND:
+                raise
+            return []
+        self._groups[group] = (now, names)
+        return names
 
     async def _kinds(self, group: str, version: str) -> dict[str, str]:
         now = asyncio.get_running_loop().time()

@@ -11,12 +11,14 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 
 from cronhpa.core.instant import SECOND, parse_duration, parse_instant
 from cronhpa.core.observation import Absent, Sample
+from cronhpa.core.observe import INVALID_METRIC_SELECTOR
 from cronhpa.core.quantity import parse_milli
 from cronhpa.core.reactive.arithmetic import INT64_MAX
 from cronhpa.core.spec import ExternalMetric, LabelSelector, ObjectMetric, PodsMetric, ResourceMetric
@@ -24,8 +26,11 @@ from cronhpa.kube.client import Client, ClusterError
 from cronhpa.kube.discovery import Discovery
 
 RESOURCE_API = "/apis/metrics.k8s.io/v1beta1"
-CUSTOM_API = "/apis/custom.metrics.k8s.io/v1beta2"
+CUSTOM_GROUP = "custom.metrics.k8s.io"
+# What is read of a value is spelled alike in both.
+CUSTOM_VERSIONS = ("v1beta2", "v1beta1")
 EXTERNAL_API = "/apis/external.metrics.k8s.io/v1beta1"
+_CUSTOM_WINDOW_SECONDS = 60
 EMPTY = Absent("NoMetrics", "no metrics returned from resource metrics API")
 
 
@@ -49,7 +54,7 @@ class PodMetrics(Struct):
 
 
 class _PodMetricsList(Struct):
-    items: list[PodMetrics]
+    items: list[PodMetrics] | None
 
 
 class _ObjectRef(Struct, frozen=True):
@@ -57,11 +62,12 @@ class _ObjectRef(Struct, frozen=True):
 
 
 class CustomMetric(Struct, rename="camel"):
-    """One value of custom.metrics.k8s.io."""
+    """One value of custom.metrics.k8s.io. An adapter that knows no time of it writes null; v1beta1 says `window`."""
 
     described_object: _ObjectRef = _ObjectRef()
-    timestamp: str = ""
+    timestamp: str | None = None
     window_seconds: int | None = None
+    window: int | None = None
     value: Any = None
 
 
@@ -69,12 +75,13 @@ class ExternalMetricValue(Struct):
     value: Any = None
 
 
+# An empty list of a Go program is null. A list that is left out is an answer of something else.
 class _CustomList(Struct):
-    items: list[CustomMetric]
+    items: list[CustomMetric] | None
 
 
 class _ExternalList(Struct):
-    items: list[ExternalMetricValue]
+    items: list[ExternalMetricValue] | None
 
 
 T = TypeVar("T")
@@ -88,7 +95,7 @@ async def list_pod_metrics(client: Client, namespace: str) -> PodMetricsByName |
     except ClusterError as error:
         return _unfetched("resource", error)
     listed = _decode(answer, _PodMetricsList, "resource")
-    return listed if isinstance(listed, Absent) else {item.metadata.name: item for item in listed.items}
+    return listed if isinstance(listed, Absent) else {item.metadata.name: item for item in listed.items or ()}
 
 
 class MetricReader:
@@ -103,36 +110,64 @@ class MetricReader:
 
     async def pods(self, namespace: str, metric: PodsMetric, selector: str) -> dict[str, Sample] | Absent:
         """The samples of a Pods metric over the pods that a selector text means."""
-        params = {"labelSelector": selector, "metricLabelSelector": label_text(metric.selector)}
-        answer = await self._read(f"{CUSTOM_API}/namespaces/{namespace}/pods/*/{metric.name}", params, "custom")
-        items = answer if isinstance(answer, Absent) else _decode(answer, _CustomList, "custom")
-        return items if isinstance(items, Absent) else pod_samples(items.items)
+        items = await self._custom(namespace, ("pods", "*", metric.name), metric.selector, selector)
+        return items if isinstance(items, Absent) else pod_samples(items)
 
     async def object(self, namespace: str, metric: ObjectMetric) -> int | Absent:
         """The value of an Object metric."""
         described = metric.described
-        if described.kind == "Namespace" and not described.api_version.rpartition("/")[0]:
-            path = f"{CUSTOM_API}/namespaces/{namespace}/metrics/{metric.name}"
+        group = described.api_version.rpartition("/")[0]
+        if described.kind == "Namespace" and not group:
+            # The object's own namespace, whatever name is described, in the form that the upstream's client asks.
+            path: tuple[str, ...] = ("metrics", metric.name)
         else:
             try:
-                resource = await self._discovery.resource(described.api_version or "v1", described.kind)
+                resource = await self._discovery.resource_in(group, described.kind)
             except ClusterError as error:
                 return _unfetched("custom", error)
-            path = f"{CUSTOM_API}/namespaces/{namespace}/{resource.full_name}/{described.name}/{metric.name}"
-        answer = await self._read(path, {"metricLabelSelector": label_text(metric.selector)}, "custom")
-        items = answer if isinstance(answer, Absent) else _decode(answer, _CustomList, "custom")
+            path = (resource.full_name, described.name, metric.name)
+        items = await self._custom(namespace, path, metric.selector)
         if isinstance(items, Absent):
             return items
-        if not items.items:
-            return Absent("NoMetrics", "unable to fetch metrics from custom metrics API: the answer holds no value")
-        return object_value(items.items[0])
+        if len(items) != 1:
+            text = f"the custom metrics API server returned {len(items)} results when we asked for exactly one"
+            return Absent("NotOne", f"unable to fetch metrics from custom metrics API: {text}")
+        return object_value(items[0])
 
     async def external(self, namespace: str, metric: ExternalMetric) -> int | Absent:
         """The sum of an External metric."""
-        path = f"{EXTERNAL_API}/namespaces/{namespace}/{metric.name}"
-        answer = await self._read(path, {"labelSelector": label_text(metric.selector)}, "external")
+        text = label_text(metric.selector)
+        if isinstance(text, Absent):
+            return text
+        path = f"{EXTERNAL_API}/namespaces/{namespace}/{quote(metric.name, safe='')}"
+        answer = await self._read(path, {"labelSelector": text}, "external")
         items = answer if isinstance(answer, Absent) else _decode(answer, _ExternalList, "external")
-        return items if isinstance(items, Absent) else external_value(items.items)
+        return items if isinstance(items, Absent) else external_value(items.items or ())
+
+    async def _custom(
+        self, namespace: str, path: tuple[str, ...], series: LabelSelector | None, selector: str = ""
+    ) -> list[CustomMetric] | Absent:
+        """
+        The values at a path below a namespace of custom.metrics.k8s.io, in the version that the server prefers.
+
+        series: which series count. selector: which pods.
+        """
+        text = label_text(series)
+        if isinstance(text, Absent):
+            return text
+        try:
+            version = await self._discovery.version(CUSTOM_GROUP, CUSTOM_VERSIONS)
+        except ClusterError as error:
+            return _unfetched("custom", error)
+        if version is None:
+            missing = f"no custom metrics API ({CUSTOM_GROUP}) registered"
+            return Absent("NotRegistered", f"unable to fetch metrics from custom metrics API: {missing}")
+        # A metric's name is any text without a slash; a question mark in it must not begin a query.
+        parts = "/".join(quote(part, safe="*") for part in path)
+        params = {"labelSelector": selector, "metricLabelSelector": text}
+        answer = await self._read(f"/apis/{CUSTOM_GROUP}/{version}/namespaces/{namespace}/{parts}", params, "custom")
+        items = answer if isinstance(answer, Absent) else _decode(answer, _CustomList, "custom")
+        return items if isinstance(items, Absent) else items.items or []
 
     async def _read(self, path: str, params: Mapping[str, str], api: str) -> bytes | Absent:
         key = f"{path}?{sorted(params.items())}"
@@ -147,8 +182,8 @@ class MetricReader:
             return _unfetched(api, error)
 
 
-def label_text(selector: LabelSelector | None) -> str:
-    """A label selector as a query states it."""
+def label_text(selector: LabelSelector | None) -> str | Absent:
+    """A label selector as a query states it; why not, where it says nothing: no API server checks those of metrics."""
     if selector is None:
         return ""
     forms = {
@@ -159,7 +194,16 @@ def label_text(selector: LabelSelector | None) -> str:
     }
     parts = [(key, f"{key}={value}") for key, value in selector.match_labels]
     for item in selector.match_expressions:
-        form = forms.get(item.operator, "")
+        if item.operator not in forms:
+            return Absent(INVALID_METRIC_SELECTOR, f'"{item.operator}" is not a valid label selector operator')
+        if item.operator in {"In", "NotIn"} and not item.values:
+            problem = "for 'in', 'notin' operators, values set can't be empty"
+            return Absent(INVALID_METRIC_SELECTOR, f"values: Invalid value: null: {problem}")
+        if item.operator in {"Exists", "DoesNotExist"} and item.values:
+            values = msgspec.json.encode(item.values).decode()
+            problem = "values set must be empty for exists and does not exist"
+            return Absent(INVALID_METRIC_SELECTOR, f"values: Invalid value: {values}: {problem}")
+        form = forms[item.operator]
         parts.append((item.key, form.format(key=item.key, values=",".join(sorted(item.values)))))
     return ",".join(text for _, text in sorted(parts))
 
@@ -171,7 +215,7 @@ def _unfetched(api: str, error: ClusterError) -> Absent:
 def _decode(answer: bytes, kind: type[T], api: str) -> T | Absent:
     try:
         return msgspec.json.decode(answer, type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:  # RecursionError: lists in lists in lists
         return Absent(
             "Malformed", f"unable to fetch metrics from {api} metrics API: the answer cannot be read: {error}"
         )
@@ -230,10 +274,11 @@ def pod_samples(items: Iterable[CustomMetric]) -> dict[str, Sample] | Absent:
     for item in items:
         found = True
         try:
-            window = 60 * SECOND if item.window_seconds is None else item.window_seconds * SECOND
-            samples[item.described_object.name] = Sample(
-                parse_milli(str(item.value)), parse_instant(item.timestamp), window
-            )
+            # Neither decides anything for a metric that is not CPU, so a sample without them is as good.
+            at = parse_instant(item.timestamp) if item.timestamp else 0
+            window = item.window if item.window_seconds is None else item.window_seconds
+            seconds = _CUSTOM_WINDOW_SECONDS if window is None else window
+            samples[item.described_object.name] = Sample(parse_milli(str(item.value)), at, seconds * SECOND)
         except ValueError:
             continue
     return samples if found else Absent("NoMetrics", "no metrics returned from custom metrics API")

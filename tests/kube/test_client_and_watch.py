@@ -5,16 +5,13 @@ import asyncio
 import pytest
 from aiohttp import web
 
-from cronhpa.core.spec import ExternalMetric, LabelSelector, MetricTarget, ObjectMetric, PodsMetric, TargetRef
 from cronhpa.kube.client import ClusterError
-from cronhpa.kube.discovery import Discovery
-from cronhpa.kube.metrics import MetricReader, list_pod_metrics
+from cronhpa.kube.metrics import list_pod_metrics
 from cronhpa.kube.scale import Workload
 from cronhpa.kube.watch import View
 from kube.fake_api import FakeApi, answering
 
 DEPLOYMENTS = "/apis/apps/v1/deployments"
-TARGET = MetricTarget("AverageValue", average_value=1000)
 
 
 def deployment(name, version, replicas=1):
@@ -176,48 +173,3 @@ async def test_the_reason_and_message_of_a_refusal_are_the_api_servers():
             await client.read("/nowhere")
 
     assert (404, "NotFound", "/nowhere not found") == (caught.value.status, caught.value.reason, caught.value.message)
-
-
-async def test_a_pods_metric_is_asked_with_both_selectors_and_once_for_all():
-    api = FakeApi()
-    path = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/prod/pods/*/rps"
-    sample = {"describedObject": {"name": "shop-1"}, "timestamp": "2026-01-01T00:00:00Z", "value": "12500m"}
-    api.answers[path] = answering({"items": [sample]})
-    metric = PodsMetric("rps", TARGET, LabelSelector(match_labels=(("verb", "GET"),)))
-
-    async with api.client() as client:
-        reader = MetricReader(client, Discovery(client))
-        found = await asyncio.gather(*(reader.pods("prod", metric, "app=shop") for _ in range(5)))
-
-    assert 12_500 == found[0]["shop-1"].value
-    assert [("GET", path, {"labelSelector": "app=shop", "metricLabelSelector": "verb=GET"})] == api.asked
-
-
-async def test_an_object_metric_is_asked_of_the_kinds_resource():
-    api = FakeApi()
-    ingresses = {
-        "resources": [{"name": "ingresses", "kind": "Ingress"}, {"name": "ingresses/status", "kind": "Ingress"}]
-    }
-    api.answers["/apis/networking.k8s.io/v1"] = answering(ingresses)
-    path = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/prod/ingresses.networking.k8s.io/front/rps"
-    api.answers[path] = answering({"items": [{"value": "3k"}]})
-    metric = ObjectMetric(
-        "rps", MetricTarget("Value", value=1000), TargetRef("networking.k8s.io/v1", "Ingress", "front")
-    )
-
-    async with api.client() as client:
-        assert 3_000_000 == await MetricReader(client, Discovery(client)).object("prod", metric)
-
-
-async def test_external_values_are_summed_and_one_that_is_none_is_an_absence():
-    api = FakeApi()
-    path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/prod/queue"
-    api.answers[path] = answering({"items": [{"value": "1500m"}, {"value": 2}]})
-    metric = ExternalMetric("queue", TARGET)
-
-    async with api.client() as client:
-        assert 3_500 == await MetricReader(client, Discovery(client)).external("prod", metric)
-        api.answers[path] = answering({"items": [{"value": "NaN"}]})
-        assert "Malformed" == (await MetricReader(client, Discovery(client)).external("prod", metric)).reason
-        api.answers[path] = answering({"items": []})
-        assert "NoMetrics" == (await MetricReader(client, Discovery(client)).external("prod", metric)).reason
