@@ -7,8 +7,8 @@ and no other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -45,6 +45,9 @@ from cronhpa.core.spec import (
     Tuning,
     UnknownMetric,
 )
+
+M = TypeVar("M")
+T = TypeVar("T")
 
 
 class SpecProblem(Struct, frozen=True):
@@ -84,8 +87,8 @@ def parse_spec(text: Mapping[str, Any], namespace: str, defaults: Tuning) -> Spe
         min_replicas=model.min_replicas,
         max_replicas=model.max_replicas,
         namespace=namespace,
-        metrics=tuple(_metric(item) for item in model.metrics or ()),
-        behavior=_behavior(model.behavior),
+        metrics=tuple(_at(f"spec.metrics[{index}]", _metric, item) for index, item in enumerate(model.metrics or ())),
+        behavior=_at("spec.behavior", _behavior, model.behavior),
         tuning=_tuning(model, defaults),
         mode=Mode(model.mode),
         schedules=tuple(_schedule(item, model.time_zone) for item in model.schedules or ()),
@@ -119,7 +122,7 @@ def parse_memory(status: Mapping[str, Any]) -> Memory:
             if intent is None
             else Intent(int(intent["from"]), int(intent["to"]), parse_instant(intent["time"])),
         )
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return Memory()
 
 
@@ -128,6 +131,14 @@ def _scale_events(items: Iterable[Mapping[str, Any]]) -> tuple[ScaleEvent, ...]:
         ScaleEvent(int(item["change"]), parse_instant(item["time"]), bool(item.get("outdated", False)))
         for item in items
     )
+
+
+def _at(path: str, parse: Callable[[M], T], item: M) -> T:
+    """What `parse` makes of a part; what the API server lets pass and nobody can mean is told with its path."""
+    try:
+        return parse(item)
+    except ValueError as error:
+        raise SpecError([SpecProblem(path, str(error))]) from error
 
 
 def _problems(error: ValidationError) -> Iterable[SpecProblem]:
@@ -243,7 +254,7 @@ def _problem_of_event(window: OnceWindow) -> str | None:
         return f"timeZone: {found}"
     try:
         opens, closes = once(window)
-    except ValueError:
+    except (ValueError, OverflowError):
         return f'from, to: "{window.opens}", "{window.closes}": write local times such as "2026-11-27T00:00"'
     return None if opens < closes else f'to: "{window.closes}" is not after from, "{window.opens}"'
 

@@ -1,0 +1,311 @@
+"""The resource becomes a spec and its status a memory; what cannot be read says where and costs only itself."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cronhpa.api.parse import SpecError, parse_memory, parse_spec
+from cronhpa.core.decide import decide
+from cronhpa.core.instant import HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
+from cronhpa.core.observation import Absent, Observation, Scale
+from cronhpa.core.spec import (
+    Behavior,
+    CronWindow,
+    ExternalMetric,
+    ForecastSettings,
+    LabelRequirement,
+    LabelSelector,
+    MetricTarget,
+    Mode,
+    ObjectMetric,
+    OnceWindow,
+    Override,
+    PodsMetric,
+    Policy,
+    ResourceMetric,
+    Rules,
+    Schedule,
+    Select,
+    TargetRef,
+    Tuning,
+)
+
+SHOP = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}}}
+NOW = parse_instant("2026-11-23T10:00:00Z")
+
+
+def parsed(**fields):
+    return parse_spec({"scaleTargetRef": SHOP, "maxReplicas": 10, **fields}, "prod", Tuning())
+
+
+def schedule(**fields):
+    return parsed(schedules=[{"name": "day", "minReplicas": 3, **fields}]).schedules[0]
+
+
+def problems(**fields):
+    with pytest.raises(SpecError) as caught:
+        parsed(**fields)
+    return [(item.path, item.problem) for item in caught.value.problems]
+
+
+# --- specs -------------------------------------------------------------------------------------------------------
+
+
+def test_the_least_that_can_be_written():
+    found = parsed(metrics=[CPU])
+
+    assert TargetRef("apps/v1", "Deployment", "shop") == found.target
+    assert (1, 10, "prod", Mode.ACTIVE) == (found.min_replicas, found.max_replicas, found.namespace, found.mode)
+    assert (ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=60)),) == found.metrics
+    assert (None, (), None, None) == (found.behavior, found.schedules, found.override, found.forecast)
+    assert Tuning() == found.tuning
+    assert not found.is_timed
+
+
+def test_each_kind_of_metric_is_read():
+    selector = {
+        "matchLabels": {"b": "2", "a": "1"},
+        "matchExpressions": [{"key": "c", "operator": "In", "values": ["x"]}],
+    }
+    average = {"type": "AverageValue", "averageValue": "1500m"}
+    ingress = {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "name": "web"}
+    found = parsed(
+        metrics=[
+            {"type": "ContainerResource", "containerResource": {"name": "cpu", "container": "app", "target": average}},
+            {"type": "Pods", "pods": {"metric": {"name": "hits", "selector": selector}, "target": average}},
+            {
+                "type": "Object",
+                "object": {
+                    "describedObject": ingress,
+                    "metric": {"name": "hits"},
+                    "target": {"type": "Value", "value": 2},
+                },
+            },
+            {"type": "External", "external": {"metric": {"name": "queue"}, "target": average}},
+        ]
+    ).metrics
+
+    target = MetricTarget("AverageValue", average_value=1500)
+    labels = LabelSelector((("a", "1"), ("b", "2")), (LabelRequirement("c", "In", ("x",)),))
+    assert ResourceMetric("cpu", target, container="app") == found[0]
+    assert PodsMetric("hits", target, labels) == found[1]
+    assert (
+        ObjectMetric("hits", MetricTarget("Value", value=2000), TargetRef("networking.k8s.io/v1", "Ingress", "web"))
+        == found[2]
+    )
+    assert ExternalMetric("queue", target) == found[3]
+
+
+def test_a_behavior_is_read_with_the_upstreams_defaults():
+    found = parsed(
+        metrics=[CPU],
+        behavior={
+            "scaleDown": {
+                "stabilizationWindowSeconds": 60,
+                "selectPolicy": "Min",
+                "tolerance": "9m",
+                "policies": [{"type": "Pods", "value": 2, "periodSeconds": 30}],
+            }
+        },
+    ).behavior
+
+    up = Rules((Policy("Pods", 4, 15 * SECOND), Policy("Percent", 100, 15 * SECOND)), Select.MAX, 0)
+    down = Rules((Policy("Pods", 2, 30 * SECOND),), Select.MIN, 60 * SECOND, 0.009000000000000001)
+    assert Behavior(up, down) == found
+
+
+def test_what_the_object_leaves_open_is_the_operators():
+    defaults = Tuning(sync_period=5 * SECOND, tolerance=0.2)
+
+    found = parse_spec(
+        {"scaleTargetRef": SHOP, "maxReplicas": 10, "metrics": [CPU], "metricMaxAgeSeconds": 120}, "prod", defaults
+    )
+
+    assert Tuning(sync_period=5 * SECOND, tolerance=0.2, metric_max_age=120 * SECOND) == found.tuning
+
+
+def test_a_recurring_schedule_is_read():
+    assert Schedule("day", CronWindow("0 8 * * *", "UTC", end="0 18 * * *"), floor=3) == schedule(
+        start="0 8 * * *", end="0 18 * * *"
+    )
+    assert (
+        CronWindow("0 8 * * *", "UTC", duration=90 * MINUTE) == schedule(start="0 8 * * *", durationMinutes=90).window
+    )
+
+
+def test_a_planned_event_is_read():
+    found = schedule(**{"from": "2026-11-27T00:00", "to": "2026-11-28T02:00", "timeZone": "America/New_York"})
+
+    assert OnceWindow("2026-11-27T00:00", "2026-11-28T02:00", "America/New_York") == found.window
+    assert found.problem is None
+
+
+def test_replicas_are_both_bounds():
+    found = parsed(schedules=[{"name": "night", "start": "0 22 * * *", "durationMinutes": 480, "replicas": 0}])
+
+    assert (0, 0) == (found.schedules[0].floor, found.schedules[0].cap)
+
+
+def test_a_schedules_own_zone_replaces_the_specs():
+    both = [
+        {"name": name, "minReplicas": 3, "start": "0 8 * * *", "durationMinutes": 60, **zone}
+        for name, zone in (("a", {}), ("b", {"timeZone": "Asia/Tokyo"}))
+    ]
+
+    found = parsed(timeZone="Europe/Berlin", schedules=both).schedules
+
+    assert ["Europe/Berlin", "Asia/Tokyo"] == [item.window.zone for item in found]
+
+
+def test_an_override_and_forecast_settings_are_read():
+    found = parsed(
+        metrics=[CPU],
+        override={"minReplicas": 5, "until": "2026-11-23T11:00:00+01:00", "reason": "INC-4711"},
+        forecast={"mode": "Preview", "podCapacityPercent": 150, "maxFloorReplicas": 9},
+    )
+
+    assert Override(NOW, "INC-4711", floor=5) == found.override
+    assert ForecastSettings(Mode.PREVIEW, 150, 9) == found.forecast
+
+
+# --- what cannot be read -----------------------------------------------------------------------------------------
+
+
+def test_a_spec_that_cannot_be_read_says_where():
+    assert ["spec.maxReplicas", "spec.minReplicas"] == sorted(
+        path for path, _ in problems(minReplicas="many", maxReplicas="few", metrics=[CPU])
+    )
+
+
+@pytest.mark.parametrize("text", ["1e31", "1e-31", "8Ei", "9223372036854775808", "99999E", "9" * 40, 10**30])
+def test_a_quantity_that_nobody_can_mean_is_a_problem_of_its_metric(text):
+    """The API server takes them for quantities; a plain ValueError here once ended the list of all objects."""
+    target = {"type": "AverageValue", "averageValue": text}
+
+    found = problems(metrics=[CPU, {"type": "Resource", "resource": {"name": "cpu", "target": target}}])
+
+    assert ["spec.metrics[1]"] == [path for path, _ in found]
+
+
+def test_a_tolerance_that_nobody_can_mean_is_a_problem_of_the_behavior():
+    found = problems(metrics=[CPU], behavior={"scaleUp": {"tolerance": "1e31"}})
+
+    assert ["spec.behavior"] == [path for path, _ in found]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"start": "0 8 * *", "durationMinutes": 60}, "start: "),
+        ({"start": "0 8 * * *", "end": "0 18 30 2 *"}, 'end: "0 18 30 2 *" names a date that never comes'),
+        ({"start": "0 8 * * *", "durationMinutes": 60, "timeZone": "Berlin"}, 'timeZone: "Berlin" is not an IANA'),
+        ({"start": "0 8 * * *"}, "end: neither end nor durationMinutes"),
+        ({"from": "2026-02-30T00:00", "to": "2026-03-01T00:00"}, "from, to: "),
+        ({"from": "2026-11-28T00:00", "to": "2026-11-27T00:00"}, 'to: "2026-11-27T00:00" is not after from'),
+        ({"from": "9999-12-31T20:00", "to": "9999-12-31T23:59", "timeZone": "America/New_York"}, "from, to: "),
+        ({"from": "0001-01-01T00:00", "to": "2026-11-27T00:00", "timeZone": "Asia/Tokyo"}, "from, to: "),
+    ],
+)
+def test_a_schedule_that_cannot_be_read_abstains_alone(fields, said):
+    found = parsed(
+        schedules=[
+            {"name": "broken", "minReplicas": 3, **fields},
+            {"name": "day", "minReplicas": 7, "start": "0 8 * * *", "end": "0 18 * * *"},
+        ]
+    )
+
+    assert said in (found.schedules[0].problem or "")
+    assert found.schedules[1].problem is None
+    decision = decide(found, Observation(Scale(7, 7, "app=shop")), None, Memory(), NOW)
+    assert 7 == decision.minimum
+
+
+@pytest.mark.parametrize("until", ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00"])
+def test_an_override_until_a_year_that_cannot_be_written_is_refused(until):
+    found = problems(metrics=[CPU], override={"minReplicas": 5, "until": until, "reason": "x"})
+
+    assert ["spec.override.until"] == [path for path, _ in found]
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 10**20) | st.floats(allow_nan=False) | st.text("ab1:.*", max_size=6),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["type", "name", "min"]), inner),
+    max_leaves=5,
+)
+FIELDS = ["minReplicas", "maxReplicas", "metrics", "behavior", "schedules", "override", "forecast", "timeZone", "mode"]
+
+
+@given(st.dictionaries(st.sampled_from([*FIELDS, "scaleTargetRef", "syncPeriodSeconds", "else"]), json_values))
+def test_any_spec_is_read_or_refused_with_its_problems(text):
+    try:
+        found = parse_spec({"scaleTargetRef": SHOP, "maxReplicas": 10, **text}, "prod", Tuning())
+    except SpecError as error:
+        found = error.problems
+    assert found
+
+
+# --- memories ----------------------------------------------------------------------------------------------------
+
+WHOLE = {
+    "version": 1,
+    "recommendations": [{"replicas": 5, "time": "2026-11-23T10:00:00.000000001Z"}],
+    "scaleUpEvents": [{"change": 2, "time": "2026-11-23T09:00:00Z", "outdated": True}],
+    "scaleDownEvents": [{"change": 3, "time": "2026-11-23T09:00:00Z"}],
+    "zero": True,
+    "startUpSeconds": 75,
+    "requestPerPod": {"cpu": "500m"},
+    "intent": {"from": 8, "to": 5, "time": "2026-11-23T10:00:00Z"},
+}
+
+
+def test_a_memory_is_read():
+    assert Memory(
+        recommendations=(Recommendation(5, NOW + 1),),
+        scale_ups=(ScaleEvent(2, NOW - HOUR, outdated=True),),
+        scale_downs=(ScaleEvent(3, NOW - HOUR),),
+        zero=True,
+        start_up=75 * SECOND,
+        request_per_pod={"cpu": 500},
+        intent=Intent(8, 5, NOW),
+    ) == parse_memory({"memory": WHOLE})
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {},
+        {"memory": None},
+        {"memory": []},
+        {"memory": {}},
+        {"memory": {**WHOLE, "version": 2}},
+        {"memory": {**WHOLE, "recommendations": None}},
+        {"memory": {**WHOLE, "recommendations": [{"replicas": "many", "time": "2026-11-23T10:00:00Z"}]}},
+        {"memory": {**WHOLE, "recommendations": [{"replicas": 5, "time": "yesterday"}]}},
+        {"memory": {**WHOLE, "recommendations": [{"replicas": float("inf"), "time": "2026-11-23T10:00:00Z"}]}},
+        {"memory": {**WHOLE, "recommendations": [{"replicas": 5}]}},
+        {"memory": {**WHOLE, "scaleUpEvents": [3]}},
+        {"memory": {**WHOLE, "requestPerPod": {"cpu": "much"}}},
+        {"memory": {**WHOLE, "requestPerPod": ["cpu"]}},
+        {"memory": {**WHOLE, "intent": {"from": 8}}},
+        {"memory": {**WHOLE, "startUpSeconds": "soon"}},
+    ],
+)
+def test_a_memory_that_is_absent_strange_or_damaged_is_an_empty_one(status):
+    assert Memory() == parse_memory(status)
+
+
+@given(st.fixed_dictionaries({"version": st.just(1)}, optional={key: json_values for key in WHOLE if key != "version"}))
+def test_any_memory_is_read_or_empty(text):
+    assert isinstance(parse_memory({"memory": text}), Memory)
+
+
+def test_an_empty_memory_lowers_nothing():
+    """Seeded with the current count, it holds for a whole window."""
+    of = parsed(metrics=[CPU])
+    observation = Observation(Scale(5, 5, "app=shop"), (Absent("FailedGetResourceMetric", "gone"),))
+
+    assert 5 == decide(of, observation, None, parse_memory({"memory": {"version": 9}}), NOW).desired
