@@ -17,6 +17,9 @@ from cronhpa.core.observation import Absent, Pod
 
 _TOKEN = re.compile(r"\s*(?:(?P<set>\([^)]*\)?)|(?P<op>==|!=|=|,|!)|(?P<word>[^\s,=!()]+))", re.ASCII)
 _SET_OPERATORS = {"in": "in", "notin": "notin"}
+_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_KEY = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}", re.ASCII)
+_VALUE = re.compile(rf"({_NAME})?", re.ASCII)
 
 
 class SelectorError(ValueError):
@@ -53,9 +56,11 @@ def parse_selector(text: str) -> Selector:
     tokens = list(_tokens(text))
     out: list[Requirement] = []
     while tokens:
-        out.append(_requirement(tokens, text))
-        if tokens and tokens.pop(0) != ",":
-            raise SelectorError(f"unable to parse requirement: a comma must follow {out[-1].key!r} in {text!r}")
+        out.append(_checked(_requirement(tokens, text), text))
+        if tokens and (tokens.pop(0) != "," or not tokens):
+            raise SelectorError(
+                f"unable to parse requirement: a comma and another requirement must follow {out[-1].key!r} in {text!r}"
+            )
     return Selector(tuple(out))
 
 
@@ -103,6 +108,16 @@ def _requirement(tokens: list[str], text: str) -> Requirement:
     raise SelectorError(f"unable to parse requirement: found {operator!r} behind {first!r} in {text!r}")
 
 
+def _checked(item: Requirement, text: str) -> Requirement:
+    """The requirement, if its label and values can be those of an object; no pod could match it otherwise."""
+    if not _KEY.fullmatch(item.key):
+        raise SelectorError(f"unable to parse requirement: {item.key!r} in {text!r} is no label")
+    for value in item.values:
+        if not _VALUE.fullmatch(value):
+            raise SelectorError(f"unable to parse requirement: {value!r} in {text!r} is no value of a label")
+    return item
+
+
 class _Entry(Struct, gc=False):
     pod: Pod
     labels: Mapping[str, str]
@@ -126,9 +141,12 @@ class PodIndex:
         self._entries[namespace][pod.name] = _Entry(pod, labels)
 
     def drop(self, namespace: str, name: str) -> None:
-        entry = self._entries[namespace].pop(name, None)
+        entries = self._entries.get(namespace, {})
+        entry = entries.pop(name, None)
         if entry is None:
             return
+        if not entries:
+            del self._entries[namespace]
         for key, value in entry.labels.items():
             names = self._by_label[namespace, key, value]
             names.discard(name)
