@@ -1,0 +1,217 @@
+"""What the metrics APIs answer: a number that is none is no sample, a list that cannot be read is an absence."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cronhpa.core.instant import SECOND, parse_instant
+from cronhpa.core.observation import Absent, Sample
+from cronhpa.core.spec import ExternalMetric, MetricTarget, ResourceMetric
+from cronhpa.kube.client import ClusterError
+from cronhpa.kube.metrics import (
+    CustomMetric,
+    ExternalMetricValue,
+    MetricReader,
+    PodMetrics,
+    external_value,
+    list_pod_metrics,
+    object_value,
+    pod_samples,
+    samples_of,
+)
+
+NOON = "2026-11-23T12:00:00Z"
+AVERAGE = MetricTarget("AverageValue", average_value=1000)
+CPU = ResourceMetric("cpu", AVERAGE)
+APP = ResourceMetric("cpu", AVERAGE, container="app")
+QUEUE = ExternalMetric("queue", AVERAGE)
+
+
+def pod_metrics(name="a", *, timestamp=NOON, window="30s", **usage):
+    """usage: by container, the text (or what stands in its place) of its CPU; None for a container that lacks it."""
+    containers = [
+        {"name": container, "usage": {} if text is None else {"cpu": text}} for container, text in usage.items()
+    ]
+    text = {"metadata": {"name": name}, "timestamp": timestamp, "window": window, "containers": containers}
+    return msgspec.convert(text, PodMetrics)
+
+
+def sampled(metric, *items):
+    return {name: item.value for name, item in samples_of(metric, items).items()}
+
+
+# --- resource metrics --------------------------------------------------------------------------------------------
+
+
+def test_a_pods_usage_is_the_sum_of_its_containers():
+    """250m + 1500000n = 251.5 m, each away from zero: 250 + 2."""
+    found = samples_of(CPU, [pod_metrics(app="250m", proxy="1500000n")])
+
+    assert {"a": Sample(252, parse_instant(NOON), 30 * SECOND)} == found
+
+
+def test_of_a_container_metric_only_that_container_counts():
+    assert {"a": 250} == sampled(APP, pod_metrics(app="250m", proxy=None))
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Inf", "", "-1", "1e999999", "much", True, [], {}, None, 1e300])
+def test_a_pod_that_says_no_number_has_no_sample(text):
+    assert {"b": 100} == sampled(CPU, pod_metrics(app=text, proxy="1"), pod_metrics("b", app="100m"))
+
+
+@pytest.mark.parametrize(("number", "milli"), [(1, 1000), (0.25, 250), (0, 0), (1e-7, 1)])
+def test_a_number_in_place_of_a_text_is_read(number, milli):
+    assert {"a": milli} == sampled(CPU, pod_metrics(app=number))
+
+
+def test_a_pod_without_containers_or_without_the_one_asked_for_has_no_sample():
+    assert {} == sampled(CPU, pod_metrics())
+    assert {} == sampled(APP, pod_metrics(proxy="1"))
+
+
+@pytest.mark.parametrize("broken", [{"timestamp": "now"}, {"timestamp": ""}, {"window": ""}, {"window": "long"}])
+def test_a_pod_whose_times_cannot_be_read_has_no_sample(broken):
+    assert {} == sampled(CPU, pod_metrics(app="1", **broken))
+
+
+def test_no_metrics_at_all_are_an_absence():
+    assert Absent("NoMetrics", "no metrics returned from resource metrics API") == samples_of(CPU, [])
+
+
+numbers = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5)
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(["app", "proxy"]), numbers), max_size=3))
+def test_any_usage_is_a_sample_that_is_not_negative_or_none(pods):
+    items = [pod_metrics(f"pod-{index}", **usage) for index, usage in enumerate(pods)]
+    found = samples_of(CPU, items)
+
+    assert isinstance(found, Absent) or all(item.value >= 0 for item in found.values())
+
+
+# --- custom and external metrics ---------------------------------------------------------------------------------
+
+NO_NUMBERS = ["NaN", "Infinity", "", None, "1e999999", {}]
+
+
+def custom(name, value, timestamp=NOON, **fields):
+    text = {"describedObject": {"name": name}, "timestamp": timestamp, "value": value, **fields}
+    return msgspec.convert(text, CustomMetric)
+
+
+def test_a_pods_metric_is_read_over_its_window():
+    """60 s where none is stated, as upstream. A negative value is a value."""
+    found = pod_samples([custom("a", "5"), custom("b", "-500m", windowSeconds=10)])
+
+    noon = parse_instant(NOON)
+    assert {"a": Sample(5000, noon, 60 * SECOND), "b": Sample(-500, noon, 10 * SECOND)} == found
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS)
+def test_a_value_that_is_none_is_no_sample_of_a_pods_metric(value):
+    assert {"b"} == set(pod_samples([custom("a", value), custom("b", "1"), custom("c", "1", timestamp="x")]))
+
+
+def test_no_custom_metrics_are_an_absence():
+    assert isinstance(pod_samples([]), Absent)
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS)
+def test_a_value_that_is_none_is_an_absence_of_an_object_or_external_metric(value):
+    assert "Malformed" == object_value(custom("web", value)).reason
+    assert "Malformed" == external_value([ExternalMetricValue("1"), ExternalMetricValue(value)]).reason
+
+
+def test_external_values_are_added():
+    assert 1750 == external_value([ExternalMetricValue("1500m"), ExternalMetricValue(0.25)])
+
+
+def test_a_negative_running_sum_is_the_largest_number_as_upstream():
+    """Its guard against overflow takes a negative number for one; a negative value behind a larger one is added."""
+    assert 2**63 - 1 == external_value([ExternalMetricValue("-1")])
+    assert 1000 == external_value([ExternalMetricValue("2"), ExternalMetricValue("-1")])
+    assert 2**63 - 1 == external_value([ExternalMetricValue("9e15"), ExternalMetricValue("9e15")])
+
+
+def test_no_external_values_are_an_absence():
+    assert Absent("NoMetrics", "no metrics returned from external metrics API") == external_value([])
+
+
+# --- answers -----------------------------------------------------------------------------------------------------
+
+
+class Answering:
+    """An API server that gives one answer, or one error, to every question."""
+
+    def __init__(self, answer):
+        self.answer, self.asked = answer, []
+
+    async def read(self, path, params=None):
+        self.asked.append((path, params))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer if isinstance(self.answer, bytes) else json.dumps(self.answer).encode()
+
+
+async def listed(answer):
+    return await list_pod_metrics(Answering(answer), "prod")
+
+
+async def external(answer):
+    return await MetricReader(Answering(answer), None).external("prod", QUEUE)
+
+
+MALFORMED = [
+    b"",
+    b"null",
+    b"[]",
+    b"{}",
+    b"nonsense",
+    b'{"items": 3}',
+    b'{"items": [3]}',
+    b'{"items": [{"value": NaN, "containers": [{"usage": {"cpu": NaN}}]}]}',
+    b'{"items": [{"value": 1e999, "containers": [{"usage": {"cpu": 1e999}}]}]}',
+    b'{"items": [',
+    b'\xff{"items": []}',
+    b'{"items": [{"value": ' + b"[" * 100_000,
+    b'{"items": [{"containers": [{"usage": {"cpu": ' + b"[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("answer", MALFORMED, ids=lambda answer: repr(answer[:40]))
+@pytest.mark.parametrize("ask", [listed, external])
+async def test_an_answer_that_cannot_be_read_is_an_absence(ask, answer):
+    found = await ask(answer)
+
+    assert "Malformed" == found.reason
+    assert "metrics API: the answer cannot be read" in found.message
+
+
+async def test_an_api_that_is_gone_is_an_absence_with_its_reason():
+    gone = ClusterError(503, "ServiceUnavailable", "the server is currently unable to handle the request")
+    said = "metrics API: the server is currently unable to handle the request"
+
+    assert Absent("ServiceUnavailable", f"unable to fetch metrics from resource {said}") == await listed(gone)
+    assert Absent("ServiceUnavailable", f"unable to fetch metrics from external {said}") == await external(gone)
+
+
+async def test_an_empty_list_is_no_metrics_and_not_zero():
+    assert {} == await listed({"items": []})
+    assert "NoMetrics" == (await external({"items": []})).reason
+
+
+async def test_the_same_question_is_asked_once_in_a_tick():
+    api = Answering({"items": [{"value": "3"}]})
+    reader = MetricReader(api, None)
+
+    answers = [await reader.external("prod", QUEUE), await reader.external("prod", QUEUE)]
+
+    assert [3000, 3000] == answers
+    assert 1 == len(api.asked)
