@@ -8,23 +8,35 @@ as it rotates). Its typed models are left out on purpose: a list of 1,000 pods t
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
 from typing import Any, Self, TypeVar
+from urllib.parse import quote
 
 import aiohttp
 import kubernetes.config
 import msgspec
 from kubernetes.client import Configuration
 from msgspec import Struct
+from yarl import URL
+
+LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 USER_AGENT = "cronhpa"
 FIELD_MANAGER = "cronhpa"
 _PAGE = 500
+# Requests under way at once. Watches are not among them: each holds a connection for as long as it lives.
+_REQUESTS_AT_ONCE = 64
+# Metrics come from servers behind the API server: one that hangs must not take the places of everything else.
+_METRIC_READS_AT_ONCE = 32
+_CONNECT_SECONDS = 10.0
+# Longer answers are none that we asked for: a list of 500 pods with all that people put into them is a tenth of it.
+_ANSWER_BYTES = 2**28
 # A pod's watch event with long managed fields passes aiohttp's default line limit of 64 KiB.
 _LINE_BYTES = 2**21
 _ATTEMPTS = 2
@@ -40,6 +52,11 @@ class ClusterError(Exception):
         self.reason = reason
         self.message = message
         super().__init__(message)
+
+
+def is_ambiguous(error: ClusterError) -> bool:
+    """Whether a write that ended so may have been done: no answer, or one of a server in trouble."""
+    return error.status == 0 or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 class _Failure(Struct):
@@ -112,22 +129,36 @@ def tls_context(configuration: Configuration) -> ssl.SSLContext | bool:
     return context
 
 
+def path_of(*segments: str) -> str:
+    """
+    A path of these segments, each quoted: what a user wrote into a name or a version stays one segment.
+
+    Raises ClusterError for a segment that would climb, as no object can have such a name.
+    """
+    for segment in segments:
+        if segment in {"", ".", ".."}:
+            raise ClusterError(HTTPStatus.NOT_FOUND, "NotFound", f'"{segment}" is no name in the Kubernetes API')
+    return "/" + "/".join(quote(segment, safe="*:") for segment in segments)
+
+
 class Client:
     """One session to one API server. Open it as an async context manager."""
 
     def __init__(self, configuration: Configuration, *, timeout_seconds: float = 15.0) -> None:
         self.configuration = configuration
-        self.requests: Counter[tuple[str, str]] = Counter()
-        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
+        self.requests: Counter[str] = Counter()
+        self._slots = asyncio.Semaphore(_REQUESTS_AT_ONCE)
+        self._metric_slots = asyncio.Semaphore(_METRIC_READS_AT_ONCE)
+        self._host = str(configuration.host).rstrip("/")
+        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=_CONNECT_SECONDS)
         self._token: str | None = None
         self._token_age = 0.0
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         self._token = await asyncio.to_thread(bearer_token, self.configuration)
-        connector = aiohttp.TCPConnector(limit=64, ssl=tls_context(self.configuration))
+        connector = aiohttp.TCPConnector(limit=0, ssl=tls_context(self.configuration))
         self._session = aiohttp.ClientSession(
-            base_url=str(self.configuration.host).rstrip("/") + "/",
             connector=connector,
             read_bufsize=_LINE_BYTES,
             headers={"User-Agent": USER_AGENT, "Accept": "application/json"},
@@ -144,8 +175,9 @@ class Client:
         return decode(await self._request("GET", path, params=params), kind, path)
 
     async def read(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
-        """The answer as it came."""
-        return await self._request("GET", path, params=params)
+        """What a metrics API answers, as it came."""
+        async with self._metric_slots:
+            return await self._try("GET", path, None, "", params)
 
     async def merge_patch(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
         """The object after a JSON merge patch."""
@@ -182,17 +214,21 @@ class Client:
         Raises ClusterError when nothing arrives for `idle_seconds`: a connection that died silently looks like peace.
         """
         asked = {**(params or {}), "watch": "1", "allowWatchBookmarks": "true", "resourceVersion": resource_version}
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=idle_seconds)
-        self.requests["WATCH", path] += 1
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=idle_seconds)
+        self.requests["WATCH"] += 1
         try:
             headers = await self._headers()
-            async with self._open.get(path.lstrip("/"), params=asked, headers=headers, timeout=timeout) as response:
+            async with self._open.get(self._url(path), params=asked, headers=headers, timeout=timeout) as response:
                 if response.status >= HTTPStatus.BAD_REQUEST:
                     raise _error(response.status, await response.read(), path)
                 async for line in response.content:
                     yield line
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise ClusterError(0, "Unreachable", f"watch of {path}: {_told(error)}") from error
+
+    def _url(self, path: str) -> URL:
+        """Paths come quoted from `path_of`; quoting them again would change them."""
+        return URL(self._host + path, encoded=True)
 
     @property
     def _open(self) -> aiohttp.ClientSession:
@@ -203,7 +239,11 @@ class Client:
         now = asyncio.get_running_loop().time()
         if fresh or now - self._token_age > _TOKEN_SECONDS:
             self._token_age = now
-            self._token = await asyncio.to_thread(bearer_token, self.configuration)
+            try:
+                self._token = await asyncio.to_thread(bearer_token, self.configuration)
+            except (kubernetes.config.ConfigException, OSError) as error:
+                # A file that is just being rotated: the token that we have may do, and the next minute tries again.
+                LOG.warning("the API token cannot be read: %s", error)
         return {"Authorization": self._token} if self._token else {}
 
     async def _request(
@@ -215,16 +255,22 @@ class Client:
         content_type: str = "application/json",
         params: Mapping[str, str] | None = None,
     ) -> bytes:
-        self.requests[method, path] += 1
+        async with self._slots:
+            return await self._try(method, path, body, content_type, params)
+
+    async def _try(
+        self, method: str, path: str, body: bytes | None, content_type: str, params: Mapping[str, str] | None
+    ) -> bytes:
+        self.requests[method] += 1
         for attempt in range(_ATTEMPTS):
             try:
                 headers = await self._headers(fresh=attempt > 0)
                 if body is not None:
                     headers["Content-Type"] = content_type
                 async with self._open.request(
-                    method, path.lstrip("/"), data=body, params=params, headers=headers, timeout=self._timeout
+                    method, self._url(path), data=body, params=params, headers=headers, timeout=self._timeout
                 ) as response:
-                    answer = await response.read()
+                    answer = await _read(response, path)
                     if response.status == HTTPStatus.UNAUTHORIZED and attempt + 1 < _ATTEMPTS:
                         continue  # the token may have been rotated
                     if response.status >= HTTPStatus.BAD_REQUEST:
@@ -233,6 +279,16 @@ class Client:
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise ClusterError(0, "Unreachable", f"{method} {path}: {_told(error)}") from error
         raise AssertionError("every attempt returns or raises")
+
+
+async def _read(response: aiohttp.ClientResponse, path: str) -> bytes:
+    parts, size = [], 0
+    async for part in response.content.iter_any():
+        size += len(part)
+        if size > _ANSWER_BYTES:
+            raise ClusterError(0, "TooLarge", f"the answer of {path} is longer than {_ANSWER_BYTES} bytes")
+        parts.append(part)
+    return b"".join(parts)
 
 
 def decode(answer: bytes, kind: type[T], path: str) -> T:

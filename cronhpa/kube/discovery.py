@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from cronhpa.kube.client import Client, ClusterError
+from cronhpa.kube.client import Client, ClusterError, path_of
 
 _KEEP_SECONDS = 600.0
 _KEEP_VERSIONS_SECONDS = 30.0
@@ -23,10 +23,10 @@ class Resource(Struct, frozen=True):
 
     @property
     def root(self) -> str:
-        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        return path_of("apis", self.group, self.version) if self.group else path_of("api", self.version)
 
     def path(self, namespace: str, name: str) -> str:
-        return f"{self.root}/namespaces/{namespace}/{self.name}/{name}"
+        return self.root + path_of("namespaces", namespace, self.name, name)
 
     @property
     def full_name(self) -> str:
@@ -94,7 +94,7 @@ class Discovery:
         if kept is not None and now - kept[0] < _KEEP_VERSIONS_SECONDS:
             return kept[1]
         try:
-            names = (await self._client.get(f"/apis/{group}", _Group)).names
+            names = (await self._client.get(path_of("apis", group), _Group)).names
         except ClusterError as error:
             if error.status != _NOT_FOUND:
                 raise

@@ -24,7 +24,12 @@ from cronhpa.kube.watch import View
 _CONFLICT = 409
 _ATTEMPTS = 3
 # Kinds whose own object says all that their scale says.
-WATCHED = {("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "ReplicaSet"), ("", "ReplicationController")}
+WATCHED = {
+    ("apps", "v1", "Deployment"),
+    ("apps", "v1", "StatefulSet"),
+    ("apps", "v1", "ReplicaSet"),
+    ("", "v1", "ReplicationController"),
+}
 
 
 class _WorkloadSpec(Struct, frozen=True):
@@ -54,14 +59,18 @@ class _ScaleStatus(Struct, frozen=True):
 
 
 class _Scale(Struct, frozen=True):
-    metadata: Meta = Meta()
-    spec: _ScaleSpec = _ScaleSpec()
-    status: _ScaleStatus = _ScaleStatus()
+    """Nothing of it may be missing: an empty answer is no target at zero."""
+
+    metadata: Meta
+    spec: _ScaleSpec
+    status: _ScaleStatus
 
 
 class Targets:
     """
-    changed(namespace, kind, name) is called when a watched target's wanted replicas change or it comes or goes.
+    changed(namespace, kind, name) is called when a watched target comes or goes. A change of its replicas waits for the
+    next turn, as in the upstream: were it to bring a turn of its own, every write would, and the rate limits, which
+    count turns, would limit nothing.
     """
 
     def __init__(
@@ -76,24 +85,24 @@ class Targets:
         self._changed = changed
         self._namespaces = namespaces or ("",)
         self._views: dict[tuple[Resource, str], View[Workload]] = {}
-        self._wanted: dict[tuple[str, str, str], int | None] = {}
+        self._present: set[tuple[str, str, str]] = set()
         self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def views(self) -> list[View[Workload]]:
+        return list(self._views.values())
 
     async def close(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    @property
-    def watch_restarts(self) -> int:
-        return sum(view.restarts for view in self._views.values())
-
-    async def read(self, namespace: str, ref: TargetRef) -> Scale | Absent:
-        """The target's scale, or why it cannot be had."""
+    async def read(self, namespace: str, ref: TargetRef, *, fresh: bool = False) -> Scale | Absent:
+        """The target's scale, or why it cannot be had. fresh: asked of the API server, whatever is known."""
         try:
             resource = await self._discovery.resource(ref.api_version, ref.kind)
             view = self._view(resource, ref.kind, namespace)
-            if view is None or not view.synced.is_set():
+            if fresh or view is None or not view.synced.is_set():
                 return _scale(await self._get(resource, namespace, ref.name))
         except ClusterError as error:
             return Absent("FailedGetScale", error.message)
@@ -106,14 +115,15 @@ class Targets:
         """
         Sets the target's replicas, if they are still what the decision saw.
 
-        Raises ClusterError; status 409 when somebody changed them since, and the turn has to be taken anew.
+        Raises ClusterError: status 409 when somebody changed them since, and this decision is void. An error for which
+        `is_ambiguous` may have come after the write was done.
         """
         resource = await self._discovery.resource(ref.api_version, ref.kind)
         version = seen.resource_version
+        if not version:
+            raise ClusterError(_CONFLICT, "Conflict", "the scale has no resource version to write against")
         for _ in range(_ATTEMPTS):
-            body: dict[str, Any] = {"spec": {"replicas": replicas}}
-            if version:
-                body["metadata"] = {"resourceVersion": version}
+            body: dict[str, Any] = {"metadata": {"resourceVersion": version}, "spec": {"replicas": replicas}}
             try:
                 written = await self._client.merge_patch(f"{resource.path(namespace, ref.name)}/scale", body, _Scale)
             except ClusterError as error:
@@ -141,7 +151,7 @@ class Targets:
             view.note(replace(known, metadata=meta, spec=replace(known.spec, replicas=written.spec.replicas)))
 
     def _view(self, resource: Resource, kind: str, namespace: str) -> View[Workload] | None:
-        if (resource.group, kind) not in WATCHED:
+        if (resource.group, resource.version, kind) not in WATCHED:
             return None
         scope = namespace if self._namespaces != ("",) else ""
         view = self._views.get((resource, scope))
@@ -156,10 +166,12 @@ class Targets:
 
     def _on_change(self, namespace: str, kind: str, name: str, item: Workload | None) -> None:
         key = (namespace, kind, name)
-        wanted = None if item is None else item.spec.replicas
-        if key in self._wanted and self._wanted[key] == wanted:
+        if (item is not None) == (key in self._present):
             return
-        self._wanted[key] = wanted
+        if item is None:
+            self._present.discard(key)
+        else:
+            self._present.add(key)
         self._changed(namespace, kind, name)
 
 

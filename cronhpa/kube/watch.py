@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from cronhpa.kube.client import Client, ClusterError
+from cronhpa.kube.client import Client, ClusterError, decode
 from cronhpa.kube.pods import Meta
 
 LOG = logging.getLogger(__name__)
@@ -24,6 +24,8 @@ LOG = logging.getLogger(__name__)
 # The server sends a bookmark every minute; a connection that says nothing for longer is dead.
 IDLE_SECONDS = 75.0
 _BACKOFF_SECONDS = (0.5, 1, 2, 4, 8, 15)
+# A watch that lived this long did its work; one that ends at once is waited for, lest lists follow lists.
+_LIVED_SECONDS = 5.0
 _GONE = 410
 
 
@@ -40,13 +42,18 @@ class _Signal(Struct):
     object: msgspec.Raw
 
 
-class _Bookmark(Struct):
-    metadata: Meta = Meta()
-
-
 class _Failure(Struct):
     code: int = 0
     message: str = ""
+
+
+class _Name(Struct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+
+
+class _Named(Struct):
+    metadata: _Name = _Name()
 
 
 class _Items(Struct):
@@ -77,50 +84,82 @@ class View(Generic[T]):
         self._changed = changed
         self._keep = keep
         self._versions: dict[tuple[str, str], int] = {}
+        self._list_version = 0
+        self._heard = 0.0
         self._decoder = msgspec.json.Decoder(kind)
+
+    @property
+    def silent_seconds(self) -> float:
+        """How long ago the API server was heard of last; 0 before the first list."""
+        return asyncio.get_running_loop().time() - self._heard if self._heard else 0.0
 
     async def run(self) -> None:
         """Keeps the view fresh until cancelled."""
         failures = 0
+        loop = asyncio.get_running_loop()
         while True:
+            begun = loop.time()
             try:
                 version = await self._list()
-                failures = 0
                 self.synced.set()
+                begun = loop.time()
                 await self._follow(version)
             except ClusterError as error:
-                LOG.warning("watch of %s: %s", self.path, error.message, extra={"status": error.status})
-                wait = _BACKOFF_SECONDS[min(failures, len(_BACKOFF_SECONDS) - 1)]
-                failures += 1
-                await asyncio.sleep(wait * (0.5 + random.random()))  # noqa: S311 - jitter, no secret
+                LOG.warning("watch of %s: %s", self.path, error.message)
+            except Exception:
+                LOG.exception("watch of %s: it is started again", self.path)
             self.restarts += 1
+            if loop.time() - begun > _LIVED_SECONDS:
+                failures = 0
+                continue
+            wait = _BACKOFF_SECONDS[min(failures, len(_BACKOFF_SECONDS) - 1)]
+            failures += 1
+            await asyncio.sleep(wait * (0.5 + random.random()))  # noqa: S311 - jitter, no secret
 
     def note(self, item: T) -> None:
         """Takes over an object that was read or written elsewhere, if it is newer than the one known."""
         self._put(item)
 
     async def _list(self) -> str:
+        """Takes over one list; its resource version."""
         seen: set[tuple[str, str]] = set()
         version = ""
         async for page, at in self._client.pages(self.path):
+            if not version:
+                self._note_list(int(at) if at.isdecimal() else 0)
             version = at
             for raw in self._items(page):
+                # One that cannot be read is there all the same: what is known of it stays.
+                seen.add(self._key(raw))
                 item = self._decode(raw)
                 if item is not None:
-                    seen.add(self._put(item))
+                    self._put(item)
             await asyncio.sleep(0)
+        self._heard = asyncio.get_running_loop().time()
         for key in [key for key in self._versions if key not in seen]:
             self._drop(key)
         return version
 
+    def _note_list(self, version: int) -> None:
+        """A store that was restored from a backup has older versions than we know: they are the truth now."""
+        if version < self._list_version:
+            LOG.warning("%s went back from version %d to %d: it is taken anew", self.path, self._list_version, version)
+            self._versions = dict.fromkeys(self._versions, -1)
+        self._list_version = version
+
+    def _key(self, raw: msgspec.Raw) -> tuple[str, str]:
+        try:
+            meta = msgspec.json.decode(raw, type=_Named).metadata
+        except msgspec.DecodeError as error:
+            raise ClusterError(0, "Malformed", f"an object without a name: {error}") from error
+        return (meta.namespace, meta.name)
+
     async def _follow(self, version: str) -> None:
         async for line in self._client.watch(self.path, version, idle_seconds=IDLE_SECONDS):
-            try:
-                signal = msgspec.json.decode(line, type=_Signal)
-            except msgspec.DecodeError as error:
-                raise ClusterError(0, "Malformed", f"a line cannot be read: {error}") from error
+            self._heard = asyncio.get_running_loop().time()
+            signal = decode(line, _Signal, self.path)
             if signal.type == "ERROR":
-                failure = msgspec.json.decode(signal.object, type=_Failure)
+                failure = decode(bytes(signal.object), _Failure, self.path)
                 if failure.code == _GONE:
                     return
                 raise ClusterError(failure.code, "WatchError", failure.message)
@@ -135,10 +174,7 @@ class View(Generic[T]):
                 self._put(item)
 
     def _items(self, page: bytes) -> Iterable[msgspec.Raw]:
-        try:
-            return msgspec.json.decode(page, type=_Items).items
-        except msgspec.DecodeError as error:
-            raise ClusterError(0, "Malformed", f"the list cannot be read: {error}") from error
+        return decode(page, _Items, self.path).items
 
     def _decode(self, raw: msgspec.Raw) -> T | None:
         """One object; one that cannot be read is skipped, so that it costs only itself."""
