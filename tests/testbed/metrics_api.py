@@ -19,7 +19,7 @@ from cronhpa.core.instant import SECOND, format_instant
 from testbed.selector import parse_selector
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from ssl import SSLContext
 
     from testbed.world import Sample
@@ -42,14 +42,19 @@ class Fault(enum.Enum):
 
 
 _QUANTITY_FAULTS = {Fault.NAN, Fault.INFINITE, Fault.NEGATIVE, Fault.GARBAGE}
-_QUANTITY = re.compile(rb'(?<="cpu":)"[^"]*"|(?<="memory":)"[^"]*"')
+_QUANTITY = re.compile(rb'(?<="cpu":)"[^"]*"|(?<="memory":)"[^"]*"|(?<="value":)"[^"]*"')
 _POLL_S = 0.05
 
 
 class MetricsApi:
-    """The HTTPS server. Everything runs in one event loop."""
+    """
+    The HTTPS server. Everything runs in one event loop.
 
-    def __init__(self) -> None:
+    others: routes of the other metrics APIs, answered at the same port.
+    """
+
+    def __init__(self, others: Sequence[web.RouteDef] = ()) -> None:
+        self._others = others
         self.fault: Fault | None = None
         self.port = 0
         """Chosen at the first `open`, the same at each later one."""
@@ -67,12 +72,13 @@ class MetricsApi:
         base = f"/apis/{GROUP}/{VERSION}"
         application.add_routes(
             [
-                web.get("/apis", _constant(_GROUPS)),
-                web.get(f"/apis/{GROUP}", _constant(_GROUPS["groups"][0])),
-                web.get(base, _constant(_RESOURCES)),
+                web.get("/apis", constant(_GROUPS)),
+                web.get(f"/apis/{GROUP}", constant(_GROUPS["groups"][0])),
+                web.get(base, constant(_RESOURCES)),
                 web.get(f"{base}/pods", self._answer_list),
                 web.get(f"{base}/namespaces/{{namespace}}/pods", self._answer_list),
                 web.get(f"{base}/namespaces/{{namespace}}/pods/{{name}}", self._answer_pod),
+                *self._others,
             ]
         )
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0)
@@ -108,24 +114,12 @@ class MetricsApi:
         pods = ((uid, sample.pod) for uid, sample in self._samples.items())
         uid = next((uid for uid, pod in pods if pod.name == name and pod.namespace == namespace), None)
         if uid is None:
-            return _status(404, "NotFound", f'podmetrics.metrics.k8s.io "{namespace}/{name}" not found')
+            return status(404, "NotFound", f'podmetrics.metrics.k8s.io "{namespace}/{name}" not found')
         body = b'{"kind":"PodMetrics","apiVersion":"metrics.k8s.io/v1beta1",' + self._items[uid][1:]
         return await self._answer(lambda: body)
 
     async def _answer(self, right: Callable[[], bytes]) -> web.StreamResponse:
-        while self.fault is Fault.HANGING:  # noqa: ASYNC110 - tests set the fault from another thread
-            await asyncio.sleep(_POLL_S)
-        if self.fault is Fault.SERVER_ERROR:
-            return _status(500, "InternalError", "the plant was told to answer so")
-        try:
-            body = _list([]) if self.fault is Fault.EMPTY else right()
-        except ValueError as error:
-            return _status(400, "BadRequest", str(error))
-        if self.fault is Fault.MALFORMED:
-            body = body[: len(body) // 2]
-        if self.fault in _QUANTITY_FAULTS:
-            body = _QUANTITY.sub(f'"{self.fault.value}"'.encode(), body)
-        return web.Response(body=body, content_type="application/json")
+        return await answer(lambda: self.fault, right, _list([]))
 
     def _body(self, namespace: str | None, selector: str) -> bytes:
         """The list of a namespace, or of all; made once and kept until a pod goes or new samples come."""
@@ -167,7 +161,31 @@ _RESOURCES = {
 }
 
 
-def _constant(document: object) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+async def answer(fault: Callable[[], Fault | None], right: Callable[[], bytes], empty: bytes) -> web.StreamResponse:
+    """
+    What `right` gives, or what the fault of this moment makes of it; FROZEN is the business of whoever has samples.
+
+    A ValueError of `right` becomes a 400, a LookupError a 404.
+    """
+    while fault() is Fault.HANGING:  # noqa: ASYNC110 - tests set the fault from another thread
+        await asyncio.sleep(_POLL_S)
+    present = fault()
+    if present is Fault.SERVER_ERROR:
+        return status(500, "InternalError", "the plant was told to answer so")
+    try:
+        body = empty if present is Fault.EMPTY else right()
+    except ValueError as error:
+        return status(400, "BadRequest", str(error))
+    except LookupError as error:
+        return status(404, "NotFound", str(error.args[0]))
+    if present is Fault.MALFORMED:
+        body = body[: len(body) // 2]
+    if present in _QUANTITY_FAULTS:
+        body = _QUANTITY.sub(f'"{present.value}"'.encode(), body)
+    return web.Response(body=body, content_type="application/json")
+
+
+def constant(document: object) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     body = msgspec.json.encode(document)
 
     async def answer(_request: web.Request) -> web.StreamResponse:
@@ -202,7 +220,7 @@ def _quantities(usage: Mapping[str, float]) -> dict[str, str]:
     return {"cpu": f"{round(usage['cpu'] * 1e9)}n", "memory": f"{math.ceil(usage['memory'] / 1024)}Ki"}
 
 
-def _status(code: int, reason: str, message: str) -> web.Response:
+def status(code: int, reason: str, message: str) -> web.Response:
     document = {
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": message, "reason": reason, "code": code,

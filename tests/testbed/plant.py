@@ -4,7 +4,10 @@ The plant: a world of pods under loads (world.py), told through a real aggregate
 It watches the pods, closes a window every so often and publishes it some time later, as kubelet and metrics-server do.
 Scaling therefore changes what is measured: a closed loop.
 
-The world and the API are two things: `stop_serving` takes the API away and the world goes on.
+Beside it stand the custom and the external metrics API (values_api.py), each registered with the first value that a
+test gives it, so that who needs neither does not wait for them.
+
+The world and the APIs are two things: `stop_serving` takes the APIs away and the world goes on.
 """
 
 from __future__ import annotations
@@ -26,18 +29,20 @@ from cronhpa.core.instant import SECOND, Nanoseconds
 from testbed.client import Client, Expired, NotFound
 from testbed.loads import Constant, Load
 from testbed.metrics_api import GROUP, VERSION, Fault, MetricsApi
+from testbed.values_api import CUSTOM, EXTERNAL, EXTERNAL_VERSION, Series, ValuesApi
 from testbed.world import Sample, SeenPod, Target, World
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator, Mapping
+    from collections.abc import Coroutine, Iterable, Iterator, Mapping
     from pathlib import Path
     from types import TracebackType
 
-__all__ = ["Fault", "Plant", "PlantError", "Target"]
+__all__ = ["CUSTOM", "EXTERNAL", "RESOURCE", "Fault", "Plant", "PlantError", "Target"]
 
+RESOURCE = GROUP
 API_SERVICE = f"{VERSION}.{GROUP}"
 OWNER = {"app.kubernetes.io/managed-by": "cronhpa-testbed"}
-_API_SERVICE_PATH = f"/apis/apiregistration.k8s.io/v1/apiservices/{API_SERVICE}"
+_API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 _SERVICE = "cronhpa-plant"
 _AVAILABLE_WITHIN_S = 30
 _POLL_S = 0.05
@@ -57,6 +62,7 @@ class Plant:
     kubeconfig: who may watch pods and register an APIService: admin_kubeconfig of a ControlPlane.
     window: what a sample averages, and the time between two. delay: how old a sample is when it is first answered.
     address, host: where the API listens, and the name by which the cluster's API server reaches it.
+    custom_version: of custom.metrics.k8s.io; the other one is v1beta1.
 
     `with Plant(plane.admin_kubeconfig) as plant:` returns when the API server passes requests on to it, and removes
     what was registered at the end. Raises PlantError where somebody else answers for metrics.k8s.io already.
@@ -71,11 +77,15 @@ class Plant:
         address: str = "127.0.0.1",
         host: str = "localhost",
         namespace: str = "kube-system",
+        custom_version: str = "v1beta2",
     ) -> None:
         self._kubeconfig, self._window, self._delay = kubeconfig, window, delay
         self._address, self._host, self._namespace = address, host, namespace
         self._world = World(time.time_ns())
-        self._metrics = MetricsApi()
+        self._values = ValuesApi(self._world.pods_now)
+        self._metrics = MetricsApi(self._values.routes())
+        self._versions = {RESOURCE: VERSION, CUSTOM: custom_version, EXTERNAL: EXTERNAL_VERSION}
+        self._registered = [RESOURCE]
         # Windows that are closed and not old enough to be answered: (when they are, samples), oldest first.
         self._pending: deque[tuple[Nanoseconds, list[Sample]]] = deque()
         self._client: Client | None = None
@@ -141,6 +151,56 @@ class Plant:
 
         self._call(change())
 
+    def set_pods_metric(
+        self,
+        namespace: str,
+        labels: Mapping[str, str],
+        metric: str,
+        load: Load | float | None,
+        *,
+        series: Mapping[str, str] | None = None,
+    ) -> None:
+        """
+        What the ready pods with these labels share of a metric from now on: custom.metrics.k8s.io, `pods/*/metric`.
+
+        series: labels of the series, for metric selectors. load: None takes the series away.
+        """
+        subject = tuple(sorted(labels.items()))
+        self._set(CUSTOM, self._values.of_pods, Series(namespace, metric, subject, _ordered(series)), load)
+
+    def set_object_metric(
+        self,
+        namespace: str,
+        resource: str,
+        name: str,
+        metric: str,
+        load: Load | float | None,
+        *,
+        series: Mapping[str, str] | None = None,
+    ) -> None:
+        """
+        What a metric of an object is from now on: custom.metrics.k8s.io, `services/front/metric`.
+
+        resource: "services", "ingresses.networking.k8s.io"; "namespaces", with the namespace as `name`, for itself.
+        """
+        found = Series(namespace, metric, (resource, name), _ordered(series))
+        self._set(CUSTOM, self._values.of_objects, found, load)
+
+    def set_external_metric(
+        self, namespace: str, metric: str, load: Load | float | None, *, series: Mapping[str, str] | None = None
+    ) -> None:
+        """What an external metric is from now on; several series are several items of the answer."""
+        self._set(EXTERNAL, self._values.external, Series(namespace, metric, None, _ordered(series)), load)
+
+    def silence(self, namespace: str, names: Iterable[str]) -> None:
+        """No API tells anything of these pods of a namespace from its next window on, and of all others again."""
+        silent = {(namespace, name) for name in names}
+
+        async def change() -> None:
+            self._world.silent = {each for each in self._world.silent if each[0] != namespace} | silent
+
+        self._call(change())
+
     @property
     def targets(self) -> list[Target]:
         """Every load and, as `ready`, by how many pods it is shared now."""
@@ -156,28 +216,58 @@ class Plant:
         self._metrics.fault = fault
 
     @contextlib.contextmanager
-    def failing(self, fault: Fault) -> Iterator[None]:
-        """Answer wrongly inside the block."""
-        self.fault = fault
+    def failing(self, fault: Fault, api: str = RESOURCE) -> Iterator[None]:
+        """Answer wrongly inside the block. api: RESOURCE, CUSTOM or EXTERNAL."""
+        self.set_fault(fault, api)
         try:
             yield
         finally:
-            self.fault = None
+            self.set_fault(None, api)
+
+    def set_fault(self, fault: Fault | None, api: str = RESOURCE) -> None:
+        """The wrong answer of one of the APIs from now on; None: right ones."""
+        if api == RESOURCE:
+            self.fault = fault
+        elif fault is None:
+            self._values.faults.pop(api, None)
+        else:
+            self._values.faults[api] = fault
 
     def stop_serving(self) -> None:
-        """The metrics API is gone, connections and all; the APIService stays registered and the world goes on."""
+        """The metrics APIs are gone, connections and all; they stay registered and the world goes on."""
         self._call(self._metrics.close())
 
     def start_serving(self) -> None:
-        """The metrics API is back; returns when the API server passes requests on to it again."""
+        """The metrics APIs are back; returns when the API server passes requests on to them again."""
         self._call(self._serve())
 
     def reset(self) -> None:
-        """No targets, no fault, an API that is there: what the next test may expect."""
+        """No targets, no values, no fault, APIs that are there: what the next test may expect."""
         self.fault = None
+
+        async def clear() -> None:
+            self._values.clear()
+            self._world.silent.clear()
+
+        self._call(clear())
         for target in self.targets:
             self.remove_target(target)
         self.start_serving()
+
+    def _set(self, api: str, values: dict[Series, Load], series: Series, load: Load | float | None) -> None:
+        async def change() -> None:
+            if load is None:
+                values.pop(series, None)
+                return
+            values[series] = _load(load)
+            if api not in self._registered:
+                assert self._client
+                await self._refuse_foreign(self._client, api)
+                self._registered.append(api)
+                await self._register(self._client, [api])
+                await self._wait_until_available(self._client, api)
+
+        self._call(change())
 
     def _call(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         if self._failure:
@@ -194,7 +284,7 @@ class Plant:
 
     async def _open(self) -> None:
         self._client = Client(self._kubeconfig)
-        await self._refuse_foreign(self._client)
+        await self._refuse_foreign(self._client, RESOURCE)
         listed = asyncio.Event()
         for work in (self._watch(self._client, listed), self._tick()):
             task = asyncio.ensure_future(work)
@@ -279,19 +369,24 @@ class Plant:
             tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
             trustme.CA().issue_cert(self._host).configure_cert(tls)
             await self._metrics.open(self._address, tls)
-            await self._register(self._client)
-            await self._wait_until_available(self._client)
+            await self._register(self._client, self._registered)
+            for api in self._registered:
+                await self._wait_until_available(self._client, api)
 
-    async def _refuse_foreign(self, client: Client) -> None:
+    def _api_service(self, api: str) -> str:
+        return f"{self._versions[api]}.{api}"
+
+    async def _refuse_foreign(self, client: Client, api: str) -> None:
+        name = self._api_service(api)
         with contextlib.suppress(NotFound):
-            found = msgspec.json.decode(await client.request("GET", _API_SERVICE_PATH))
+            found = msgspec.json.decode(await client.request("GET", f"{_API_SERVICES}/{name}"))
             if OWNER.items() - found["metadata"].get("labels", {}).items():
                 raise PlantError(
-                    f"{API_SERVICE} is registered in this cluster already, and two cannot answer for one API: "
-                    "use a cluster without metrics-server"
+                    f"{name} is registered in this cluster already, and two cannot answer for one API: "
+                    "use a cluster without metrics-server and without adapters"
                 )
 
-    async def _register(self, client: Client) -> None:
+    async def _register(self, client: Client, apis: Iterable[str]) -> None:
         service = {
             "apiVersion": "v1", "kind": "Service",
             "metadata": {"name": _SERVICE, "namespace": self._namespace, "labels": OWNER},
@@ -299,38 +394,41 @@ class Plant:
                 "type": "ExternalName", "externalName": self._host, "ports": [{"port": self._metrics.port}],
             },
         }  # fmt: skip
-        api_service = {
-            "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-            "metadata": {
-                "name": API_SERVICE, "labels": OWNER,
-                # The API server looks for an API every 30 s, and when its object changes, as by this.
-                "annotations": {"testbed.cronhpa.io/served-since": str(time.time_ns())},
-            },
-            "spec": {
-                "group": GROUP, "version": VERSION, "groupPriorityMinimum": 100, "versionPriority": 100,
-                "insecureSkipTLSVerify": True,
-                "service": {"name": _SERVICE, "namespace": self._namespace, "port": self._metrics.port},
-            },
-        }  # fmt: skip
         await client.apply(f"/api/v1/namespaces/{self._namespace}/services/{_SERVICE}", service)
-        await client.apply(_API_SERVICE_PATH, api_service)
+        for api in apis:
+            name = self._api_service(api)
+            api_service = {
+                "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+                "metadata": {
+                    "name": name, "labels": OWNER,
+                    # The API server looks for an API every 30 s, and when its object changes, as by this.
+                    "annotations": {"testbed.cronhpa.io/served-since": str(time.time_ns())},
+                },
+                "spec": {
+                    "group": api, "version": self._versions[api], "groupPriorityMinimum": 100, "versionPriority": 100,
+                    "insecureSkipTLSVerify": True,
+                    "service": {"name": _SERVICE, "namespace": self._namespace, "port": self._metrics.port},
+                },
+            }  # fmt: skip
+            await client.apply(f"{_API_SERVICES}/{name}", api_service)
 
-    async def _wait_until_available(self, client: Client) -> None:
+    async def _wait_until_available(self, client: Client, api: str) -> None:
         deadline = time.monotonic() + _AVAILABLE_WITHIN_S
         found = "no answer yet"
         while time.monotonic() < deadline:
             try:
                 # The condition may still be that of before: only an answer through the API server proves it.
-                await client.request("GET", f"/apis/{GROUP}/{VERSION}")
+                await client.request("GET", f"/apis/{api}/{self._versions[api]}")
             except aiohttp.ClientError as error:
                 found = str(error)
             else:
                 return
             await asyncio.sleep(_POLL_S)
-        raise PlantError(f"{API_SERVICE} was not available within {_AVAILABLE_WITHIN_S} s: {found}")
+        raise PlantError(f"{self._api_service(api)} was not available within {_AVAILABLE_WITHIN_S} s: {found}")
 
     async def _deregister(self, client: Client) -> None:
-        for path in (_API_SERVICE_PATH, f"/api/v1/namespaces/{self._namespace}/services/{_SERVICE}"):
+        paths = [f"{_API_SERVICES}/{self._api_service(api)}" for api in self._registered]
+        for path in (*paths, f"/api/v1/namespaces/{self._namespace}/services/{_SERVICE}"):
             with contextlib.suppress(NotFound):
                 await client.request("DELETE", path)
 
@@ -405,3 +503,7 @@ def _seen(pod: _Pod) -> SeenPod:
 
 def _load(load: Load | float) -> Load:
     return Constant(float(load)) if isinstance(load, int | float) else load
+
+
+def _ordered(labels: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((labels or {}).items()))

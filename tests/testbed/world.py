@@ -84,6 +84,16 @@ class SeenPod:
 
 
 @dataclass(frozen=True)
+class PodNow:
+    """A pod at an instant. silent: nothing measures it."""
+
+    seen: SeenPod
+    running: bool
+    ready: bool
+    silent: bool
+
+
+@dataclass(frozen=True)
 class Sample:
     """What the containers of a pod used, averaged over `window` that ended at `instant`."""
 
@@ -176,12 +186,23 @@ class World:
     opened: Nanoseconds
     """When the open window began."""
     pods: dict[str, _Pod] = field(default_factory=dict)
+    silent: set[tuple[str, str]] = field(default_factory=set)
+    """Namespace and name of pods that nothing measures."""
     _targets: dict[tuple[str, str, str], list[Target]] = field(default_factory=lambda: defaultdict(list))
     """By namespace and first label: 10,000 targets are not asked about every pod."""
 
     @property
     def targets(self) -> list[Target]:
         return [target for targets in self._targets.values() for target in targets]
+
+    def pods_now(self) -> Iterator[PodNow]:
+        for pod in self.pods.values():
+            yield PodNow(
+                seen=pod.seen,
+                running=pod.running_since is not None,
+                ready=pod.ready,
+                silent=_key(pod.seen) in self.silent,
+            )
 
     def add(self, target: Target, now: Nanoseconds) -> None:
         """Put a load on pods, from now on."""
@@ -218,7 +239,7 @@ class World:
         """The samples of the window that ends now; the next one begins."""
         samples = [sample for pod in self.pods.values() if (sample := pod.close_window(self.opened, now))]
         self.opened = now
-        return samples
+        return [sample for sample in samples if _key(sample.pod) not in self.silent]
 
     def _targets_of(self, pod: SeenPod) -> Iterator[Target]:
         for key, value in pod.labels.items():
@@ -229,6 +250,10 @@ class World:
 
 def _index_key(target: Target) -> tuple[str, str, str]:
     return (target.namespace, *next(iter(target.labels.items())))
+
+
+def _key(pod: SeenPod) -> tuple[str, str]:
+    return (pod.namespace, pod.name)
 
 
 def _matches(target: Target, pod: SeenPod) -> bool:
