@@ -2,6 +2,10 @@
 Replays recorded lives of an upstream HorizontalPodAutoscaler through observe, decide, Memory.after and render.
 
 A line of trajectories.jsonl.gz is one object's life; each of its ticks holds what the upstream saw and what it did.
+
+    python -m conformance.trajectories DIR    (from tests/)
+
+replays DIR/trajectories.jsonl.gz, prints one line, and the first difference where there is one.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +29,16 @@ from cronhpa.core.instant import parse_duration, parse_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Observation, Scale
 from cronhpa.core.observe import Measurement, observe
-from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, Spec, Tuning, UnknownMetric
+from cronhpa.core.spec import (
+    ExternalMetric,
+    Metric,
+    ObjectMetric,
+    PodsMetric,
+    ResourceMetric,
+    Spec,
+    Tuning,
+    UnknownMetric,
+)
 from cronhpa.kube import metrics
 from cronhpa.kube.membership import PodIndex, Selector, select
 from cronhpa.kube.pods import RawPod, pod_from
@@ -100,7 +114,13 @@ def observe_tick(spec: Spec, tick: dict[str, Any], now: int) -> Observation:
 def _measured(metric: Metric, tick: dict[str, Any], selector: Selector) -> Measurement:
     if isinstance(metric, UnknownMetric):
         return 0
-    kind = "resource" if isinstance(metric, ResourceMetric) else "external" if isinstance(metric, ExternalMetric) else "custom"
+    kind = (
+        "resource"
+        if isinstance(metric, ResourceMetric)
+        else "external"
+        if isinstance(metric, ExternalMetric)
+        else "custom"
+    )
     answer = tick.get(kind) or {}
     if kind != "resource":
         answer = answer.get(metric.name) or {}
@@ -180,3 +200,18 @@ def score(path: Path) -> Score:
             index, found = differing[0]
             total.first_difference = f"{life['name']}, tick {index}: {json.dumps(found, indent=1)}"
     return total
+
+
+def main(directory: str) -> int:
+    total = score(Path(directory) / "trajectories.jsonl.gz")
+    print(
+        f"{total.trajectories_matched} of {total.trajectories} lives and {total.ticks_matched} of {total.ticks} ticks "
+        "as the upstream's"
+    )
+    if total.first_difference:
+        print(total.first_difference, file=sys.stderr)
+    return int(total.ticks_matched != total.ticks)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
