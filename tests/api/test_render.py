@@ -1,0 +1,382 @@
+"""A decision becomes a status, conditions and events: what people and tools read, and what is carried over."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from core.situations import (
+    NO_METRICS,
+    NOW,
+    SHOP,
+    at,
+    behavior,
+    cpu,
+    exactly,
+    forecast,
+    observed,
+    pod,
+    queue,
+    queued,
+    recommended,
+    rules,
+    sample,
+    schedule,
+    seen,
+    spec,
+)
+from cronhpa.api.render import Event, Turn, events, render, render_memory
+from cronhpa.core.decide import decide
+from cronhpa.core.decision import Failed, Scaled, Withheld
+from cronhpa.core.memory import Intent, Memory, ScaleEvent
+from cronhpa.core.observation import Absent, Gauge
+from cronhpa.core.spec import (
+    ExternalMetric,
+    ForecastSettings,
+    LabelRequirement,
+    LabelSelector,
+    MetricTarget,
+    Mode,
+    ObjectMetric,
+    PodsMetric,
+    ResourceMetric,
+)
+
+FAST = behavior(up=rules(("Pods", 1000, 15), window=0), down=rules(("Percent", 100, 15), window=0))
+
+
+def turn(of, observation, *, memory=None, outcome=None, told=None, clock="10:00", **fields):
+    """A turn that did what it decided, or what `outcome` says."""
+    memory, now = memory or Memory(), at(clock)
+    decision = decide(of, observation, told, memory, now)
+    done = outcome or (Scaled(now) if decision.rescales else Withheld())
+    return Turn(of, decision, done, memory.after(decision, done, of, observation), generation=4, **fields)
+
+
+def conditions(taken, previous=None):
+    return {item["type"]: item for item in render(previous or {}, taken)["conditions"]}
+
+
+def said(taken, kind):
+    """A condition as (status, reason)."""
+    found = conditions(taken)[kind]
+    return found["status"], found["reason"]
+
+
+# --- counts ------------------------------------------------------------------------------------------------------
+
+
+def test_a_status_says_what_was_found_and_what_is_desired():
+    status = render({}, turn(spec(behavior=FAST), queued(300, current=8)))
+
+    assert ("Deployment/shop", 4, 8, 30, 2, 120, "2026-11-23T10:00:00Z") == (
+        status["target"],
+        status["observedGeneration"],
+        status["currentReplicas"],
+        status["desiredReplicas"],
+        status["effectiveMinReplicas"],
+        status["effectiveMaxReplicas"],
+        status["lastScaleTime"],
+    )
+
+
+def test_a_held_turn_leaves_the_desired_count_and_the_last_scaling_alone():
+    before = {"desiredReplicas": 9, "lastScaleTime": "2026-11-23T09:00:00Z"}
+
+    status = render(before, turn(spec(), seen(NO_METRICS, current=8)))
+
+    assert (8, 9, "2026-11-23T09:00:00Z") == (
+        status["currentReplicas"],
+        status["desiredReplicas"],
+        status["lastScaleTime"],
+    )
+
+
+def test_a_scaling_that_failed_leaves_the_desired_count_alone():
+    failed = turn(spec(behavior=FAST), queued(300, current=8), outcome=Failed("forbidden"))
+
+    assert 8 == render({"desiredReplicas": 8}, failed)["desiredReplicas"]
+
+
+def test_a_target_that_cannot_be_read_leaves_its_counts_alone():
+    before = {"currentReplicas": 8, "desiredReplicas": 9, "currentMetrics": [{"type": "Resource"}]}
+    gone = replace(queued(0, current=8), scale=Absent("FailedGetScale", 'deployments.apps "shop" not found'))
+
+    assert before.items() <= render(before, turn(spec(), gone)).items()
+
+
+# --- conditions --------------------------------------------------------------------------------------------------
+
+
+def test_a_condition_keeps_its_time_while_its_status_does():
+    before = {
+        "conditions": [
+            {"type": "AbleToScale", "status": "True", "lastTransitionTime": "2026-11-23T09:00:00Z"},
+            {"type": "ScalingActive", "status": "False", "lastTransitionTime": "2026-11-23T09:00:00Z"},
+        ]
+    }
+
+    found = conditions(turn(spec(), queued(80, current=8)), before)
+
+    assert "2026-11-23T09:00:00Z" == found["AbleToScale"]["lastTransitionTime"]
+    assert "2026-11-23T10:00:00Z" == found["ScalingActive"]["lastTransitionTime"]
+    assert {4} == {item["observedGeneration"] for item in found.values()}
+
+
+def test_rendering_changes_nothing_of_the_status_before():
+    before = {"conditions": [{"type": "AbleToScale", "status": "False"}]}
+
+    render(before, turn(spec(), queued(80, current=8)))
+
+    assert {"conditions": [{"type": "AbleToScale", "status": "False"}]} == before
+
+
+def test_a_calm_turn():
+    calm = turn(spec(), queued(80, current=8))
+
+    assert ("True", "ReadyForNewScale") == said(calm, "AbleToScale")
+    assert ("True", "ValidMetricFound") == said(calm, "ScalingActive")
+    assert ("False", "DesiredWithinRange") == said(calm, "ScalingLimited")
+    assert ("True", "OnlyOwner") == said(calm, "TargetOwned")
+    assert ("True", "Accepted") == said(calm, "SpecAccepted")
+    assert ("True", "Deciding") == said(calm, "Ready")
+    assert {"BoundsConsistent", "ForecastActive", "ScaledToZero"}.isdisjoint(conditions(calm))
+
+
+def test_a_turn_without_metrics_is_active_by_its_schedules():
+    scheduled = turn(spec(metrics=(), schedules=(schedule("day", floor=20),)), seen(current=20))
+
+    assert ("True", "ScheduledOnly") == said(scheduled, "ScalingActive")
+
+
+def test_metrics_that_are_absent_are_told():
+    blind = turn(spec(), seen(NO_METRICS, current=8))
+
+    assert ("False", "FailedGetResourceMetric") == said(blind, "ScalingActive")
+    assert ("False", "FailedGetResourceMetric") == said(blind, "Ready")
+
+
+def test_bounds_that_contradict_each_other_are_named():
+    torn = turn(spec(schedules=(schedule("a", floor=30), schedule("b", cap=20))), queued(80, current=20))
+
+    found = conditions(torn)["BoundsConsistent"]
+
+    assert ("False", "Contradiction") == (found["status"], found["reason"])
+    assert found["message"].startswith("Schedule/a asks for at least 30, Schedule/b for at most 20")
+
+
+def test_a_schedule_that_cannot_be_read_is_named():
+    broken = turn(spec(schedules=(schedule("a", floor=30, problem="start: what?"),)), queued(80, current=8))
+
+    found = conditions(broken)
+
+    assert ("False", "schedule a: start: what?") == (found["SpecAccepted"]["status"], found["SpecAccepted"]["message"])
+    assert ("False", "SpecUnreadable") == (found["Ready"]["status"], found["Ready"]["reason"])
+
+
+def test_another_owner_is_named_before_anything_else():
+    held = turn(spec(), seen(NO_METRICS, current=8), outcome=Withheld("owner"), owner_problem="CronHPA other is older")
+
+    assert ("False", "OtherOwner") == said(held, "TargetOwned")
+    assert ("False", "OtherOwner") == said(held, "Ready")
+    assert "CronHPA other is older" == render({}, held)["decision"]["withheld"]
+
+
+def test_a_zero_is_written_down_as_ours_or_not():
+    of = spec(schedules=(exactly("night", 0),), behavior=FAST)
+
+    asleep = turn(of, queued(0, current=8))
+    awake = turn(of, queued(0, current=0), memory=asleep.memory, clock="19:00")
+
+    assert ("True", "ScaledToZero") == said(asleep, "ScaledToZero")
+    assert ("False", "NotScaledToZero") == said(awake, "ScaledToZero")
+
+
+def test_a_preview_is_ready_and_says_so():
+    assert ("True", "Preview") == said(turn(spec(mode=Mode.PREVIEW), queued(80, current=8)), "Ready")
+
+
+def test_a_forecast_says_what_it_does_and_why():
+    requests = PodsMetric("requests", MetricTarget("AverageValue", average_value=50_000))
+    of = spec(metrics=(requests,), behavior=FAST, forecast=ForecastSettings())
+    preview = replace(of, forecast=ForecastSettings(mode=Mode.PREVIEW))
+    told = forecast(1255, metric="requests")
+
+    acting = conditions(turn(of, seen(NO_METRICS, current=8), told=told))["ForecastActive"]
+    assert ("True", "Acting", "p95 load 1255 within 75 s / 50 per pod = 26") == (
+        acting["status"],
+        acting["reason"],
+        acting["message"],
+    )
+    assert ("False", "Preview") == said(turn(preview, seen(NO_METRICS, current=8), told=told), "ForecastActive")
+    assert ("False", "Learning") == said(turn(of, seen(NO_METRICS, current=8)), "ForecastActive")
+    jumping = turn(replace(of, max_replicas=5), seen(NO_METRICS, current=8), told=told)
+    assert ("False", "NotAsked") == said(jumping, "ForecastActive")
+
+
+# --- events ------------------------------------------------------------------------------------------------------
+
+
+def test_a_scaling_is_an_event_with_its_reason():
+    """A floor speaks in its own words, a metric in the upstream's."""
+    by_metric = turn(spec(behavior=FAST), queued(300, current=8))
+    by_floor = turn(spec(schedules=(schedule("day", floor=20),), behavior=FAST), queued(30, current=8))
+
+    assert [
+        Event("Normal", "SuccessfulRescale", "New size: 30; reason: external metric queue(nil) above target")
+    ] == list(events(by_metric))
+    assert [Event("Normal", "SuccessfulRescale", "New size: 20; reason: Schedule/day asks for at least 20")] == list(
+        events(by_floor)
+    )
+
+
+def test_a_scaling_that_failed_is_a_warning():
+    failed = turn(spec(behavior=FAST), queued(30, current=8), memory=recommended(3, "09:59"), outcome=Failed("no"))
+
+    assert [Event("Warning", "FailedRescale", "New size: 3; reason: All metrics below target; error: no")] == list(
+        events(failed)
+    )
+
+
+def test_absent_metrics_are_warnings_and_a_sum_of_them():
+    blind = turn(spec(metrics=(cpu(), queue())), seen(NO_METRICS, Gauge(30_000, 0), current=8))
+
+    assert [
+        ("FailedGetResourceMetric", NO_METRICS.message),
+        ("FailedComputeMetricsReplicas", f"invalid metrics (1 invalid out of 2), first error is: {NO_METRICS.message}"),
+    ] == [(item.reason, item.message) for item in events(blind)]
+
+
+def test_a_calm_turn_has_no_events():
+    assert [] == list(events(turn(spec(), queued(80, current=8))))
+
+
+# --- what explains it --------------------------------------------------------------------------------------------
+
+
+def test_a_decision_explains_itself():
+    """Merged 60 by the floor; +100 % of 8 is 16."""
+    of = spec(schedules=(schedule("day", floor=60),), behavior=behavior())
+
+    assert {
+        "decidedBy": "Schedule/day",
+        "reason": "Schedule/day asks for at least 60",
+        "proposals": [
+            {"source": "Metric", "name": "queue", "role": "Target", "replicas": 3},
+            {
+                "source": "Schedule",
+                "name": "day",
+                "role": "Floor",
+                "replicas": 60,
+                "until": "2026-11-23T18:00:00Z",
+            },
+        ],
+        "abstentions": [],
+        "steps": [{"rule": "ScaleUpLimit", "from": 60, "to": 16}],
+    } == render({}, turn(of, queued(30, current=8)))["decision"]
+
+
+def test_windows_and_the_next_edge_are_told():
+    of = spec(schedules=(schedule("day", floor=20), schedule("late", "0 20 * * *", "0 22 * * *", floor=9)))
+
+    status = render({}, turn(of, queued(200, current=20)))
+
+    assert [
+        {"name": "day", "state": "Open", "closes": "2026-11-23T18:00:00Z"},
+        {"name": "late", "state": "Closed", "opens": "2026-11-23T20:00:00Z"},
+    ] == status["schedules"]
+    assert {"time": "2026-11-23T18:00:00Z", "schedule": "day", "state": "Closed"} == status["nextEdge"]
+
+
+# --- metrics -----------------------------------------------------------------------------------------------------
+
+
+def shown(*metrics, readings=None, observation=None):
+    return render({}, turn(spec(metrics=metrics), observation or seen(*readings, current=3)))["currentMetrics"]
+
+
+def test_resource_metrics_are_shown_with_memory_in_powers_of_two():
+    memory = ResourceMetric("memory", MetricTarget("AverageValue", average_value=10**9))
+    app = ResourceMetric("cpu", MetricTarget("AverageValue", average_value=1000), container="app")
+    of = spec(metrics=(cpu(), memory, app))
+    mebibyte = 1024 * 1024 * 1000
+
+    observation = observed(of, [pod("a")], {"a": sample(500)}, {"a": sample(mebibyte)}, {"a": sample(1500)}, current=2)
+
+    assert [
+        {
+            "type": "Resource",
+            "resource": {"name": "cpu", "current": {"averageValue": "500m", "averageUtilization": 50}},
+        },
+        {"type": "Resource", "resource": {"name": "memory", "current": {"averageValue": "1Mi"}}},
+        {
+            "type": "ContainerResource",
+            "containerResource": {"name": "cpu", "container": "app", "current": {"averageValue": "1500m"}},
+        },
+    ] == shown(*of.metrics, observation=observation)
+
+
+def test_other_metrics_are_shown_with_their_selectors_and_objects():
+    selector = LabelSelector((("queue", "mail"),), (LabelRequirement("env", "Exists"),))
+    external = ExternalMetric("length", MetricTarget("AverageValue", average_value=10_000), selector)
+    described = ObjectMetric("hits", MetricTarget("Value", value=1000), SHOP)
+
+    assert [
+        {
+            "type": "External",
+            "external": {
+                "metric": {
+                    "name": "length",
+                    "selector": {
+                        "matchLabels": {"queue": "mail"},
+                        "matchExpressions": [{"key": "env", "operator": "Exists"}],
+                    },
+                },
+                "current": {"averageValue": "10"},
+            },
+        },
+        {
+            "type": "Object",
+            "object": {
+                "metric": {"name": "hits"},
+                "current": {"value": "1"},
+                "describedObject": {"kind": "Deployment", "name": "shop", "apiVersion": "apps/v1"},
+            },
+        },
+    ] == shown(external, described, readings=(Gauge(30_000, 0), Gauge(1000, 3)))
+
+
+def test_a_metric_that_said_nothing_is_shown_empty():
+    assert [{"type": ""}] == shown(cpu(), readings=(NO_METRICS,))
+
+
+def test_no_metrics_are_shown_where_none_were_asked():
+    assert render({}, turn(spec(2, 5), queued(0, current=9)))["currentMetrics"] is None
+
+
+# --- memory ------------------------------------------------------------------------------------------------------
+
+
+def test_a_memory_is_written_with_what_it_holds_and_no_more():
+    assert {"version": 1, "recommendations": [], "scaleUpEvents": [], "scaleDownEvents": []} == render_memory(Memory())
+
+
+def test_a_memory_is_written_to_the_nanosecond():
+    memory = replace(
+        recommended(5, "10:00"),
+        scale_downs=(ScaleEvent(3, NOW + 1, outdated=True),),
+        zero=False,
+        start_up=75_000_000_000,
+        request_per_pod={"cpu": 1500},
+        intent=Intent(8, 5, NOW),
+    )
+
+    assert {
+        "version": 1,
+        "recommendations": [{"replicas": 5, "time": "2026-11-23T10:00:00.000000000Z"}],
+        "scaleUpEvents": [],
+        "scaleDownEvents": [{"change": 3, "time": "2026-11-23T10:00:00.000000001Z", "outdated": True}],
+        "zero": False,
+        "startUpSeconds": 75,
+        "requestPerPod": {"cpu": "1500m"},
+        "intent": {"from": 8, "to": 5, "time": "2026-11-23T10:00:00.000000000Z"},
+    } == render_memory(memory)
