@@ -35,7 +35,7 @@ class ScaleEvent(Struct, frozen=True, gc=False):
 
 
 class Intent(Struct, frozen=True):
-    """A scale-down that was written down before it was acted."""
+    """A change that was written down before it was acted, or of which nobody knows whether it was done."""
 
     before: int
     after: int
@@ -63,30 +63,46 @@ class Memory(Struct, frozen=True):
             return self
         return replace(self, recommendations=(Recommendation(current, now),))
 
+    def settled(self, current: int | None, now: Nanoseconds) -> Memory:
+        """
+        As a turn begins with it, once the count is found.
+
+        A change that was intended and is not there was never done and is forgotten. What lies in the future, after a
+        clock that stepped back, is moved to now.
+        """
+        memory = self
+        intent = self.intent
+        if intent is not None and current is not None:
+            memory = replace(memory, intent=None)
+            if current == intent.before:
+                memory = replace(
+                    memory,
+                    scale_ups=tuple(item for item in self.scale_ups if item.at != intent.at),
+                    scale_downs=tuple(item for item in self.scale_downs if item.at != intent.at),
+                    zero=False if self.zero else self.zero,
+                )
+        events = (*memory.scale_ups, *memory.scale_downs)
+        if all(item.at <= now for item in memory.recommendations) and all(item.at <= now for item in events):
+            return memory
+        return replace(
+            memory,
+            recommendations=tuple(Recommendation(item.replicas, min(item.at, now)) for item in memory.recommendations),
+            scale_ups=tuple(replace(item, at=min(item.at, now)) for item in memory.scale_ups),
+            scale_downs=tuple(replace(item, at=min(item.at, now)) for item in memory.scale_downs),
+        )
+
     def resumed(self, current: int | None, now: Nanoseconds) -> Memory:
         """
         As read back by a new process.
 
         The newest recommendation held until the old process ended, and nobody knows when that was: it is taken to
-        hold until now, so a restart can delay a scale-down and never hasten it. What lies in the future (a clock
-        that stepped) is moved to now. A scale-down that was intended but not done is forgotten.
+        hold until now, so a restart can delay a scale-down and never hasten it.
         """
-        recommendations = [Recommendation(item.replicas, min(item.at, now)) for item in self.recommendations]
-        if recommendations:
-            newest = max(range(len(recommendations)), key=lambda i: recommendations[i].at)
-            recommendations.append(Recommendation(recommendations[newest].replicas, now))
-        downs = self.scale_downs
-        is_undone = self.intent is not None and current == self.intent.before
-        if self.intent is not None and is_undone:
-            downs = tuple(item for item in downs if item.at != self.intent.at)
-        return replace(
-            self,
-            recommendations=tuple(recommendations),
-            scale_ups=tuple(replace(item, at=min(item.at, now)) for item in self.scale_ups),
-            scale_downs=tuple(replace(item, at=min(item.at, now)) for item in downs),
-            zero=False if is_undone and self.zero else self.zero,
-            intent=None,
-        )
+        memory = self.settled(current, now)
+        if not memory.recommendations:
+            return memory
+        newest = max(memory.recommendations, key=lambda item: item.at)
+        return replace(memory, recommendations=(*memory.recommendations, Recommendation(newest.replicas, now)))
 
     def recommending(self, replicas: int, now: Nanoseconds, behavior: Behavior | None, tuning: Tuning) -> Memory:
         """With this turn's unstabilized recommendation in the last outdated slot, or behind the others."""
@@ -127,9 +143,10 @@ class Memory(Struct, frozen=True):
 
     def intending(self, decision: Decision, spec: Spec, observation: Observation) -> Memory:
         """
-        What is written down before a scale-down is acted: as if it were done, and marked as not done yet.
+        What is remembered while a change may be done or not: as if it were, and marked as intended.
 
-        Written after it instead, a process that dies in between would take the next step down too early.
+        A scale-down is written down so before it is acted. Written after it instead, a process that dies in between
+        would take the next step down too early. `settled` finds out.
         """
         done = self.after(decision, Scaled(decision.at), spec, observation)
         return replace(done, intent=Intent(decision.current, decision.desired, decision.at))

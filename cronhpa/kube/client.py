@@ -190,8 +190,13 @@ class Client:
         )
         return decode(answer, kind, path)
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> None:
-        await self._request("POST", path, body=msgspec.json.encode(body), params={"fieldManager": FIELD_MANAGER})
+    async def post(self, path: str, body: Mapping[str, Any], params: Mapping[str, str] | None = None) -> None:
+        asked = {"fieldManager": FIELD_MANAGER, **(params or {})}
+        await self._request("POST", path, body=msgspec.json.encode(body), params=asked)
+
+    async def delete(self, path: str, options: Mapping[str, Any]) -> None:
+        """options: fields of meta/v1 DeleteOptions, such as preconditions."""
+        await self._request("DELETE", path, body=msgspec.json.encode(options))
 
     async def pages(self, path: str, params: Mapping[str, str] | None = None) -> AsyncIterator[tuple[bytes, str]]:
         """The pages of a list with the list's resource version, 500 items each."""

@@ -68,16 +68,16 @@ class _Scale(Struct, frozen=True):
 
 class Targets:
     """
-    changed(namespace, kind, name) is called when a watched target comes or goes. A change of its replicas waits for the
-    next turn, as in the upstream: were it to bring a turn of its own, every write would, and the rate limits, which
-    count turns, would limit nothing.
+    changed(namespace, group, kind, name) is called when a watched target comes or goes. A change of its replicas waits
+    for the next turn, as in the upstream: were it to bring a turn of its own, every write would, and the rate limits,
+    which count turns, would limit nothing.
     """
 
     def __init__(
         self,
         client: Client,
         discovery: Discovery,
-        changed: Callable[[str, str, str], None],
+        changed: Callable[[str, str, str, str], None],
         namespaces: tuple[str, ...],
     ) -> None:
         self._client = client
@@ -85,7 +85,7 @@ class Targets:
         self._changed = changed
         self._namespaces = namespaces or ("",)
         self._views: dict[tuple[Resource, str], View[Workload]] = {}
-        self._present: set[tuple[str, str, str]] = set()
+        self._present: set[tuple[str, str, str, str]] = set()
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -159,20 +159,24 @@ class Targets:
             path = (
                 f"{resource.root}/namespaces/{scope}/{resource.name}" if scope else f"{resource.root}/{resource.name}"
             )
-            view = View(self._client, path, Workload, lambda ns, name, item: self._on_change(ns, kind, name, item))
+            view = View(
+                self._client,
+                path,
+                Workload,
+                lambda ns, name, item: self._on_change((ns, resource.group, kind, name), item),
+            )
             self._views[resource, scope] = view
             self._tasks.append(asyncio.create_task(view.run(), name=f"watch {path}"))
         return view
 
-    def _on_change(self, namespace: str, kind: str, name: str, item: Workload | None) -> None:
-        key = (namespace, kind, name)
+    def _on_change(self, key: tuple[str, str, str, str], item: Workload | None) -> None:
         if (item is not None) == (key in self._present):
             return
         if item is None:
             self._present.discard(key)
         else:
             self._present.add(key)
-        self._changed(namespace, kind, name)
+        self._changed(*key)
 
 
 def _scale(item: _Scale) -> Scale:

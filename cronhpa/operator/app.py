@@ -9,13 +9,14 @@ import signal
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Any
 from zoneinfo import reset_tzpath
 
 from aiohttp import web
 
 from cronhpa.core.instant import SECOND, parse_duration
 from cronhpa.core.predictive.floor import forecast_metric
-from cronhpa.kube.client import Client, load_configuration
+from cronhpa.kube.client import Client, load_configuration, path_of
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.membership import PodIndex
 from cronhpa.kube.pods import RawPod, pod_from
@@ -26,8 +27,8 @@ from cronhpa.learning.store import Fault, Series, Store, StoreError
 from cronhpa.operator.cycle import Cluster, Cycle
 from cronhpa.operator.due import Due, Key
 from cronhpa.operator.endpoints import Progress, application
-from cronhpa.operator.inventory import Inventory
-from cronhpa.operator.owners import HPA_PATH, Hpa, Owners
+from cronhpa.operator.inventory import Inventory, Item
+from cronhpa.operator.owners import Hpa, Owners
 from cronhpa.operator.recorder import Recorder
 from cronhpa.operator.settings import Settings
 from cronhpa.operator.writer import Writer
@@ -37,6 +38,9 @@ LOG = logging.getLogger(__name__)
 _FLUSH_SECONDS = 5.0
 _COMPACT_SECONDS = 3600.0
 _SYNC_SECONDS = 60.0
+# Below the 30 s after which a pod is killed.
+_GRACE_SECONDS = 15.0
+_EVENTS_SECONDS = 3.0
 
 
 async def run(settings: Settings) -> None:
@@ -65,25 +69,32 @@ class Operator:
         self._recorder = Recorder(client)
         self._writer = Writer(client, self._targets, self._recorder, self._inventory)
         self._forecaster = Forecaster(settings.store)
-        cluster = Cluster(client, discovery, self._pods, self._targets, self._owners)
+        self._store: Store | None = None
+        cluster = Cluster(client, discovery, self._pods, self._targets, self._owners, self._is_seen)
         self._cycle = Cycle(cluster, self._inventory, self._due, self._writer, self._forecaster)
-        self._views: list[View[RawPod] | View[Hpa]] = []
+        # By namespace; by "" where one view is of all.
+        self._views: dict[str, tuple[View[RawPod], View[Hpa]]] = {}
         for namespace in settings.namespace_names or ("",):
-            scope = f"namespaces/{namespace}/" if namespace else ""
-            self._views.append(View(client, f"/api/v1/{scope}pods", RawPod, self._on_pod, keep=False))
-            hpas = HPA_PATH if not namespace else HPA_PATH.replace("/v2/", f"/v2/namespaces/{namespace}/")
-            self._views.append(View(client, hpas, Hpa, self._on_hpa, keep=False))
+            scope = ("namespaces", namespace) if namespace else ()
+            hpas = path_of("apis", "autoscaling", "v2", *scope, "horizontalpodautoscalers")
+            self._views[namespace] = (
+                View(client, path_of("api", "v1", *scope, "pods"), RawPod, self._on_pod, keep=False),
+                View(client, hpas, Hpa, self._on_hpa, keep=False),
+            )
 
     async def run(self, stop: asyncio.Event) -> None:
         runner = await self._serve()
         tasks: list[asyncio.Task[None]] = [
-            asyncio.create_task(view.run(), name=f"watch {view.path}") for view in self._views
+            asyncio.create_task(view.run(), name=f"watch {view.path}")
+            for views in self._views.values()
+            for view in views
         ]
         namespaces = self._settings.namespace_names
         tasks.append(asyncio.create_task(self._inventory.sweep(self._client, namespaces), name="sweep"))
         tasks.append(asyncio.create_task(self._inventory.watch(self._client.configuration, namespaces), name="kopf"))
         tasks.append(asyncio.create_task(self._supervised(self._keep_history), name="history"))
         tasks.append(asyncio.create_task(self._supervised(self._keep_forecasts), name="forecasts"))
+        tasks.append(asyncio.create_task(self._recorder.run(), name="events"))
         tasks.append(asyncio.create_task(self._act(), name="turns"))
         ended = asyncio.create_task(_wait_for(stop), name="stop")
         try:
@@ -92,6 +103,14 @@ class Operator:
                 if task.done() and not task.cancelled() and task.exception() is not None:
                     raise task.exception() or AssertionError
         finally:
+            # First no new turns, then the end of those under way and of their events, and last all the rest.
+            turns = tasks.pop()
+            turns.cancel()
+            await asyncio.gather(turns, return_exceptions=True)
+            await self._cycle.close(_GRACE_SECONDS)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._recorder.flushed(), _EVENTS_SECONDS)
+            await self._flush_loads()
             for task in (ended, *tasks):
                 task.cancel()
             await asyncio.gather(ended, *tasks, return_exceptions=True)
@@ -117,10 +136,19 @@ class Operator:
         await self._cycle.run()
 
     def _is_ready(self) -> bool:
-        return self._inventory.seen.is_set() and all(view.synced.is_set() for view in self._views)
+        """Where some namespaces cannot be read, the others are not kept waiting."""
+        return self._inventory.seen.is_set() and any(self._is_seen(namespace) for namespace in self._views)
+
+    def _is_seen(self, namespace: str) -> bool:
+        """Whether the pods and HorizontalPodAutoscalers of a namespace are known."""
+        views = self._views.get(namespace) or self._views.get("")
+        return views is not None and all(view.synced.is_set() for view in views)
+
+    def _all_views(self) -> list[View[Any]]:
+        return [*(view for views in self._views.values() for view in views), *self._targets.views]
 
     async def _serve(self) -> web.AppRunner:
-        progress = Progress(self._cycle, self._inventory, self._writer, self._recorder, self._client)
+        progress = Progress(self._cycle, self._inventory, self._writer, self._recorder, self._client, self._all_views)
         runner = web.AppRunner(application(progress, self._cycle, self._inventory, self._is_ready), access_log=None)
         await runner.setup()
         site = web.TCPSite(runner, self._settings.listen_host, self._settings.listen_port)
@@ -141,17 +169,23 @@ class Operator:
             await asyncio.sleep(60)
 
     async def _keep_history(self) -> None:
-        store = await asyncio.to_thread(Store, self._settings.store)
+        self._store = store = await asyncio.to_thread(Store, self._settings.store)
         compacted = time.monotonic()
         while True:
             await asyncio.sleep(_FLUSH_SECONDS)
-            batch, self._cycle.loads = self._cycle.loads, []
-            result = await asyncio.to_thread(store.record, batch) if batch else None
-            if isinstance(result, Fault):
-                LOG.warning("history in %s: %s", self._settings.store, result.message)
+            await self._flush_loads()
             if time.monotonic() - compacted > _COMPACT_SECONDS:
                 compacted = time.monotonic()
                 await asyncio.to_thread(store.compact, time.time_ns())
+
+    async def _flush_loads(self) -> None:
+        if self._store is None or not self._cycle.loads:
+            return
+        batch = list(self._cycle.loads)
+        self._cycle.loads.clear()
+        result = await asyncio.to_thread(self._store.record, batch)
+        if isinstance(result, Fault):
+            LOG.warning("history in %s: %s", self._settings.store, result.message)
 
     async def _keep_forecasts(self) -> None:
         interval = parse_duration(self._settings.forecast_interval) / SECOND
@@ -170,24 +204,17 @@ class Operator:
     def _on_object(self, key: Key) -> None:
         self._cycle.poke(key)
 
-    def _on_gone(self, key: Key) -> None:
-        self._due.drop(key)
+    def _on_gone(self, item: Item) -> None:
+        self._due.drop(item.key)
+        self._recorder.forget(item)
 
-    def _on_target(self, namespace: str, kind: str, name: str) -> None:
-        self._poke_those_on(namespace, kind, name)
+    def _on_target(self, namespace: str, group: str, kind: str, name: str) -> None:
+        for item in self._inventory.on_target((namespace, group, kind, name)):
+            self._cycle.poke(item.key)
 
     def _on_hpa(self, namespace: str, name: str, hpa: Hpa | None) -> None:
-        ref = hpa.spec.scale_target_ref if hpa is not None else None
-        target = self._owners.note_hpa(namespace, name, hpa)
-        if target is not None:
-            self._poke_those_on(namespace, target[2], target[3])
-        elif ref is not None:
-            self._poke_those_on(namespace, ref.kind, ref.name)
-
-    def _poke_those_on(self, namespace: str, kind: str, name: str) -> None:
-        for item in self._inventory:
-            spec = item.spec
-            if item.namespace == namespace and spec and spec.target.kind == kind and spec.target.name == name:
+        for target in self._owners.note_hpa(namespace, name, hpa):
+            for item in self._inventory.on_target(target):
                 self._cycle.poke(item.key)
 
     def _on_pod(self, namespace: str, name: str, raw: RawPod | None) -> None:

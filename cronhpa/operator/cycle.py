@@ -1,8 +1,7 @@
 """
 The loop: who is due, what is seen, what is decided, what is written.
 
-Each namespace takes its turns apart from the others, so a slow one delays only itself, and an object whose turn fails
-costs only its own.
+A turn that hangs delays only those that wait for the same answer, and one that fails costs only its own object.
 """
 
 from __future__ import annotations
@@ -10,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from enum import Enum
+from typing import Any
 
 from msgspec import Struct
 
@@ -35,13 +35,20 @@ from cronhpa.learning.forecaster import Forecaster
 from cronhpa.learning.store import Sample, Series
 from cronhpa.operator.due import Due, Key, following
 from cronhpa.operator.inventory import Inventory, Item
-from cronhpa.operator.owners import Owners, Target, claims
+from cronhpa.operator.owners import Owners
 from cronhpa.operator.writer import Judged, Writer
 
 LOG = logging.getLogger(__name__)
 
 # The loop is given back after so many turns: half a millisecond of work or so.
 _BREATH = 25
+# A turn that takes longer is given up, and the next one tries again: every request in it has a shorter deadline.
+_TURN_SECONDS = 40
+# A spec that cannot be read waits for its edit; its condition is looked after now and then.
+_UNREADABLE_PERIOD = 60 * SECOND
+_CLOCK_STEP = 5 * SECOND
+# Loads wait here for the recorder. Where it cannot write, the oldest are dropped.
+_LOADS_KEPT = 200_000
 
 
 class Pulse(Struct):
@@ -56,16 +63,27 @@ class Pulse(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What is seen of the cluster, and by whom."""
+    """What is seen of the cluster, and by whom. is_seen: whether what there is in a namespace is known already."""
 
     client: Client
     discovery: Discovery
     pods: PodIndex
     targets: Targets
     owners: Owners
+    is_seen: Callable[[str], bool]
 
 
 class Cycle:
+    """
+    Objects that are due take their turns, in tasks apart from each other:
+
+    - those of a namespace that need its pod metrics together, after the one LIST;
+    - those that need no metric together, at once;
+    - each one that asks a metrics API of its own alone.
+
+    So what hangs delays only those that asked it. An object is never in two turns at once.
+    """
+
     def __init__(
         self,
         cluster: Cluster,
@@ -76,7 +94,7 @@ class Cycle:
         clock: Callable[[], Nanoseconds] = time.time_ns,
     ) -> None:
         self.pulse = Pulse()
-        self.loads: list[Sample] = []
+        self.loads: deque[Sample] = deque(maxlen=_LOADS_KEPT)
         self._cluster = cluster
         self._inventory = inventory
         self._due = due
@@ -84,107 +102,144 @@ class Cycle:
         self._forecaster = forecaster
         self._clock = clock
         self._poked = asyncio.Event()
-        self._running: dict[str, asyncio.Task[None]] = {}
-        self._waiting: dict[str, set[Key]] = defaultdict(set)
+        self._turning: dict[Key, Nanoseconds] = {}
+        self._again: set[Key] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def poke(self, key: Key) -> None:
-        """Makes an object due now."""
+        """Makes an object due now; one whose turn is under way, once it is over."""
+        if key in self._turning:
+            self._again.add(key)
+            return
         self._due.put(key, self._clock())
         self._poked.set()
+
+    def oldest_turn(self) -> Nanoseconds:
+        """How long the longest turn under way takes already."""
+        return self._clock() - min(self._turning.values()) if self._turning else 0
 
     async def run(self) -> None:
         """Takes turns until cancelled."""
         while True:
             now = self._clock()
+            if now < self.pulse.last_tick - _CLOCK_STEP:
+                LOG.warning(
+                    "the clock stepped back by %d s: every object is due", (self.pulse.last_tick - now) // SECOND
+                )
+                self._due.clear()
+                for item in self._inventory:
+                    self._due.put(item.key, now)
             self.pulse.last_tick = now
             for namespace, keys in self._due.pop(now).items():
-                self._waiting[namespace].update(keys)
-            for namespace in [name for name in self._waiting if name not in self._running]:
-                keys = list(self._waiting.pop(namespace))
-                task = asyncio.create_task(self._take_turns(namespace, keys), name=f"turns of {namespace}")
-                self._running[namespace] = task
-                task.add_done_callback(partial(self._done, namespace))
+                self._begin(namespace, keys, now)
             at = self._due.next_at()
             wait = 1.0 if at is None else min(1.0, max(0.0, (at - self._clock()) / SECOND))
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._poked.wait(), timeout=wait)
             self._poked.clear()
 
-    def _done(self, namespace: str, _: asyncio.Task[None]) -> None:
-        del self._running[namespace]
-        if self._waiting.get(namespace):
-            self._poked.set()
+    async def close(self, seconds: float) -> None:
+        """Lets the turns under way end, for so long at most: half a turn is a scale without its status."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=seconds)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
-    async def _take_turns(self, namespace: str, keys: Sequence[Key]) -> None:
-        items = [item for key in keys if (item := self._inventory.items.get(key)) is not None]
-        try:
-            await self._turns_of(namespace, items)
-        except Exception:
-            self.pulse.errors += 1
-            LOG.exception("the turns of namespace %s failed", namespace)
-        finally:
-            now = self._clock()
-            for item in items:
-                self._schedule(item, now)
-
-    def _schedule(self, item: Item, now: Nanoseconds) -> None:
-        if item.key not in self._inventory.items:
+    def _begin(self, namespace: str, keys: Sequence[Key], now: Nanoseconds) -> None:
+        if not self._cluster.is_seen(namespace):
+            for key in keys:
+                self._due.put(key, now + SECOND)
             return
-        period = item.spec.tuning.sync_period if item.spec is not None else 60 * SECOND
-        at = following(item.namespace, period, now)
-        if item.next_edge is not None and now < item.next_edge < at:
-            at = item.next_edge
-        self._due.put(item.key, at)
-
-    async def _turns_of(self, namespace: str, items: Sequence[Item]) -> None:
-        begun = self._clock()
-        listed: PodMetricsByName | Absent = {}
-        if any(isinstance(metric, ResourceMetric) for item in items if item.spec for metric in item.spec.metrics):
-            self.pulse.lists += 1
-            listed = await list_pod_metrics(self._cluster.client, namespace)
-        answers = Answers(listed, MetricReader(self._cluster.client, self._cluster.discovery))
-        owned = claims(item for item in self._inventory if item.namespace == namespace)
-        alone: list[Item] = []
-        together: list[Item] = []
+        self._again.update(key for key in keys if key in self._turning)
+        known = (self._inventory.items.get(key) for key in keys if key not in self._turning)
+        items = [item for item in known if item is not None]
         for item in items:
-            (together if asks_nobody_else(item) else alone).append(item)
-        # An object that asks a metrics API of its own waits for that API alone.
-        waiting = [asyncio.create_task(self._take_turn(item, answers, owned)) for item in alone]
+            self._turning[item.key] = now
+        answers = Answers(self._list(namespace), MetricReader(self._cluster.client, self._cluster.discovery))
+        groups: dict[Need, list[Item]] = defaultdict(list)
+        for item in items:
+            groups[need(item)].append(item)
+        for item in groups.pop(Need.OTHERS, ()):
+            self._spawn(self._take_turns([item], answers), namespace)
+        for group in groups.values():
+            self._spawn(self._take_turns(group, answers), namespace)
+
+    def _spawn(self, turns: Coroutine[Any, Any, None], namespace: str) -> None:
+        task = asyncio.create_task(turns, name=f"turns in {namespace}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _list(self, namespace: str) -> Callable[[], Awaitable[PodMetricsByName | Absent]]:
+        """The LIST of a namespace's pod metrics: asked when it is first needed, and once."""
+        asked: list[asyncio.Task[PodMetricsByName | Absent]] = []
+
+        async def ask() -> PodMetricsByName | Absent:
+            if not asked:
+                self.pulse.lists += 1
+                asked.append(asyncio.create_task(list_pod_metrics(self._cluster.client, namespace)))
+            return await asyncio.shield(asked[0])
+
+        return ask
+
+    async def _take_turns(self, items: Sequence[Item], answers: Answers) -> None:
+        begun = self._clock()
         batch = []
-        for count, item in enumerate(together, start=1):
-            judged = await self._judge(item, answers, owned)
-            if judged is not None:
+        for count, item in enumerate(items, start=1):
+            judged = await self._judge(item, answers)
+            if judged is None:
+                self._end(item)
+            else:
                 batch.append(judged)
             if count % _BREATH == 0:
                 await asyncio.sleep(0)
-        await self._writer.flush(batch)
-        await asyncio.gather(*waiting)
-        self.pulse.turns += len(items)
-        self.pulse.lag = self._clock() - begun
+        await self._writer.flush(batch, self._end)
+        self.pulse.lag = max(self._clock() - begun, 0)
 
-    async def _take_turn(self, item: Item, answers: Answers, owned: Mapping[Target, Sequence[Item]]) -> None:
-        judged = await self._judge(item, answers, owned)
-        if judged is not None:
-            await self._writer.flush([judged])
+    def _end(self, item: Item) -> None:
+        """An object's turn is over: it is due again one period later, at its next edge, or at once where it changed."""
+        self.pulse.turns += 1
+        self._turning.pop(item.key, None)
+        poked = item.key in self._again
+        self._again.discard(item.key)
+        if self._inventory.items.get(item.key) is None:
+            return
+        now = self._clock()
+        period = item.spec.tuning.sync_period if item.spec is not None else _UNREADABLE_PERIOD
+        at = now if poked else following(item.namespace, period, now)
+        if item.next_edge is not None:
+            # An edge that passed while the turn was under way has not been seen yet.
+            at = min(at, max(now, item.next_edge))
+        self._due.put(item.key, at)
+        self._poked.set()
 
-    async def _judge(self, item: Item, answers: Answers, owned: Mapping[Target, Sequence[Item]]) -> Judged | None:
+    async def _judge(self, item: Item, answers: Answers) -> Judged | None:
         """The decision on one object; None where there is nothing to decide. A turn that fails ends here."""
         try:
-            if item.spec is None:
-                await self._writer.reject(item, self._clock())
-                return None
-            return await self._decide(item, item.spec, answers, self._cluster.owners.problem(item, owned))
+            async with asyncio.timeout(_TURN_SECONDS):
+                if item.spec is None:
+                    await self._writer.reject(item, self._clock())
+                    return None
+                return await self._decide(item, item.spec, answers)
+        except TimeoutError:
+            LOG.warning("the turn of %s/%s took longer than %d s and is given up", *item.key, _TURN_SECONDS)
         except Exception:
-            self.pulse.errors += 1
             LOG.exception("the turn of %s/%s failed", *item.key)
-            return None
+        self.pulse.errors += 1
+        item.next_edge = None
+        return None
 
-    async def _decide(self, item: Item, spec: Spec, answers: Answers, owner_problem: str | None) -> Judged:
+    async def _decide(self, item: Item, spec: Spec, answers: Answers) -> Judged:
+        generation = item.generation
+        if item.in_doubt:
+            await self._writer.refresh(item)
         observation, now = await self._observe(item, spec, answers)
-        if not item.resumed and isinstance(observation.scale, Scale):
-            item.memory = item.memory.resumed(observation.scale.spec_replicas, now)
-            item.resumed = True
-        forecast = self._forecast(item, spec, observation, now)
+        if isinstance(observation.scale, Scale):
+            current = observation.scale.spec_replicas
+            item.memory = item.memory.settled(current, now) if item.resumed else item.memory.resumed(current, now)
+            item.resumed, item.uncertain = True, False
+        self._remember_load(item, spec, observation, now)
+        forecast = self._forecast(item, spec)
         try:
             decision = decide(spec, observation, forecast, item.memory, now)
         except Exception:
@@ -193,11 +248,14 @@ class Cycle:
             raise
         item.next_edge = None if decision.next_edge is None else decision.next_edge.at
         known = forecast if isinstance(forecast, Forecast) else None
-        return Judged(item, spec, observation, decision, known, owner_problem)
+        target = item.target
+        assert target is not None
+        owner_problem = self._cluster.owners.problem(item, self._inventory.on_target(target))
+        return Judged(item, generation, spec, observation, decision, known, owner_problem)
 
     async def _observe(self, item: Item, spec: Spec, answers: Answers) -> tuple[Observation, Nanoseconds]:
         """What is seen of an object's target, and the instant at which it was."""
-        scale = await self._cluster.targets.read(item.namespace, spec.target)
+        scale = await self._cluster.targets.read(item.namespace, spec.target, fresh=item.uncertain)
         if isinstance(scale, Absent):
             now = self._clock()
             return observe(spec, scale, (), (), now), now
@@ -208,27 +266,34 @@ class Cycle:
             return observe(spec, scale, (), [unknown] * len(spec.metrics), now, selector_problem=selector), now
         pods = self._cluster.pods.matching(spec.namespace, selector)
         names = [pod.name for pod in pods]
-        measured = [await answers.to(metric, spec.namespace, scale.selector, names) for metric in spec.metrics]
+        if all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
+            measured = [await answers.to(metric, spec.namespace, scale.selector, names) for metric in spec.metrics]
+        else:
+            asked = (answers.to(metric, spec.namespace, scale.selector, names) for metric in spec.metrics)
+            measured = list(await asyncio.gather(*asked))
         now = self._clock()
         return observe(spec, scale, pods, measured, now), now
 
-    def _forecast(self, item: Item, spec: Spec, observation: Observation, now: Nanoseconds) -> Forecast | Absent | None:
-        """The newest forecast; on the way, the load that was seen goes to the recorder."""
+    def _remember_load(self, item: Item, spec: Spec, observation: Observation, now: Nanoseconds) -> None:
+        """The load that was seen goes to the recorder."""
         name = forecast_metric(spec)
-        if name is None:
-            return None
-        series = Series(item.namespace, item.name, name)
         for metric, reading in zip(spec.metrics, observation.readings, strict=False):
-            if getattr(metric, "name", None) == name and isinstance(reading, Tally):
-                self.loads.append(Sample(series, now, load_of(reading)))
-                break
-        return self._forecaster.latest(series) if spec.forecast is not None else None
+            if name is not None and getattr(metric, "name", None) == name and isinstance(reading, Tally):
+                self.loads.append(Sample(Series(item.namespace, item.name, name), now, load_of(reading)))
+                return
+
+    def _forecast(self, item: Item, spec: Spec) -> Forecast | Absent | None:
+        """The newest forecast, where one is asked for."""
+        name = forecast_metric(spec)
+        if spec.forecast is None or name is None:
+            return None
+        return self._forecaster.latest(Series(item.namespace, item.name, name))
 
 
 class Answers:
     """What the metrics APIs say in one tick of a namespace: the one list of pod metrics, and a reader for the rest."""
 
-    def __init__(self, listed: PodMetricsByName | Absent, reader: MetricReader) -> None:
+    def __init__(self, listed: Callable[[], Awaitable[PodMetricsByName | Absent]], reader: MetricReader) -> None:
         self._listed = listed
         self._reader = reader
 
@@ -236,9 +301,10 @@ class Answers:
         """What was measured of a metric over the pods of these names."""
         match metric:
             case ResourceMetric():
-                if isinstance(self._listed, Absent):
-                    return self._listed
-                return samples_of(metric, [self._listed[name] for name in names if name in self._listed])
+                listed = await self._listed()
+                if isinstance(listed, Absent):
+                    return listed
+                return samples_of(metric, [listed[name] for name in names if name in listed])
             case PodsMetric():
                 return await self._reader.pods(namespace, metric, selector)
             case ObjectMetric():
@@ -249,6 +315,17 @@ class Answers:
                 return Absent("UnknownMetric", metric.given)
 
 
-def asks_nobody_else(item: Item) -> bool:
-    """Whether the one list of pod metrics is all that an object needs."""
-    return item.spec is None or all(isinstance(metric, ResourceMetric) for metric in item.spec.metrics)
+class Need(Enum):
+    """What an object has to wait for."""
+
+    NOTHING = "no metric"
+    POD_METRICS = "the namespace's pod metrics"
+    OTHERS = "a metrics API of its own"
+
+
+def need(item: Item) -> Need:
+    if item.spec is None or not item.spec.metrics:
+        return Need.NOTHING
+    if all(isinstance(metric, ResourceMetric) for metric in item.spec.metrics):
+        return Need.POD_METRICS
+    return Need.OTHERS

@@ -29,6 +29,10 @@ class Due:
         self._at[key] = at
         heappush(self._heap, (at, key))
 
+    def clear(self) -> None:
+        self._heap.clear()
+        self._at.clear()
+
     def drop(self, key: Key) -> None:
         self._at.pop(key, None)
 

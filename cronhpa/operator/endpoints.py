@@ -8,7 +8,8 @@ restarts nothing. Per-object series are written as text by hand: a client librar
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
@@ -18,21 +19,32 @@ from prometheus_client.registry import Collector
 
 from cronhpa.core.instant import SECOND
 from cronhpa.kube.client import Client
+from cronhpa.kube.watch import View
 from cronhpa.operator.cycle import Cycle
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.recorder import Recorder
 from cronhpa.operator.writer import Writer
 
 STUCK_SECONDS = 30.0
+# Every request in a turn has a deadline; a turn this old waits for something that has none.
+_TURN_STUCK_SECONDS = 180.0
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Progress(Collector):
     """The loop's counters in Prometheus' terms."""
 
-    def __init__(self, cycle: Cycle, inventory: Inventory, writer: Writer, recorder: Recorder, client: Client) -> None:
+    def __init__(
+        self,
+        cycle: Cycle,
+        inventory: Inventory,
+        writer: Writer,
+        recorder: Recorder,
+        client: Client,
+        views: Callable[[], Sequence[View[Any]]],
+    ) -> None:
         self._cycle, self._inventory, self._writer = cycle, inventory, writer
-        self._recorder, self._client = recorder, client
+        self._recorder, self._client, self._views = recorder, client, views
 
     def collect(self) -> Iterator[Metric]:
         pulse, writer = self._cycle.pulse, self._writer
@@ -46,18 +58,26 @@ class Progress(Collector):
         yield CounterMetricFamily("cronhpa_status_writes", "Writes of a status.", writer.status_writes)
         yield CounterMetricFamily("cronhpa_scale_failures", "Scale writes that the API refused.", writer.failed)
         yield CounterMetricFamily("cronhpa_events_dropped", "Events over an object's budget.", self._recorder.dropped)
-        yield CounterMetricFamily("cronhpa_watch_restarts", "Restarts of kopf's watch.", self._inventory.restarts)
         scaled = CounterMetricFamily("cronhpa_scale_writes", "Scale writes done.", labels=["direction"])
         for direction, count in writer.scaled.items():
             scaled.add_metric([direction], count)
         yield scaled
         requests = CounterMetricFamily("cronhpa_api_requests", "Requests to the API server.", labels=["verb"])
-        totals: dict[str, int] = {}
-        for (verb, _), count in self._client.requests.items():
-            totals[verb] = totals.get(verb, 0) + count
-        for verb, count in totals.items():
+        for verb, count in self._client.requests.items():
             requests.add_metric([verb], count)
         yield requests
+        silent = GaugeMetricFamily("cronhpa_watch_silent_seconds", "Since a watch heard anything.", labels=["resource"])
+        restarts = CounterMetricFamily(
+            "cronhpa_watch_restarts", "Times a watch was started again.", labels=["resource"]
+        )
+        restarts.add_metric(["cronhpas"], self._inventory.restarts)
+        for view in self._views():
+            silent.add_metric([view.path], view.silent_seconds)
+            restarts.add_metric([view.path], view.restarts)
+        yield silent
+        yield restarts
+        oldest = self._cycle.oldest_turn() / SECOND
+        yield GaugeMetricFamily("cronhpa_oldest_turn_seconds", "Length of the longest turn under way.", oldest)
 
 
 def application(
@@ -72,6 +92,9 @@ def application(
         silent = (time.time_ns() - cycle.pulse.last_tick) / SECOND
         if silent > STUCK_SECONDS:
             return web.Response(status=503, text=f"no tick for {silent:.0f} s\n")
+        turning = cycle.oldest_turn() / SECOND
+        if turning > _TURN_STUCK_SECONDS:
+            return web.Response(status=503, text=f"a turn takes {turning:.0f} s already\n")
         return web.Response(text="ok\n")
 
     async def readyz(_: web.Request) -> web.Response:

@@ -2,7 +2,8 @@
 The CronHPA objects as last seen, with what is remembered of each. kopf is hidden behind this file.
 
 kopf logs in and watches; it gets `on.event` alone, so it writes nothing: no finalizer, no annotation. It is supervised:
-when its watch fails for good, scaling goes on with what is known, and a new one is started.
+when its watch fails for good, scaling goes on with what is known, and a new one is started. A list of our own, now and
+again, finds what a broken watch has missed.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -23,7 +25,7 @@ from cronhpa.api.render import Status
 from cronhpa.core.instant import Nanoseconds, parse_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.spec import Spec, Tuning
-from cronhpa.kube.client import Client, ClusterError, bearer_token
+from cronhpa.kube.client import Client, ClusterError, bearer_token, path_of
 from cronhpa.operator.due import Key
 
 LOG = logging.getLogger(__name__)
@@ -32,13 +34,23 @@ GROUP, VERSION, PLURAL = "cronhpa.io", "v1alpha1", "cronhpas"
 _SWEEP_SECONDS = 300.0
 _RESTART_SECONDS = 5.0
 
+# (namespace, API group, kind, name) of what is scaled.
+Target = tuple[str, str, str, str]
+
 
 class Item:
-    """One object. `status` is what the API is known to hold, `memory` what this process knows beyond it."""
+    """
+    One object.
+
+    status is what the API is known to hold at resource version `version`, `memory` what this process knows beyond it.
+    resumed: whether the memory has been taken up by this process. uncertain: whether the last write may have been done
+    or not. next_edge: when a schedule changes next. in_doubt: whether a status write may have been done or not.
+    """
 
     __slots__ = (
         "created",
         "generation",
+        "in_doubt",
         "memory",
         "name",
         "namespace",
@@ -48,20 +60,25 @@ class Item:
         "spec",
         "status",
         "uid",
+        "uncertain",
+        "version",
         "written",
     )
 
-    def __init__(self, namespace: str, name: str, uid: str, created: Nanoseconds, status: Status) -> None:
+    def __init__(self, namespace: str, name: str, uid: str, created: Nanoseconds) -> None:
         self.namespace = namespace
         self.name = name
         self.uid = uid
         self.created = created
+        self.version = -1
         self.generation = -1
         self.spec: Spec | None = None
         self.problems: tuple[str, ...] = ()
-        self.status = status
-        self.memory: Memory = parse_memory(status)
+        self.status: Status = {}
+        self.memory = Memory()
         self.resumed = False
+        self.uncertain = False
+        self.in_doubt = False
         self.written: Nanoseconds = 0
         self.next_edge: Nanoseconds | None = None
 
@@ -69,53 +86,139 @@ class Item:
     def key(self) -> Key:
         return (self.namespace, self.name)
 
+    @property
+    def target(self) -> Target | None:
+        if self.spec is None:
+            return None
+        ref = self.spec.target
+        return (self.namespace, api_group(ref.api_version), ref.kind, ref.name)
+
+
+def api_group(api_version: str) -> str:
+    """The group of `group/version`; "" for the core."""
+    return api_version.rpartition("/")[0]
+
+
+def path_to(item: Item, *below: str) -> str:
+    """An object's path in the API."""
+    return path_of("apis", GROUP, VERSION, "namespaces", item.namespace, PLURAL, item.name, *below)
+
+
+class _Meta(msgspec.Struct, rename="camel", frozen=True):
+    name: str
+    namespace: str
+    uid: str
+    creation_timestamp: str
+    resource_version: str = "0"
+    generation: int = 0
+
 
 class _Listed(msgspec.Struct):
     items: list[dict[str, Any]]
 
 
 class Inventory:
-    """changed(key) is called for an object that came or whose spec changed, gone(key) for one that went."""
+    """changed(key) is called for an object that came or whose spec changed, gone(item) for one that went."""
 
-    def __init__(self, defaults: Tuning, changed: Callable[[Key], None], gone: Callable[[Key], None]) -> None:
+    def __init__(self, defaults: Tuning, changed: Callable[[Key], None], gone: Callable[[Item], None]) -> None:
         self.items: dict[Key, Item] = {}
         self.seen = asyncio.Event()
         self.restarts = 0
         self._defaults = defaults
         self._changed = changed
         self._gone = gone
+        self._by_namespace: dict[str, dict[Key, Item]] = defaultdict(dict)
+        self._by_target: dict[Target, dict[Key, Item]] = defaultdict(dict)
+        self._deleted: set[str] = set()
+        self._list_versions: dict[str, int] = {}
 
     def __iter__(self) -> Iterator[Item]:
         return iter(tuple(self.items.values()))
 
+    def in_namespace(self, namespace: str) -> tuple[Item, ...]:
+        return tuple(self._by_namespace.get(namespace, {}).values())
+
+    def on_target(self, target: Target) -> tuple[Item, ...]:
+        """The objects whose target this is."""
+        return tuple(self._by_target.get(target, {}).values())
+
     def put(self, body: Mapping[str, Any]) -> None:
-        """Takes over an object as the API serves it."""
-        meta = body["metadata"]
-        key = (meta["namespace"], meta["name"])
+        """
+        Takes over an object as the API serves it, unless something newer of it is known.
+
+        Raises ValueError, KeyError or TypeError for a body that is no object of the API.
+        """
+        meta = msgspec.convert(plain(body["metadata"]), _Meta)
+        version = int(meta.resource_version) if meta.resource_version.isdecimal() else 0
+        key = (meta.namespace, meta.name)
         item = self.items.get(key)
-        if item is None or item.uid != meta["uid"]:
-            created = parse_instant(meta["creationTimestamp"])
-            item = Item(*key, meta["uid"], created, plain(body.get("status") or {}))
-            self.items[key] = item
-        generation = int(meta.get("generation", 0))
-        if generation <= item.generation:
+        if meta.uid in self._deleted or (item is not None and version < item.version):
             return
-        before = item.spec
-        item.generation = generation
-        try:
-            item.spec, item.problems = parse_spec(plain(body.get("spec") or {}), item.namespace, self._defaults), ()
-        except SpecError as error:
-            item.spec, item.problems = None, tuple(str(problem) for problem in error.problems)
-        if before is not None and item.spec is not None and before.target != item.spec.target:
+        if item is None or item.uid != meta.uid:
+            if item is not None:
+                self.drop(key)
+            item = Item(*key, meta.uid, parse_instant(meta.creation_timestamp))
+            self.items[key] = self._by_namespace[meta.namespace][key] = item
+        if version > item.version:
+            # What the API holds is what the next patch is made against, whoever wrote it.
+            item.status = plain(body.get("status") or {})
+            item.version = version
+        if meta.generation == item.generation:
+            return
+        is_new = item.generation < 0
+        item.generation = meta.generation
+        before = item.target
+        self._parse(item, body)
+        if is_new:
+            item.memory = parse_memory(item.status)
+        self._index(item, before)
+        if self._is_retargeted(item, before, is_new=is_new):
             # What is remembered is of the other target: seeded anew.
             item.memory = Memory()
         self._changed(key)
 
+    def _parse(self, item: Item, body: Mapping[str, Any]) -> None:
+        """The spec, or what is wrong with it: whatever a user got past the API server stays that object's problem."""
+        item.spec, item.problems = None, ()
+        try:
+            item.spec = parse_spec(plain(body.get("spec") or {}), item.namespace, self._defaults)
+        except SpecError as error:
+            item.problems = tuple(str(problem) for problem in error.problems)
+        except Exception as error:
+            LOG.exception("the spec of %s/%s cannot be read", *item.key)
+            item.problems = (f"spec: {type(error).__name__}: {error}",)
+
+    def _index(self, item: Item, before: Target | None) -> None:
+        if before is not None and before != item.target:
+            self._unindex(item.key, before)
+        if item.target is not None:
+            self._by_target[item.target][item.key] = item
+
+    def _unindex(self, key: Key, target: Target) -> None:
+        self._by_target[target].pop(key, None)
+        if not self._by_target[target]:
+            del self._by_target[target]
+
+    def _is_retargeted(self, item: Item, before: Target | None, *, is_new: bool) -> bool:
+        if item.spec is None:
+            return False
+        if is_new:  # it may have been edited while no operator ran
+            told = f"{item.spec.target.kind}/{item.spec.target.name}"
+            return bool(item.status.get("target", told) != told)
+        return before is not None and before != item.target
+
     def drop(self, key: Key, uid: str | None = None) -> None:
+        """Forgets an object; the one with this uid, where one is named."""
         item = self.items.get(key)
-        if item is not None and (uid is None or item.uid == uid):
-            del self.items[key]
-            self._gone(key)
+        if item is None or (uid is not None and item.uid != uid):
+            return
+        del self.items[key]
+        del self._by_namespace[item.namespace][key]
+        if not self._by_namespace[item.namespace]:
+            del self._by_namespace[item.namespace]
+        if item.target is not None:
+            self._unindex(key, item.target)
+        self._gone(item)
 
     async def watch(self, configuration: Configuration, namespaces: tuple[str, ...]) -> None:
         """Watches until cancelled."""
@@ -161,10 +264,10 @@ class Inventory:
         ended: asyncio.Future[None] = loop.create_future()
 
         def watch() -> None:
-            error: Exception | None = None
+            error: BaseException | None = None
             try:
                 asyncio.run(operator)
-            except Exception as caught:  # noqa: BLE001 - whatever ends it is told to the supervisor
+            except BaseException as caught:  # noqa: BLE001 - whatever ends it is told to the supervisor
                 error = caught
             with suppress(RuntimeError):  # the loop may be gone by now
                 loop.call_soon_threadsafe(_settle, ended, error)
@@ -180,6 +283,8 @@ class Inventory:
         try:
             meta = body["metadata"]
             if kind == "DELETED":
+                # A list that is under way may still hold it.
+                self._deleted.add(meta["uid"])
                 self.drop((meta["namespace"], meta["name"]), meta["uid"])
             else:
                 self.put(body)
@@ -194,39 +299,64 @@ class Inventory:
         milliseconds.
         """
         while True:
-            try:
-                await self._sweep_once(client, namespaces)
-                self.seen.set()
-                await asyncio.sleep(_SWEEP_SECONDS)
-            except ClusterError as error:
-                LOG.warning("list of CronHPA objects: %s", error.message)
-                await asyncio.sleep(_RESTART_SECONDS)
-
-    async def _sweep_once(self, client: Client, namespaces: tuple[str, ...]) -> None:
-        known = {item.uid for item in self}
-        seen: set[str] = set()
-        for namespace in namespaces or ("",):
-            scope = f"namespaces/{namespace}/" if namespace else ""
-            async for page, _ in client.pages(f"/apis/{GROUP}/{VERSION}/{scope}{PLURAL}"):
+            failed = False
+            for namespace in namespaces or ("",):
                 try:
-                    bodies = msgspec.json.decode(page, type=_Listed).items
-                except msgspec.DecodeError as error:
-                    raise ClusterError(0, "Malformed", f"the list cannot be read: {error}") from error
-                for body in bodies:
+                    await self._sweep_once(client, namespace)
+                except ClusterError as error:
+                    failed = True
+                    where = f"namespace {namespace}" if namespace else "all namespaces"
+                    LOG.warning("list of the CronHPA objects of %s: %s", where, error.message)
+                except Exception:
+                    failed = True
+                    LOG.exception("the list of CronHPA objects failed; it is tried again")
+            # Where some namespaces cannot be read, the others are not kept waiting.
+            if not failed or self.items:
+                self.seen.set()
+            await asyncio.sleep(_RESTART_SECONDS if failed else _SWEEP_SECONDS)
+
+    async def _sweep_once(self, client: Client, namespace: str) -> None:
+        """One list of a namespace, or of all; drops what it does not hold any more."""
+        known = {item.uid for item in (self.in_namespace(namespace) if namespace else self)}
+        self._deleted.clear()
+        seen: set[str] = set()
+        scope = ("namespaces", namespace) if namespace else ()
+        first = True
+        async for page, version in client.pages(path_of("apis", GROUP, VERSION, *scope, PLURAL)):
+            if first:
+                self._note_list(namespace, int(version) if version.isdecimal() else 0)
+                first = False
+            try:
+                bodies = msgspec.json.decode(page, type=_Listed).items
+            except msgspec.DecodeError as error:
+                raise ClusterError(0, "Malformed", f"the list cannot be read: {error}") from error
+            for body in bodies:
+                try:
                     seen.add(body["metadata"]["uid"])
                     self.put(body)
-        for item in self:
+                except (KeyError, TypeError, ValueError):
+                    LOG.exception("a CronHPA of a list cannot be read and is skipped")
+            await asyncio.sleep(0)
+        for item in self.in_namespace(namespace) if namespace else self:
             if item.uid in known and item.uid not in seen:
                 self.drop(item.key, item.uid)
 
+    def _note_list(self, namespace: str, version: int) -> None:
+        """A store that was restored from a backup has older versions than we know: they are the truth now."""
+        if version < self._list_versions.get(namespace, 0):
+            LOG.warning("the API's store went back to version %d: the objects are taken anew", version)
+            for item in self.in_namespace(namespace) if namespace else self:
+                item.version = -1
+        self._list_versions[namespace] = version
 
-def _settle(ended: asyncio.Future[None], error: Exception | None) -> None:
+
+def _settle(ended: asyncio.Future[None], error: BaseException | None) -> None:
     if ended.done():
         return
     if error is None:
         ended.set_result(None)
     else:
-        ended.set_exception(error)
+        ended.set_exception(RuntimeError(f"kopf ended with {type(error).__name__}: {error}"))
 
 
 def connection(configuration: Configuration) -> kopf.ConnectionInfo:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
 from msgspec import Struct
 
 from cronhpa.core.spec import Mode
 from cronhpa.kube.pods import Meta
-from cronhpa.operator.inventory import Item
-
-HPA_PATH = "/apis/autoscaling/v2/horizontalpodautoscalers"
+from cronhpa.operator.inventory import Item, Target, api_group
 
 
 class _Ref(Struct, rename="camel", frozen=True):
@@ -28,9 +26,6 @@ class Hpa(Struct, frozen=True):
     spec: _HpaSpec = _HpaSpec()
 
 
-Target = tuple[str, str, str, str]
-
-
 class Owners:
     """Targets by (namespace, API group, kind, name), with the HorizontalPodAutoscalers and CronHPAs that claim them."""
 
@@ -38,60 +33,43 @@ class Owners:
         self._hpas: dict[tuple[str, str], Target] = {}
         self._by_target: dict[Target, set[str]] = {}
 
-    def note_hpa(self, namespace: str, name: str, hpa: Hpa | None) -> Target | None:
-        """Takes over a HorizontalPodAutoscaler that came, changed or went; returns the target concerned."""
-        known = self._hpas.pop((namespace, name), None)
-        if known is not None:
-            self._by_target[known].discard(name)
-            if not self._by_target[known]:
-                del self._by_target[known]
+    def note_hpa(self, namespace: str, name: str, hpa: Hpa | None) -> tuple[Target, ...]:
+        """Takes over a HorizontalPodAutoscaler that came, changed or went; returns the targets concerned."""
+        before = self._hpas.pop((namespace, name), None)
+        if before is not None:
+            self._by_target[before].discard(name)
+            if not self._by_target[before]:
+                del self._by_target[before]
         if hpa is None:
-            return known
+            return (before,) if before is not None else ()
         ref = hpa.spec.scale_target_ref
-        target = (namespace, group(ref.api_version or ""), ref.kind, ref.name)
+        target = (namespace, api_group(ref.api_version or ""), ref.kind, ref.name)
         self._hpas[namespace, name] = target
         self._by_target.setdefault(target, set()).add(name)
-        return target
+        return (target,) if before is None or before == target else (before, target)
 
-    def problem(self, item: Item, claims: Mapping[Target, Sequence[Item]]) -> str | None:
+    def problem(self, item: Item, rivals: Iterable[Item]) -> str | None:
         """
         Why this object must hold, naming the other owner; None when the target is its own.
 
-        claims: the active CronHPAs of the namespace by target, see `claims`.
+        rivals: the CronHPAs on the same target, itself among them or not. A preview never counts as an owner.
         """
-        target = target_of(item)
+        target = item.target
         if target is None:
             return None
         hpas = self._by_target.get(target)
         if hpas:
             names = ", ".join(sorted(hpas))
             return f"HorizontalPodAutoscaler {names} scales {target[2]}/{target[3]} too: delete it or this object"
-        rivals = [other for other in claims.get(target, ()) if other.uid != item.uid and _age(other) < _age(item)]
-        if rivals:
-            oldest = min(rivals, key=_age)
+        older = [other for other in rivals if other.uid != item.uid and _is_active(other) and _age(other) < _age(item)]
+        if older:
+            oldest = min(older, key=_age)
             return f"CronHPA {oldest.name} is older and scales {target[2]}/{target[3]} too: delete one of them"
         return None
 
 
-def claims(items: Iterable[Item]) -> dict[Target, list[Item]]:
-    """The objects that want to scale each target. A preview never counts as an owner."""
-    out: dict[Target, list[Item]] = {}
-    for item in items:
-        target = target_of(item)
-        if target is not None and item.spec is not None and item.spec.mode is Mode.ACTIVE:
-            out.setdefault(target, []).append(item)
-    return out
-
-
-def target_of(item: Item) -> Target | None:
-    if item.spec is None:
-        return None
-    ref = item.spec.target
-    return (item.namespace, group(ref.api_version), ref.kind, ref.name)
-
-
-def group(api_version: str) -> str:
-    return api_version.rpartition("/")[0]
+def _is_active(item: Item) -> bool:
+    return item.spec is not None and item.spec.mode is Mode.ACTIVE
 
 
 def _age(item: Item) -> tuple[int, str, str]:

@@ -1,13 +1,18 @@
-"""Events on the objects, tamed as client-go does: identical ones are counted, and each object has a budget."""
+"""
+Events on the objects, tamed as client-go does: identical ones are counted, and each object has a budget.
+
+Writing them is nobody's turn: they wait in a queue of their own, and what does not fit is dropped and counted.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import OrderedDict
 
 from cronhpa.api.render import Event
 from cronhpa.core.instant import MINUTE, Nanoseconds, format_instant
-from cronhpa.kube.client import Client, ClusterError
+from cronhpa.kube.client import Client, ClusterError, path_of
 from cronhpa.operator.inventory import GROUP, VERSION, Item
 
 LOG = logging.getLogger(__name__)
@@ -15,15 +20,20 @@ LOG = logging.getLogger(__name__)
 COMPONENT = "cronhpa"
 _BURST = 25
 _REFILL = 5 * MINUTE
-_KEPT = 4096
 _REPEAT = 5 * MINUTE
+_KEPT = 4096
+_QUEUE = 2000
+_WRITERS = 4
+_MESSAGE_MAX = 1024
 
 
 class _Known:
-    __slots__ = ("count", "first", "name", "sent")
+    """An event that was written: under which name, how often it happened, when it was written last."""
 
-    def __init__(self, name: str, first: Nanoseconds) -> None:
-        self.name, self.first, self.sent, self.count = name, first, first, 1
+    __slots__ = ("count", "name", "sent")
+
+    def __init__(self, name: str, sent: Nanoseconds) -> None:
+        self.name, self.sent, self.count = name, sent, 1
 
 
 class Recorder:
@@ -32,39 +42,61 @@ class Recorder:
         self._client = client
         self._known: OrderedDict[tuple[str, Event], _Known] = OrderedDict()
         self._spent: dict[str, tuple[float, Nanoseconds]] = {}
+        self._queue: asyncio.Queue[tuple[Item, Event, Nanoseconds]] = asyncio.Queue(_QUEUE)
 
-    async def record(self, item: Item, event: Event, now: Nanoseconds) -> None:
-        """Writes an event, or counts it up, or drops it where the object's budget is spent; never raises."""
-        key = (item.uid, event)
-        known = self._known.get(key)
+    def record(self, item: Item, event: Event, now: Nanoseconds) -> None:
+        """Queues an event, or counts it up, or drops it where the object's budget is spent."""
+        known = self._known.get((item.uid, event))
         if known is not None:
             known.count += 1
-            self._known.move_to_end(key)
+            self._known.move_to_end((item.uid, event))
             if now - known.sent < _REPEAT:
                 return
-        if not self._spend(item.uid, now):
+            known.sent = now
+        if not self._spend(item.uid, now) or self._queue.full():
             self.dropped += 1
             return
-        try:
-            if known is None:
-                known = await self._create(item, event, now)
-                self._known[key] = known
-                if len(self._known) > _KEPT:
-                    self._known.popitem(last=False)
-            else:
-                known.sent = now
-                path = f"/api/v1/namespaces/{item.namespace}/events/{known.name}"
-                await self._client.merge_patch(path, {"count": known.count, "lastTimestamp": format_instant(now)}, dict)
-        except ClusterError as error:
-            self._known.pop(key, None)
-            LOG.debug("event %s of %s/%s: %s", event.reason, item.namespace, item.name, error.message)
+        if known is None:
+            name = f"{item.name[:200]}.{now:x}{abs(hash(event)) % 4096:03x}"
+            self._known[item.uid, event] = _Known(name, now)
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        self._queue.put_nowait((item, event, now))
 
-    def forget(self, uid: str) -> None:
-        self._spent.pop(uid, None)
+    def forget(self, item: Item) -> None:
+        self._spent.pop(item.uid, None)
 
-    async def _create(self, item: Item, event: Event, now: Nanoseconds) -> _Known:
-        known = _Known(f"{item.name[:200]}.{now:x}{abs(hash(event)) % 4096:03x}", now)
+    async def run(self) -> None:
+        """Writes what is queued until cancelled."""
+        await asyncio.gather(*(self._write_on() for _ in range(_WRITERS)))
+
+    async def flushed(self) -> None:
+        """Returns when everything queued so far is written."""
+        await self._queue.join()
+
+    async def _write_on(self) -> None:
+        while True:
+            item, event, now = await self._queue.get()
+            try:
+                await self._write(item, event, now)
+            except ClusterError as error:
+                self._known.pop((item.uid, event), None)
+                LOG.debug("event %s of %s/%s: %s", event.reason, item.namespace, item.name, error.message)
+            except Exception:
+                LOG.exception("an event of %s/%s could not be written", item.namespace, item.name)
+            finally:
+                self._queue.task_done()
+
+    async def _write(self, item: Item, event: Event, now: Nanoseconds) -> None:
+        known = self._known.get((item.uid, event))
+        if known is None:
+            return
+        path = path_of("api", "v1", "namespaces", item.namespace, "events")
         stamp = format_instant(now)
+        if known.count > 1:
+            change = {"count": known.count, "lastTimestamp": stamp}
+            await self._client.merge_patch(path + path_of(known.name), change, dict)
+            return
         body = {
             "apiVersion": "v1",
             "kind": "Event",
@@ -78,19 +110,18 @@ class Recorder:
             },
             "type": event.type,
             "reason": event.reason,
-            "message": event.message[:1024],
+            "message": event.message[:_MESSAGE_MAX],
             "source": {"component": COMPONENT},
             "firstTimestamp": stamp,
             "lastTimestamp": stamp,
             "count": 1,
         }
-        await self._client.post(f"/api/v1/namespaces/{item.namespace}/events", body)
-        return known
+        await self._client.post(path, body)
 
     def _spend(self, uid: str, now: Nanoseconds) -> bool:
         """A token bucket an object: 25 at once, one more each five minutes."""
         left, since = self._spent.get(uid, (float(_BURST), now))
-        left = min(float(_BURST), left + (now - since) / _REFILL)
+        left = min(float(_BURST), left + max(0, now - since) / _REFILL)
         if left < 1:
             self._spent[uid] = (left, now)
             return False

@@ -9,27 +9,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
 from cronhpa.api.patch import merge_patch
-from cronhpa.api.render import Status, Turn, events, render
+from cronhpa.api.render import Event, Status, Turn, events, render
 from cronhpa.core.decision import Decision, Failed, Outcome, Scaled, Withheld
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Observation, Scale
 from cronhpa.core.spec import Mode, Spec
-from cronhpa.kube.client import Client, ClusterError
+from cronhpa.kube.client import Client, ClusterError, is_ambiguous
+from cronhpa.kube.pods import Meta
 from cronhpa.kube.scale import Targets
-from cronhpa.operator.inventory import GROUP, PLURAL, VERSION, Inventory, Item
+from cronhpa.kube.watch import resource_version
+from cronhpa.operator.inventory import Inventory, Item, path_to
 from cronhpa.operator.recorder import Recorder
 
 LOG = logging.getLogger(__name__)
 
-_CONCURRENT = 16
-_NOT_FOUND = 404
+# Writes at once: in all, and in one namespace, so that one whose writes hang leaves room for the others.
+_CONCURRENT = 64
+_CONCURRENT_IN_NAMESPACE = 16
 _DRIFT = 30 * SECOND
 # The platform's objective for mutations is written for 20 a second; numbers that only drift stay below it.
 _WRITES_PER_SECOND = 20
@@ -40,18 +46,19 @@ _DRIFTING = ("currentMetrics", "podStartupSeconds", "forecast")
 class Judged:
     """One object's decision on its way to the API."""
 
-    __slots__ = ("decision", "forecast", "item", "now", "observation", "owner_problem", "spec")
+    __slots__ = ("decision", "forecast", "generation", "item", "now", "observation", "owner_problem", "spec")
 
     def __init__(
         self,
         item: Item,
+        generation: int,
         spec: Spec,
         observation: Observation,
         decision: Decision,
         forecast: Forecast | None,
         owner_problem: str | None,
     ) -> None:
-        self.item, self.spec, self.observation = item, spec, observation
+        self.item, self.generation, self.spec, self.observation = item, generation, spec, observation
         self.decision, self.forecast, self.owner_problem = decision, forecast, owner_problem
         self.now = decision.at
 
@@ -77,11 +84,27 @@ class Writer:
         self._recorder = recorder
         self._inventory = inventory
         self._slots = asyncio.Semaphore(_CONCURRENT)
+        self._namespace_slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    async def flush(self, batch: list[Judged]) -> None:
-        """Writes what a batch of decisions asks for; one that fails costs the others nothing."""
+    async def flush(self, batch: list[Judged], done: Callable[[Item], None]) -> None:
+        """
+        Writes what a batch of decisions asks for, and calls done(item) for each when it is over.
+
+        One that fails costs the others nothing.
+        """
         ordered = sorted(batch, key=lambda judged: judged.urgency)
-        await asyncio.gather(*(self._write(judged) for judged in ordered))
+        await asyncio.gather(*(self._finish(judged, done) for judged in ordered))
+
+    async def _finish(self, judged: Judged, done: Callable[[Item], None]) -> None:
+        namespace = judged.item.namespace
+        slots = self._namespace_slots.get(namespace)
+        if slots is None:
+            slots = self._namespace_slots[namespace] = asyncio.Semaphore(_CONCURRENT_IN_NAMESPACE)
+        try:
+            async with slots, self._slots:
+                await self._write(judged)
+        finally:
+            done(judged.item)
 
     async def reject(self, item: Item, now: Nanoseconds) -> None:
         """Says on an object whose spec cannot be read as a whole what is wrong with it."""
@@ -92,23 +115,44 @@ class Writer:
             known = conditions.get(kind, {})
             since = known.get("lastTransitionTime") if known.get("status") == "False" else format_instant(now)
             conditions[kind] = {"type": kind, "status": "False", "lastTransitionTime": since, **stamp}
-        await self._put_status(item, {**item.status, "conditions": list(conditions.values())}, now)
+        status = {**item.status, "conditions": list(conditions.values())}
+        if is_worth_writing(item.status, status):
+            await self._put_status(item, status, now)
+            self._recorder.record(item, Event("Warning", "SpecUnreadable", text), now)
+
+    async def refresh(self, item: Item) -> None:
+        """Reads the object anew after a status write that may have been done or not."""
+        try:
+            self._inventory.put(await self._client.get(path_to(item), dict))
+        except ClusterError as error:
+            LOG.warning("%s/%s: %s", item.namespace, item.name, error.message)
+            return
+        item.in_doubt = False
+
+    def _is_current(self, judged: Judged) -> bool:
+        """Whether the object is still what was decided upon: what it waits for takes seconds at times."""
+        item = judged.item
+        return self._inventory.items.get(item.key) is item and item.generation == judged.generation
 
     async def _write(self, judged: Judged) -> None:
         item, decision = judged.item, judged.decision
         try:
-            async with self._slots:
-                outcome = await self._act(judged) if judged.acts else Withheld()
+            if not self._is_current(judged):
+                return
+            outcome = await self._act(judged) if judged.acts else Withheld()
+            if item.uncertain:
+                memory = item.memory.intending(decision, judged.spec, judged.observation)
+            else:
                 memory = item.memory.after(decision, outcome, judged.spec, judged.observation)
-                turn = self._turn(judged, outcome, memory)
-                item.memory = memory
-                status = render(item.status, turn)
-                if is_worth_writing(item.status, status) or (
-                    judged.now - item.written >= self._drift_interval() and has_drifted(item.status, status)
-                ):
-                    await self._put_status(item, status, judged.now)
-                for event in events(turn):
-                    await self._recorder.record(item, event, judged.now)
+            turn = self._turn(judged, outcome, memory)
+            item.memory = memory
+            status = render(item.status, turn)
+            for event in events(turn):
+                self._recorder.record(item, event, judged.now)
+            if is_worth_writing(item.status, status) or (
+                abs(judged.now - item.written) >= self._drift_interval() and has_drifted(item.status, status)
+            ):
+                await self._put_status(item, status, judged.now)
         except Exception:
             LOG.exception("the turn of %s/%s could not be written", item.namespace, item.name)
 
@@ -127,6 +171,7 @@ class Writer:
             await self._targets.write(item.namespace, judged.spec.target, judged.observation.scale, decision.desired)
         except ClusterError as error:
             self.failed += 1
+            item.uncertain = is_ambiguous(error)
             LOG.warning("scaling %s/%s to %d: %s", item.namespace, item.name, decision.desired, error.message)
             return Failed(error.message)
         self.scaled["down" if is_down else "up"] += 1
@@ -147,7 +192,7 @@ class Writer:
             judged.decision,
             outcome,
             memory,
-            item.generation,
+            judged.generation,
             judged.owner_problem,
             item.problems,
             judged.forecast,
@@ -158,22 +203,27 @@ class Writer:
         patch = merge_patch(item.status, status)
         if not patch:
             return True
-        path = f"/apis/{GROUP}/{VERSION}/namespaces/{item.namespace}/{PLURAL}/{item.name}/status"
         # The uid is a precondition: a status must not land on an object of the same name that came since.
         body: dict[str, Any] = {"metadata": {"uid": item.uid}, "status": patch}
         self.status_writes += 1
         try:
-            await self._client.merge_patch(path, body, msgspec.Raw)
+            written = await self._client.merge_patch(path_to(item, "status"), body, _Written)
         except ClusterError as error:
-            if error.status == _NOT_FOUND:
+            if error.status == HTTPStatus.NOT_FOUND:
                 self._inventory.drop(item.key, item.uid)
+            item.in_doubt = is_ambiguous(error)
             LOG.warning("status of %s/%s: %s", item.namespace, item.name, error.message)
             return False
         item.status, item.written = status, now
+        item.version = max(item.version, resource_version(written.metadata))
         return True
 
     def _drift_interval(self) -> Nanoseconds:
         return max(_DRIFT, len(self._inventory.items) * SECOND // _WRITES_PER_SECOND)
+
+
+class _Written(msgspec.Struct):
+    metadata: Meta = Meta()
 
 
 def is_worth_writing(before: Status, after: Status) -> bool:

@@ -78,7 +78,8 @@ def test_a_window_opens_and_another_closes(web, plant):
     assert datetime.now(UTC) < edge, "the floor must be seen before the edge"
     shop.reaches(3, within_s=90)
 
-    lateness = shop.last_scaled - from_datetime(edge)
+    scaled = wait_until(lambda: shop.last_scaled, lambda at: at >= from_datetime(edge))
+    lateness = scaled - from_datetime(edge)
     # The next turn after the edge (1 s), and the 3 s for which the floor of 5 is remembered.
     assert 0 <= lateness <= 6 * SECOND
     assert "Schedule/opening" == wait_until(lambda: shop.decided_by, lambda by: by == "Schedule/opening")
@@ -193,7 +194,8 @@ def test_a_kill_in_a_stabilization_window_changes_nothing_about_the_scale_down(w
     operator.start()
     shop.reaches(2, within_s=40)
 
-    waited = (shop.last_scaled - from_datetime(last)) / SECOND
+    scaled = wait_until(lambda: shop.last_scaled, lambda at: at >= from_datetime(last) + SECOND)
+    waited = (scaled - from_datetime(last)) / SECOND
     # Without the kill it goes down at the first turn, one a second, at which the 6 is older than the window. The last
     # scaling is told in whole seconds.
     assert window - 1 <= waited <= window + 2
