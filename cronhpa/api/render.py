@@ -28,6 +28,7 @@ from cronhpa.core.instant import SECOND, Nanoseconds, format_instant, format_ins
 from cronhpa.core.memory import Memory, makes_zero
 from cronhpa.core.observation import Absent
 from cronhpa.core.quantity import format_milli
+from cronhpa.core.reactive.arithmetic import INT32_MAX
 from cronhpa.core.reactive.replicas import Measured
 from cronhpa.core.spec import (
     ExternalMetric,
@@ -59,6 +60,7 @@ LIMITED = {
 # The event that tells of a selector that cannot be used has its own reason and text where the condition's differ.
 _SELECTOR_CONDITION = {"SelectorRequired": ("InvalidSelector", "the HPA target's scale is missing a selector")}
 MEMORY_VERSION = 1
+_TEXT_MAX = 4096
 
 
 class Event(Struct, frozen=True):
@@ -174,6 +176,11 @@ def _failure_text(decision: Decision) -> str:
     return f"invalid metrics ({bad} invalid out of {len(decision.metrics)}), first error is: {first}"
 
 
+def _clip(text: str) -> str:
+    """A text as long as a status may hold: an answer from elsewhere can be of any length, and a refused status lost."""
+    return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 3] + "..."
+
+
 def _conditions(previous: Iterable[Condition], turn: Turn) -> list[Condition]:
     conditions = [dict(item) for item in previous]
     stamp = format_instant(turn.decision.at)
@@ -185,7 +192,12 @@ def _conditions(previous: Iterable[Condition], turn: Turn) -> list[Condition]:
         value = "True" if is_true else "False"
         if condition.get("status") != value:
             condition["lastTransitionTime"] = stamp
-        condition |= {"status": value, "reason": reason, "message": message, "observedGeneration": turn.generation}
+        condition |= {
+            "status": value,
+            "reason": reason,
+            "message": _clip(message),
+            "observedGeneration": turn.generation,
+        }
     return conditions
 
 
@@ -314,14 +326,14 @@ def _explained(decision: Decision, owner_problem: str | None) -> dict[str, Any]:
     if decision.decided_by:
         text["decidedBy"] = decision.decided_by
     if decision.reason:
-        text["reason"] = decision.reason
+        text["reason"] = _clip(decision.reason)
     elif decision.path not in {Path.COMPUTED, Path.HELD}:
         text["reason"] = str(decision.path)
     if owner_problem is not None:
         text["withheld"] = owner_problem
     text["proposals"] = [_proposal(item) for item in decision.proposals]
     text["abstentions"] = [
-        {"source": str(item.source), "name": item.name, "reason": item.reason, "message": item.message}
+        {"source": str(item.source), "name": item.name, "reason": item.reason, "message": _clip(item.message)}
         for item in decision.abstentions
     ]
     text["steps"] = [{"rule": str(item.rule), "from": item.before, "to": item.after} for item in decision.steps]
@@ -375,7 +387,7 @@ def _metric(metric: Metric, measured: Measured) -> dict[str, Any]:
         assert measured.average_value is not None
         current["averageValue"] = format_milli(measured.average_value, binary=binary)
         if measured.average_utilization is not None:
-            current["averageUtilization"] = measured.average_utilization
+            current["averageUtilization"] = max(-INT32_MAX, min(measured.average_utilization, INT32_MAX))
         if metric.container is None:
             return {"type": "Resource", "resource": {"name": metric.name, "current": current}}
         entry = {"name": metric.name, "container": metric.container, "current": current}

@@ -121,8 +121,9 @@ def _compute(
     }
     is_outside = spec.is_timed and not bounds.minimum <= merged <= bounds.maximum
     if target.failure is not None and merged == current and not is_outside:
+        holds = _holding(merged, proposals, bounds, forecast_floor)
         return _decision(
-            Path.HELD, bounds, spec, now, current=current, desired=current, merged=merged, decided_by="", **facts
+            Path.HELD, bounds, spec, now, current=current, desired=current, merged=merged, decided_by=holds, **facts
         )
     desired, normalized = normalize(merged, current, limits, spec.behavior, spec.tuning, memory, now)
     reason = target.name and f"{target.name} above target" if merged > current else ""
@@ -131,7 +132,7 @@ def _compute(
     if not spec.is_timed and current == 0 and spec.min_replicas != 0 and desired < spec.min_replicas:
         normalized = (*normalized, Step(Rule.FLOOR, desired, spec.min_replicas))
         desired, reason = spec.min_replicas, reason or BELOW_MINIMUM
-    decided_by = _decider(target, proposals, merged, desired, bounds, forecast_floor)
+    decided_by = _decider(target, proposals, merged, current, desired, bounds, forecast_floor)
     return _decision(
         Path.COMPUTED,
         bounds,
@@ -211,23 +212,34 @@ def _abstentions(
     return (*failed, *((predicted,) if isinstance(predicted, Abstention) else ()), *bounds.abstentions)
 
 
+def _holding(merged: int, proposals: tuple[Proposal, ...], bounds: Bounds, forecast_floor: int | None) -> str:
+    """The floor that holds this number; "" where none does."""
+    if forecast_floor is not None and merged == forecast_floor and forecast_floor > (bounds.floor or 0):
+        return next(item.label for item in proposals if item.source is Source.FORECAST)
+    return bounds.minimum_by if bounds.floor is not None and merged == bounds.floor else ""
+
+
 def _decider(
     target: Target,
     proposals: tuple[Proposal, ...],
     merged: int,
+    current: int,
     desired: int,
     bounds: Bounds,
     forecast_floor: int | None,
 ) -> str:
-    """Whose number it is: the cap that lowered, the floor that raised, the metric, or the spec's own bound."""
-    if merged != target.replicas:
-        if bounds.cap is not None and merged == bounds.cap and merged < target.replicas:
-            return bounds.maximum_by
-        if forecast_floor is not None and merged == forecast_floor and forecast_floor > (bounds.floor or 0):
-            return next(item.label for item in proposals if item.source is Source.FORECAST)
-        if bounds.floor is not None and merged == bounds.floor:
-            return bounds.minimum_by
-        if bounds.cap is not None and merged == bounds.cap:
+    """
+    Whose number it is: the cap that lowered, the floor that raised, the metric, or the spec's own bound.
+
+    A metric that is content with the count as it is yields to the floor that put it there.
+    """
+    if bounds.cap is not None and merged == bounds.cap and merged < target.replicas:
+        return bounds.maximum_by
+    if merged != target.replicas or merged == current:
+        holder = _holding(merged, proposals, bounds, forecast_floor)
+        if holder:
+            return holder
+        if merged != target.replicas and bounds.cap is not None and merged == bounds.cap:
             return bounds.maximum_by
     if desired != merged and desired == bounds.minimum:
         return bounds.minimum_by

@@ -14,6 +14,7 @@ from zoneinfo import reset_tzpath
 
 from aiohttp import web
 
+from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import SECOND, parse_duration
 from cronhpa.core.predictive.floor import forecast_metric
 from cronhpa.kube.client import Client, load_configuration, path_of
@@ -190,13 +191,19 @@ class Operator:
     async def _keep_forecasts(self) -> None:
         interval = parse_duration(self._settings.forecast_interval) / SECOND
         while True:
-            series = [
-                Series(item.namespace, item.name, name)
+            wanted = {
+                Series(item.namespace, item.name, name): item.key
                 for item in self._inventory
                 if item.spec is not None and item.spec.forecast is not None and (name := forecast_metric(item.spec))
-            ]
+            }
+            series = list(wanted)
             if series:
+                without = [one for one in series if not isinstance(self._forecaster.latest(one), Forecast)]
                 await self._forecaster.refresh(series, time.time_ns())
+                # A first forecast is worth a turn at once; a newer one waits, for rates count turns.
+                for one in without:
+                    if isinstance(self._forecaster.latest(one), Forecast):
+                        self._cycle.poke(wanted[one])
                 for problem in self._forecaster.problems:
                     LOG.warning("forecasts: %s", problem)
             await asyncio.sleep(interval if series else min(interval, 2.0))

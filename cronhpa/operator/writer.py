@@ -37,6 +37,7 @@ LOG = logging.getLogger(__name__)
 _CONCURRENT = 64
 _CONCURRENT_IN_NAMESPACE = 16
 _DRIFT = 30 * SECOND
+_REFUSED = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 # The platform's objective for mutations is written for 20 a second; numbers that only drift stay below it.
 _WRITES_PER_SECOND = 20
 # What nobody acts on: it changes with every sample and is refreshed now and again.
@@ -209,6 +210,10 @@ class Writer:
         try:
             written = await self._client.merge_patch(path_to(item, "status"), body, _Written)
         except ClusterError as error:
+            if error.status in _REFUSED and "memory" in patch and set(patch) != {"memory"}:
+                # What people read can wait; what a restart must find cannot.
+                LOG.warning("status of %s/%s is refused, its memory alone is written: %s", *item.key, error.message)
+                return await self._put_status(item, {**item.status, "memory": status["memory"]}, now)
             if error.status == HTTPStatus.NOT_FOUND:
                 self._inventory.drop(item.key, item.uid)
             item.in_doubt = is_ambiguous(error)
