@@ -1,0 +1,105 @@
+"""`cronhpa convert`: other autoscalers' objects as CronHPA manifests."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+File = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[FILE|-]...", help="YAML or JSON, several documents or a List; - is the standard input."),
+]
+
+
+def convert(
+    files: File = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Directory to write a file per object to. Absent, printed.")
+    ] = None,
+    time_zone: Annotated[
+        str | None,
+        typer.Option(help="Zone of the source's controller, for objects that name none (Aliyun; Crane now and then)."),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 where there is any remark.")] = False,
+) -> None:
+    """
+    Turn other autoscalers' objects into CronHPA manifests, and say line by line what could not be carried over.
+
+    Read are HorizontalPodAutoscaler (autoscaling/v1, v2beta1, v2beta2, v2), KEDA ScaledObject, Aliyun
+    CronHorizontalPodAutoscaler and Crane EffectiveHorizontalPodAutoscaler, as written or as `kubectl get -o yaml`
+    prints them. Give what belongs together in one call: jobs on an HPA with that HPA, a ScaledObject with the HPA that
+    KEDA made of it (it says how KEDA names its metrics).
+
+    Manifests go to the standard output, remarks to stderr, one a line: FILE:OBJECT.FIELD: what was found: what it
+    means. What has no honest counterpart is not made.
+
+    What changes on purpose, without a remark for each: a window's floor is exact, where a metric of KEDA or Crane is
+    off by up to 10 %. Whether a window is open follows from the clock, so nothing is missed while a controller is
+    down, and a count that was set by hand lasts until the next turn. A time that a spring gap skips is the first
+    instant after it, and is not lost.
+
+    Exit codes: 0 done; 1 nothing was made, or --strict and a remark; 2 a file cannot be read.
+    """
+    from cronhpa.migration.convert import Document
+    from cronhpa.migration.convert import convert as converted
+
+    documents = [Document(str(path), body) for path in files or [Path("-")] for body in _documents(path)]
+    found = converted(documents, now=time.time_ns(), zone=time_zone)
+    for remark in found.remarks:
+        typer.echo(str(remark), err=True)
+    if output is None:
+        if found.manifests:
+            typer.echo(as_yaml(found.manifests), nl=False)
+    else:
+        _write(output, found.manifests)
+    raise typer.Exit(int(not found.manifests or (strict and bool(found.remarks))))
+
+
+def as_yaml(manifests: tuple[dict[str, Any], ...]) -> str:
+    """Documents in one stream, fields in their own order, nothing by reference."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, _: Any) -> bool:
+            return True
+
+    return yaml.dump_all(manifests, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _documents(path: Path) -> Iterator[Any]:
+    """The documents of a file; ends the command where they cannot be read."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """Dates stay texts, as in JSON: the API knows no other."""
+
+    Loader.yaml_implicit_resolvers = {
+        first: [entry for entry in entries if entry[0] != "tag:yaml.org,2002:timestamp"]
+        for first, entries in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
+        yield from yaml.load_all(text, Loader=Loader)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        typer.echo(f"cronhpa convert: {path}: {' '.join(str(error).split())}", err=True)
+        raise typer.Exit(2) from error
+
+
+def _write(folder: Path, manifests: tuple[dict[str, Any], ...]) -> None:
+    """A file per object, named after namespace and name; one that exists is not overwritten."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for manifest in manifests:
+            metadata = manifest["metadata"]
+            name = ".".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)
+            with (folder / f"{name}.yaml").open("x", encoding="utf-8") as file:
+                file.write(as_yaml((manifest,)))
+            typer.echo(str(folder / f"{name}.yaml"))
+    except OSError as error:
+        typer.echo(f"cronhpa convert: {error}", err=True)
+        raise typer.Exit(2) from error

@@ -1,0 +1,55 @@
+"""A CronHPA as a HorizontalPodAutoscaler (autoscaling/v2): the five fields that both have."""
+
+from __future__ import annotations
+
+from cronhpa.migration.document import Json, Node
+from cronhpa.migration.manifest import manifest, metadata_of
+
+_LOST = {
+    "mode": "an HPA always scales",
+    "schedules": "an HPA has no windows: its bounds are minReplicas and maxReplicas, always",
+    "timeZone": "",
+    "forecast": "an HPA does not look ahead",
+    "override": "an HPA has no override",
+    "syncPeriodSeconds": "the cluster's own holds: --horizontal-pod-autoscaler-sync-period",
+    "cpuInitializationPeriodSeconds": "the cluster's own holds: --horizontal-pod-autoscaler-cpu-initialization-period",
+    "initialReadinessDelaySeconds": "the cluster's own holds: --horizontal-pod-autoscaler-initial-readiness-delay",
+    "metricMaxAgeSeconds": "an HPA takes samples of any age",
+}
+_DEFAULTS = {"mode": "Active", "timeZone": "UTC"}
+
+
+def to_hpa(document: Node) -> Json:
+    """
+    The HPA; what is lost is noted on the document.
+
+    Raises Refused where there is no metric: an HPA would take the upstream's default and scale by CPU.
+    """
+    document.pass_by("apiVersion", "kind", "status")
+    spec = document.node("spec")
+    metrics = spec.items("metrics")
+    if not metrics:
+        raise spec.refuse(
+            "metrics",
+            "there is none: the schedules alone decide",
+            "an HPA would scale by 80 % of CPU: add the metric that it shall follow",
+        )
+    for key, meaning in _LOST.items():
+        value = spec.raw(key)
+        if value is not None and value != _DEFAULTS.get(key) and meaning:
+            spec.remark(key, f"found {_named(value)}", meaning)
+    out = {
+        "scaleTargetRef": spec.raw("scaleTargetRef"),
+        "minReplicas": spec.raw("minReplicas"),
+        "maxReplicas": spec.raw("maxReplicas"),
+        "metrics": metrics,
+        "behavior": spec.raw("behavior"),
+    }
+    return manifest("HorizontalPodAutoscaler", "autoscaling/v2", metadata_of(document), out)
+
+
+def _named(value: object) -> str:
+    """A value for people: of schedules, their names."""
+    if isinstance(value, list):
+        return ", ".join(str(item.get("name")) if isinstance(item, dict) else str(item) for item in value)
+    return "settings" if isinstance(value, dict) else str(value)

@@ -1,0 +1,185 @@
+"""
+Cron texts of other schedulers as windows of ours.
+
+The others parse with robfig/cron or forks of it: `?` is `*`, weekdays are 0 to 6, an optional first field has seconds.
+Windows are compared and derived in wall time. Clock changes are left out: there robfig/cron skips what a spring gap
+skips, and a window of ours opens at the first instant that exists.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import groupby, islice, pairwise, takewhile
+
+from msgspec import Struct
+
+from cronhpa.core.scheduled import cron
+from cronhpa.migration.document import Json
+
+# A pattern of weekdays comes round in a week. With days of the month and months it takes up to 28 years; eight of them
+# have every date of the year, the 29th of February too, on most weekdays.
+_ROUND = timedelta(days=15)
+_YEARS = timedelta(days=8 * 366)
+_EVENTS_MAX = 4000
+_DAY_FIELDS = slice(2, 4)
+
+Event = tuple[datetime, int]
+
+
+def five_fields(text: str) -> str:
+    """The text with `?` as `*`: the same times, in words that are read here."""
+    return " ".join(field.replace("?", "*") for field in text.split())
+
+
+def without_seconds(text: str) -> tuple[str, str]:
+    """The last five fields of a text whose first is seconds, and that first field. A missing weekday is any."""
+    fields = five_fields(text).split()
+    seconds, rest = fields[0], fields[1:]
+    return " ".join([*rest, "*"] if len(rest) == 4 else rest), seconds  # noqa: PLR2004 - minute, hour, day, month
+
+
+class Difference(Struct, frozen=True):
+    """Two edges with none in between. is_open: whether a window of ours is open there; the others' is not, or is."""
+
+    first: datetime
+    second: datetime
+    is_open: bool
+
+
+def difference(start: str, end: str, wall: datetime) -> Difference | None:
+    """
+    Where "the next edge is an end" (KEDA, Crane) and "the last edge is a start" (here) part; None: nowhere.
+
+    They agree as long as starts and ends take turns. Between two ends the others are active, between two starts they
+    are not. Of a start and an end at one time the others see the end coming, and the start stays here.
+    """
+    edges = [
+        (at, {index for _, index in found})
+        for at, found in groupby(_merged((start, end), wall), lambda event: event[0])
+    ]
+    for (first, kinds), (second, following) in pairwise(edges):
+        is_open, is_active = 0 in kinds, 1 in following
+        if is_open != is_active:
+            return Difference(first, second, is_open)
+    return None
+
+
+class Job(Struct, frozen=True):
+    """A time at which a count is set. cron: five fields, None for a job that runs once, at `once`."""
+
+    name: str
+    size: int
+    cron: str | None = None
+    once: datetime | None = None
+
+
+def next_time(text: str, wall: datetime) -> datetime | None:
+    """The first wall time after `wall` that a cron text names."""
+    return next(iter(cron.forwards(text, wall)), None)
+
+
+class NoWindows(Exception):  # noqa: N818 - an answer, not an error
+    """Why jobs have no windows."""
+
+
+def windows(jobs: Sequence[Job], wall: datetime) -> list[tuple[Job, Json]]:
+    """
+    Each job with the windows, as fields of a schedule, from its times to the next time of any job.
+
+    wall: the wall time from which the jobs are looked at. Raises NoWindows where no cron text says when a job's count
+    ends, naming why.
+    """
+    recurring = [job for job in jobs if job.cron is not None]
+    texts = [job.cron or "" for job in recurring]
+    out = [(recurring[index], fields) for index, fields in _recurring(texts, wall)] if recurring else []
+    for job in jobs:
+        if job.once is not None:
+            later = [other.once for other in jobs if other.once is not None and other.once > job.once]
+            following = [next_time(text, job.once) for text in texts]
+            nexts = [at for at in (*later, *following) if at is not None]
+            if not nexts:
+                raise NoWindows(f"nothing follows {job.name}, so nothing ends what it sets")
+            out.append((job, {"from": _minute(job.once), "to": _minute(min(nexts))}))
+    return out
+
+
+def _recurring(texts: Sequence[str], wall: datetime) -> list[tuple[int, Json]]:
+    events = list(_merged(texts, wall))
+    together = next((a for (a, i), (b, j) in pairwise(events) if a == b and i != j), None)
+    if together is not None:
+        raise NoWindows(f"two jobs run at {together:%a %Y-%m-%d %H:%M}, and chance decides which counts")
+    followers = {
+        index: {j for (_, i), (_, j) in pairwise(events) if i == index and j != i} for index in range(len(texts))
+    }
+    alone = [index for index, others in followers.items() if not others]
+    if alone:
+        raise NoWindows("a job is followed by no other, so nothing ends what it sets")
+    if all(len(others) == 1 for others in followers.values()):
+        return [
+            (index, {"start": texts[index], "end": texts[next(iter(others))]}) for index, others in followers.items()
+        ]
+    if not _is_weekly(texts):
+        raise NoWindows(
+            "a job is followed by one job on some dates and by another on others, and the dates are not weekdays alone"
+        )
+    return _by_weekday(events)
+
+
+def _by_weekday(events: Sequence[Event]) -> list[tuple[int, Json]]:
+    """
+    Windows for jobs whose followers differ from weekday to weekday: one per time of day of start and end.
+
+    Every end in a group is the event right after a start of the group, so the first end after a start is its own.
+    """
+    # The first run may have begun before it was looked at: the second is the first that is whole.
+    edges = [(at, following, index) for (at, index), (following, _) in pairwise(_without_repeats(events))][1:]
+    week = edges[0][0] + timedelta(days=7)
+    key = lambda edge: (edge[2], edge[0].time(), edge[1].time())  # noqa: E731 - used twice, in sort and group
+    grouped = groupby(sorted((edge for edge in edges if edge[0] < week), key=key), key=key)
+    out = []
+    for (index, opens, closes), found in grouped:
+        members = list(found)
+        starts = _weekdays([at for at, _, _ in members])
+        ends = _weekdays([at for _, at, _ in members])
+        fields = {
+            "start": f"{opens.minute} {opens.hour} * * {starts}",
+            "end": f"{closes.minute} {closes.hour} * * {ends}",
+        }
+        out.append((index, fields))
+    return out
+
+
+def _without_repeats(events: Sequence[Event]) -> list[Event]:
+    """Without a job that sets again what it set last."""
+    return [event for number, event in enumerate(events) if number == 0 or events[number - 1][1] != event[1]]
+
+
+def _weekdays(moments: Sequence[datetime]) -> str:
+    return ",".join(str(day) for day in sorted({moment.isoweekday() % 7 for moment in moments}))
+
+
+def _merged(texts: Sequence[str], wall: datetime) -> Iterator[Event]:
+    """The times of all texts after `wall`, in order, each with the index of its text, until the pattern comes round."""
+    if _is_weekly(texts):
+        # One text alone can fill a day with 1440 times: all of them count.
+        return _until(heapq.merge(*(_times(text, index, wall) for index, text in enumerate(texts))), wall + _ROUND)
+    events = _until(heapq.merge(*(_times(text, index, wall) for index, text in enumerate(texts))), wall + _YEARS)
+    return islice(events, _EVENTS_MAX)
+
+
+def _times(text: str, index: int, wall: datetime) -> Iterator[Event]:
+    return ((at, index) for at in cron.forwards(text, wall))
+
+
+def _until(events: Iterable[Event], until: datetime) -> Iterator[Event]:
+    return takewhile(lambda event: event[0] <= until, events)
+
+
+def _is_weekly(texts: Sequence[str]) -> bool:
+    return all(text.split()[_DAY_FIELDS] == ["*", "*"] or text in {"@hourly", "@daily", "@midnight"} for text in texts)
+
+
+def _minute(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M")

@@ -1,0 +1,115 @@
+"""
+Crane EffectiveHorizontalPodAutoscaler (autoscaling.crane.io/v1alpha1), as of its last commit in 2024.
+
+Crane makes a HorizontalPodAutoscaler of it, with all crons as one external metric: the largest targetReplicas of those
+that are active, so a floor; and with the largest value of a prediction window as another.
+"""
+
+from __future__ import annotations
+
+from cronhpa.migration import edges
+from cronhpa.migration.document import Json, Node, Refused
+from cronhpa.migration.manifest import DEFAULT_METRICS, cron_hpa, has_load, metadata_of, unique_names
+from cronhpa.migration.surroundings import Surroundings
+
+_QUERY = "metric-query.autoscaling.crane.io/"
+
+
+def to_cron_hpa(document: Node, around: Surroundings) -> Json:
+    document.pass_by("apiVersion", "kind", "status")
+    metadata = metadata_of(document)
+    spec = document.node("spec")
+    lowest, highest = spec.integer("minReplicas"), spec.integer("maxReplicas")
+    lowest = 1 if lowest is None else lowest
+    if highest is None:
+        raise spec.refuse("maxReplicas", "there is no maxReplicas", "Crane refuses it too")
+    metrics = [dict(metric.body) for metric in spec.nodes("metrics")]
+    spec.pass_by("metrics")
+    crons = [item for item in (_cron(cron, lowest, highest, around) for cron in spec.nodes("crons")) if item]
+    if not metrics and not crons:
+        metrics = DEFAULT_METRICS
+    elif not metrics:
+        spec.remark(
+            "crons",
+            "found crons and no metrics",
+            f"between windows minReplicas ({lowest}) holds; some versions of Crane keep the replicas they find",
+        )
+    out: Json = {
+        "mode": _mode(spec),
+        "scaleTargetRef": spec.raw("scaleTargetRef"),
+        "minReplicas": lowest,
+        "maxReplicas": highest,
+        "metrics": metrics or None,
+        "behavior": spec.raw("behavior"),
+        "schedules": unique_names(crons) or None,
+        "forecast": _forecast(document, spec, metrics),
+    }
+    return cron_hpa(metadata, out)
+
+
+def _mode(spec: Node) -> str | None:
+    held = spec.integer("specificReplicas")
+    if spec.text("scaleStrategy", "Auto") != "Preview":
+        return None
+    if held is not None:
+        spec.remark(
+            "specificReplicas",
+            f"found {held}",
+            "mode Preview leaves the replicas at what they are: scale the target by hand if it is not there",
+        )
+    return "Preview"
+
+
+def _cron(cron: Node, lowest: int, highest: int, around: Surroundings) -> Json | None:
+    cron.pass_by("description")
+    try:
+        zone = cron.text("timezone")
+        if not zone:
+            zone = around.zone or "UTC"
+            if around.zone is None:
+                cron.remark("timezone", "there is none", "took UTC, as Crane's documentation has it: see --time-zone")
+        fields = edges.window(cron, (cron.text("start"), cron.text("end")), zone, "Crane", around)
+        replicas = cron.integer("targetReplicas")
+        if replicas is None:
+            raise cron.refuse("targetReplicas", "there is no targetReplicas", "say how many replicas the window needs")
+    except Refused as refusal:
+        cron.pass_by("start", "end", "targetReplicas", "timezone")
+        cron.remark("", refusal.found, refusal.meaning)
+        return None
+    return {"name": cron.text("name") or "cron"} | fields | {"minReplicas": min(max(replicas, lowest), highest)}
+
+
+def _forecast(document: Node, spec: Node, metrics: list[Json]) -> Json | None:
+    """A forecast for a prediction. Its settings have no twin: method, quantile and lead are found by the operator."""
+    for key in document.node("metadata").texts("annotations"):
+        if key.startswith(_QUERY):
+            document.remark(
+                f"metadata.annotations[{key}]",
+                "found the query of a history",
+                "history is the operator's: import it with `cronhpa history import`, or wait two days",
+            )
+    if "prediction" not in spec:
+        return None
+    prediction = spec.node("prediction")
+    if "predictionWindowSeconds" in prediction:
+        prediction.remark(
+            "predictionWindowSeconds",
+            f"found {prediction.integer('predictionWindowSeconds')}",
+            "how far a forecast looks ahead follows from how long pods take to start",
+        )
+    algorithm = prediction.node("predictionAlgorithm")
+    kind = algorithm.text("algorithmType")
+    for key in ("dsp", "percentile"):
+        if key in algorithm:
+            algorithm.raw(key)
+            algorithm.remark(
+                key,
+                f"found settings of {kind or key}",
+                "the forecast has a method of its own: watch it with mode Preview",
+            )
+    if not has_load(metrics):
+        spec.remark(
+            "prediction", "no metric has a target per pod", "a forecast needs one: add a Utilization or AverageValue"
+        )
+        return None
+    return {"mode": "Active"}

@@ -1,0 +1,147 @@
+"""
+A document of another autoscaler, read field by field.
+
+What nobody has read by the end becomes a remark, so that nothing is lost in silence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+Json = dict[str, Any]
+Note = tuple[str, str, str]
+"""A path, what was found there, and what that means."""
+
+_WHOLE = re.compile(r"-?[0-9]{1,10}")
+
+
+class Remark(Struct, frozen=True, order=True):
+    """What could not be carried over. source: the file. path: the object and the field in it."""
+
+    source: str
+    path: str
+    found: str
+    meaning: str
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.path}: {self.found}: {self.meaning}"
+
+
+class Refused(Exception):  # noqa: N818 - no fault of anybody's: there is no honest CronHPA for it
+    """An object, or a part of one, that has no honest counterpart. path: the field that is in the way."""
+
+    def __init__(self, path: str, found: str, meaning: str) -> None:
+        super().__init__(f"{path}: {found}: {meaning}")
+        self.path, self.found, self.meaning = path, found, meaning
+
+
+class Node:
+    """
+    A mapping of a document at a path, which notes what was read of it.
+
+    A field that is null is absent. A field of another type than asked for raises Refused.
+    """
+
+    def __init__(self, body: Mapping[str, Any], path: str, notes: list[Note]) -> None:
+        self.path = path
+        self.body = body
+        self._notes = notes
+        self._read: set[str] = set()
+        self._below: dict[str, list[Node]] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return self.body.get(key) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.body)
+
+    def remark(self, key: str, found: str, meaning: str) -> None:
+        """Notes a loss at a field below this one; an empty key is this node itself."""
+        self._notes.append((self._at(key), found, meaning))
+
+    def refuse(self, key: str, found: str, meaning: str) -> Refused:
+        return Refused(self._at(key), found, meaning)
+
+    def raw(self, key: str) -> Any:
+        """The field as it is, all of it read; None where it is absent."""
+        self._read.add(key)
+        return self.body.get(key)
+
+    def pass_by(self, *keys: str) -> None:
+        """Fields that mean nothing for the scaling."""
+        self._read.update(keys)
+
+    def text(self, key: str, default: str = "") -> str:
+        value = self.raw(key)
+        if value is None:
+            return default
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            return str(value)
+        raise self.refuse(key, f"found {value!r}", "a text belongs here")
+
+    def integer(self, key: str) -> int | None:
+        value = self.raw(key)
+        if value is None:
+            return None
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if not is_whole and not (isinstance(value, str) and _WHOLE.fullmatch(value)):
+            raise self.refuse(key, f"found {value!r}", "a whole number belongs here")
+        return int(value)
+
+    def texts(self, key: str) -> dict[str, str]:
+        """The mapping of texts at a field, such as labels; empty where it is absent."""
+        value = self.raw(key)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping) or not all(isinstance(item, str) for item in value):
+            raise self.refuse(key, f"found {value!r}", "a mapping belongs here")
+        return {name: "" if item is None else str(item) for name, item in value.items()}
+
+    def items(self, key: str) -> list[Any]:
+        """The list at a field, empty where it is absent."""
+        value = self.raw(key)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise self.refuse(key, f"found {value!r}", "a list belongs here")
+        return value
+
+    def node(self, key: str) -> Node:
+        """The mapping at a field, empty where it is absent."""
+        if key not in self._below:
+            value = self.body.get(key)
+            self._below[key] = [self._child({} if value is None else value, self._at(key))]
+        return self._below[key][0]
+
+    def nodes(self, key: str) -> list[Node]:
+        """The mappings in the list at a field, none where it is absent."""
+        if key not in self._below:
+            value = self.body.get(key)
+            if not isinstance(value, list | None):
+                raise self.refuse(key, f"found {value!r}", "a list belongs here")
+            self._below[key] = [
+                self._child(item, f"{self._at(key)}[{index}]") for index, item in enumerate(value or ())
+            ]
+        return self._below[key]
+
+    def unread(self) -> Iterator[str]:
+        """The paths of the fields, here and below, that nobody has read."""
+        for key, value in self.body.items():
+            if value is None or key in self._read:
+                continue
+            if key not in self._below:
+                yield self._at(str(key))
+            for below in self._below.get(key, ()):
+                yield from below.unread()
+
+    def _child(self, value: Any, path: str) -> Node:
+        if not isinstance(value, Mapping):
+            raise Refused(path, f"found {value!r}", "a mapping belongs here")
+        return Node(value, path, self._notes)
+
+    def _at(self, key: str) -> str:
+        return ".".join(part for part in (self.path, key) if part)

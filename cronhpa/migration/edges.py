@@ -1,0 +1,37 @@
+"""A window of KEDA or Crane, which state start and end as here but are active by the next edge, not by the last."""
+
+from __future__ import annotations
+
+from cronhpa.migration import calendar
+from cronhpa.migration.document import Json, Node
+from cronhpa.migration.manifest import cron_problem, zone_problem
+from cronhpa.migration.surroundings import Surroundings
+
+
+def window(at: Node, edges: tuple[str, str], zone: str, source: str, around: Surroundings) -> Json:
+    """
+    start, end and timeZone of a schedule; a remark where the source would be active at other times.
+
+    at: where the fields start and end are. Raises Refused where a text cannot be read.
+    """
+    found = zone_problem(zone)
+    if found:
+        raise at.refuse("timezone", found, "name the zone that is meant")
+    start, end = (calendar.five_fields(text) for text in edges)
+    for key, text in (("start", start), ("end", end)):
+        found = cron_problem(text)
+        if found:
+            raise at.refuse(key, found, "write the window by hand")
+    if start == end:
+        raise at.refuse("end", f'start and end are both "{start}"', "a window needs an end of its own")
+    apart = calendar.difference(start, end, around.wall(zone))
+    if apart is not None:
+        first, second = (f"{moment:%a %Y-%m-%d %H:%M}" for moment in (apart.first, apart.second))
+        there, following = ("inactive", "a start") if apart.is_open else ("active", "an end")
+        here, last = ("open", "a start") if apart.is_open else ("closed", "an end")
+        at.remark(
+            "start" if apart.is_open else "end",
+            f"between {first} and {second} {source} is {there}, because the next edge is {following}",
+            f"here the window is {here}, because the last edge was {last}: give start and end the days that are meant",
+        )
+    return {"start": start, "end": end, "timeZone": zone}

@@ -1,0 +1,137 @@
+"""
+HorizontalPodAutoscaler, autoscaling/v1, v2beta1, v2beta2 and v2.
+
+v2 is taken as it is. v1 keeps what it has no field for in annotations, in the words of v2beta1; v2beta2 has the words
+of v2.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from cronhpa.migration.document import Json, Node
+from cronhpa.migration.manifest import DEFAULT_METRICS, cron_hpa, metadata_of
+
+_METRICS = "autoscaling.alpha.kubernetes.io/metrics"
+_BEHAVIOR = "autoscaling.alpha.kubernetes.io/behavior"
+
+
+def to_cron_hpa(document: Node) -> Json:
+    document.pass_by("apiVersion", "kind", "status")
+    return cron_hpa(metadata_of(document), spec_of(document))
+
+
+def spec_of(document: Node) -> Json:
+    """The spec in autoscaling/v2's words, with the upstream's defaults written out but those of behavior."""
+    version = document.text("apiVersion").rpartition("/")[2]
+    spec = document.node("spec")
+    behavior = spec.raw("behavior")
+    if version == "v1":
+        metrics = _of_v1(document, spec)
+        behavior = behavior or _annotated(document, _BEHAVIOR)
+        if isinstance(behavior, dict):
+            behavior = _uncapitalised(behavior)
+    elif version == "v2beta1":
+        metrics = [_from_v2beta1(metric) for metric in spec.nodes("metrics")]
+    else:
+        metrics = spec.items("metrics")
+    minimum, maximum = spec.integer("minReplicas"), spec.integer("maxReplicas")
+    if maximum is None:
+        raise spec.refuse("maxReplicas", "there is no maxReplicas", "the API server refuses it too")
+    return {
+        "scaleTargetRef": spec.raw("scaleTargetRef"),
+        "minReplicas": 1 if minimum is None else minimum,
+        "maxReplicas": maximum,
+        "metrics": metrics or DEFAULT_METRICS,
+        "behavior": behavior,
+    }
+
+
+def _of_v1(document: Node, spec: Node) -> list[Json]:
+    percent = spec.integer("targetCPUUtilizationPercentage")
+    metrics = [] if percent is None else [_resource("cpu", {"type": "Utilization", "averageUtilization": percent})]
+    annotated = _annotated(document, _METRICS) or []
+    holder = Node({"metrics": annotated}, f"{document.path}.metadata.annotations[{_METRICS}]", [])
+    return metrics + [_from_v2beta1(metric) for metric in holder.nodes("metrics")]
+
+
+def _annotated(document: Node, key: str) -> Any:
+    text = document.node("metadata").texts("annotations").get(key)
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise document.refuse(
+            f"metadata.annotations[{key}]", f"found {text!r}", f"JSON belongs here: {error}"
+        ) from None
+
+
+def _uncapitalised(value: Any) -> Any:
+    """The annotation is written from structs without JSON names: ScaleDown, StabilizationWindowSeconds."""
+    if isinstance(value, Mapping):
+        return {key[:1].lower() + key[1:]: _uncapitalised(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_uncapitalised(item) for item in value]
+    return value
+
+
+def _resource(name: str, target: Json) -> Json:
+    return {"type": "Resource", "resource": {"name": name, "target": target}}
+
+
+def _from_v2beta1(metric: Node) -> Json:
+    kind = metric.text("type")
+    read = _SOURCES.get(kind)
+    if read is None:
+        raise metric.refuse("type", f'found "{kind}"', f"accepted are {', '.join(_SOURCES)}")
+    source = kind[:1].lower() + kind[1:]
+    return {"type": kind, source: read(metric.node(source))}
+
+
+def _of_resource(source: Node) -> Json:
+    out: Json = {"name": source.text("name")}
+    if "container" in source:
+        out["container"] = source.text("container")
+    percent = source.integer("targetAverageUtilization")
+    average = source.raw("targetAverageValue")
+    if percent is not None:
+        return out | {"target": {"type": "Utilization", "averageUtilization": percent}}
+    return out | {"target": {"type": "AverageValue", "averageValue": average}}
+
+
+def _of_pods(source: Node) -> Json:
+    target = {"type": "AverageValue", "averageValue": source.raw("targetAverageValue")}
+    return {"metric": _identifier(source, "selector"), "target": target}
+
+
+def _of_object(source: Node) -> Json:
+    average = source.raw("averageValue")
+    value = source.raw("targetValue")
+    target = {"type": "Value", "value": value} if average is None else {"type": "AverageValue", "averageValue": average}
+    return {"describedObject": source.raw("target"), "metric": _identifier(source, "selector"), "target": target}
+
+
+def _of_external(source: Node) -> Json:
+    average = source.raw("targetAverageValue")
+    value = source.raw("targetValue")
+    target = {"type": "Value", "value": value} if average is None else {"type": "AverageValue", "averageValue": average}
+    return {"metric": _identifier(source, "metricSelector"), "target": target}
+
+
+def _identifier(source: Node, selector: str) -> Json:
+    out: Json = {"name": source.text("metricName")}
+    if selector in source:
+        out["selector"] = source.raw(selector)
+    return out
+
+
+_SOURCES = {
+    "Resource": _of_resource,
+    "ContainerResource": _of_resource,
+    "Pods": _of_pods,
+    "Object": _of_object,
+    "External": _of_external,
+}

@@ -1,0 +1,152 @@
+"""The manifests that a migration makes: the order of their fields, and a check that the API server would take them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from cronhpa.api.schema import CRON_FIELDS, CronHPASpec
+from cronhpa.core.scheduled import cron, windows
+from cronhpa.migration.document import Json, Node
+
+API_VERSION = "cronhpa.io/v1alpha1"
+DEFAULT_METRICS: list[Json] = [
+    {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+]
+"""What the upstream fills in where a HorizontalPodAutoscaler states no metric. A CronHPA writes it out."""
+
+_ORDER = (
+    "mode",
+    "scaleTargetRef",
+    "minReplicas",
+    "maxReplicas",
+    "metrics",
+    "behavior",
+    "timeZone",
+    "schedules",
+    "forecast",
+)
+# What other tools wrote on the object about the object; on the new one it would be wrong. Helm and Argo CD would take
+# the new object for one of theirs and remove it.
+_FOREIGN = (
+    "kubectl.kubernetes.io/",
+    "autoscaling.alpha.kubernetes.io/",
+    "autoscaling.keda.sh/",
+    "scaledobject.keda.sh/",
+    "validations.keda.sh/",
+    "autoscaling.crane.io/",
+    "metric-query.autoscaling.crane.io/",
+    "meta.helm.sh/",
+    "argocd.argoproj.io/tracking-id",
+)
+_NAME_MAX = 63
+
+
+def manifest(kind: str, api_version: str, metadata: Json, spec: Json) -> Json:
+    """An object whose spec has its fields in the order of the documentation; absent (None) fields are left out."""
+    ordered = {key: spec[key] for key in (*_ORDER, *spec) if spec.get(key) is not None}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": ordered}
+
+
+def cron_hpa(metadata: Json, spec: Json) -> Json:
+    return manifest("CronHPA", API_VERSION, metadata, spec)
+
+
+def metadata_of(document: Node) -> Json:
+    """Name, namespace, labels and annotations, without what the cluster and other tools keep there for themselves."""
+    found = document.node("metadata")
+    out: Json = {"name": found.text("name")}
+    if "namespace" in found:
+        out["namespace"] = found.text("namespace")
+    for key in ("labels", "annotations"):
+        kept = {name: value for name, value in found.texts(key).items() if not name.startswith(_FOREIGN)}
+        if kept:
+            out[key] = kept
+    for owner in found.nodes("ownerReferences"):
+        text = f"{owner.text('kind')} {owner.text('name')} owns this object"
+        found.remark("ownerReferences", text, "it will make it again: stop it there, or change it instead")
+    found.pass_by(
+        *(
+            "ownerReferences",
+            "uid",
+            "resourceVersion",
+            "generation",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "managedFields",
+        ),
+        *("finalizers", "selfLink", "generateName", "deletionGracePeriodSeconds"),
+    )
+    return out
+
+
+def problems(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Why the API server would refuse a spec: paths below the object, and what is wrong there."""
+    try:
+        CronHPASpec.model_validate(spec, extra="forbid")
+    except ValidationError as error:
+        for item in error.errors(include_url=False, include_context=False):
+            yield _path(item["loc"]), f"{item['msg']}, found {item['input']!r}"
+        return
+    schedules: Sequence[Mapping[str, Any]] = spec.get("schedules") or ()
+    if not spec.get("metrics") and not schedules:
+        yield "spec.metrics", "nothing is left that could decide: neither a metric nor a schedule"
+    if spec["maxReplicas"] < spec.get("minReplicas", 1):
+        yield "spec.maxReplicas", f"{spec['maxReplicas']} is below minReplicas, {spec.get('minReplicas', 1)}"
+    for zone in {str(holder["timeZone"]) for holder in (spec, *schedules) if holder.get("timeZone")}:
+        found = zone_problem(zone)
+        if found:
+            yield "spec.timeZone", found
+    for schedule in schedules:
+        for text in (schedule.get("start"), schedule.get("end")):
+            found = cron_problem(text) if text else None
+            if found:
+                yield f"spec.schedules[{schedule['name']}]", found
+
+
+def cron_problem(text: str) -> str | None:
+    """Why neither the API server nor the operator would take a cron text; None where both do."""
+    found = cron.problem(text)
+    if found or text.startswith("@"):
+        return found
+    for field, (pattern, meaning) in zip(text.split(), CRON_FIELDS, strict=True):
+        if not re.search(pattern, field.lower()):
+            return f'"{text}": found "{field}": {meaning}'
+    return None
+
+
+def zone_problem(zone: str) -> str | None:
+    """Why a zone would be refused; None where it is a name of the IANA database."""
+    if zone == "Local":
+        return '"Local" is whatever zone a machine is in: name one, such as "Europe/Berlin"'
+    return windows.zone_problem(zone)
+
+
+def unique_names(schedules: Sequence[Json]) -> list[Json]:
+    """The schedules with names that differ, of at most 63 characters: shop, shop-2, shop-3."""
+    taken: set[str] = set()
+    out = []
+    for schedule in schedules:
+        name, count = schedule["name"][:_NAME_MAX], 1
+        while name in taken:
+            count += 1
+            suffix = f"-{count}"
+            name = schedule["name"][: _NAME_MAX - len(suffix)] + suffix
+        taken.add(name)
+        out.append(schedule | {"name": name})
+    return out
+
+
+def has_load(metrics: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a metric has a target per pod: a forecast needs one."""
+    targets = [
+        source.get("target") or {} for metric in metrics for source in metric.values() if isinstance(source, dict)
+    ]
+    return any("averageValue" in target or "averageUtilization" in target for target in targets)
+
+
+def _path(parts: Sequence[str | int]) -> str:
+    return "spec" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)

@@ -1,0 +1,131 @@
+"""Aliyun CronHorizontalPodAutoscalers: points in time become windows."""
+
+import pytest
+
+from migration.reading import converted, only, remarks
+
+
+def jobs(*lines, kind="Deployment", api_version="apps/v1", extra="", status=""):
+    listed = "".join(f"\n  - {{{line}}}" for line in lines)
+    ref = f"{{apiVersion: {api_version}, kind: {kind}, name: shop}}"
+    return (
+        "apiVersion: autoscaling.alibabacloud.com/v1beta1\nkind: CronHorizontalPodAutoscaler\n"
+        f"metadata: {{name: shop, namespace: prod}}\nspec:\n  scaleTargetRef: {ref}{extra}\n  jobs:{listed}\n{status}\n"
+    )
+
+
+UP = "name: up, schedule: 0 0 8 * * *, targetSize: 30"
+DOWN = "name: down, schedule: 0 0 20 * * *, targetSize: 1"
+HPA = """---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: shop, namespace: prod, labels: {app: shop}}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  minReplicas: 4
+  maxReplicas: 20
+  metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}}]
+"""
+
+
+def test_a_job_holds_until_the_next_job():
+    found = converted(jobs(UP, DOWN), zone="Europe/Berlin")
+
+    spec = only(found)
+    assert (1, 30, "Europe/Berlin") == (spec["minReplicas"], spec["maxReplicas"], spec["timeZone"])
+    assert [
+        {"name": "up", "start": "0 8 * * *", "end": "0 20 * * *", "replicas": 30},
+        {"name": "down", "start": "0 20 * * *", "end": "0 8 * * *", "replicas": 1},
+    ] == spec["schedules"]
+    assert () == found.remarks
+
+
+def test_a_job_whose_follower_depends_on_the_weekday_is_several_windows():
+    schedules = converted("aliyun.yaml").manifests[1]["spec"]["schedules"]
+
+    assert [
+        ("morning", "0 8 * * 1,2,3,4,5", "0 18 * * 1,2,3,4,5", 20),
+        ("evening", "0 18 * * 1,2,3,4,6", "0 8 * * 1,2,3,4,5", 5),
+        ("evening-2", "0 18 * * 5", "0 10 * * 6", 5),
+        ("saturday", "0 10 * * 6", "0 18 * * 6", 10),
+    ] == [(item["name"], item["start"], item["end"], item["replicas"]) for item in schedules[:4]]
+    assert {
+        "name": "sale",
+        "from": "2026-11-27T00:00",
+        "to": "2026-11-27T08:00",
+        "replicas": 60,
+    } == schedules[4]
+
+
+def test_jobs_on_an_hpa_move_its_bounds_and_take_its_metrics():
+    """The size becomes minReplicas, and maxReplicas where that is less."""
+    found = converted(jobs(UP, DOWN, kind="HorizontalPodAutoscaler", api_version="autoscaling/v1") + HPA, zone="UTC")
+
+    assert {"name": "shop", "namespace": "prod", "labels": {"app": "shop"}} == found.manifests[0]["metadata"]
+    spec = only(found)
+    assert ("web", 4, 20) == (spec["scaleTargetRef"]["name"], spec["minReplicas"], spec["maxReplicas"])
+    assert [(30, 30), (1, None)] == [(item["minReplicas"], item.get("maxReplicas")) for item in spec["schedules"]]
+    assert "for good" in remarks(found)["spec.jobs[up].targetSize"].meaning
+    assert "past jobs may have left them so" in remarks(found)["spec.scaleTargetRef"].meaning
+
+
+def test_jobs_on_an_hpa_that_is_not_there_are_refused():
+    found = converted(jobs(UP, DOWN, kind="HorizontalPodAutoscaler", api_version="autoscaling/v1"), zone="UTC")
+
+    assert () == found.manifests
+    assert "convert both together" in remarks(found)["spec.scaleTargetRef"].meaning
+
+
+def test_the_zone_is_the_controllers_and_is_asked_for():
+    found = converted(jobs(UP, DOWN))
+
+    assert "Asia/Shanghai" == only(found)["timeZone"]
+    assert "--time-zone" in remarks(found)["spec.jobs"].meaning
+
+
+def test_what_has_run_once_or_is_past_is_left_out():
+    once = "name: once, schedule: 0 0 12 * * *, targetSize: 9, runOnce: true"
+    past = 'name: past, schedule: "@date 2026-09-01 00:00:00", targetSize: 9'
+    status = "status: {conditions: [{name: once, state: Succeed}]}"
+
+    found = converted(jobs(UP, DOWN, once, past, status=status), zone="UTC")
+
+    assert ["up", "down"] == [item["name"] for item in only(found)["schedules"]]
+    assert {"spec.jobs[2]", "spec.jobs[3].schedule"} == set(remarks(found))
+
+
+def test_a_job_that_will_run_once_is_a_window_of_its_own():
+    """It is 12:00 of 1 October: the next 11:30 is tomorrow's."""
+    once = "name: once, schedule: 0 30 11 * * *, targetSize: 9, runOnce: true"
+
+    schedules = only(converted(jobs(UP, DOWN, once), zone="UTC"))["schedules"]
+
+    assert {"name": "once", "from": "2026-10-02T11:30", "to": "2026-10-02T20:00", "replicas": 9} == schedules[2]
+
+
+def test_excluded_dates_and_seconds_are_named():
+    extra = "\n  excludeDates: ['* * * 15 11 *']"
+
+    found = converted(jobs("name: up, schedule: 30 0 8 * * *, targetSize: 3", DOWN, extra=extra), zone="UTC")
+
+    assert {"spec.excludeDates[0]", "spec.jobs[0].schedule"} == set(remarks(found))
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([UP], "a job is followed by no other"),
+        ([UP, "name: often, schedule: '@every 5m', targetSize: 2"], "@every 5m"),
+        ([UP, DOWN, "name: odd, schedule: 0 0 9 */2 * 1, targetSize: 2"], "a step of days beside a weekday"),
+        ([UP, "name: also, schedule: 0 0 8 * * 1, targetSize: 2"], "two jobs run at"),
+        (['name: one, schedule: "@date 2026-12-01 00:00:00", targetSize: 2'], "nothing follows one"),
+        (['name: one, schedule: "@date 2026-13-01 00:00:00", targetSize: 2'], "@date 2026-13-01"),
+        (["name: none, schedule: 0 0 8 * * *"], "there is no targetSize"),
+    ],
+)
+def test_jobs_that_no_window_says_are_refused_whole(lines, words):
+    """Without one job nobody knows when the others' counts end."""
+    found = converted(jobs(*lines), zone="UTC")
+
+    assert () == found.manifests
+    assert any(words in remark.found for remark in found.remarks)

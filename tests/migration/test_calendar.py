@@ -1,0 +1,127 @@
+"""Windows against what the others do at each minute, worked out from their rules alone."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from cronhpa.core.instant import from_datetime
+from cronhpa.core.scheduled import cron
+from cronhpa.core.scheduled.windows import state
+from cronhpa.core.spec import CronWindow, OnceWindow
+from cronhpa.migration import calendar
+from cronhpa.migration.calendar import Job, NoWindows
+
+WALL = datetime.fromisoformat("2026-10-01T12:17")
+INSTANTS = [WALL + timedelta(days=15, minutes=173 * step) for step in range(60)]  # a week
+
+hours = st.sampled_from(["0", "6", "8", "12", "18", "22", "23", "6,20", "8-17"])
+weekdays = st.sampled_from(["*", "1-5", "6,0", "mon", "5", "1,3", "sun"])
+texts = st.builds(lambda minute, hour, day: f"{minute} {hour} * * {day}", st.sampled_from(["0", "30"]), hours, weekdays)
+
+
+def is_open(fields, at):
+    """Whether a schedule with these fields is open at a wall time of UTC."""
+    if "from" in fields:
+        window = OnceWindow(fields["from"], fields["to"], "UTC")
+    else:
+        window = CronWindow(fields["start"], "UTC", end=fields["end"])
+    return state(window, from_datetime(at.replace(tzinfo=UTC))).is_open
+
+
+def is_active_at_keda(start, end, at):
+    """The next end comes before the next start (pkg/scalers/cron_scaler.go)."""
+    return next(cron.forwards(end, at)) <= next(cron.forwards(start, at))
+
+
+@given(texts, texts)
+def test_without_a_difference_a_window_is_open_exactly_while_keda_is_active(start, end):
+    assume(start != end)
+    assume(calendar.difference(start, end, WALL) is None)
+    fields = {"start": start, "end": end}
+
+    found = [(is_open(fields, at), is_active_at_keda(start, end, at)) for at in INSTANTS]
+
+    assert [other for _, other in found] == [own for own, _ in found]
+
+
+@given(texts, texts)
+def test_a_difference_is_one_in_the_middle_of_what_it_names(start, end):
+    apart = calendar.difference(start, end, WALL)
+    assume(apart is not None)
+    middle = apart.first + (apart.second - apart.first) / 2
+
+    assert is_open({"start": start, "end": end}, middle) == apart.is_open
+    assert is_active_at_keda(start, end, middle) != apart.is_open
+
+
+def test_weekdays_with_a_daily_end_differ_over_the_weekend():
+    """KEDA is active from Friday evening to Sunday evening (keda#4677)."""
+    apart = calendar.difference("0 8 * * 1-5", "0 18 * * *", WALL)
+
+    friday, saturday = (datetime.fromisoformat(f"2026-10-0{day}T18:00") for day in (2, 3))
+    assert (friday, saturday, False) == (apart.first, apart.second, apart.is_open)
+
+
+def last_set(jobs, at):
+    """The size that the latest job at or before `at` has set."""
+    firings = [(next(cron.backwards(job.cron, at)), job.size) for job in jobs if job.cron]
+    firings += [(job.once, job.size) for job in jobs if job.once is not None and job.once <= at]
+    return max(firings)[1]
+
+
+def sizes(found, at):
+    """The sizes of the windows open at `at`; a one-off beats what recurs."""
+    opened = [(job, fields) for job, fields in found if is_open(fields, at)]
+    once = [job.size for job, fields in opened if "from" in fields]
+    return set(once or [job.size for job, _ in opened])
+
+
+@given(st.lists(texts, min_size=2, max_size=4, unique=True))
+def test_at_any_time_exactly_the_window_of_the_last_job_is_open(crons):
+    jobs = [Job(f"job-{size}", size, cron=text) for size, text in enumerate(crons)]
+    try:
+        found = calendar.windows(jobs, WALL)
+    except NoWindows:
+        assume(False)
+
+    assert [{last_set(jobs, at)} for at in INSTANTS] == [sizes(found, at) for at in INSTANTS]
+
+
+@given(st.datetimes(WALL + timedelta(days=16), WALL + timedelta(days=20)))
+def test_a_job_that_runs_once_holds_until_the_next_of_any(once):
+    once = once.replace(second=0, microsecond=0)
+    jobs = [Job("up", 9, cron="0 8 * * *"), Job("down", 2, cron="0 20 * * *"), Job("sale", 40, once=once)]
+    assume((once.hour, once.minute) not in {(8, 0), (20, 0)})
+
+    found = calendar.windows(jobs, WALL)
+
+    assert [{last_set(jobs, at)} for at in INSTANTS] == [sizes(found, at) for at in INSTANTS]
+
+
+def test_two_jobs_on_days_of_the_month_are_a_window_each():
+    found = calendar.windows([Job("up", 9, cron="0 0 1 * *"), Job("down", 2, cron="0 0 5 * *")], WALL)
+
+    assert [
+        ("up", {"start": "0 0 1 * *", "end": "0 0 5 * *"}),
+        ("down", {"start": "0 0 5 * *", "end": "0 0 1 * *"}),
+    ] == [(job.name, fields) for job, fields in found]
+
+
+@pytest.mark.parametrize(
+    ("crons", "reason"),
+    [
+        (["0 8 * * *"], "a job is followed by no other"),
+        (["0 8 * * *", "0 8 * * 1"], "two jobs run at Mon 2026-10-05 08:00"),
+        (["0 8 * * *", "0 18 * * *", "0 12 1 * *"], "the dates are not weekdays alone"),
+    ],
+)
+def test_jobs_without_an_end_that_a_cron_text_can_say_have_no_windows(crons, reason):
+    with pytest.raises(NoWindows, match=reason):
+        calendar.windows([Job(str(size), size, cron=text) for size, text in enumerate(crons)], WALL)
+
+
+def test_five_fields_of_aliyun_begin_with_seconds_and_mean_any_weekday():
+    assert ("30 7 * * *", "15") == calendar.without_seconds("15 30 7 * *")
+    assert ("30 7 * * 1-5", "0") == calendar.without_seconds("0 30 7 ? * 1-5")

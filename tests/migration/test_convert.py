@@ -1,0 +1,135 @@
+"""The command and what holds for every input."""
+
+import json
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from cronhpa.cli import app
+from cronhpa.migration.convert import Document, convert
+from cronhpa.migration.manifest import problems
+from migration.reading import MANIFESTS, NOW, converted
+
+FILES = sorted(MANIFESTS.glob("*.yaml"))
+run = CliRunner().invoke
+BACK = {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}, "maxReplicas": 3}
+
+
+def hpa(name="shop", **spec):
+    metadata = {"name": name, "namespace": "prod"}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": metadata,
+        "spec": BACK | spec,
+    }
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_every_manifest_made_is_one_that_the_api_would_take(file):
+    found = converted(file.name)
+
+    assert found.manifests
+    assert [[]] * len(found.manifests) == [list(problems(manifest["spec"])) for manifest in found.manifests]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_json_and_a_list_make_the_same_as_yaml(file):
+    documents = list(yaml.load_all(file.read_text(), Loader=yaml.BaseLoader))
+    plain = json.loads(json.dumps(list(yaml.safe_load_all(file.read_text())), default=str))
+    assert len(documents) == len(plain)
+
+    listed = convert([Document(file.name, {"kind": "List", "apiVersion": "v1", "items": plain})], now=NOW)
+
+    assert converted(file.name) == listed
+
+
+def test_an_unknown_kind_is_passed_by_with_a_remark():
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "shop"}}
+
+    found = convert([Document("a.yaml", service), Document("a.yaml", hpa())], now=NOW)
+
+    assert 1 == len(found.manifests)
+    assert "a.yaml:Service/shop: found Service of no group: no CronHPA is made of it: accepted are" in str(
+        found.remarks[0]
+    )
+
+
+def test_two_on_one_target_are_told():
+    found = convert([Document("a.yaml", hpa()), Document("b.yaml", hpa("other"))], now=NOW)
+
+    assert ["found 2 CronHPAs on this target"] == [remark.found for remark in found.remarks]
+
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.sampled_from(["", "x", "0 8 * * *", "@daily", "UTC", "3", "cpu"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["type", "name", "metadata"]), inner),
+    max_leaves=5,
+)
+
+
+@st.composite
+def damaged(draw):
+    """A real object with one of its values, anywhere, replaced by something else."""
+    file = draw(st.sampled_from(FILES))
+    body = draw(st.sampled_from(list(yaml.safe_load_all(file.read_text()))))
+    if "items" in body:
+        body = body["items"][0]
+    holder = body
+    while True:
+        keys = list(holder) if isinstance(holder, dict) else list(range(len(holder)))
+        key = draw(st.sampled_from(keys))
+        if not isinstance(holder[key], dict | list) or not holder[key] or draw(st.booleans()):
+            holder[key] = draw(values)
+            return body
+        holder = holder[key]
+
+
+@given(damaged())
+def test_whatever_stands_in_an_object_it_is_made_right_or_named(body):
+    found = convert([Document("a.yaml", body)], now=NOW, zone="UTC")
+
+    assert found.manifests or found.remarks or "items" in body
+    assert [[]] * len(found.manifests) == [list(problems(manifest["spec"])) for manifest in found.manifests]
+
+
+def test_the_command_prints_manifests_and_says_what_is_missing_on_stderr():
+    result = run(app, ["convert", str(MANIFESTS / "crane.yaml")])
+
+    assert 0 == result.exit_code
+    assert ["shop", "watched"] == [body["metadata"]["name"] for body in yaml.safe_load_all(result.stdout)]
+    assert (
+        "crane.yaml:EffectiveHorizontalPodAutoscaler/watched.spec.specificReplicas: found 3: mode Preview"
+        in result.stderr
+    )
+
+
+def test_strict_is_1_where_anything_is_missing():
+    assert 1 == run(app, ["convert", "--strict", str(MANIFESTS / "crane.yaml")]).exit_code
+    assert 0 == run(app, ["convert", "--strict", str(MANIFESTS / "hpa-v2.yaml")]).exit_code
+
+
+def test_the_standard_input_and_a_directory(tmp_path):
+    result = run(app, ["convert", "-", "-o", str(tmp_path / "out")], input=(MANIFESTS / "hpa-v1.yaml").read_text())
+
+    assert 0 == result.exit_code
+    assert ["prod.old.yaml", "prod.plain.yaml", "prod.shop.yaml"] == sorted(
+        file.name for file in (tmp_path / "out").iterdir()
+    )
+    again = run(app, ["convert", "-", "-o", str(tmp_path / "out")], input=(MANIFESTS / "hpa-v1.yaml").read_text())
+    assert 2 == again.exit_code
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [("{", 2), ("", 1), ("[1, 2]", 1), ("kind: Service\nmetadata: {name: a}", 1)]
+)
+def test_what_cannot_be_read_or_makes_nothing_has_an_exit_code(text, code, tmp_path):
+    (tmp_path / "in.yaml").write_text(text)
+
+    assert code == run(app, ["convert", str(tmp_path / "in.yaml")]).exit_code

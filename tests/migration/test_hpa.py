@@ -1,0 +1,101 @@
+"""HorizontalPodAutoscalers of all versions."""
+
+import pytest
+import yaml
+
+from migration.reading import MANIFESTS, converted, only, remarks
+
+CPU_80 = [
+    {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+]
+
+
+def test_v2_is_taken_as_it_is_without_what_the_cluster_wrote():
+    source = yaml.safe_load((MANIFESTS / "hpa-v2.yaml").read_text())
+
+    found = converted("hpa-v2.yaml")
+
+    manifest = found.manifests[0]
+    assert source["spec"] == manifest["spec"]
+    assert {
+        "name": "shop",
+        "namespace": "prod",
+        "labels": {"app": "shop", "tier": "web"},
+        "annotations": {"team": "checkout"},
+    } == manifest["metadata"]
+    assert () == found.remarks
+
+
+def test_v1_has_its_metrics_and_behavior_in_annotations():
+    spec = converted("hpa-v1.yaml").manifests[0]["spec"]
+
+    names = [next(iter(metric.keys() - {"type"})) for metric in spec["metrics"]]
+    assert ["resource", "resource", "pods", "object", "external", "containerResource"] == names
+    assert {"type": "Utilization", "averageUtilization": 60} == spec["metrics"][0]["resource"]["target"]
+    assert {
+        "metric": {"name": "queue", "selector": {"matchLabels": {"queue": "orders"}}},
+        "target": {"type": "AverageValue", "averageValue": "30"},
+    } == spec["metrics"][4]["external"]
+    assert {
+        "stabilizationWindowSeconds": 120,
+        "selectPolicy": "Min",
+        "policies": [{"type": "Percent", "value": 10, "periodSeconds": 60}],
+    } == spec["behavior"]["scaleDown"]
+
+
+def test_the_default_of_the_upstream_is_written_out():
+    spec = converted("hpa-v1.yaml").manifests[1]["spec"]
+
+    assert (1, CPU_80) == (spec["minReplicas"], spec["metrics"])
+
+
+def test_v2beta1_has_its_targets_in_words_of_its_own():
+    spec = converted("hpa-v1.yaml").manifests[2]["spec"]
+
+    assert {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}} == spec["metrics"][0][
+        "resource"
+    ]
+
+
+def test_who_owns_it_would_make_it_again():
+    found = converted("""
+        apiVersion: autoscaling/v2
+        kind: HorizontalPodAutoscaler
+        metadata: {name: shop, ownerReferences: [{apiVersion: example.com/v1, kind: App, name: shop, uid: a}]}
+        spec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}}
+        """)
+
+    assert "App shop owns this object" == remarks(found)["metadata.ownerReferences"].found
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ("maxReplicas: 1, minReplicas: 3", "1 is below minReplicas, 3"),
+        ("minReplicas: 3", "there is no maxReplicas"),
+        ("maxReplicas: many", "'many'"),
+        ("maxReplicas: 3, metrics: [{type: Resource, resource: {name: cpu}}]", "spec.metrics[0].resource.target"),
+    ],
+)
+def test_what_the_api_server_would_refuse_is_not_made(fields, words):
+    found = converted(f"""
+        apiVersion: autoscaling/v2
+        kind: HorizontalPodAutoscaler
+        metadata: {{name: shop}}
+        spec: {{scaleTargetRef: {{apiVersion: apps/v1, kind: Deployment, name: shop}}, {fields}}}
+        """)
+
+    assert () == found.manifests
+    assert words in str(found.remarks[0])
+
+
+def test_a_field_that_nobody_knows_is_named():
+    found = converted("""
+        apiVersion: autoscaling/v2
+        kind: HorizontalPodAutoscaler
+        metadata: {name: shop}
+        spec: {maxReplicas: 3, paused: true, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}}
+        """)
+
+    assert "paused" not in only(found)
+    assert "found a field that is not known here" == remarks(found)["spec.paused"].found

@@ -1,0 +1,205 @@
+"""KEDA ScaledObjects: the same bounds at every time, and no zero that KEDA would not have."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from cronhpa.api.parse import parse_spec
+from cronhpa.core.instant import from_datetime
+from cronhpa.core.scheduled.bounds import resolve
+from cronhpa.core.spec import Tuning
+from migration.reading import converted, only, remarks
+
+
+def scaled_object(triggers, *, annotations="", status="", **fields):
+    lines = "".join(f"\n  {key}: {value}" for key, value in fields.items())
+    metadata = f"{{name: shop, namespace: prod, annotations: {{{annotations}}}}}"
+    return (
+        f"apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {metadata}\n"
+        f"spec:\n  scaleTargetRef: {{name: shop}}{lines}\n  triggers: [{triggers}]\n{status}"
+    )
+
+
+def cron(start="0 8 * * *", end="0 18 * * *", replicas=10):
+    return f'{{type: cron, metadata: {{timezone: UTC, start: {start}, end: {end}, desiredReplicas: "{replicas}"}}}}'
+
+
+CPU = '{type: cpu, metricType: Utilization, metadata: {value: "60"}}'
+PROMETHEUS = '{type: prometheus, metadata: {query: up, serverAddress: "http://p", threshold: "5"}}'
+MYSQL = '{type: mysql, metadata: {query: SELECT 1, queryValue: "5"}}'
+
+
+BEHAVIOR = (
+    "{restoreToOriginalReplicaCount: true, "
+    "horizontalPodAutoscalerConfig: {name: own, behavior: {scaleUp: {selectPolicy: Min}}}}"
+)
+
+
+def bounds(manifest, hour):
+    """The bounds that hold on 2 October 2026 at an hour of UTC."""
+    spec = parse_spec(manifest["spec"], "prod", Tuning())
+    found = resolve(spec, from_datetime(datetime(2026, 10, 2, hour, tzinfo=UTC)))
+    return found.minimum, found.maximum
+
+
+def test_a_cron_trigger_is_a_window_whose_floor_lies_within_the_bounds():
+    """KEDA's floor is a metric: minReplicaCount raises it, maxReplicaCount clips it."""
+    triggers = ", ".join([CPU, cron(), cron("0 20 * * *", "0 6 * * *", 50), cron("0 6 * * *", "0 7 * * *", 1)])
+
+    found = converted(scaled_object(triggers, minReplicaCount=2, maxReplicaCount=30))
+
+    assert [10, 30, 2] == [schedule["minReplicas"] for schedule in only(found)["schedules"]]
+    assert {12: (10, 30), 19: (2, 30), 5: (30, 30), 6: (2, 30)} == {
+        hour: bounds(found.manifests[0], hour) for hour in (12, 19, 5, 6)
+    }
+    assert () == found.remarks
+
+
+def test_cron_alone_sleeps_outside_of_its_windows():
+    found = converted(scaled_object(cron()))
+
+    assert "metrics" not in only(found)
+    assert {12: (10, 100), 19: (0, 100)} == {hour: bounds(found.manifests[0], hour) for hour in (12, 19)}
+
+
+def test_cpu_does_not_keep_it_awake_outside_of_the_windows():
+    """KEDA does not take cpu for activity: outside of cron it is 0, however busy the pods are."""
+    found = converted(scaled_object(f"{CPU}, {cron()}", maxReplicaCount=20))
+
+    assert {12: (10, 20), 19: (0, 0)} == {hour: bounds(found.manifests[0], hour) for hour in (12, 19)}
+    assert () == found.remarks
+
+
+def test_an_idle_count_is_what_holds_outside_of_the_windows():
+    found = converted(scaled_object(cron(replicas=1), idleReplicaCount=0, minReplicaCount=4))
+
+    assert {12: (4, 100), 19: (0, 100)} == {hour: bounds(found.manifests[0], hour) for hour in (12, 19)}
+
+
+def test_cpu_alone_never_sleeps():
+    assert 1 == only(converted(scaled_object(CPU)))["minReplicas"]
+
+
+def test_an_external_metric_wakes_from_zero():
+    spec = only(converted(scaled_object(PROMETHEUS)))
+
+    assert 0 == spec["minReplicas"]
+    assert {
+        "metric": {"name": "s0-prometheus", "selector": {"matchLabels": {"scaledobject.keda.sh/name": "shop"}}},
+        "target": {"type": "AverageValue", "averageValue": "5"},
+    } == spec["metrics"][0]["external"]
+
+
+def test_without_the_metric_that_would_wake_it_it_does_not_sleep():
+    found = converted(scaled_object(f"{MYSQL}, {cron()}"))
+
+    assert {12: (10, 100), 19: (1, 100)} == {hour: bounds(found.manifests[0], hour) for hour in (12, 19)}
+    assert "kubectl get scaledobject,hpa" in remarks(found)["spec.triggers[0]"].meaning
+    assert "minReplicas is 1" in remarks(found)["spec.minReplicaCount"].meaning
+
+
+def test_the_status_says_how_a_metric_is_named():
+    spec = only(converted(scaled_object(MYSQL, status="status: {externalMetricNames: [s0-mysql-orders]}")))
+
+    assert "s0-mysql-orders" == spec["metrics"][0]["external"]["metric"]["name"]
+
+
+def test_the_hpa_that_keda_made_says_it_all_and_is_not_converted_itself():
+    found = converted(
+        scaled_object("{type: kafka, metadata: {topic: t}}")
+        + """
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata:
+  name: keda-hpa-shop
+  namespace: prod
+  ownerReferences: [{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, name: shop, uid: a}]
+spec:
+  maxReplicas: 100
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}
+  metrics: [{type: External, external: {metric: {name: s0-kafka-t}, target: {type: AverageValue, averageValue: "7"}}}]
+"""
+    )
+
+    external = only(found)["metrics"][0]["external"]
+    assert ("s0-kafka-t", "7") == (external["metric"]["name"], external["target"]["averageValue"])
+
+
+def test_a_formula_needs_the_hpa_that_keda_made():
+    found = converted(
+        scaled_object(f"{PROMETHEUS}, {cron()}", advanced="{scalingModifiers: {formula: a + b, target: '2'}}")
+    )
+
+    assert () == found.manifests
+    assert (
+        "the formula makes one metric of the triggers" == remarks(found)["spec.advanced.scalingModifiers.formula"].found
+    )
+
+
+def test_an_end_on_other_days_than_the_start_is_told_with_dates():
+    found = converted(scaled_object(cron("0 8 * * 1-5", "0 18 * * *"), minReplicaCount=1))
+
+    remark = remarks(found)["spec.triggers[0].metadata.end"]
+    assert (
+        "between Fri 2026-10-02 18:00 and Sat 2026-10-03 18:00 KEDA is active, because the next edge is an end"
+        == remark.found
+    )
+    assert "here the window is closed" in remark.meaning
+    assert "0 18 * * *" == only(found)["schedules"][0]["end"]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "words"),
+    [
+        ("{type: cron, metadata: {start: 0 8 * * *, end: 0 9 * * *, desiredReplicas: '2'}}", "there is no timezone"),
+        (
+            "{type: cron, metadata: {timezone: Mars/Base, start: 0 8 * * *, end: 0 9 * * *, desiredReplicas: '2'}}",
+            "Mars/Base",
+        ),
+        (
+            "{type: cron, metadata: {timezone: UTC, start: 0 8 * * *, end: 0 25 * * *, desiredReplicas: '2'}}",
+            "0 25 * * *",
+        ),
+        ("{type: cron, metadata: {timezone: UTC, start: 0 8 * * *, end: 0 8 * * *, desiredReplicas: '2'}}", "both"),
+        ("{type: cron, metadata: {timezone: UTC, start: 0 8 * * *, end: 0 9 * * *}}", "there is no desiredReplicas"),
+    ],
+)
+def test_a_cron_trigger_that_cannot_be_read_is_left_out_and_named(trigger, words):
+    found = converted(scaled_object(f"{CPU}, {trigger}", minReplicaCount=1))
+
+    assert "schedules" not in only(found)
+    assert words in remarks(found)["spec.triggers[1]"].found
+
+
+def test_pauses_are_carried_over():
+    paused = 'autoscaling.keda.sh/paused: "true"'
+    scale_in = 'autoscaling.keda.sh/paused-scale-in: "true"'
+
+    assert "Preview" == only(converted(scaled_object(CPU, annotations=paused)))["mode"]
+    assert {"scaleDown": {"selectPolicy": "Disabled"}} == only(converted(scaled_object(CPU, annotations=scale_in)))[
+        "behavior"
+    ]
+
+
+def test_what_has_no_counterpart_is_named_field_by_field():
+    found = converted(
+        scaled_object(
+            PROMETHEUS,
+            annotations='autoscaling.keda.sh/paused-replicas: "3"',
+            pollingInterval=10,
+            cooldownPeriod=60,
+            fallback="{failureThreshold: 3, replicas: 6}",
+            advanced=BEHAVIOR,
+        )
+    )
+
+    assert {
+        "metadata.annotations[autoscaling.keda.sh/paused-replicas]",
+        "spec.advanced.restoreToOriginalReplicaCount",
+        "spec.pollingInterval",
+        "spec.cooldownPeriod",
+        "spec.fallback",
+        "spec.triggers",
+    } == set(remarks(found))
+    assert {"scaleUp": {"selectPolicy": "Min"}} == only(found)["behavior"]
