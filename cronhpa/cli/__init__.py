@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from cronhpa.cli import crd, explain, history, replay, run
+from cronhpa.cli import adopt, convert, crd, explain, history, replay, run
 
 app = typer.Typer(
     name="cronhpa",
@@ -16,6 +16,8 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("explain")(explain.explain)
 app.command("replay")(replay.replay)
+app.command("convert")(convert.convert)
+app.command("adopt")(adopt.adopt)
 app.command("crd")(crd.crd)
 app.add_typer(history.app)
 
