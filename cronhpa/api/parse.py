@@ -105,7 +105,7 @@ def parse_memory(status: Mapping[str, Any]) -> Memory:
     """
     text = status.get("memory")
     if not isinstance(text, Mapping) or text.get("version") != MEMORY_VERSION:
-        return Memory()
+        return _damaged(status)
     try:
         intent = text.get("intent")
         start_up = text.get("startUpSeconds")
@@ -116,6 +116,7 @@ def parse_memory(status: Mapping[str, Any]) -> Memory:
             scale_ups=_scale_events(text["scaleUpEvents"]),
             scale_downs=_scale_events(text["scaleDownEvents"]),
             zero=text.get("zero"),
+            scheduled_zero=bool(text.get("scheduledZero", False)),
             start_up=None if start_up is None else int(start_up) * SECOND,
             request_per_pod={name: parse_milli(str(item)) for name, item in text.get("requestPerPod", {}).items()},
             intent=None
@@ -123,7 +124,16 @@ def parse_memory(status: Mapping[str, Any]) -> Memory:
             else Intent(int(intent["from"]), int(intent["to"]), parse_instant(intent["time"])),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        return _damaged(status)
+
+
+def _damaged(status: Mapping[str, Any]) -> Memory:
+    """An empty memory, but for who made a zero: an object that was observed before must not take one for scheduled."""
+    conditions = status.get("conditions")
+    if not isinstance(conditions, list) or not conditions:
         return Memory()
+    kinds = {item.get("type"): item.get("status") for item in conditions if isinstance(item, Mapping)}
+    return Memory(zero=kinds.get("ScaledToZero") == "True")
 
 
 def _scale_events(items: Iterable[Mapping[str, Any]]) -> tuple[ScaleEvent, ...]:

@@ -133,6 +133,8 @@ def render_memory(memory: Memory) -> dict[str, Any]:
         ]
     if memory.zero is not None:
         text["zero"] = memory.zero
+    if memory.scheduled_zero:
+        text["scheduledZero"] = True
     if memory.start_up is not None:
         text["startUpSeconds"] = memory.start_up // SECOND
     if memory.request_per_pod:
@@ -228,7 +230,7 @@ def _scaling_active(decision: Decision) -> Stated:
     failure = decision.failure
     if failure is None:
         if not decision.metrics:
-            return "ScalingActive", True, "ScheduledOnly", "the schedules decide: no metric is stated"
+            return "ScalingActive", True, "ScheduledOnly", "the schedules decide: there is no metric to ask"
         text = f"the HPA was able to successfully calculate a replica count from {decision.named}"
         return "ScalingActive", True, "ValidMetricFound", text
     if not decision.metrics:

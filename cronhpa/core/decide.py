@@ -91,14 +91,18 @@ def _compute(
     now: Nanoseconds,
 ) -> Decision:
     current = scale.spec_replicas
-    target = propose(spec, observation, scale, bounds)
+    # At a zero of a schedule's making there is no pod to measure, and the bounds alone say what is wanted. It outlives
+    # the schedule that made it: an override that was taken back must not leave the target asleep for ever.
+    asleep = current == 0 and (spec.is_timed or memory.scheduled_zero)
+    target = propose(spec, observation, scale, bounds, asleep=asleep)
     predicted = predict(spec, observation, forecast, memory, bounds.headroom_percent, now)
     acts = spec.forecast is not None and spec.forecast.mode is Mode.ACTIVE
     forecast_floor = predicted.replicas if isinstance(predicted, Proposal) and acts else None
 
     limits = Limits(
         minimum=bounds.minimum,
-        maximum=bounds.maximum,
+        # A schedule that cannot be read may be the one that allowed more than the spec does.
+        maximum=max(bounds.maximum, current) if bounds.unreadable and bounds.cap is None else bounds.maximum,
         floor=_largest(bounds.floor, forecast_floor),
         cap=bounds.cap,
         timed=spec.is_timed,
@@ -119,7 +123,7 @@ def _compute(
         "metrics": target.measured,
         "failure": target.failure,
     }
-    is_outside = spec.is_timed and not bounds.minimum <= merged <= bounds.maximum
+    is_outside = spec.is_timed and not limits.minimum <= merged <= limits.maximum
     if target.failure is not None and merged == current and not is_outside:
         holds = _holding(merged, proposals, bounds, forecast_floor)
         return _decision(
@@ -150,17 +154,16 @@ def _compute(
     )
 
 
-def propose(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds) -> Target:
+def propose(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds, *, asleep: bool) -> Target:
     """
     The largest count that a metric asks for.
 
-    If some metrics fail the others may raise and not lower; if all fail the current count stays. Without metrics the
-    lower bound is what is asked for.
+    If some metrics fail the others may raise and not lower; if all fail the current count stays. Without metrics, and
+    asleep at a scheduled zero, the lower bound is what is asked for.
     """
     current = scale.spec_replicas
-    if not spec.metrics:
+    if not spec.metrics or (asleep and not spec.scales_to_zero):
         return Target(bounds.minimum, "", "", ())
-    asleep = current == 0 and spec.is_timed
     if observation.selector_problem is not None:
         return Target(bounds.minimum if asleep else current, "", "", (), observation.selector_problem)
     band = tolerance(spec.behavior, spec.tuning)
@@ -175,7 +178,6 @@ def propose(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds) 
             source = getattr(metric, "name", "")
     absent = [result for result in measured if isinstance(result, Absent)]
     if absent and (len(absent) == len(measured) or replicas < current):
-        # At a zero of a schedule's making there is no pod to measure: the bounds alone say what is wanted.
         held = bounds.minimum if asleep else current
         return Target(held, "", "", measured, absent[0])
     return Target(replicas, name, source, measured)

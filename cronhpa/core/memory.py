@@ -45,6 +45,7 @@ class Intent(Struct, frozen=True):
 class Memory(Struct, frozen=True):
     """
     zero: whether the target's zero was our doing (the ScaledToZero condition), None while nothing was said about it.
+    scheduled_zero: whether a schedule or an override made it, so that no metric is needed to leave it.
     start_up: how long the target's pods took to become Ready, request_per_pod: what each asked for: at zero there is
     no pod to ask.
     """
@@ -53,6 +54,7 @@ class Memory(Struct, frozen=True):
     scale_ups: tuple[ScaleEvent, ...] = ()
     scale_downs: tuple[ScaleEvent, ...] = ()
     zero: bool | None = None
+    scheduled_zero: bool = False
     start_up: Nanoseconds | None = None
     request_per_pod: Mapping[str, int] = {}
     intent: Intent | None = None
@@ -80,6 +82,7 @@ class Memory(Struct, frozen=True):
                     scale_ups=tuple(item for item in self.scale_ups if item.at != intent.at),
                     scale_downs=tuple(item for item in self.scale_downs if item.at != intent.at),
                     zero=False if self.zero else self.zero,
+                    scheduled_zero=False,
                 )
         events = (*memory.scale_ups, *memory.scale_downs)
         if all(item.at <= now for item in memory.recommendations) and all(item.at <= now for item in events):
@@ -130,10 +133,11 @@ class Memory(Struct, frozen=True):
             memory = memory.recommending(decision.recommended, decision.at, spec.behavior, spec.tuning)
         if isinstance(outcome, Scaled):
             memory = memory.scaled(decision.current, decision.desired, outcome.at, spec.behavior)
-            memory = replace(memory, zero=makes_zero(decision, spec))
+            is_zero = makes_zero(decision, spec)
+            memory = replace(memory, zero=is_zero, scheduled_zero=is_zero and spec.is_timed)
         elif memory.zero is None and decision.current == 0 and decision.path is not Path.SUSPENDED:
             # A zero that was found and taken as scheduled is ours: the next turns must wake it.
-            memory = replace(memory, zero=True)
+            memory = replace(memory, zero=True, scheduled_zero=True)
         return replace(
             memory,
             intent=None,

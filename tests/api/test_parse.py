@@ -309,3 +309,12 @@ def test_an_empty_memory_lowers_nothing():
     observation = Observation(Scale(5, 5, "app=shop"), (Absent("FailedGetResourceMetric", "gone"),))
 
     assert 5 == decide(of, observation, None, parse_memory({"memory": {"version": 9}}), NOW).desired
+
+
+def test_a_damaged_memory_does_not_take_a_zero_by_hand_for_a_scheduled_one():
+    """The condition still says who made the zero; without it somebody else did."""
+    told = {"memory": {"version": 1}, "conditions": [{"type": "ScaledToZero", "status": "True"}]}
+
+    assert True is parse_memory(told).zero
+    assert False is parse_memory({"memory": "gone", "conditions": [{"type": "Ready", "status": "True"}]}).zero
+    assert None is parse_memory({}).zero

@@ -383,3 +383,34 @@ def test_a_scale_as_found_is_what_the_steps_start_from():
     assert (Step(Rule.SCALE_UP_LIMIT, 50, 16),) == decision.steps
     assert Scale(8, 8, "app=shop") == queued(500, current=8).scale
     assert Scaled(NOW).at == decision.at
+
+
+def test_a_zero_of_an_override_ends_with_it_even_where_nothing_is_timed_any_more():
+    """CPU cannot be measured at zero; who took the override back must not have to scale by hand."""
+    asleep = replace(zero(ours=True), scheduled_zero=True)
+
+    assert 2 == decided(spec(2, metrics=(cpu(),)), seen(NO_METRICS, current=0), memory=asleep).desired
+
+
+def test_a_night_at_zero_asks_no_metric_and_looks_well():
+    """There is no pod to measure, and nobody is warned of it at every turn."""
+    of = spec(2, metrics=(cpu(),), schedules=(exactly("night", 0, start="0 22 * * *", end="0 6 * * *"),))
+
+    decision = decided(of, seen(NO_METRICS, current=0), memory=zero(ours=True), clock="05:00")
+
+    assert (0, Path.COMPUTED, None, ()) == (decision.desired, decision.path, decision.failure, decision.metrics)
+
+
+def test_what_an_unreadable_schedule_may_have_allowed_is_not_taken_away():
+    """The spec allows 10, 30 are there: perhaps the broken schedule is the one that allowed 40."""
+    broken = schedule("broken", cap=40, problem="it cannot be read")
+
+    assert 30 == decided(spec(2, 10, schedules=(broken,), behavior=FAST), queued(300, current=30)).desired
+
+
+def test_the_floor_that_put_a_count_there_is_named_while_metrics_are_silent():
+    of = spec(2, metrics=(cpu(),), schedules=(day(floor=8),))
+
+    decision = decided(of, seen(NO_METRICS, current=8), memory=recommended(8, "09:59"))
+
+    assert (Path.HELD, "Schedule/day") == (decision.path, decision.decided_by)
