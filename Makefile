@@ -42,6 +42,10 @@ bench: $(VENV)/.ready  ## measure a decision, and 500 idle objects beside the up
 	@$(RUN)/python benchmarks/decision.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/idle_fleet.py
 
+VECTORS ?= tests/conformance/vectors
+conformance: $(VENV)/.ready  ## hold recordings of the upstream against this project (VECTORS=DIR)
+	@PYTHONPATH=tests $(RUN)/python -m conformance $(VECTORS)
+
 format: $(VENV)/.ready  ## format the code
 	$(RUN)/ruff format .
 	$(RUN)/ruff check --fix-only --quiet .
@@ -54,4 +58,4 @@ demo: $(VENV)/.ready  ## upstream HPA and CronHPA side by side, 6 min (DEMO_SECO
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test unit bench format clean demo
+.PHONY: help setup lock check test unit conformance bench format clean demo

@@ -13,7 +13,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -201,17 +200,3 @@ def score(path: Path) -> Score:
             total.first_difference = f"{life['name']}, tick {index}: {json.dumps(found, indent=1)}"
     return total
 
-
-def main(directory: str) -> int:
-    total = score(Path(directory) / "trajectories.jsonl.gz")
-    print(
-        f"{total.trajectories_matched} of {total.trajectories} lives and {total.ticks_matched} of {total.ticks} ticks "
-        "as the upstream's"
-    )
-    if total.first_difference:
-        print(total.first_difference, file=sys.stderr)
-    return int(total.ticks_matched != total.ticks)
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
