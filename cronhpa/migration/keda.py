@@ -32,13 +32,13 @@ _THRESHOLDS: Mapping[str, tuple[str, str | None]] = {
     "azure-servicebus": ("messageCount", "5"),
     "gcp-pubsub": ("value", "10"),
     "redis": ("listLength", "5"),
-    "nats-jetstream": ("lagThreshold", None),
+    "nats-jetstream": ("lagThreshold", "10"),
     "metrics-api": ("targetValue", None),
     "postgresql": ("targetQueryValue", None),
     "mysql": ("queryValue", None),
     "mongodb": ("queryValue", None),
     "loki": ("threshold", None),
-    "graphite": ("threshold", None),
+    "graphite": ("threshold", "100"),
     "new-relic": ("threshold", None),
     "kubernetes-workload": ("value", None),
 }
@@ -95,6 +95,10 @@ def _counts(spec: Node, marks: Mapping[str, str], triggers: _Triggers) -> _Count
     lowest = _MIN if lowest is None else lowest
     # KEDA does not take cpu and memory for activity, and refuses 0 where there is nothing else.
     can_wake = bool(triggers.crons) or triggers.has_external
+    if idle is not None and (idle != 0 or not can_wake):
+        spec.remark(
+            "idleReplicaCount", f"found {idle}", "there is no count for while nothing is active: minReplicas holds"
+        )
     sleeps = can_wake and (lowest == 0 or idle == 0) and not _is_true(marks.get("autoscaling.keda.sh/force-activation"))
     return _Counts(
         lowest=max(lowest, 1),
@@ -265,6 +269,11 @@ def _read(document: Node, spec: Node, advanced: Node, around: Surroundings) -> _
 
 def _cron(trigger: Node, index: int, around: Surroundings) -> Json:
     metadata = trigger.node("metadata")
+    target_type = trigger.text("metricType") or "AverageValue"
+    if target_type != "AverageValue":
+        raise trigger.refuse(
+            "metricType", f'found "{target_type}"', "desiredReplicas is a count of pods with AverageValue only"
+        )
     replicas = metadata.integer("desiredReplicas")
     if replicas is None:
         raise metadata.refuse(

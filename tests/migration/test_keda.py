@@ -76,6 +76,21 @@ def test_an_idle_count_is_what_holds_outside_of_the_windows():
     assert {12: (4, 100), 19: (0, 100)} == {hour: bounds(found.manifests[0], hour) for hour in (12, 19)}
 
 
+def test_another_idle_count_than_zero_is_named():
+    found = converted(scaled_object(cron(), idleReplicaCount=1, minReplicaCount=4))
+
+    assert 4 == only(found)["minReplicas"]
+    assert "minReplicas holds" in remarks(found)["spec.idleReplicaCount"].meaning
+
+
+def test_without_a_threshold_it_is_kedas_default():
+    lag = "{type: kafka, metadata: {topic: t}}"
+
+    spec = only(converted(scaled_object(lag, status="status: {externalMetricNames: [s0-kafka-t]}")))
+
+    assert {"type": "AverageValue", "averageValue": "10"} == spec["metrics"][0]["external"]["target"]
+
+
 def test_cpu_alone_never_sleeps():
     assert 1 == only(converted(scaled_object(CPU)))["minReplicas"]
 
