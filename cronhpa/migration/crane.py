@@ -67,7 +67,9 @@ def _cron(cron: Node, lowest: int, highest: int, around: Surroundings) -> Json |
         if not zone:
             zone = around.zone or "UTC"
             if around.zone is None:
-                cron.remark("timezone", "there is none", "took UTC, as Crane's documentation has it: see --time-zone")
+                cron.remark(
+                    "timezone", "there is none", "took UTC; Crane takes the zone of its process: see --time-zone"
+                )
         fields = edges.window(cron, (cron.text("start"), cron.text("end")), zone, "Crane", around)
         replicas = cron.integer("targetReplicas")
         if replicas is None:
