@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from conformance.sample import shown
-from conformance.trajectories import main, read, replay
+from conformance.trajectories import read, replay, score
 
 VECTORS = Path(__file__).parent / "vectors"
 LIVES = list(read(VECTORS / "trajectories.jsonl.gz"))
@@ -65,11 +65,14 @@ def test_replicas_status_conditions_and_events_are_the_upstreams(life):
     assert {} == {tick: differences for tick, differences in replay(life) if differences}
 
 
-def test_a_replay_tells_a_difference(tmp_path, capsys):
+def test_a_replay_tells_a_difference(tmp_path):
     """A vector that is wrong by one replica is found: the comparison can fail."""
     life = json.loads(json.dumps(next(life for life in LIVES if life["ticks"][0]["expect"]["status"])))
     life["ticks"][0]["expect"]["status"]["currentReplicas"] = 4711
-    (tmp_path / "trajectories.jsonl.gz").write_bytes(gzip.compress(json.dumps(life).encode()))
+    file = tmp_path / "trajectories.jsonl.gz"
+    file.write_bytes(gzip.compress(json.dumps(life).encode()))
 
-    assert 1 == main(str(tmp_path))
-    assert "0 of 1 lives" in capsys.readouterr().out
+    found = score(file)
+
+    assert (0, 1) == (found.trajectories_matched, found.trajectories)
+    assert "4711" in found.first_difference
