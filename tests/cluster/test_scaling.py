@@ -56,7 +56,19 @@ def test_the_columns_of_kubectl_get_say_what_it_does(web, plant, control_plane):
 
     header, row = control_plane.kubectl("get", "chpa", "-n", shop.namespace).splitlines()
 
-    assert ["NAME", "TARGET", "MIN", "MAX", "CURRENT", "DESIRED", "DECIDED", "BY", "NEXT", "READY", "AGE"] == header.split()
+    assert [
+        "NAME",
+        "TARGET",
+        "MIN",
+        "MAX",
+        "CURRENT",
+        "DESIRED",
+        "DECIDED",
+        "BY",
+        "NEXT",
+        "READY",
+        "AGE",
+    ] == header.split()
     assert ["web", "Deployment/web", "1", "20", "2", "2", "Metric/cpu", "True"] == row.split()[:-1]
 
 
@@ -382,5 +394,3 @@ def test_metrics_and_health_are_served(operator):
     metrics = operator.get("/metrics")
     assert "cronhpa_turns_total" in metrics
     assert "process_cpu_seconds_total" in metrics
-
-

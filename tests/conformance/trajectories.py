@@ -199,4 +199,3 @@ def score(path: Path) -> Score:
             index, found = differing[0]
             total.first_difference = f"{life['name']}, tick {index}: {json.dumps(found, indent=1)}"
     return total
-
