@@ -31,6 +31,7 @@ from report import calibration_line, machine, save
 from rich.console import Console
 from rich.table import Table
 
+from cronhpa.core.quantity import parse_milli
 from testbed.control_plane import ControlPlane, Request
 from testbed.objects import deployment, horizontal_pod_autoscaler
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator
@@ -153,6 +154,17 @@ def set_up(plane: ControlPlane, plant: Plant) -> None:
     for namespace, name in names():
         plant.add_target(namespace, {"app": name}, LOAD_CORES)
     reach("pods are ready", OBJECTS * PODS, lambda: sum(target.ready for target in plant.targets))
+    # A window in which some pods were not ready yet shows the others above the target, and the target would be scaled.
+    reach("pods are measured at the target", OBJECTS * PODS, lambda: at_target(plane))
+
+
+def at_target(plane: ControlPlane) -> int:
+    """How many pods' newest samples show their full share of the load."""
+    share = LOAD_CORES / PODS * 1000
+    return sum(
+        abs(parse_milli(item["containers"][0]["usage"]["cpu"]) - share) <= 1
+        for item in plane.get("/apis/metrics.k8s.io/v1beta1/pods")["items"]
+    )
 
 
 def ref(namespace: str, name: str) -> dict[str, Any]:
