@@ -1,0 +1,340 @@
+"""
+A Kubernetes API of a few kinds in memory, with the rules an operator lives by: resource versions and generations, merge
+patches, the status and scale subresources, lists, watches, 404, 409 and 422. And with switches for what goes wrong.
+
+Deployments have their pods at once, ready for an hour, of one core each; `load` is what they use together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubernetes.client import Configuration
+
+from cronhpa.core.instant import HOUR, SECOND, format_instant, parse_instant
+from cronhpa.kube.client import Client, ClusterError
+
+START = parse_instant("2027-01-15T07:00:00Z")
+# (API, plural) of what is served, with the kind.
+KINDS = {
+    ("/apis/cronhpa.io/v1alpha1", "cronhpas"): "CronHPA",
+    ("/apis/apps/v1", "deployments"): "Deployment",
+    ("/apis/example.com/v1", "widgets"): "Widget",
+    ("/apis/autoscaling/v2", "horizontalpodautoscalers"): "HorizontalPodAutoscaler",
+    ("/api/v1", "pods"): "Pod",
+    ("/api/v1", "events"): "Event",
+}
+_PATH = re.compile(
+    r"(?P<root>/api/v1|/apis/[^/]+/[^/]+)(/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[^/]+)"
+    r"(/(?P<name>[^/]+)(/(?P<below>status|scale))?)?"
+)
+_METRICS = re.compile(r"/apis/(metrics|custom\.metrics|external\.metrics)\.k8s\.io/v1beta1/namespaces/([^/]+)/(.+)")
+
+
+class RefusedError(Exception):
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        self.status, self.reason, self.message = status, reason, message
+        super().__init__(message)
+
+
+@dataclass
+class Fault:
+    """
+    What goes wrong with requests of a method whose path matches.
+
+    status: the answer, 0 where the connection breaks instead. applied: after it was done. hangs: there is no answer.
+    waits: it is done and answered once this is set. times: how often it happens, None for ever.
+    """
+
+    method: str
+    path: str
+    status: int = 0
+    applied: bool = False
+    hangs: bool = False
+    waits: asyncio.Event | None = None
+    times: int | None = 1
+    met: int = field(default=0, init=False)
+
+
+class ModelApi:
+    """writes: the PATCHes of operators. scalings: (instant, target, from, to) of each change of a target's replicas."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[tuple[str, str], dict[str, Any]]] = defaultdict(dict)
+        self.faults: list[Fault] = []
+        self.asked: list[tuple[int, str, str]] = []
+        self.writes: list[tuple[int, str, dict[str, Any]]] = []
+        self.scalings: list[tuple[int, str, int, int]] = []
+        self.load: dict[tuple[str, str], int] = {}
+        self.external: dict[str, int] = {}
+        self.clock_offset = 0
+        self.on_write: Callable[[int, bool], bool] | None = None
+        self._version = 100
+        self._watchers: dict[str, list[asyncio.Queue[tuple[str, dict[str, Any]]]]] = defaultdict(list)
+
+    def now(self) -> int:
+        return START + self.clock_offset + round(asyncio.get_running_loop().time() * SECOND)
+
+    # What people do to the cluster.
+
+    def create(self, plural: str, namespace: str, name: str, **body: Any) -> dict[str, Any]:
+        key = (namespace, name)
+        if key in self.objects[plural]:
+            raise RefusedError(409, "AlreadyExists", f'{plural} "{name}" already exists')
+        self._version += 1
+        meta = {
+            "name": name,
+            "namespace": namespace,
+            "uid": f"uid-{plural}-{name}-{self._version}",
+            "resourceVersion": str(self._version),
+            "generation": 1,
+            "creationTimestamp": format_instant(self.now() // SECOND * SECOND),
+            **body.pop("metadata", {}),
+        }
+        self.objects[plural][key] = item = {"metadata": meta, **deepcopy(body)}
+        self._tell(plural, "ADDED", item)
+        self._fit_pods(plural, item)
+        return item
+
+    def edit(self, plural: str, namespace: str, name: str, **body: Any) -> None:
+        """A merge patch of the object itself; `status` too, as somebody with the right to it may."""
+        item = self.objects[plural][namespace, name]
+        before = deepcopy(item)
+        _merge(item, body)
+        self._changed(plural, before, item)
+
+    def delete(self, plural: str, namespace: str, name: str) -> None:
+        item = self.objects[plural].pop((namespace, name))
+        self._version += 1
+        item["metadata"]["resourceVersion"] = str(self._version)
+        self._tell(plural, "DELETED", item)
+        if plural == "deployments":
+            self._remove_pods(namespace, name, 0)
+
+    def replicas(self, namespace: str, name: str) -> int:
+        return self.objects["deployments"][namespace, name]["spec"]["replicas"]
+
+    def subscribe(self, plural: str) -> asyncio.Queue[tuple[str, dict[str, Any]]]:
+        """The events of a kind from now on, of all namespaces."""
+        queue: asyncio.Queue[tuple[str, dict[str, Any]]] = asyncio.Queue()
+        self._watchers[plural].append(queue)
+        return queue
+
+    def count(self, method: str, part: str, since: float = 0.0) -> int:
+        """The requests of a method whose path holds this part, since so many seconds after the start."""
+        return sum(asked == method and part in path and at >= START + since * SECOND for at, asked, path in self.asked)
+
+    # What the API answers.
+
+    async def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
+        self.asked.append((self.now(), method, path))
+        await asyncio.sleep(0.001)
+        fault = self._fault(method, path)
+        if fault is not None and not fault.applied:
+            await self._go_wrong(fault)
+        answer = self._do(method, path, query, body)
+        if fault is not None and fault.applied:
+            await self._go_wrong(fault)
+        return answer
+
+    def _fault(self, method: str, path: str) -> Fault | None:
+        for fault in self.faults:
+            left = fault.times is None or fault.met < fault.times
+            if left and fault.method == method and re.search(fault.path, path):
+                fault.met += 1
+                return fault
+        return None
+
+    async def _go_wrong(self, fault: Fault) -> None:
+        if fault.waits is not None:
+            await fault.waits.wait()
+        elif fault.hangs:
+            await asyncio.Event().wait()
+        elif fault.status:
+            raise RefusedError(fault.status, "Trouble", f"answered {fault.status} on purpose")
+        else:
+            raise ConnectionResetError("the connection was cut on purpose")
+
+    def _do(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
+        metrics = _METRICS.fullmatch(path)
+        if metrics:
+            return self._measured(*metrics.groups())
+        kinds = [(plural, kind) for (root, plural), kind in KINDS.items() if root == path]
+        if kinds:
+            return {"resources": [{"name": plural, "kind": kind} for plural, kind in kinds]}
+        found = _PATH.fullmatch(path)
+        if found is None or (found["root"], found["plural"]) not in KINDS:
+            raise RefusedError(404, "NotFound", f"the server could not find {path}")
+        plural, namespace, name = found["plural"], found["namespace"], found["name"]
+        if method == "GET" and name is None:
+            return self._list(plural, namespace, query)
+        if method == "POST":
+            return self.create(plural, namespace, body["metadata"].pop("name"), **body)
+        item = self.objects[plural].get((namespace, name))
+        if item is None:
+            raise RefusedError(404, "NotFound", f'{plural} "{name}" not found')
+        if method == "GET":
+            return _scale(item) if found["below"] == "scale" else item
+        assert method == "PATCH", f"{method} {path} is not modelled"
+        return self._patched(plural, item, found["below"], path, body)
+
+    def _list(self, plural: str, namespace: str | None, query: dict[str, str]) -> dict[str, Any]:
+        items = [item for key, item in sorted(self.objects[plural].items()) if namespace in {None, key[0]}]
+        first, limit = int(query.get("continue", 0)), int(query.get("limit", 500))
+        meta = {"resourceVersion": str(self._version)}
+        if first + limit < len(items):
+            meta["continue"] = str(first + limit)
+        return {"metadata": meta, "items": items[first : first + limit]}
+
+    def _patched(self, plural: str, item: dict[str, Any], below: str | None, path: str, body: Any) -> Any:
+        number = len(self.writes)
+        if self.on_write is not None and self.on_write(number, False):
+            raise ConnectionResetError("stopped before the write")
+        meta = body.get("metadata", {})
+        for key in ("uid", "resourceVersion"):
+            if key in meta and meta[key] != item["metadata"][key]:
+                raise RefusedError(409, "Conflict", f"the {key} is {item['metadata'][key]}, not {meta[key]}")
+        self.writes.append((self.now(), path, body))
+        before = deepcopy(item)
+        if below == "scale":
+            item["spec"]["replicas"] = body["spec"]["replicas"]
+        elif below == "status":
+            _merge(item, {"status": body["status"]})
+        else:
+            _merge(item, {key: value for key, value in body.items() if key != "metadata"})
+        self._changed(plural, before, item)
+        if self.on_write is not None and self.on_write(number, True):
+            raise ConnectionResetError("stopped after the write")
+        return _scale(item) if below == "scale" else item
+
+    def _changed(self, plural: str, before: dict[str, Any], item: dict[str, Any]) -> None:
+        if before == item:
+            return  # a write that changes nothing has no version and no event
+        self._version += 1
+        item["metadata"]["resourceVersion"] = str(self._version)
+        if before.get("spec") != item.get("spec"):
+            item["metadata"]["generation"] += 1
+        self._tell(plural, "MODIFIED", item)
+        old, new = (one.get("spec", {}).get("replicas", 0) for one in (before, item))
+        if old != new:
+            name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
+            self.scalings.append((self.now(), name, old, new))
+            self._fit_pods(plural, item)
+
+    def _tell(self, plural: str, kind: str, item: dict[str, Any]) -> None:
+        for queue in self._watchers[plural]:
+            queue.put_nowait((kind, deepcopy(item)))
+
+    def _fit_pods(self, plural: str, item: dict[str, Any]) -> None:
+        if plural != "deployments":
+            return
+        meta, replicas = item["metadata"], item["spec"]["replicas"]
+        item.setdefault("status", {})["replicas"] = replicas
+        self._remove_pods(meta["namespace"], meta["name"], replicas)
+        born = format_instant(self.now() // SECOND * SECOND - HOUR)
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": born}
+        for number in range(replicas):
+            name = f"{meta['name']}-{number:03d}"
+            if (meta["namespace"], name) in self.objects["pods"]:
+                continue
+            self.create(
+                "pods",
+                meta["namespace"],
+                name,
+                metadata={"labels": {"app": meta["name"]}, "creationTimestamp": born},
+                spec={"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]},
+                status={"phase": "Running", "startTime": born, "conditions": [ready]},
+            )
+
+    def _remove_pods(self, namespace: str, name: str, left: int) -> None:
+        for number in range(left, 1000):
+            if (namespace, f"{name}-{number:03d}") not in self.objects["pods"]:
+                return
+            self.delete("pods", namespace, f"{name}-{number:03d}")
+
+    def _measured(self, api: str, namespace: str, what: str) -> dict[str, Any]:
+        stamp = format_instant(self.now() // SECOND * SECOND)
+        if api == "external.metrics":
+            return {"items": [{"value": str(self.external[what])}]}
+        assert (api, what) == ("metrics", "pods"), f"{api}/{what} is not modelled"
+        items = []
+        for key, item in self.objects["pods"].items():
+            app = item["metadata"]["labels"]["app"]
+            if key[0] != namespace or (namespace, app) not in self.load:
+                continue
+            used = self.load[namespace, app] // self.replicas(namespace, app)
+            containers = [{"name": "app", "usage": {"cpu": f"{used}m"}}]
+            meta = {"name": key[1], "namespace": namespace}
+            items.append({"metadata": meta, "timestamp": stamp, "window": "30s", "containers": containers})
+        return {"items": items}
+
+
+def _scale(item: dict[str, Any]) -> dict[str, Any]:
+    meta = {key: item["metadata"][key] for key in ("name", "namespace", "uid", "resourceVersion")}
+    replicas = item["spec"]["replicas"]
+    return {
+        "metadata": meta,
+        "spec": {"replicas": replicas},
+        "status": {"replicas": replicas, "selector": f"app={meta['name']}"},
+    }
+
+
+def _merge(into: dict[str, Any], patch: dict[str, Any]) -> None:
+    """RFC 7386, in place."""
+    for key, value in patch.items():
+        if value is None:
+            into.pop(key, None)
+        elif isinstance(value, dict):
+            if not isinstance(into.get(key), dict):
+                into[key] = {}
+            _merge(into[key], value)
+        else:
+            into[key] = deepcopy(value)
+
+
+class ModelClient(Client):
+    """A client of the model without a network in between: the same errors, the same deadlines and slots."""
+
+    def __init__(self, api: ModelApi, *, timeout_seconds: float = 15.0) -> None:
+        super().__init__(Configuration(host="http://model"), timeout_seconds=timeout_seconds)
+        self.dead = False
+        self._api = api
+        self._seconds = timeout_seconds
+
+    async def _try(self, method, path, body, content_type, params):  # noqa: ARG002 - the client's signature
+        self.requests[method] += 1
+        await self._if_alive()
+        try:
+            async with asyncio.timeout(self._seconds):
+                answer = await self._api.answer(method, path, dict(params or {}), json.loads(body) if body else None)
+        except RefusedError as refusal:
+            raise ClusterError(refusal.status, refusal.reason, refusal.message) from refusal
+        except (OSError, TimeoutError) as error:
+            await self._if_alive()
+            raise ClusterError(0, "Unreachable", f"{method} {path}: {type(error).__name__}") from error
+        await self._if_alive()
+        return json.dumps(answer).encode()
+
+    async def watch(self, path, resource_version, *, idle_seconds, params=None):  # noqa: ARG002 - as above
+        self.requests["WATCH"] += 1
+        found = _PATH.fullmatch(path)
+        queue = self._api.subscribe(found["plural"])
+        while True:
+            kind, item = await queue.get()
+            if found["namespace"] in {None, item["metadata"]["namespace"]}:
+                yield json.dumps({"type": kind, "object": item}).encode()
+
+    async def _if_alive(self) -> None:
+        """A process that was killed hears nothing any more."""
+        if self.dead:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            raise asyncio.CancelledError
