@@ -163,20 +163,22 @@ class Targets:
                 self._client,
                 path,
                 Workload,
-                lambda ns, name, item: self._on_change((ns, resource.group, kind, name), item),
+                lambda ns, name, item: self._on_change(view, (ns, resource.group, kind, name), item),
             )
             self._views[resource, scope] = view
             self._tasks.append(asyncio.create_task(view.run(), name=f"watch {path}"))
         return view
 
-    def _on_change(self, key: tuple[str, str, str, str], item: Workload | None) -> None:
+    def _on_change(self, view: View[Workload] | None, key: tuple[str, str, str, str], item: Workload | None) -> None:
         if (item is not None) == (key in self._present):
             return
         if item is None:
             self._present.discard(key)
         else:
             self._present.add(key)
-        self._changed(*key)
+        # What the first list holds was there before, and who asked for it was told: it brings nobody a second turn.
+        if view is not None and view.synced.is_set():
+            self._changed(*key)
 
 
 def _scale(item: _Scale) -> Scale:
