@@ -141,7 +141,10 @@ class Writer:
             if not self._is_current(judged):
                 return
             outcome = await self._act(judged) if judged.acts else Withheld()
-            if item.uncertain:
+            if item.spec is not None and item.spec.target != judged.spec.target:
+                # Pointed at another target meanwhile: nothing of the old one may be remembered for the new one.
+                return
+            if judged.acts and item.uncertain:
                 memory = item.memory.intending(decision, judged.spec, judged.observation)
             else:
                 memory = item.memory.after(decision, outcome, judged.spec, judged.observation)
@@ -168,6 +171,8 @@ class Writer:
             )
             if not written:
                 return Failed("the status could not be written, and a scale-down is written down before it is acted")
+            if not self._is_current(judged):
+                return Withheld()
         try:
             await self._targets.write(item.namespace, judged.spec.target, judged.observation.scale, decision.desired)
         except ClusterError as error:
@@ -201,6 +206,11 @@ class Writer:
 
     async def _put_status(self, item: Item, status: Status, now: Nanoseconds) -> bool:
         """Whether the API holds this status now."""
+        if item.in_doubt:
+            # A patch against what the API may not hold would leave behind what was to be taken back.
+            await self.refresh(item)
+            if item.in_doubt:
+                return False
         patch = merge_patch(item.status, status)
         if not patch:
             return True
@@ -219,8 +229,10 @@ class Writer:
             item.in_doubt = is_ambiguous(error)
             LOG.warning("status of %s/%s: %s", item.namespace, item.name, error.message)
             return False
-        item.status, item.written = status, now
-        item.version = max(item.version, resource_version(written.metadata))
+        item.written = now
+        version = resource_version(written.metadata)
+        if version >= item.version:  # else somebody wrote after us, and the watch has told of it already
+            item.status, item.version = status, version
         return True
 
     def _drift_interval(self) -> Nanoseconds:
