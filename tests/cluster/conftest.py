@@ -22,6 +22,16 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.cluster)
 
 
+def pytest_terminal_summary(terminalreporter):
+    """What a test told with record_property("told", ...), whether it passed or not and whichever worker ran it."""
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", "") == "call":
+                for name, text in report.user_properties:
+                    if name == "told":
+                        terminalreporter.write_line(text)
+
+
 @pytest.fixture(scope="session")
 def control_plane():
     """A control plane with the CRD, the chart's rights and the upstream HPA, which looks every 2 s."""

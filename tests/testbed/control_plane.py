@@ -37,6 +37,7 @@ import trustme
 import yaml
 
 from testbed import build
+from testbed.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -228,7 +229,17 @@ class ControlPlane:
         """Apply the CRDs of a folder and wait until the API serves them."""
         files = [argument for path in sorted(folder.glob("*.yaml")) for argument in ("-f", str(path))]
         self.kubectl("apply", "--server-side", *files)
-        self.kubectl("wait", "--for=condition=Established", "--timeout=30s", *files)
+        # `kubectl wait` ends with an error where it comes before the first condition.
+        wait_until(lambda: self._established(files), within_s=30)
+
+    def _established(self, files: Sequence[str]) -> bool:
+        try:
+            self.kubectl("wait", "--for=condition=Established", "--timeout=30s", *files)
+        except ControlPlaneError as error:
+            if "accessor error" not in str(error):
+                raise
+            return False
+        return True
 
     def install_chart(
         self,

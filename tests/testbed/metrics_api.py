@@ -56,6 +56,8 @@ class MetricsApi:
     def __init__(self, others: Sequence[web.RouteDef] = ()) -> None:
         self._others = others
         self.fault: Fault | None = None
+        self.faults_in: dict[str, Fault] = {}
+        """Of single namespaces."""
         self.port = 0
         """Chosen at the first `open`, the same at each later one."""
         self._samples: dict[str, Sample] = {}
@@ -107,7 +109,7 @@ class MetricsApi:
 
     async def _answer_list(self, request: web.Request) -> web.StreamResponse:
         namespace, selector = request.match_info.get("namespace"), request.query.get("labelSelector", "")
-        return await self._answer(lambda: self._body(namespace, selector))
+        return await self._answer(namespace, lambda: self._body(namespace, selector))
 
     async def _answer_pod(self, request: web.Request) -> web.StreamResponse:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
@@ -116,10 +118,10 @@ class MetricsApi:
         if uid is None:
             return status(404, "NotFound", f'podmetrics.metrics.k8s.io "{namespace}/{name}" not found')
         body = b'{"kind":"PodMetrics","apiVersion":"metrics.k8s.io/v1beta1",' + self._items[uid][1:]
-        return await self._answer(lambda: body)
+        return await self._answer(namespace, lambda: body)
 
-    async def _answer(self, right: Callable[[], bytes]) -> web.StreamResponse:
-        return await answer(lambda: self.fault, right, _list([]))
+    async def _answer(self, namespace: str | None, right: Callable[[], bytes]) -> web.StreamResponse:
+        return await answer(lambda: self.fault or self.faults_in.get(namespace or ""), right, _list([]))
 
     def _body(self, namespace: str | None, selector: str) -> bytes:
         """The list of a namespace, or of all; made once and kept until a pod goes or new samples come."""

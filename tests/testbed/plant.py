@@ -224,14 +224,17 @@ class Plant:
         finally:
             self.set_fault(None, api)
 
-    def set_fault(self, fault: Fault | None, api: str = RESOURCE) -> None:
-        """The wrong answer of one of the APIs from now on; None: right ones."""
-        if api == RESOURCE:
+    def set_fault(self, fault: Fault | None, api: str = RESOURCE, namespace: str = "") -> None:
+        """The wrong answer of one of the APIs from now on, to all or about one namespace; None: right ones."""
+        if api == RESOURCE and not namespace:
             self.fault = fault
-        elif fault is None:
-            self._values.faults.pop(api, None)
+            return
+        faults: dict[Any, Fault] = self._metrics.faults_in if api == RESOURCE else self._values.faults
+        key = namespace if api == RESOURCE else (api, namespace)
+        if fault is None:
+            faults.pop(key, None)
         else:
-            self._values.faults[api] = fault
+            faults[key] = fault
 
     def stop_serving(self) -> None:
         """The metrics APIs are gone, connections and all; they stay registered and the world goes on."""
@@ -247,6 +250,7 @@ class Plant:
 
         async def clear() -> None:
             self._values.clear()
+            self._metrics.faults_in.clear()
             self._world.silent.clear()
 
         self._call(clear())

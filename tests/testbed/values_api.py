@@ -58,8 +58,8 @@ class ValuesApi:
     """
 
     def __init__(self, pods: Callable[[], Iterable[PodNow]]) -> None:
-        self.faults: dict[str, Fault] = {}
-        """By API group."""
+        self.faults: dict[tuple[str, str], Fault] = {}
+        """By API group and namespace; "" is all of them."""
         self.of_pods: dict[Series, Load] = {}
         self.of_objects: dict[Series, Load] = {}
         self.external: dict[Series, Load] = {}
@@ -85,6 +85,9 @@ class ValuesApi:
         found.append(web.get(base, partial(self._list_resources, EXTERNAL, EXTERNAL_VERSION)))
         found.append(web.get(f"{base}/namespaces/{{namespace}}/{{metric}}", self._answer_external))
         return found
+
+    def _fault(self, api: str, request: web.Request) -> Fault | None:
+        return self.faults.get((api, "")) or self.faults.get((api, request.match_info["namespace"]))
 
     async def _list_resources(self, group: str, version: str, _request: web.Request) -> web.StreamResponse:
         if group == EXTERNAL:
@@ -118,7 +121,7 @@ class ValuesApi:
             ]
             return _custom_list(version, items)
 
-        return await answer(lambda: self.faults.get(CUSTOM), right, _custom_list(version, []))
+        return await answer(lambda: self._fault(CUSTOM, request), right, _custom_list(version, []))
 
     async def _answer_object(self, version: str, request: web.Request) -> web.StreamResponse:
         def right() -> bytes:
@@ -133,7 +136,7 @@ class ValuesApi:
             ]
             return _custom_list(version, items)
 
-        return await answer(lambda: self.faults.get(CUSTOM), right, _custom_list(version, []))
+        return await answer(lambda: self._fault(CUSTOM, request), right, _custom_list(version, []))
 
     async def _answer_external(self, request: web.Request) -> web.StreamResponse:
         def right() -> bytes:
@@ -149,7 +152,7 @@ class ValuesApi:
             ]
             return _external_list(items)
 
-        return await answer(lambda: self.faults.get(EXTERNAL), right, _external_list([]))
+        return await answer(lambda: self._fault(EXTERNAL, request), right, _external_list([]))
 
 
 def _found(
