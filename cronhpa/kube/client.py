@@ -32,7 +32,8 @@ FIELD_MANAGER = "cronhpa"
 _PAGE = 500
 # Requests under way at once. Watches are not among them: each holds a connection for as long as it lives.
 _REQUESTS_AT_ONCE = 64
-# Metrics come from servers behind the API server: one that hangs must not take the places of everything else.
+# Metrics come from servers behind the API server, each with places of its own: one that hangs must not take those of
+# another, nor of everything else.
 _METRIC_READS_AT_ONCE = 32
 _CONNECT_SECONDS = 10.0
 # Longer answers are none that we asked for: a list of 500 pods with all that people put into them is a tenth of it.
@@ -148,7 +149,7 @@ class Client:
         self.configuration = configuration
         self.requests: Counter[str] = Counter()
         self._slots = asyncio.Semaphore(_REQUESTS_AT_ONCE)
-        self._metric_slots = asyncio.Semaphore(_METRIC_READS_AT_ONCE)
+        self._metric_slots: dict[str, asyncio.Semaphore] = {}
         self._host = str(configuration.host).rstrip("/")
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=_CONNECT_SECONDS)
         self._token: str | None = None
@@ -176,7 +177,8 @@ class Client:
 
     async def read(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
         """What a metrics API answers, as it came."""
-        async with self._metric_slots:
+        api = "/".join(path.split("/", 3)[:3])
+        async with self._metric_slots.setdefault(api, asyncio.Semaphore(_METRIC_READS_AT_ONCE)):
             return await self._try("GET", path, None, "", params)
 
     async def merge_patch(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
