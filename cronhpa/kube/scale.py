@@ -32,6 +32,12 @@ WATCHED = {
 }
 
 
+def is_watched(ref: TargetRef) -> bool:
+    """Whether a target is read from a watch, without a request of its own."""
+    group, _, version = ref.api_version.rpartition("/")
+    return (group, version, ref.kind) in WATCHED
+
+
 class _WorkloadSpec(Struct, frozen=True):
     replicas: int | None = None
     selector: Any = None

@@ -30,7 +30,7 @@ from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.membership import PodIndex, select
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics, samples_of
-from cronhpa.kube.scale import Targets
+from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.learning.forecaster import Forecaster
 from cronhpa.learning.store import Sample, Series
 from cronhpa.operator.due import Due, Key, following
@@ -79,7 +79,7 @@ class Cycle:
 
     - those of a namespace that need its pod metrics together, after the one LIST;
     - those that need no metric together, at once;
-    - each one that asks a metrics API of its own alone.
+    - each one that asks something of its own alone.
 
     So what hangs delays only those that asked it. An object is never in two turns at once.
     """
@@ -218,6 +218,8 @@ class Cycle:
         try:
             async with asyncio.timeout(_TURN_SECONDS):
                 if item.spec is None:
+                    # Its edges went with its schedules: one that has passed would bring turn after turn.
+                    item.next_edge = None
                     await self._writer.reject(item, self._clock())
                     return None
                 return await self._decide(item, item.spec, answers)
@@ -226,7 +228,8 @@ class Cycle:
         except Exception:
             LOG.exception("the turn of %s/%s failed", *item.key)
         self.pulse.errors += 1
-        item.next_edge = None
+        if item.next_edge is not None and item.next_edge <= self._clock():
+            item.next_edge = None  # it brought this turn; the next period tries again
         return None
 
     async def _decide(self, item: Item, spec: Spec, answers: Answers) -> Judged:
@@ -320,11 +323,15 @@ class Need(Enum):
 
     NOTHING = "no metric"
     POD_METRICS = "the namespace's pod metrics"
-    OTHERS = "a metrics API of its own"
+    OTHERS = "an answer of its own: of a metrics API, of a target that is not watched, of a write in doubt"
 
 
 def need(item: Item) -> Need:
-    if item.spec is None or not item.spec.metrics:
+    if item.spec is None:
+        return Need.NOTHING
+    if item.uncertain or item.in_doubt or not is_watched(item.spec.target):
+        return Need.OTHERS
+    if not item.spec.metrics:
         return Need.NOTHING
     if all(isinstance(metric, ResourceMetric) for metric in item.spec.metrics):
         return Need.POD_METRICS

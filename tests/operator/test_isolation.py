@@ -1,0 +1,143 @@
+"""What hangs delays only those that asked it: the others keep their period of 15 s."""
+
+from itertools import pairwise
+
+import pytest
+from lives import CPU, Life, cronhpa, deployment, external, until
+from model_api import Fault, ModelApi
+from virtual_time import live
+
+from cronhpa.core.instant import SECOND
+
+NIGHT = {"name": "night", "start": "0 22 * * *", "end": "0 6 * * *", "minReplicas": 1}
+METRICS = {"cpu": [CPU], "schedule": None}
+
+
+def healthy(api, kind, namespace="prod"):
+    """An object that is content, and needs the pod metrics or nothing."""
+    deployment(api, "good", namespace=namespace)
+    api.load[namespace, "good"] = 1000
+    metrics = METRICS[kind]
+    cronhpa(api, "good", namespace, metrics=metrics, schedules=[NIGHT] if metrics is None else None)
+
+
+async def longest_gap(life, api, seconds, namespace="prod"):
+    """The longest time between the ends of two turns of the healthy object, in seconds."""
+    ends = [api.now()]
+    end = life.cycle._end
+
+    def noted(item):
+        end(item)
+        if item.key == (namespace, "good"):
+            ends.append(api.now())
+
+    life.cycle._end = noted
+    await until(seconds)
+    ends.append(api.now())
+    return max(later - earlier for earlier, later in pairwise(ends)) / SECOND
+
+
+@pytest.mark.parametrize("kind", ["cpu", "schedule"])
+def test_an_external_metrics_api_that_hangs_delays_those_that_ask_it(kind):
+    """Eighty objects ask eighty metrics: more than there are places for questions of one API at once."""
+
+    async def scenario():
+        api = ModelApi()
+        healthy(api, kind)
+        for number in range(80):
+            deployment(api, f"slow-{number}")
+            cronhpa(api, f"slow-{number}", metrics=[external(f"queue-{number}")])
+        api.faults = [Fault("GET", "external.metrics", hangs=True, times=None)]
+        async with Life(api) as life:
+            assert await longest_gap(life, api, 150) < 15.5
+
+    live(scenario)
+
+
+def test_pod_metrics_that_hang_delay_no_schedule():
+    async def scenario():
+        api = ModelApi()
+        healthy(api, "schedule")
+        deployment(api, "slow")
+        cronhpa(api, "slow")
+        api.faults = [Fault("GET", "/metrics.k8s.io", hangs=True, times=None)]
+        async with Life(api) as life:
+            assert await longest_gap(life, api, 100) < 15.5
+
+    live(scenario)
+
+
+def test_pod_metrics_that_hang_in_one_namespace_delay_no_other():
+    async def scenario():
+        api = ModelApi()
+        healthy(api, "cpu", "other")
+        deployment(api, "slow")
+        cronhpa(api, "slow")
+        api.faults = [Fault("GET", "/metrics.k8s.io/v1beta1/namespaces/prod", hangs=True, times=None)]
+        async with Life(api) as life:
+            assert await longest_gap(life, api, 100, "other") < 15.5
+
+    live(scenario)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "schedule"])
+@pytest.mark.parametrize("namespace", ["prod", "other"])
+@pytest.mark.parametrize("write", ["slow-.*/scale$", "slow-.*/status$"])
+def test_writes_that_hang_delay_no_object_that_has_nothing_to_write(kind, namespace, write):
+    """Twenty objects of a namespace hang in their writes, more than its 16 places."""
+
+    async def scenario():
+        api = ModelApi()
+        healthy(api, kind, namespace)
+        api.faults = [Fault("PATCH", write, hangs=True, times=None)]
+        async with Life(api) as life:
+            await until(50)
+            for number in range(20):
+                deployment(api, f"slow-{number}")
+                api.load["prod", f"slow-{number}"] = 2000
+                cronhpa(api, f"slow-{number}")
+            assert await longest_gap(life, api, 200, namespace) < 15.5
+
+    live(scenario)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "schedule"])
+def test_a_scale_subresource_that_hangs_delays_its_own_object(kind):
+    """A kind that is not watched is read through its scale at every turn."""
+
+    async def scenario():
+        api = ModelApi()
+        healthy(api, kind)
+        for number in range(3):
+            api.create("widgets", "prod", f"slow-{number}", spec={"replicas": 1})
+            target = {"apiVersion": "example.com/v1", "kind": "Widget", "name": f"slow-{number}"}
+            metrics = METRICS[kind]
+            schedules = [NIGHT] if metrics is None else None
+            cronhpa(api, f"slow-{number}", scaleTargetRef=target, metrics=metrics, schedules=schedules)
+        api.faults = [Fault("GET", "slow-.*/scale$", hangs=True, times=None)]
+        async with Life(api) as life:
+            assert await longest_gap(life, api, 150) < 15.5
+
+    live(scenario)
+
+
+def test_what_is_in_doubt_and_cannot_be_read_delays_its_own_object():
+    """Three answers were lost, and the reads that would tell hang."""
+
+    async def scenario():
+        api = ModelApi()
+        healthy(api, "cpu")
+        for number in range(3):
+            deployment(api, f"slow-{number}")
+            api.load["prod", f"slow-{number}"] = 2000
+            cronhpa(api, f"slow-{number}")
+        api.faults = [
+            Fault("PATCH", "slow-.*/scale$", times=None),
+            Fault("GET", "slow-.*/scale$", hangs=True, times=None),
+            Fault("GET", "cronhpas/slow-", hangs=True, times=None),
+        ]
+        async with Life(api) as life:
+            await until(1)
+            assert await longest_gap(life, api, 150) < 15.5
+
+    live(scenario)

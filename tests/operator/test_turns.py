@@ -1,0 +1,259 @@
+"""What brings an object a turn: its period, an edit, an edge, a foreign HorizontalPodAutoscaler; and nothing else."""
+
+import asyncio
+
+import pytest
+from lives import CPU, Life, condition, cronhpa, deployment, one_pod_each, rules, status, timeline, until
+from model_api import START, Fault, ModelApi
+from virtual_time import live
+
+from cronhpa.core.instant import HOUR, SECOND
+from cronhpa.operator.due import following
+
+
+def shop(replicas=2, load=1000, **spec):
+    api = ModelApi()
+    deployment(api, replicas=replicas)
+    api.load["prod", "shop"] = load
+    cronhpa(api, **spec)
+    return api
+
+
+async def turns_until(life, seconds):
+    """How many turns end from now until so many seconds after the start."""
+    before = life.cycle.pulse.turns
+    await until(seconds)
+    return life.cycle.pulse.turns - before
+
+
+def next_turn(seconds, period=15, namespace="prod"):
+    """The second of the first turn after this one on the namespace's grid."""
+    return (following(namespace, period * SECOND, START + int(seconds * SECOND)) - START) / SECOND
+
+
+def test_turns_come_once_a_period_however_much_is_scaled():
+    """Without a behavior each turn may double: 2, 4, 8 at the start, 15 and 30 s, and not all at once."""
+
+    async def scenario():
+        api = shop(2, 30_000, maxReplicas=60)
+        async with Life(api) as life:
+            assert 1 == await turns_until(life, 1)
+            first = next_turn(0)
+            assert 4 == await turns_until(life, first + 3 * 15 + 1)
+        assert [(2, 4), (4, 8), (8, 16), (16, 32), (32, 60)] == [change[1:] for change in timeline(api)]
+        assert [0, first, first + 15, first + 30, first + 45] == [change[0] for change in timeline(api)]
+
+    live(scenario)
+
+
+def test_a_count_that_somebody_changes_waits_for_the_next_turn():
+    async def scenario():
+        api = shop()
+        async with Life(api) as life:
+            await until(next_turn(0) + 1)
+            api.edit("deployments", "prod", "shop", spec={"replicas": 7})
+            assert 0 == await turns_until(life, next_turn(0) + 14)
+
+    live(scenario)
+
+
+def test_an_edit_is_acted_upon_at_once():
+    async def scenario():
+        api = shop()
+        async with Life(api):
+            at = next_turn(0) + 3
+            await until(at)
+            api.edit("cronhpas", "prod", "shop", spec={"minReplicas": 5})
+            await until(at + 1)
+        assert [(int(at), 2, 5)] == timeline(api)
+
+    live(scenario)
+
+
+def test_an_edit_during_a_turn_is_acted_upon_when_the_turn_is_over():
+    async def scenario():
+        api = shop(minReplicas=3)
+        goes_on = asyncio.Event()
+        api.faults = [Fault("PATCH", "/scale", waits=goes_on)]
+        async with Life(api):
+            await until(1)
+            api.edit("cronhpas", "prod", "shop", spec={"minReplicas": 5})
+            await until(2)
+            goes_on.set()
+            await until(3)
+        assert [(2, 2, 3), (2, 3, 5)] == timeline(api)
+
+    live(scenario)
+
+
+def test_an_edge_is_acted_upon_at_its_instant():
+    """The window opens at 07:01:00; with turns an hour apart nothing else would look at it."""
+
+    async def scenario():
+        night = {"name": "rush", "start": "1 7 * * *", "end": "2 7 * * *", "minReplicas": 4}
+        api = shop(schedules=[night], syncPeriodSeconds=3600)
+        async with Life(api):
+            await until(61)
+        assert [(60, 2, 4)] == timeline(api)
+
+    live(scenario)
+
+
+def test_an_edge_that_falls_inside_a_turn_brings_another_one():
+    """The turn that began at 59 s waits for its metrics beyond the edge at 60 s: once it is over, the edge is seen."""
+
+    async def scenario():
+        night = {"name": "rush", "start": "1 7 * * *", "end": "2 7 * * *", "minReplicas": 4}
+        api = shop(schedules=[night], syncPeriodSeconds=3600)
+        goes_on = asyncio.Event()
+        async with Life(api):
+            await until(59)
+            api.faults = [Fault("PATCH", "/status", waits=goes_on)]
+            api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": 9})
+            await until(63)
+            assert [] == timeline(api)
+            goes_on.set()
+            await until(64)
+        assert [(63, 2, 4)] == timeline(api)
+
+    live(scenario)
+
+
+def test_a_turn_that_is_given_up_does_not_lose_the_edge():
+    """The metrics hang for longer than a turn may take, just before the edge; the turns are an hour apart."""
+
+    async def scenario():
+        rush = {"name": "rush", "start": "2 7 * * *", "end": "3 7 * * *", "minReplicas": 4}
+        api = shop(schedules=[rush], syncPeriodSeconds=3600)
+        async with Life(api) as life:
+            await until(10)
+            life.cycle._cluster.targets.read = _never
+            api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": 9})
+            await until(55)
+            assert 1 == life.cycle.pulse.errors
+            del life.cycle._cluster.targets.read
+            await until(121)
+        assert [(120, 2, 4)] == timeline(api)
+
+    live(scenario)
+
+
+async def _never(*_args, **_more):
+    await asyncio.Event().wait()
+
+
+def test_a_spec_that_became_unreadable_does_not_spin_on_the_edge_it_had():
+    async def scenario():
+        rush = {"name": "rush", "start": "1 7 * * *", "end": "2 7 * * *", "minReplicas": 4}
+        api = shop(schedules=[rush])
+        async with Life(api) as life:
+            await until(30)
+            api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": "many"})
+            await until(50)
+            assert await turns_until(life, 170) <= 3
+
+    live(scenario)
+
+
+def hpa(api, name="old", target="shop"):
+    ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": target}
+    api.create("horizontalpodautoscalers", "prod", name, spec={"scaleTargetRef": ref})
+
+
+def test_a_foreign_hpa_is_noticed_at_once_when_it_comes_and_when_it_goes():
+    async def scenario():
+        api = shop(minReplicas=2)
+        async with Life(api) as life:
+            at = next_turn(0) + 2
+            await until(at)
+            hpa(api)
+            assert 1 == await turns_until(life, at + 1)
+            assert "OtherOwner" == condition(api, "TargetOwned")["reason"]
+            # Its controller writes a status at every one of its turns: that is nothing to us.
+            api.edit("horizontalpodautoscalers", "prod", "old", status={"currentReplicas": 2})
+            assert 0 == await turns_until(life, at + 2)
+            api.delete("horizontalpodautoscalers", "prod", "old")
+            assert 1 == await turns_until(life, at + 3)
+            assert "OnlyOwner" == condition(api, "TargetOwned")["reason"]
+
+    live(scenario)
+
+
+def test_a_target_that_comes_or_goes_is_noticed_at_once():
+    async def scenario():
+        api = shop(minReplicas=3, replicas=3)
+        async with Life(api):
+            at = next_turn(0) + 2
+            await until(at)
+            api.delete("deployments", "prod", "shop")
+            await until(at + 1)
+            assert "FailedGetScale" == condition(api, "AbleToScale")["reason"]
+            deployment(api, replicas=1)
+            await until(at + 2)
+        assert [(int(at + 1), 1, 3)] == timeline(api)
+
+    live(scenario)
+
+
+def test_a_clock_that_steps_back_makes_all_due():
+    """An hour back: without it the next turns would come in an hour."""
+
+    async def scenario():
+        api = shop()
+        async with Life(api) as life:
+            await until(100)
+            api.clock_offset = -HOUR
+            assert 2 <= await turns_until(life, 118) <= 3
+            api.load["prod", "shop"] = 2000
+            await until(140)
+            assert 4 == api.replicas("prod", "shop")
+
+    live(scenario)
+
+
+def test_a_clock_that_steps_back_does_not_free_the_rate_policies():
+    """One pod a minute, the first at 0 s: an hour earlier it is still that minute, and then the next pod comes."""
+
+    async def scenario():
+        api = shop(2, 3000, behavior=rules(one_pod_each(60), one_pod_each(60)))
+        async with Life(api):
+            await until(20)
+            api.clock_offset = -HOUR
+            await until(50)
+            assert 3 == api.replicas("prod", "shop")
+            await until(100)
+            assert 4 == api.replicas("prod", "shop")
+
+    live(scenario)
+
+
+def _fails_for_shop(item, _spec):
+    if item.name == "shop":
+        raise RuntimeError("a bug of ours")
+
+
+@pytest.mark.parametrize("problem", ["the decision", "the reader"])
+def test_a_turn_that_fails_for_a_reason_of_ours_costs_its_own_object_only(problem, monkeypatch):
+    async def scenario():
+        api = shop()
+        deployment(api, "other", 2)
+        api.load["prod", "other"] = 2000
+        cronhpa(api, "other", metrics=[CPU])
+        async with Life(api) as life:
+            if problem == "the decision":
+                monkeypatch.setattr(life.cycle, "_forecast", _fails_for_shop)
+            else:
+                read = life.cycle._cluster.targets.read
+
+                async def failing(namespace, ref, **more):
+                    if ref.name == "shop":
+                        raise RuntimeError("a bug of ours")
+                    return await read(namespace, ref, **more)
+
+                monkeypatch.setattr(life.cycle._cluster.targets, "read", failing)
+            await until(20)
+            assert life.cycle.pulse.errors >= 2
+        assert [(2, 4)] == [change[1:] for change in timeline(api, "prod/other")]
+        assert {} == status(api)
+
+    live(scenario)
