@@ -34,7 +34,7 @@ class Owners:
         self._by_target: dict[Target, set[str]] = {}
 
     def note_hpa(self, namespace: str, name: str, hpa: Hpa | None) -> tuple[Target, ...]:
-        """Takes over a HorizontalPodAutoscaler that came, changed or went; returns the targets concerned."""
+        """Takes over a HorizontalPodAutoscaler that came, changed or went; returns the targets won or lost by it."""
         before = self._hpas.pop((namespace, name), None)
         if before is not None:
             self._by_target[before].discard(name)
@@ -46,7 +46,9 @@ class Owners:
         target = (namespace, api_group(ref.api_version or ""), ref.kind, ref.name)
         self._hpas[namespace, name] = target
         self._by_target.setdefault(target, set()).add(name)
-        return (target,) if before is None or before == target else (before, target)
+        if before == target:
+            return ()  # its status alone, which its controller writes at every turn
+        return (target,) if before is None else (before, target)
 
     def problem(self, item: Item, rivals: Iterable[Item]) -> str | None:
         """
