@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
 from weakref import WeakValueDictionary
@@ -97,15 +98,25 @@ class Writer:
         await asyncio.gather(*(self._finish(judged, done) for judged in ordered))
 
     async def _finish(self, judged: Judged, done: Callable[[Item], None]) -> None:
-        namespace = judged.item.namespace
+        try:
+            if judged.acts:
+                async with self._place(judged.item.namespace):
+                    await self._write(judged)
+            else:
+                await self._write(judged)
+        except Exception:
+            LOG.exception("the turn of %s/%s could not be written", *judged.item.key)
+        finally:
+            done(judged.item)
+
+    @asynccontextmanager
+    async def _place(self, namespace: str) -> AsyncIterator[None]:
+        """One of the places for writes. Who has nothing to write must not wait for one."""
         slots = self._namespace_slots.get(namespace)
         if slots is None:
             slots = self._namespace_slots[namespace] = asyncio.Semaphore(_CONCURRENT_IN_NAMESPACE)
-        try:
-            async with slots, self._slots:
-                await self._write(judged)
-        finally:
-            done(judged.item)
+        async with slots, self._slots:
+            yield
 
     async def reject(self, item: Item, now: Nanoseconds) -> None:
         """Says on an object whose spec cannot be read as a whole what is wrong with it."""
@@ -117,7 +128,7 @@ class Writer:
             since = known.get("lastTransitionTime") if known.get("status") == "False" else format_instant(now)
             conditions[kind] = {"type": kind, "status": "False", "lastTransitionTime": since, **stamp}
         status = {**item.status, "conditions": list(conditions.values())}
-        if is_worth_writing(item.status, status):
+        if item.status != status:  # the message too: another edit may be as unreadable for another reason
             await self._put_status(item, status, now)
             self._recorder.record(item, Event("Warning", "SpecUnreadable", text), now)
 
@@ -137,28 +148,31 @@ class Writer:
 
     async def _write(self, judged: Judged) -> None:
         item, decision = judged.item, judged.decision
-        try:
-            if not self._is_current(judged):
-                return
-            outcome = await self._act(judged) if judged.acts else Withheld()
-            if item.spec is not None and item.spec.target != judged.spec.target:
-                # Pointed at another target meanwhile: nothing of the old one may be remembered for the new one.
-                return
-            if judged.acts and item.uncertain:
-                memory = item.memory.intending(decision, judged.spec, judged.observation)
-            else:
-                memory = item.memory.after(decision, outcome, judged.spec, judged.observation)
-            turn = self._turn(judged, outcome, memory)
-            item.memory = memory
-            status = render(item.status, turn)
-            for event in events(turn):
-                self._recorder.record(item, event, judged.now)
-            if is_worth_writing(item.status, status) or (
-                abs(judged.now - item.written) >= self._drift_interval() and has_drifted(item.status, status)
-            ):
+        if not self._is_current(judged):
+            return
+        outcome = await self._act(judged) if judged.acts else Withheld()
+        if item.spec is not None and item.spec.target != judged.spec.target:
+            # Pointed at another target meanwhile: nothing of the old one may be remembered for the new one.
+            return
+        if judged.acts and item.uncertain:
+            memory = item.memory.intending(decision, judged.spec, judged.observation)
+        else:
+            memory = item.memory.after(decision, outcome, judged.spec, judged.observation)
+        turn = self._turn(judged, outcome, memory)
+        item.memory = memory
+        status = render(item.status, turn)
+        for event in events(turn):
+            self._recorder.record(item, event, judged.now)
+        if not is_worth_writing(item.status, status) and (
+            abs(judged.now - item.written) < self._drift_interval() or not has_drifted(item.status, status)
+        ):
+            return
+        if judged.acts:
+            await self._put_status(item, status, judged.now)
+            return
+        async with self._place(item.namespace):
+            if self._is_current(judged):
                 await self._put_status(item, status, judged.now)
-        except Exception:
-            LOG.exception("the turn of %s/%s could not be written", item.namespace, item.name)
 
     async def _act(self, judged: Judged) -> Outcome:
         decision, item = judged.decision, judged.item
