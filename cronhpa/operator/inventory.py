@@ -161,7 +161,8 @@ class Inventory:
             self.items[key] = self._by_namespace[meta.namespace][key] = item
         if version > item.version:
             # What the API holds is what the next patch is made against, whoever wrote it.
-            item.status = plain(body.get("status") or {})
+            status = body.get("status")
+            item.status = plain(status) if isinstance(status, Mapping) else {}
             item.version = version
         if meta.generation == item.generation:
             return
@@ -172,7 +173,7 @@ class Inventory:
         if is_new:
             item.memory = parse_memory(item.status)
         self._index(item, before)
-        if self._is_retargeted(item, before, is_new=is_new):
+        if self._is_retargeted(item, before):
             # What is remembered is of the other target: seeded anew.
             item.memory = Memory()
         self._changed(key)
@@ -199,13 +200,13 @@ class Inventory:
         if not self._by_target[target]:
             del self._by_target[target]
 
-    def _is_retargeted(self, item: Item, before: Target | None, *, is_new: bool) -> bool:
+    def _is_retargeted(self, item: Item, before: Target | None) -> bool:
         if item.spec is None:
             return False
-        if is_new:  # it may have been edited while no operator ran
+        if before is None:  # it was edited while no operator ran, or while its spec could not be read
             told = f"{item.spec.target.kind}/{item.spec.target.name}"
             return bool(item.status.get("target", told) != told)
-        return before is not None and before != item.target
+        return before != item.target
 
     def drop(self, key: Key, uid: str | None = None) -> None:
         """Forgets an object; the one with this uid, where one is named."""

@@ -1,0 +1,255 @@
+"""The objects as last seen, whatever order, gap or absurdity the API tells of them in."""
+
+import asyncio
+
+import pytest
+from lives import CPU, Life, condition, cronhpa, deployment, status, until
+from model_api import Fault, ModelApi, ModelClient
+from virtual_time import live
+
+from cronhpa.core.spec import Tuning
+from cronhpa.operator import inventory as module
+from cronhpa.operator.inventory import Inventory
+
+KEY = ("prod", "shop")
+TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+SPEC = {"scaleTargetRef": TARGET, "minReplicas": 1, "maxReplicas": 10, "metrics": [CPU]}
+
+
+def body(version, *, uid="one", generation=1, name="shop", status=None, **spec):
+    meta = {"name": name, "namespace": "prod", "uid": uid, "resourceVersion": str(version), "generation": generation}
+    meta["creationTimestamp"] = "2027-01-15T07:00:00Z"
+    return {"metadata": meta, "spec": {**SPEC, **spec}, "status": status or {}}
+
+
+class Told:
+    """An inventory with what it told of changes and departures."""
+
+    def __init__(self):
+        self.changed, self.gone = [], []
+        self.inventory = Inventory(Tuning(), self.changed.append, lambda item: self.gone.append(item.uid))
+
+    @property
+    def item(self):
+        return self.inventory.items.get(KEY)
+
+
+def test_an_older_state_than_the_one_known_is_ignored():
+    told = Told()
+    told.inventory.put(body(20, generation=2, maxReplicas=7))
+    told.inventory.put(body(10, maxReplicas=3))
+
+    assert 7 == told.item.spec.max_replicas
+    assert [KEY] == told.changed
+
+
+def test_a_status_of_somebody_elses_is_what_the_next_patch_is_made_against_and_no_change_of_the_spec():
+    told = Told()
+    told.inventory.put(body(10))
+    told.inventory.put(body(11, status={"currentReplicas": 9}))
+
+    assert {"currentReplicas": 9} == told.item.status
+    assert [KEY] == told.changed
+
+
+def test_another_object_of_the_same_name_takes_the_place_of_the_first():
+    told = Told()
+    told.inventory.put(body(10))
+    told.inventory.put(body(20, uid="two"))
+    told.inventory._take("DELETED", body(15))
+
+    assert ["one"] == told.gone
+    assert "two" == told.item.uid
+    assert (told.item,) == told.inventory.on_target(("prod", "apps", "Deployment", "shop"))
+
+
+def test_a_stale_page_brings_no_deleted_object_back():
+    told = Told()
+    told.inventory.put(body(10))
+    told.inventory._take("DELETED", body(12))
+    told.inventory.put(body(10))
+
+    assert told.item is None
+    assert () == told.inventory.in_namespace("prod")
+
+
+@pytest.mark.parametrize(
+    "event", [{}, {"metadata": {"name": "shop"}}, {"metadata": None}, body("ten") | {"status": ["odd"]}, body(9, uid=3)]
+)
+def test_an_event_that_is_no_object_costs_nothing(event):
+    told = Told()
+    told.inventory.put(body(10, name="other"))
+    told.inventory._take("MODIFIED", event)
+    told.inventory._take("DELETED", event)
+
+    assert ("prod", "other") in told.inventory.items
+
+
+def test_a_spec_that_nobody_can_read_is_a_problem_of_its_object(monkeypatch):
+    told = Told()
+    told.inventory.put(body(10, maxReplicas="many"))
+    assert told.item.spec is None
+    assert "spec.maxReplicas" in told.item.problems[0]
+
+    monkeypatch.setattr(module, "parse_spec", lambda *_: 1 // 0)
+    told.inventory.put(body(11, generation=2))
+    assert ("spec: ZeroDivisionError: integer division or modulo by zero",) == told.item.problems
+
+
+REMEMBERED = {
+    "target": "Deployment/shop",
+    "memory": {
+        "version": 1,
+        "recommendations": [{"replicas": 9, "time": "2027-01-15T06:59:00Z"}],
+        "scaleUpEvents": [],
+        "scaleDownEvents": [],
+    },
+}
+OTHER = {**TARGET, "name": "other"}
+
+
+def test_the_memory_is_read_back_from_the_status():
+    told = Told()
+    told.inventory.put(body(10, status=REMEMBERED))
+
+    assert [9] == [item.replicas for item in told.item.memory.recommendations]
+
+
+def test_an_object_that_was_pointed_elsewhere_while_no_operator_ran_remembers_nothing():
+    told = Told()
+    told.inventory.put(body(10, generation=2, status=REMEMBERED, scaleTargetRef=OTHER))
+
+    assert () == told.item.memory.recommendations
+
+
+def test_an_object_that_was_pointed_elsewhere_by_way_of_an_unreadable_spec_remembers_nothing():
+    told = Told()
+    told.inventory.put(body(10, status=REMEMBERED))
+    told.inventory.put(body(11, generation=2, status=REMEMBERED, maxReplicas="many"))
+    assert [9] == [item.replicas for item in told.item.memory.recommendations]
+    told.inventory.put(body(12, generation=3, status=REMEMBERED, scaleTargetRef=OTHER))
+
+    assert () == told.item.memory.recommendations
+
+
+def test_a_spec_that_is_mended_remembers_what_it_did():
+    told = Told()
+    told.inventory.put(body(10, status=REMEMBERED))
+    told.inventory.put(body(11, generation=2, status=REMEMBERED, maxReplicas="many"))
+    told.inventory.put(body(12, generation=3, status=REMEMBERED))
+
+    assert [9] == [item.replicas for item in told.item.memory.recommendations]
+
+
+def swept(change, *, first=None):
+    """An inventory of two objects after a sweep whose answer waits while `change(api, inventory)` happens."""
+
+    async def scenario():
+        api, told = ModelApi(), Told()
+        cronhpa(api)
+        cronhpa(api, "other")
+        client = ModelClient(api)
+        await told.inventory._sweep_once(client, "")
+        if first is not None:
+            first(api)
+        goes_on = asyncio.Event()
+        # The list is made before the change and read after it.
+        api.faults = [Fault("GET", "/cronhpas$", applied=True, waits=goes_on)]
+        answer = api._list("cronhpas", None, {})
+        api._list = lambda *_: _copied(answer)
+        sweep = asyncio.create_task(told.inventory._sweep_once(client, ""))
+        await asyncio.sleep(1)
+        change(api, told.inventory)
+        goes_on.set()
+        await sweep
+        return told
+
+    return live(scenario)
+
+
+def _copied(answer):
+    return {"metadata": dict(answer["metadata"]), "items": [dict(item) for item in answer["items"]]}
+
+
+def test_what_is_deleted_during_a_list_stays_away():
+    told = swept(lambda api, inventory: inventory._take("DELETED", api.objects["cronhpas"][KEY]))
+
+    assert [("prod", "other")] == list(told.inventory.items)
+
+
+def test_what_was_deleted_while_nobody_watched_is_dropped():
+    told = swept(lambda *_: None, first=lambda api: api.delete("cronhpas", "prod", "shop"))
+
+    assert [("prod", "other")] == list(told.inventory.items)
+
+
+def test_what_comes_during_a_list_that_does_not_hold_it_stays():
+    told = swept(lambda _, inventory: inventory.put(body(900, name="new")))
+
+    assert {KEY, ("prod", "other"), ("prod", "new")} == set(told.inventory.items)
+
+
+def test_what_is_recreated_during_a_list_is_the_new_object():
+    told = swept(lambda _, inventory: inventory.put(body(900, uid="two")))
+
+    assert "two" == told.item.uid
+
+
+def test_a_store_that_was_restored_is_believed():
+    """Its versions are lower than those known; the older spec is the truth now."""
+
+    async def scenario():
+        api, told = ModelApi(), Told()
+        cronhpa(api)
+        client = ModelClient(api)
+        await told.inventory._sweep_once(client, "")
+        api.edit("cronhpas", *KEY, spec={"maxReplicas": 7})
+        api._version = 5000
+        api.edit("cronhpas", *KEY, spec={"maxReplicas": 8})
+        await told.inventory._sweep_once(client, "")
+        assert 8 == told.item.spec.max_replicas
+        api._version = 50
+        api.objects["cronhpas"][KEY]["metadata"].update(resourceVersion="40", generation=2)
+        api.objects["cronhpas"][KEY]["spec"]["maxReplicas"] = 7
+        await told.inventory._sweep_once(client, "")
+        assert 7 == told.item.spec.max_replicas
+
+    live(scenario)
+
+
+def test_a_status_that_somebody_replaced_is_repaired():
+    async def scenario():
+        api = ModelApi()
+        deployment(api)
+        api.load["prod", "shop"] = 1000
+        cronhpa(api)
+        async with Life(api):
+            await until(30)
+            good = status(api)["memory"]["recommendations"][0]["replicas"]
+            api.edit("cronhpas", *KEY, status=dict.fromkeys(status(api)) | {"currentReplicas": 77})
+            assert {"currentReplicas": 77} == status(api)
+            await until(50)
+            assert 2 == status(api)["currentReplicas"]
+            assert good == status(api)["memory"]["recommendations"][0]["replicas"]
+            assert "ReadyForNewScale" == condition(api, "AbleToScale")["reason"]
+
+    live(scenario)
+
+
+def test_what_is_wrong_with_a_spec_is_told_on_its_object_and_told_anew_when_something_else_is():
+    async def scenario():
+        api = ModelApi()
+        deployment(api)
+        cronhpa(api, maxReplicas="many")
+        async with Life(api):
+            await until(1)
+            assert "spec.maxReplicas" in condition(api, "SpecAccepted")["message"]
+            api.edit("cronhpas", *KEY, spec={"maxReplicas": 5, "minReplicas": "few"})
+            await until(2)
+            assert "spec.minReplicas" in condition(api, "SpecAccepted")["message"]
+            assert 2 == condition(api, "Ready")["observedGeneration"]
+            writes = len(api.writes)
+            await until(200)
+            assert writes == len(api.writes)
+
+    live(scenario)
