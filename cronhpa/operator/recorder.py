@@ -28,12 +28,12 @@ _MESSAGE_MAX = 1024
 
 
 class _Known:
-    """An event that was written: under which name, how often it happened, when it was written last."""
+    """An event: under which name, how often it happened, when it was sent last, whether the API has it."""
 
-    __slots__ = ("count", "name", "sent")
+    __slots__ = ("count", "exists", "name", "sent")
 
     def __init__(self, name: str, sent: Nanoseconds) -> None:
-        self.name, self.sent, self.count = name, sent, 1
+        self.name, self.sent, self.count, self.exists = name, sent, 1, False
 
 
 class Recorder:
@@ -93,7 +93,7 @@ class Recorder:
             return
         path = path_of("api", "v1", "namespaces", item.namespace, "events")
         stamp = format_instant(now)
-        if known.count > 1:
+        if known.exists:
             change = {"count": known.count, "lastTimestamp": stamp}
             await self._client.merge_patch(path + path_of(known.name), change, dict)
             return
@@ -114,9 +114,10 @@ class Recorder:
             "source": {"component": COMPONENT},
             "firstTimestamp": stamp,
             "lastTimestamp": stamp,
-            "count": 1,
+            "count": known.count,
         }
         await self._client.post(path, body)
+        known.exists = True
 
     def _spend(self, uid: str, now: Nanoseconds) -> bool:
         """A token bucket an object: 25 at once, one more each five minutes."""

@@ -1,0 +1,123 @@
+"""Events: identical ones are counted, an object has a budget, and a full queue drops."""
+
+import asyncio
+
+import pytest
+from model_api import START, Fault, ModelApi, ModelClient
+from virtual_time import live
+
+from cronhpa.api.render import Event
+from cronhpa.core.instant import MINUTE
+from cronhpa.operator import recorder as module
+from cronhpa.operator.inventory import Item
+from cronhpa.operator.recorder import Recorder
+
+GONE = Event("Warning", "FailedGetScale", 'deployments.apps "shop" not found')
+
+
+def item(name="shop"):
+    return Item("prod", name, f"uid-{name}", START)
+
+
+def written(record, *faults):
+    """(reason, message, count) of the events in the API after record(recorder) and its writing."""
+
+    async def scenario():
+        api = ModelApi()
+        api.faults = list(faults)
+        recorder = Recorder(ModelClient(api))
+        tasks = [asyncio.create_task(recorder.run())]
+        await record(recorder)
+        await recorder.flushed()
+        tasks[0].cancel()
+        found = [(one["reason"], one["message"], one["count"]) for one in api.objects["events"].values()]
+        return sorted(found), recorder.dropped
+
+    return live(scenario)
+
+
+def test_an_event_names_its_object():
+    async def scenario():
+        api = ModelApi()
+        recorder = Recorder(ModelClient(api))
+        task = asyncio.create_task(recorder.run())
+        recorder.record(item(), GONE, START)
+        await recorder.flushed()
+        task.cancel()
+        (event,) = api.objects["events"].values()
+        assert ("CronHPA", "shop", "uid-shop") == tuple(event["involvedObject"][key] for key in ("kind", "name", "uid"))
+        assert "2027-01-15T07:00:00Z" == event["firstTimestamp"] == event["lastTimestamp"]
+
+    live(scenario)
+
+
+def test_an_event_that_repeats_is_counted_and_written_again_after_five_minutes():
+    """Forty turns of 15 s are ten minutes: written at 0, 5 and 10 minutes, and by then it happened 41 times."""
+
+    async def record(recorder):
+        for turn in range(41):
+            recorder.record(item(), GONE, START + turn * MINUTE // 4)
+            await recorder.flushed()
+
+    assert ([("FailedGetScale", GONE.message, 41)], 0) == written(record)
+
+
+def test_two_identical_events_of_one_turn_are_one_that_happened_twice():
+    async def record(recorder):
+        recorder.record(item(), GONE, START)
+        recorder.record(item(), GONE, START)
+
+    assert ([("FailedGetScale", GONE.message, 2)], 0) == written(record)
+
+
+def test_an_event_that_the_api_refused_is_written_when_it_happens_again():
+    async def record(recorder):
+        recorder.record(item(), GONE, START)
+        await recorder.flushed()
+        recorder.record(item(), GONE, START + 1)
+
+    assert ([("FailedGetScale", GONE.message, 1)], 0) == written(record, Fault("POST", "events", 500))
+
+
+def test_an_object_has_a_budget_of_25_and_one_more_in_five_minutes():
+    """Thirty different events at once, and thirty more ten minutes later: 25 and 2 are written."""
+
+    async def record(recorder):
+        for number in range(30):
+            recorder.record(item(), Event("Normal", "One", f"{number}"), START)
+        recorder.record(item("other"), Event("Normal", "Other", "its own budget"), START)
+        await recorder.flushed()
+        for number in range(30):
+            recorder.record(item(), Event("Normal", "Two", f"{number}"), START + 10 * MINUTE)
+
+    events, dropped = written(record)
+
+    reasons = [event[0] for event in events]
+    assert {"One": 25, "Two": 2, "Other": 1} == {reason: reasons.count(reason) for reason in set(reasons)}
+    assert 5 + 28 == dropped
+
+
+def test_a_full_queue_drops_and_never_waits(monkeypatch):
+    monkeypatch.setattr(module, "_QUEUE", 3)
+
+    async def record(recorder):
+        for number in range(10):
+            recorder.record(item(f"shop-{number}"), GONE, START)
+
+    events, dropped = written(record)
+
+    assert 3 == len(events)
+    assert 7 == dropped
+
+
+@pytest.mark.parametrize("fault", [{"status": 500}, {"hangs": True}])
+def test_events_that_cannot_be_written_end_nothing(fault):
+    async def record(recorder):
+        for number in range(20):
+            recorder.record(item(), Event("Normal", "One", f"{number}"), START)
+        await recorder.flushed()
+        recorder.record(item(), GONE, START)
+
+    events, _ = written(record, Fault("POST", "events", times=20, **fault))
+
+    assert [("FailedGetScale", GONE.message, 1)] == events
