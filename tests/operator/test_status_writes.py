@@ -1,5 +1,12 @@
 """When a status is worth a write: at once for what a person acts on, later for what drifts, never for time alone."""
 
+from itertools import pairwise
+
+from lives import Life, cronhpa, deployment, until
+from model_api import START as START_OF_MODEL
+from model_api import ModelApi
+from virtual_time import live
+
 from cronhpa.api.render import Turn, render
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Withheld
@@ -58,3 +65,33 @@ def test_another_recommendation_is_written_at_once():
 
     assert [5, 2] == [item["replicas"] for item in after["memory"]["recommendations"]]
     assert is_worth_writing(before, after)
+
+
+def writes_of_five_minutes(loads):
+    """The status writes from 60 to 360 s of a life in which 5 pods use these loads in turn, one a turn."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=5)
+        api.load["prod", "shop"] = loads[0]
+        cronhpa(api)
+        async with Life(api):
+            for turn in range(24):
+                await until(turn * 15)
+                api.load["prod", "shop"] = loads[turn % len(loads)]
+            await until(360)
+        return [at for at, path, _ in api.writes if path.endswith("status") and at >= START_OF_MODEL + 60 * SECOND]
+
+    return live(scenario)
+
+
+def test_a_life_in_which_nothing_changes_writes_nothing():
+    assert [] == writes_of_five_minutes([2500])
+
+
+def test_numbers_that_only_drift_are_written_every_half_minute():
+    """50 and 52 % of the request, both within the tolerance, at every turn another: 20 turns, at most 10 writes."""
+    written = writes_of_five_minutes([2500, 2600, 2550])
+
+    assert 8 <= len(written) <= 10
+    assert min(later - earlier for earlier, later in pairwise(written)) >= 30 * SECOND - SECOND // 100

@@ -1,0 +1,115 @@
+"""Whose turn it is, and whose target."""
+
+from types import SimpleNamespace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cronhpa.core.instant import SECOND
+from cronhpa.core.spec import Mode
+from cronhpa.operator.due import Due, following
+from cronhpa.operator.owners import Hpa, Owners, _HpaSpec, _Ref
+
+A, B, C = ("prod", "a"), ("prod", "b"), ("test", "c")
+
+
+def test_what_is_due_comes_by_namespace_and_once():
+    due = Due()
+    for key, at in ((A, 5), (B, 7), (C, 6), (A, 9)):
+        due.put(key, at)
+
+    assert {"prod": [A], "test": [C]} == due.pop(6)
+    assert 7 == due.next_at()
+    assert {"prod": [B]} == due.pop(9)
+    assert {} == due.pop(99)
+    assert due.next_at() is None
+
+
+def test_the_earliest_instant_counts():
+    due = Due()
+    due.put(A, 9)
+    due.put(A, 3)
+    due.put(A, 6)
+
+    assert {"prod": [A]} == due.pop(3)
+    assert due.next_at() is None
+
+
+def test_what_is_dropped_or_cleared_is_due_no_more_until_put_again():
+    due = Due()
+    due.put(A, 1)
+    due.put(B, 2)
+    due.drop(A)
+    assert {"prod": [B]} == due.pop(5)
+    due.put(B, 6)
+    due.clear()
+    assert due.next_at() is None
+    due.put(A, 8)
+    assert 8 == due.next_at()
+
+
+@given(st.text(max_size=20), st.integers(1, 3600), st.integers(0, 2**62))
+def test_the_next_turn_is_later_than_now_and_at_most_a_period_away(namespace, seconds, now):
+    at = following(namespace, seconds * SECOND, now)
+
+    assert now < at <= now + seconds * SECOND
+    assert at + seconds * SECOND == following(namespace, seconds * SECOND, at)
+
+
+def claim(name, created, mode=Mode.ACTIVE, *, readable=True, kind="Deployment"):
+    spec = SimpleNamespace(mode=mode) if readable else None
+    target = ("prod", "apps", kind, "shop")
+    return SimpleNamespace(name=name, uid=name, created=created, spec=spec, target=target if readable else None)
+
+
+def hpa(name="shop", kind="Deployment", api_version="apps/v1"):
+    return Hpa(spec=_HpaSpec(_Ref(kind, name, api_version)))
+
+
+def test_the_older_of_two_objects_acts_and_the_younger_holds():
+    old, young = claim("old", 1), claim("young", 2)
+
+    assert Owners().problem(old, [old, young]) is None
+    assert "CronHPA old is older and scales Deployment/shop too: delete one of them" == Owners().problem(
+        young, [old, young]
+    )
+
+
+def test_of_two_of_the_same_second_the_name_decides_so_that_one_acts():
+    first, second = claim("a", 1), claim("b", 1)
+
+    assert [None, True] == [Owners().problem(item, [first, second]) and True for item in (first, second)]
+
+
+def test_previews_and_specs_that_cannot_be_read_own_nothing():
+    young = claim("young", 2)
+
+    assert Owners().problem(young, [claim("preview", 1, Mode.PREVIEW), claim("odd", 1, readable=False), young]) is None
+
+
+def test_an_hpa_owns_by_group_kind_and_name():
+    owners, mine = Owners(), claim("mine", 1)
+    for name, other in {
+        "another-name": hpa("shop2"),
+        "another-kind": hpa(kind="StatefulSet"),
+        "another-group": hpa(api_version="example.com/v1"),
+    }.items():
+        owners.note_hpa("prod", name, other)
+    owners.note_hpa("test", "another-namespace", hpa())
+    assert owners.problem(mine, []) is None
+
+    # Another version of the group means the same target.
+    owners.note_hpa("prod", "rival", hpa(api_version="apps/v1beta2"))
+    assert "HorizontalPodAutoscaler rival scales Deployment/shop too: delete it or this object" == owners.problem(
+        mine, []
+    )
+
+
+def test_targets_are_told_of_an_hpa_that_comes_moves_and_goes_and_of_nothing_else():
+    owners = Owners()
+    shop, new = ("prod", "apps", "Deployment", "shop"), ("prod", "apps", "Deployment", "new")
+
+    told = [owners.note_hpa("prod", "x", seen) for seen in (hpa(), hpa(), hpa("new"), None, None)]
+
+    assert [(shop,), (), (shop, new), (new,), ()] == told
+    assert owners.problem(claim("mine", 1), []) is None

@@ -1,0 +1,168 @@
+"""What probes and scrapers are told, and how the operator ends: in real time, for the web server and the store are."""
+
+import asyncio
+import time
+
+import aiohttp
+import pytest
+from lives import cronhpa, deployment, status
+from model_api import Fault, ModelApi, ModelClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from cronhpa.core.instant import SECOND
+from cronhpa.learning.store import Series, Store
+from cronhpa.operator.app import Operator
+from cronhpa.operator.settings import Settings
+
+
+class Process:
+    """`Operator.run` as the command runs it, without kopf: the first list of the sweep is all that is told."""
+
+    def __init__(self, api, tmp_path):
+        self.client = ModelClient(api, timeout_seconds=3)
+        self.store = tmp_path / "history.db"
+        settings = Settings(store=self.store, listen_host="127.0.0.1", listen_port=0)
+        self.operator = Operator(settings, self.client)
+        self.operator._inventory.watch = self._watch
+        serve = self.operator._serve
+
+        async def served():
+            self.runner = await serve()
+            return self.runner
+
+        self.operator._serve = served
+        self.runner = None
+        self.stop = asyncio.Event()
+
+    async def _watch(self, *_):
+        await asyncio.Event().wait()
+
+    async def __aenter__(self):
+        self.task = asyncio.create_task(self.operator.run(self.stop))
+        while self.runner is None:  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.01)
+        return self
+
+    async def __aexit__(self, *_):
+        self.stop.set()
+        await self.task
+
+    async def get(self, path):
+        host, port = self.runner.addresses[0][:2]
+        async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}{path}") as answer:
+            return answer.status, await answer.text()
+
+    async def ready(self):
+        async with asyncio.timeout(5):
+            while (await self.get("/readyz"))[0] != 200:  # noqa: ASYNC110 - it is what a kubelet does
+                await asyncio.sleep(0.02)
+
+
+def shop(replicas=2, load=1000, **spec):
+    api = ModelApi()
+    api.clock_offset = time.time_ns() - api.now()
+    deployment(api, replicas=replicas)
+    api.load["prod", "shop"] = load
+    cronhpa(api, **spec)
+    return api
+
+
+async def eventually(check):
+    async with asyncio.timeout(5):
+        while not check():  # noqa: ASYNC110 - what is waited for is anybody's state, not an event
+            await asyncio.sleep(0.01)
+
+
+async def test_ready_when_the_first_lists_are_there_and_healthy_before(tmp_path):
+    api = shop()
+    goes_on = asyncio.Event()
+    api.faults = [Fault("GET", "/pods$", waits=goes_on)]
+    async with Process(api, tmp_path) as process:
+        await asyncio.sleep(0.1)
+        assert (503, "the first lists are not there yet\n") == await process.get("/readyz")
+        assert (200, "ok\n") == await process.get("/healthz")
+        assert 0 == process.operator._cycle.pulse.turns
+        goes_on.set()
+        await process.ready()
+
+
+async def test_a_loop_that_stands_still_is_not_healthy(tmp_path):
+    async with Process(shop(), tmp_path) as process:
+        await process.ready()
+        cycle = process.operator._cycle
+        await eventually(lambda: cycle.pulse.turns)
+        cycle._turning["prod", "shop"] = time.time_ns() - 200 * SECOND
+        code, text = await process.get("/healthz")
+        assert (503, "a turn takes 200 s already\n") == (code, text)
+        cycle._turning.clear()
+        cycle.pulse.last_tick = time.time_ns() - 31 * SECOND
+        assert (503, "no tick for 31 s\n") == await process.get("/healthz")
+
+
+async def test_the_metrics_can_be_read_by_prometheus(tmp_path):
+    api = shop(2, 2000)
+    cronhpa(api, "odd", maxReplicas="many")
+    async with Process(api, tmp_path) as process:
+        await process.ready()
+        await eventually(lambda: process.operator._cycle.pulse.turns >= 2)
+        _, text = await process.get("/metrics")
+
+    samples = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert 2 == samples["cronhpa_objects",]
+    assert 1 == samples["cronhpa_scale_writes_total", "up"]
+    assert 4 == samples["cronhpa_desired_replicas", "prod", "shop"]
+    assert ("cronhpa_watch_silent_seconds", "/api/v1/pods") in samples
+    names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+    assert len(names) == len(set(names))
+
+
+async def test_a_stop_ends_the_turn_under_way_and_keeps_its_load(tmp_path):
+    """The scale write is answered after the stop: its status, its event and the load that was seen are there still."""
+    api = shop(2, 2000)
+    goes_on = asyncio.Event()
+    fault = Fault("PATCH", "/scale$", applied=True, waits=goes_on)
+    api.faults = [fault]
+    async with Process(api, tmp_path) as process:
+        await process.ready()
+        await eventually(lambda: fault.met and process.operator._store is not None)
+        process.stop.set()
+        await asyncio.sleep(0.2)
+        assert not process.task.done()
+        goes_on.set()
+        await asyncio.wait_for(process.task, 5)
+
+    assert 4 == api.replicas("prod", "shop")
+    assert "lastScaleTime" in status(api)
+    assert ["SuccessfulRescale"] == [event["reason"] for event in api.objects["events"].values()]
+    now = time.time_ns()
+    history = Store(tmp_path / "history.db").steps(Series("prod", "shop", "cpu"), now - 900 * SECOND, now)
+    assert [2.0] == [load for _, load in history]
+
+
+async def test_no_turn_begins_after_the_stop(tmp_path):
+    api = shop(2, 1000, syncPeriodSeconds=1)
+    async with Process(api, tmp_path) as process:
+        await process.ready()
+        await eventually(lambda: process.operator._cycle.pulse.turns)
+        process.stop.set()
+        await process.task
+        asked = len(api.asked)
+        await asyncio.sleep(1.1)
+
+    assert asked == len(api.asked)
+
+
+async def test_a_part_that_ends_with_an_error_ends_the_process(tmp_path):
+    """The kubelet starts it anew; a process that only looks alive would scale nothing."""
+    process = Process(shop(), tmp_path)
+
+    async def broken():
+        raise RuntimeError("a bug of ours")
+
+    process.operator._cycle.run = broken
+    with pytest.raises(RuntimeError, match="a bug of ours"):
+        await asyncio.wait_for(process.operator.run(process.stop), 5)
