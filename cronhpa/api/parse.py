@@ -119,9 +119,7 @@ def parse_memory(status: Mapping[str, Any]) -> Memory:
             scheduled_zero=bool(text.get("scheduledZero", False)),
             start_up=None if start_up is None else int(start_up) * SECOND,
             request_per_pod={name: parse_milli(str(item)) for name, item in text.get("requestPerPod", {}).items()},
-            intent=None
-            if intent is None
-            else Intent(int(intent["from"]), int(intent["to"]), parse_instant(intent["time"])),
+            intent=None if intent is None else _intent(intent),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return _damaged(status)
@@ -134,6 +132,11 @@ def _damaged(status: Mapping[str, Any]) -> Memory:
         return Memory()
     kinds = {item.get("type"): item.get("status") for item in conditions if isinstance(item, Mapping)}
     return Memory(zero=kinds.get("ScaledToZero") == "True")
+
+
+def _intent(text: Mapping[str, Any]) -> Intent:
+    at = parse_instant(text["time"])
+    return Intent(int(text["from"]), int(text["to"]), at, bool(text.get("fromScheduledZero", False)))
 
 
 def _scale_events(items: Iterable[Mapping[str, Any]]) -> tuple[ScaleEvent, ...]:

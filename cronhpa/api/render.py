@@ -144,6 +144,7 @@ def render_memory(memory: Memory) -> dict[str, Any]:
             "from": memory.intent.before,
             "to": memory.intent.after,
             "time": format_instant_exact(memory.intent.at),
+            **({"fromScheduledZero": True} if memory.intent.from_scheduled_zero else {}),
         }
     return text
 

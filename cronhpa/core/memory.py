@@ -40,6 +40,7 @@ class Intent(Struct, frozen=True):
     before: int
     after: int
     at: Nanoseconds
+    from_scheduled_zero: bool = False
 
 
 class Memory(Struct, frozen=True):
@@ -81,8 +82,8 @@ class Memory(Struct, frozen=True):
                     memory,
                     scale_ups=tuple(item for item in self.scale_ups if item.at != intent.at),
                     scale_downs=tuple(item for item in self.scale_downs if item.at != intent.at),
-                    zero=False if self.zero else self.zero,
-                    scheduled_zero=False,
+                    zero=True if intent.before == 0 else False if self.zero else self.zero,
+                    scheduled_zero=intent.from_scheduled_zero,
                 )
         events = (*memory.scale_ups, *memory.scale_downs)
         if all(item.at <= now for item in memory.recommendations) and all(item.at <= now for item in events):
@@ -153,7 +154,8 @@ class Memory(Struct, frozen=True):
         would take the next step down too early. `settled` finds out.
         """
         done = self.after(decision, Scaled(decision.at), spec, observation)
-        return replace(done, intent=Intent(decision.current, decision.desired, decision.at))
+        intent = Intent(decision.current, decision.desired, decision.at, self.scheduled_zero)
+        return replace(done, intent=intent)
 
     def pruned(self, behavior: Behavior | None, tuning: Tuning, now: Nanoseconds) -> Memory:
         """The part that can still change a decision: what the status keeps."""

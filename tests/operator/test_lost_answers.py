@@ -117,7 +117,6 @@ def test_a_status_in_doubt_is_read_before_it_is_written_again():
     live(scenario)
 
 
-@pytest.mark.xfail(reason="Memory.settled takes a wake that was not done for a zero of somebody else's making")
 def test_a_wake_that_was_not_done_is_tried_again():
     """A zero of a schedule's making stays ours when the scale-up out of it fails and nobody knows whether."""
 

@@ -184,7 +184,7 @@ def watch(api: Api, scenario: Scenario, screen: Screen, seconds: int) -> tuple[l
         screen.tell(begun, "both autoscalers begin")
         while moments[-1].second - begun < seconds:
             screen.show(moments[-1], scores)
-            time.sleep(1 - time.time() % 1)  # noqa: TID251 - the API server's own clock ticks in whole seconds
+            time.sleep(1 - time.time() % 1)
             moment = observe(api, scenario, NAMESPACE)
             for text in events(moments[-1], moment):
                 told.append((moment.second, text))
