@@ -33,10 +33,14 @@ check: $(VENV)/.ready  ## format, lint, types, layers
 # Two workers: the cluster tests mostly wait. Each has a control plane of its own, built once and kept in a cache.
 test: $(VENV)/.ready  ## run every test, the cluster tests on a real control plane too (built at the first run)
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
-	$(RUN)/pytest -n 2 --dist worksteal $(ARGS)
+	$(RUN)/pytest -n 2 --dist worksteal -m "not long" $(ARGS)
+
+test-long: $(VENV)/.ready  ## run what takes minutes: twins of our operator and the upstream HPA under recorded loads
+	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
+	$(RUN)/pytest -m long -s $(ARGS)
 
 unit: $(VENV)/.ready  ## run the tests that need no control plane
-	$(RUN)/pytest -n 2 -m "not cluster" $(ARGS)
+	$(RUN)/pytest -n 2 -m "not cluster and not long" $(ARGS)
 
 bench: $(VENV)/.ready  ## measure a decision, and 500 idle objects beside the upstream HPA (8 min; BENCH_OBJECTS=100: 6)
 	@$(RUN)/python benchmarks/decision.py
@@ -58,4 +62,4 @@ demo: $(VENV)/.ready  ## upstream HPA and CronHPA side by side, 6 min (DEMO_SECO
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test unit conformance bench format clean demo
+.PHONY: help setup lock check test test-long unit conformance bench format clean demo

@@ -277,7 +277,11 @@ def _lasting(status: Status) -> dict[str, Any]:
 
 def _substance(status: Status) -> dict[str, Any]:
     out = {key: value for key, value in status.items() if key not in _DRIFTING}
-    out["conditions"] = [(item["type"], item["status"], item["reason"]) for item in status.get("conditions", [])]
+    out["conditions"] = [
+        # What a forecast says in words has a new number in it at every turn.
+        (item["type"], item["status"], item["reason"], "" if item["type"] == "ForecastActive" else item["message"])
+        for item in status.get("conditions", [])
+    ]
     decision = status.get("decision", {})
     out["decision"] = {
         "decidedBy": decision.get("decidedBy"),

@@ -63,11 +63,23 @@ def namespace(control_plane, request):
     control_plane.kubectl("delete", "namespace", name, "--wait=false")
 
 
+_OPERATOR = pytest.StashKey[Operator]()
+
+
 @pytest.fixture(scope="session")
-def _session_operator(control_plane, tmp_path_factory):
+def _session_operator(control_plane, tmp_path_factory, request):
     kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
     with Operator(kubeconfig, tmp_path_factory.mktemp("operator")) as operator:
+        request.config.stash[_OPERATOR] = operator
         yield operator
+
+
+@pytest.fixture
+def no_operator(request):
+    """Nobody looks after the objects of this test: the operator, where one runs, is ended until the next test asks."""
+    running = request.config.stash.get(_OPERATOR, None)
+    if running is not None and running.is_running:
+        running.kill()
 
 
 @pytest.fixture

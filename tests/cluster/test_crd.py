@@ -220,6 +220,7 @@ def test_the_largest_object_is_accepted(server):
     assert {} == server.verdict(spec(metrics=[metric] * 30, schedules=schedules)).causes
 
 
+@pytest.mark.usefixtures("no_operator")
 def test_columns_say_who_decided_and_what_comes_next(server, namespace):
     shop = {
         "apiVersion": "cronhpa.io/v1alpha1",
@@ -250,6 +251,7 @@ def test_columns_say_who_decided_and_what_comes_next(server, namespace):
     )
 
 
+@pytest.mark.usefixtures("no_operator")
 def test_a_status_write_leaves_the_spec_alone_and_a_spec_write_the_status(server, namespace):
     path = f"{objects(namespace)}/shop"
     shop = {"apiVersion": "cronhpa.io/v1alpha1", "kind": "CronHPA", "metadata": {"name": "shop"}, "spec": spec()}

@@ -43,13 +43,11 @@ _POLL_S = 0.05
 # A tick is over, with all that it writes, so long after it began.
 _GUARD_S = 0.5
 # A change of the world comes at least so long before a tick.
-_PAUSE_S = 1.5
+_PAUSE_S = 1.75
 # The requests of one tick lie closer together.
 _SAME_TICK = SECOND // 2
-# The longest window or period of a spec, and of the operator's settings.
-_HISTORY_S = 10.0
-# Windows and periods end at least so far from a tick that is on time.
-_LATE_S = 0.9
+# What a tick leaves behind is stamped at most so long after the tick began.
+_STAMPED_WITHIN_S = 1.0
 _OVERFLOW = "-9223372036854775808m"
 _HPA = "/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers"
 _OURS = "/apis/cronhpa.io/v1alpha1/namespaces/{namespace}/cronhpas"
@@ -477,27 +475,52 @@ class Comparison:
         )
 
 
-def compare(all_twins: Sequence[Twins], *, period: float, settling: float) -> Comparison:
+@dataclass(frozen=True)
+class Clocks:
+    """
+    What the clocks can explain.
+
+    settling: seconds until a change of pods or of load has reached every sample. windows: seconds, every window and
+    period of the specs and of both sides' settings.
+    """
+
+    settling: float
+    windows: Sequence[float]
+
+    def hold_alike(self, timeline: Timeline, at: Mapping[str, Nanoseconds]) -> bool:
+        """Whether each window that ends with a tick holds as many ticks on both sides, and none at its very edge."""
+        for window in self.windows:
+            counts = set()
+            for side in SIDES:
+                for stamped in (0.0, _STAMPED_WITHIN_S):
+                    begun = at[side] - round((window + stamped) * SECOND)
+                    counts.add(len(timeline.ticks_of(side, begun, at[side])))
+            if len(counts) > 1:
+                return False
+        return True
+
+
+def compare(all_twins: Sequence[Twins], clocks: Clocks) -> Comparison:
     """
     The k-th tick of each behind a change of the world, for all cases and all steps but the first.
 
     In that one they begin: ours with a turn at once, the upstream (before v1.37) a period later, so that its first
     recommendation is younger.
-    settling: seconds until a change of pods or of load has reached every sample. Behind a tick that differs for a
-    reason of the clocks the two have another history: for as long as it is remembered, that is why.
+    Behind a tick that saw something else for a reason of the clocks the two remember something else: for as long as
+    they do, that is why.
     """
     found = Comparison()
     for twins in all_twins:
         history: Nanoseconds = 0
         for plateau in twins.plateaus[1:]:
-            history = _compare_step(found, twins, plateau, history, period=period, settling=settling)
+            history = _compare_step(found, twins, plateau, history, clocks)
     return found
 
 
 def _compare_step(
-    found: Comparison, twins: Twins, plateau: Plateau, history: Nanoseconds, *, period: float, settling: float
+    found: Comparison, twins: Twins, plateau: Plateau, history: Nanoseconds, clocks: Clocks
 ) -> Nanoseconds:
-    """Counts one case in one step; until when the two have another history."""
+    """Counts one case in one step; until when the two may remember something else."""
     timeline = twins.timeline
     ticks = {side: timeline.ticks_of(side, plateau.since, plateau.until) for side in SIDES}
     after = {
@@ -505,17 +528,18 @@ def _compare_step(
     }
     for number, replicas in enumerate(zip(after["upstream"], after["ours"], strict=False)):
         at = {side: ticks[side][number] for side in SIDES}
-        if replicas[0] == replicas[1]:
+        reason = _reason(timeline, plateau, at, clocks)
+        is_exact = replicas[0] == replicas[1]
+        if is_exact:
             found.exact += 1
-            continue
-        reason = _reason(timeline, plateau, at, period=period, settling=settling)
-        if not reason and min(at.values()) < history:
-            reason = "because of their history"
-        if reason:
-            found.allowed[reason] += 1
-            history = max(at.values()) + round(_HISTORY_S * SECOND)
+        elif reason or min(at.values()) < history:
+            found.allowed[reason or "because of what they remember"] += 1
         else:
-            found.unexplained.append(f"{twins.case.name}, {plateau.step.name}, tick {number + 1}: {after}")
+            text = f"{twins.case.name}, {plateau.step.name}, tick {number + 1}: {after}"
+            found.unexplained.append(f"{text}; {_told(timeline, plateau)}")
+        # Two recommendations may differ and be stabilized to the same replicas, until one is forgotten.
+        if reason or not is_exact:
+            history = max(at.values()) + round(max(clocks.windows) * SECOND)
     is_same = after["upstream"][-1] == after["ours"][-1]
     is_same = is_same and timeline.pods_at("upstream", plateau.until) == timeline.pods_at("ours", plateau.until)
     if is_same and plateau.until > history and timeline.rests(plateau.since, plateau.until):
@@ -529,19 +553,29 @@ def _compare_step(
     return history
 
 
-def _reason(
-    timeline: Timeline, plateau: Plateau, at: Mapping[str, Nanoseconds], *, period: float, settling: float
-) -> str:
+def _reason(timeline: Timeline, plateau: Plateau, at: Mapping[str, Nanoseconds], clocks: Clocks) -> str:
     """What about the clocks explains that the two did not do the same at a tick; "" for nothing."""
-    span = round(settling * SECOND)
+    span = round(clocks.settling * SECOND)
     if any(at[side] - plateau.since < span for side in SIDES):
         return "too soon behind a change"
     if any(timeline.moved(side, at[side] - span, at[side]) for side in SIDES):
         return "while pods came or went"
-    for side in SIDES:
-        before = timeline.ticks_of(side, 0, at[side])
-        if before and abs((at[side] - before[-1]) / SECOND - period) > _LATE_S:
-            return "at a tick out of time"
+    if not clocks.hold_alike(timeline, at):
+        return "with another number of ticks in a window"
     if timeline.pods_at("upstream", at["upstream"]) != timeline.pods_at("ours", at["ours"]):
         return "with other pods"
     return ""
+
+
+def _told(timeline: Timeline, plateau: Plateau) -> str:
+    """Ticks and changes of replicas around a step, in seconds from the change of the world."""
+
+    def seconds(at: Nanoseconds) -> float:
+        return round((at - plateau.since) / SECOND, 2)
+
+    since, parts = plateau.since - 20 * SECOND, []
+    for side in SIDES:
+        ticks = [seconds(at) for at in timeline.ticks_of(side, since, plateau.until)]
+        changes = {seconds(at): count for at, count in timeline.replicas[side] if since < at < plateau.until}
+        parts.append(f"{side} ticked at {ticks}, replicas {changes}, pods {timeline.pods_at(side, plateau.until)}")
+    return "; ".join(parts)
