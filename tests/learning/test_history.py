@@ -116,7 +116,10 @@ def test_a_line_that_cannot_be_read_is_named_and_nothing_is_imported(store, writ
 
 
 @pytest.mark.parametrize(
-    "content", [b"\xff\xfe\x00\x01" * 9, gzip.compress(b"timestamp,value\n" * 99)[:30], b"", b"\0" * 99]
+    "content",
+    [b"\xff\xfe\x00\x01" * 9, gzip.compress(b"timestamp,value\n" * 99)[:30], b"", b"\0" * 99],
+    # Named, because gzip writes the time into its bytes, and two workers would collect two tests of different names.
+    ids=["binary", "cut gzip", "empty", "zeros"],
 )
 def test_a_file_that_is_no_text_is_refused(store, tmp_path, content):
     path = tmp_path / "load.csv"
