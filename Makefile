@@ -35,7 +35,7 @@ test: $(VENV)/.ready  ## run every test, the cluster tests on a real control pla
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
 	$(RUN)/pytest -n 2 --dist worksteal -m "not long" $(ARGS)
 
-test-long: $(VENV)/.ready  ## run what takes minutes: twins of our operator and the upstream HPA under recorded loads
+test-long: $(VENV)/.ready  ## run what takes minutes: twins under recorded loads, adopt, a demo that is interrupted
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
 	$(RUN)/pytest -m long -s $(ARGS)
 

@@ -11,7 +11,8 @@ from cronhpa.cli import app
 from testbed.objects import deployment, horizontal_pod_autoscaler
 from testbed.wait import wait_until
 
-pytestmark = pytest.mark.usefixtures("operator")
+# Each waits for two controllers to agree, and for what must not happen.
+pytestmark = [pytest.mark.usefixtures("operator"), pytest.mark.long]
 
 HPAS = "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers"
 CRON_HPAS = "/apis/cronhpa.io/v1alpha1/namespaces/{}/cronhpas"

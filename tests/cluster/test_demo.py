@@ -100,6 +100,7 @@ def test_a_given_cluster_is_told_used_and_left_as_it_was(given, demo, tmp_path):
     assert ["build"] == [path.name for path in tmp_path.iterdir()]
 
 
+@pytest.mark.long
 def test_a_given_cluster_is_left_as_it_was_after_an_interrupt(given, demo, tmp_path):
     """The CRD was there before: it stays. A second ^C does not leave half of it behind."""
     given.install_crds()
@@ -144,6 +145,7 @@ def test_a_cluster_that_has_a_metrics_api_is_refused(given, demo):
     assert "use a cluster without metrics-server" in err
 
 
+@pytest.mark.long
 def test_its_own_control_plane_is_gone_after_an_interrupt(demo, tmp_path):
     """First decision in time, and no process and no file left of what was started."""
     began = time.monotonic()
