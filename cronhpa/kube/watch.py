@@ -21,8 +21,8 @@ from cronhpa.kube.pods import Meta
 
 LOG = logging.getLogger(__name__)
 
-# The server sends a bookmark every minute; a connection that says nothing for longer is dead.
-IDLE_SECONDS = 75.0
+# The server sends a bookmark every minute, and up to a quarter later; a connection that says nothing for longer is dead.
+IDLE_SECONDS = 90.0
 _BACKOFF_SECONDS = (0.5, 1, 2, 4, 8, 15)
 # A watch that lived this long did its work; one that ends at once is waited for, lest lists follow lists.
 _LIVED_SECONDS = 5.0
