@@ -21,7 +21,7 @@ from cronhpa.kube.pods import Meta
 
 LOG = logging.getLogger(__name__)
 
-# The server sends a bookmark every minute, and up to a quarter later; a connection that says nothing for longer is dead.
+# The server sends a bookmark every 60 to 75 s; a connection that says nothing for longer is dead.
 IDLE_SECONDS = 90.0
 _BACKOFF_SECONDS = (0.5, 1, 2, 4, 8, 15)
 # A watch that lived this long did its work; one that ends at once is waited for, lest lists follow lists.
