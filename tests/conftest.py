@@ -1,5 +1,5 @@
 """
-What all tests share: how hypothesis explores.
+What all tests share: how hypothesis explores, and that what they start can be interrupted.
 
 `ci` gives the same examples on every run, so that a failure on one machine is a failure on all. To look further:
 HYPOTHESIS_PROFILE=explore makes ten times as many, others each time.
@@ -8,6 +8,7 @@ HYPOTHESIS_PROFILE=explore makes ten times as many, others each time.
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -16,3 +17,8 @@ _PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100, suppress_health_check=_PATIENT)
 settings.register_profile("explore", deadline=None, max_examples=1000, suppress_health_check=_PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# A shell starts what runs in its background with SIGINT ignored, and every process started from there inherits that:
+# a test that interrupts one of them would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
