@@ -171,11 +171,11 @@ def to_instant(wall: datetime, zone: str, *, is_end: bool) -> Nanoseconds:
     second = wall.replace(tzinfo=info, fold=1)
     before, after = first.astimezone(UTC), second.astimezone(UTC)
     if after < before:  # a gap: read with the old offset it lies behind the change, with the new one before it
-        return from_datetime(_change_between(info, after, before))
+        return from_datetime(change_between(info, after, before))
     return from_datetime(after if is_end else before)
 
 
-def _change_between(info: ZoneInfo, low: datetime, high: datetime) -> datetime:
+def change_between(info: ZoneInfo, low: datetime, high: datetime) -> datetime:
     """The instant in (low, high] at which the zone's offset changes, by bisection to the second."""
     offset = low.astimezone(info).utcoffset()
     while high - low > timedelta(seconds=1):

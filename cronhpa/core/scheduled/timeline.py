@@ -1,0 +1,273 @@
+"""
+The bounds over a span of time: stretches in which they stay the same, and marks for what a person wants to see coming.
+
+Nothing is decided here. Each stretch is what `bounds.resolve` says at its beginning, and the walk goes from edge to
+edge, so a year costs its edges and not its minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import chain
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cronhpa.core.instant import DAY, SECOND, Nanoseconds, from_datetime, to_datetime
+from cronhpa.core.scheduled import cron
+from cronhpa.core.scheduled.bounds import Bounds, resolve
+from cronhpa.core.scheduled.windows import change_between
+from cronhpa.core.spec import CronWindow, OnceWindow, Schedule, Spec
+
+# A window that opens every other minute has 262,800 edges a year: nobody reads that, and nobody should wait for it.
+SEGMENTS_MAX = 20_000
+OVERRIDE = "override"
+"""How the status names an override among the schedules."""
+
+
+class Segment(Struct, frozen=True):
+    """
+    The bounds from `start` to `end`, and who set them.
+
+    open: the schedules whose windows are open, and the override where it holds. leading: those whose bounds count
+    ahead of their start. conflict: bounds of equal rank that contradict each other, in words.
+    """
+
+    start: Nanoseconds
+    end: Nanoseconds
+    minimum: int
+    maximum: int
+    minimum_by: str
+    maximum_by: str
+    headroom_percent: int
+    open: tuple[str, ...]
+    leading: tuple[str, ...]
+    conflict: str
+
+
+class Kind(StrEnum):
+    """What a mark tells of."""
+
+    CLOCK_CHANGE = "ClockChange"
+    CONFLICT = "Conflict"
+    UNREADABLE = "Unreadable"
+
+
+class Mark(Struct, frozen=True):
+    """
+    Something to see coming, in words.
+
+    end: None for what happens at one instant. schedules: whom it concerns.
+    """
+
+    kind: Kind
+    start: Nanoseconds
+    end: Nanoseconds | None
+    text: str
+    schedules: tuple[str, ...] = ()
+
+
+class Stretch(Struct, frozen=True):
+    """A window, or its lead, between two instants; cut where the timeline begins and ends."""
+
+    name: str
+    start: Nanoseconds
+    end: Nanoseconds
+    leads: bool
+
+
+class Timeline(Struct, frozen=True):
+    """
+    What holds from `start` to `end`. The segments follow each other without a gap; the marks are in order of time.
+
+    is_cut: whether there was more than SEGMENTS_MAX to tell, so that it ends earlier than asked for.
+    """
+
+    start: Nanoseconds
+    end: Nanoseconds
+    segments: tuple[Segment, ...]
+    marks: tuple[Mark, ...]
+    is_cut: bool
+
+    @property
+    def conflicts(self) -> tuple[Mark, ...]:
+        return tuple(mark for mark in self.marks if mark.kind is Kind.CONFLICT)
+
+
+def timeline(spec: Spec, start: Nanoseconds, end: Nanoseconds, zones: Iterable[str] = ()) -> Timeline:
+    """
+    The bounds from `start` to `end`.
+
+    zones: whose clock changes are marked beside those of the schedules. `start` must lie before `end`.
+    """
+    assert start < end, "a timeline has a length"
+    segments: list[Segment] = []
+    is_cut = False
+    for segment in _walk(spec, start, end):
+        if segments and _is_alike(segments[-1], segment):
+            segments[-1] = replace(segments[-1], end=segment.end)
+        elif len(segments) == SEGMENTS_MAX:
+            end, is_cut = segments[-1].end, True
+            break
+        else:
+            segments.append(segment)
+    marks = chain(
+        _conflicts(segments),
+        _clock_changes(spec, start, end, zones),
+        _unreadable(spec, start),
+    )
+    return Timeline(start, end, tuple(segments), tuple(sorted(marks, key=lambda mark: mark.start)), is_cut)
+
+
+def stretches(found: Timeline) -> list[Stretch]:
+    """The open windows and their leads, schedule by schedule as they come."""
+    out: list[Stretch] = []
+    last: dict[tuple[str, bool], int] = {}
+    for segment in found.segments:
+        for name, leads in (*((name, False) for name in segment.open), *((name, True) for name in segment.leading)):
+            at = last.get((name, leads))
+            if at is not None and out[at].end == segment.start:
+                out[at] = replace(out[at], end=segment.end)
+            else:
+                last[name, leads] = len(out)
+                out.append(Stretch(name, segment.start, segment.end, leads))
+    return out
+
+
+def _walk(spec: Spec, start: Nanoseconds, end: Nanoseconds) -> Iterator[Segment]:
+    at = start
+    while at < end:
+        found = resolve(spec, at)
+        until = min(end, _holds_until(spec, found, at))
+        yield _segment(spec, found, at, until)
+        at = until
+
+
+def _holds_until(spec: Spec, found: Bounds, at: Nanoseconds) -> Nanoseconds:
+    """An instant until which `resolve` says the same: the next edge, or where it knows none, the day's end."""
+    edge = None if found.next_edge is None else found.next_edge.at
+    # A window that keeps renewing itself names its end only on the day on which it comes.
+    is_open_end = any(
+        state.changes is None and isinstance(schedule.window, CronWindow)
+        for schedule, state in zip(spec.schedules, found.windows, strict=True)
+        if state.state in {"Open", "Closed"}
+    )
+    tomorrow = (at // DAY + 1) * DAY
+    if edge is None:
+        return tomorrow if is_open_end else _FOR_EVER
+    return min(edge, tomorrow) if is_open_end else edge
+
+
+_FOR_EVER: Nanoseconds = 1 << 80
+
+
+def _segment(spec: Spec, found: Bounds, start: Nanoseconds, end: Nanoseconds) -> Segment:
+    is_open = [state.name for state in found.windows if state.state == "Open"]
+    if spec.override is not None and start < spec.override.until:
+        is_open.append(OVERRIDE)
+    return Segment(
+        start=start,
+        end=end,
+        minimum=found.minimum,
+        maximum=found.maximum,
+        minimum_by=found.minimum_by,
+        maximum_by=found.maximum_by,
+        headroom_percent=found.headroom_percent,
+        open=tuple(is_open),
+        leading=tuple(state.name for state in found.windows if state.state == "Leading"),
+        conflict=found.conflict,
+    )
+
+
+def _is_alike(one: Segment, other: Segment) -> bool:
+    return replace(one, start=0, end=0) == replace(other, start=0, end=0)
+
+
+# --- marks -------------------------------------------------------------------------------------------------------
+
+
+def _conflicts(segments: Iterable[Segment]) -> Iterator[Mark]:
+    """Each stretch in which the same bounds contradict each other, as one mark."""
+    found: Mark | None = None
+    for segment in segments:
+        if found is not None and (found.end, found.text) == (segment.start, segment.conflict):
+            found = replace(found, end=segment.end)
+            continue
+        if found is not None:
+            yield found
+        found = Mark(Kind.CONFLICT, segment.start, segment.end, segment.conflict) if segment.conflict else None
+    if found is not None:
+        yield found
+
+
+def _unreadable(spec: Spec, start: Nanoseconds) -> Iterator[Mark]:
+    for schedule in spec.schedules:
+        if schedule.problem is not None:
+            text = f"{schedule.name} cannot be read: {schedule.problem}"
+            yield Mark(Kind.UNREADABLE, start, None, text, (schedule.name,))
+
+
+def _clock_changes(spec: Spec, start: Nanoseconds, end: Nanoseconds, zones: Iterable[str]) -> Iterator[Mark]:
+    schedules = [item for item in spec.schedules if item.problem is None and not item.suspend]
+    for zone in sorted({*zones, *(item.window.zone for item in schedules)}):
+        for change in changes(zone, start, end):
+            moved = [item for item in schedules if item.window.zone == zone and _touches(item, change)]
+            yield Mark(Kind.CLOCK_CHANGE, change.at, None, _told(change, moved), tuple(item.name for item in moved))
+
+
+class Change(Struct, frozen=True):
+    """The instant at which the clocks of a zone go from the local time `before` to `after`."""
+
+    zone: str
+    at: Nanoseconds
+    before: datetime
+    after: datetime
+
+    @property
+    def is_gap(self) -> bool:
+        return self.before < self.after
+
+
+def changes(zone: str, start: Nanoseconds, end: Nanoseconds) -> Iterator[Change]:
+    """The clock changes of a zone after `start` and before `end`."""
+    info = ZoneInfo(zone)
+    # No zone has changed its clocks twice within less than a day since 1970.
+    low, last = to_datetime(start - start % SECOND), to_datetime(end)
+    while low < last:
+        high = min(low + timedelta(hours=12), last)
+        if _offset(low, info) != _offset(high, info):
+            at = change_between(info, low, high)
+            if from_datetime(at) < end:
+                before, after = (at + _offset(moment, info) for moment in (low, high))
+                yield Change(zone, from_datetime(at), before.replace(tzinfo=None), after.replace(tzinfo=None))
+        low = high
+
+
+def _offset(moment: datetime, info: ZoneInfo) -> timedelta:
+    return moment.astimezone(info).utcoffset() or timedelta()
+
+
+def _touches(schedule: Schedule, change: Change) -> bool:
+    """Whether a start or an end is written for a time that the clocks skip or repeat."""
+    first, behind = min(change.before, change.after), max(change.before, change.after)
+    if isinstance(schedule.window, OnceWindow):
+        walls = (datetime.fromisoformat(text) for text in (schedule.window.opens, schedule.window.closes))
+        return any(first <= wall < behind for wall in walls)
+    texts = (text for text in (schedule.window.start, schedule.window.end) if text is not None)
+    before = first - timedelta(minutes=1)
+    return any(next(iter(cron.forwards(text, before)), behind) < behind for text in texts)
+
+
+def _told(change: Change, moved: list[Schedule]) -> str:
+    is_whole = (change.before.second, change.after.second) == (0, 0)
+    before, after = (f"{wall:%H:%M}" if is_whole else f"{wall:%H:%M:%S}" for wall in (change.before, change.after))
+    text = f"{change.zone}: the clocks go from {before} to {after}"
+    names = ", ".join(item.name for item in moved)
+    if names and change.is_gap:
+        text += f"; an edge of {names} is skipped and moves to {after}"
+    elif names:
+        text += f"; an edge of {names} comes twice: a start is the first, an end the second"
+    return text

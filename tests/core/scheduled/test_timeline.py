@@ -1,0 +1,204 @@
+"""The bounds over a span of time: stretches that say what `resolve` says, and marks for what is to come."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.situations import NOW, at, event, overrides, schedule, schedules, spec
+from cronhpa.core.instant import DAY, HOUR, MINUTE, format_instant
+from cronhpa.core.scheduled.bounds import resolve
+from cronhpa.core.scheduled.timeline import Kind, Stretch, changes, stretches, timeline
+from cronhpa.core.spec import Override
+
+
+def told(found):
+    """Each segment as (hours since NOW, minimum, maximum)."""
+    return [((item.start - NOW) / HOUR, item.minimum, item.maximum) for item in found.segments]
+
+
+def marks(found, kind):
+    return [(format_instant(mark.start), mark.text) for mark in found.marks if mark.kind is kind]
+
+
+# --- what always holds -------------------------------------------------------------------------------------------
+
+
+def claimed(segment):
+    return (
+        segment.minimum, segment.maximum, segment.minimum_by, segment.maximum_by, segment.headroom_percent,
+        segment.conflict,
+    )  # fmt: skip
+
+
+def resolved(of, instant):
+    found = resolve(of, instant)
+    return (
+        found.minimum, found.maximum, found.minimum_by, found.maximum_by, found.headroom_percent, found.conflict,
+    )  # fmt: skip
+
+
+@given(
+    st.lists(schedules(), max_size=4, unique_by=lambda item: item.name),
+    st.none() | overrides(),
+    st.integers(-3 * DAY, 3 * DAY),
+    st.integers(1, 20 * DAY),
+    st.data(),
+)
+def test_a_timeline_says_at_every_instant_what_the_bounds_are(found, override, begins, length, data):
+    """At both sides of each edge, and somewhere in between; from any nanosecond, over both sides of NOW."""
+    of = spec(schedules=tuple(found), override=override)
+    start = NOW + begins
+
+    line = timeline(of, start, start + length)
+
+    assert (line.start, line.end) == (line.segments[0].start, line.segments[-1].end) == (start, start + length)
+    assert all(one.end == other.start for one, other in zip(line.segments, line.segments[1:], strict=False))
+    for segment in line.segments:
+        inside = data.draw(st.integers(segment.start, segment.end - 1))
+        for instant in (segment.start, inside, segment.end - 1):
+            assert claimed(segment) == resolved(of, instant)
+
+
+@given(st.lists(schedules(), max_size=4, unique_by=lambda item: item.name))
+def test_a_timeline_has_no_edge_at_which_nothing_changes(found):
+    line = timeline(spec(schedules=tuple(found)), NOW, NOW + 3 * DAY)
+
+    assert all(
+        (*claimed(one), one.open, one.leading) != (*claimed(other), other.open, other.leading)
+        for one, other in zip(line.segments, line.segments[1:], strict=False)
+    )
+
+
+# --- segments ----------------------------------------------------------------------------------------------------
+
+
+def test_a_day_falls_into_before_within_and_after_its_window():
+    """From 10:00 on Monday: the window is open until 18:00 (8 h), opens again 14 h later, at 22 h."""
+    line = timeline(spec(schedules=(schedule("day", floor=20, cap=80),)), NOW, NOW + DAY)
+
+    assert [(0, 20, 80), (8, 2, 120), (22, 20, 80)] == told(line)
+    assert [("day",), (), ("day",)] == [item.open for item in line.segments]
+
+
+def test_without_schedules_the_spec_holds_throughout():
+    line = timeline(spec(), NOW, NOW + 365 * DAY)
+
+    assert [(0, 2, 120)] == told(line)
+    assert () == line.marks
+
+
+def test_an_override_is_a_window_of_its_own_until_it_ends():
+    line = timeline(spec(override=Override(at("11:00"), "INC-4711", floor=30)), NOW, NOW + DAY)
+
+    assert [(0, 30, 120), (1, 2, 120)] == told(line)
+    assert [("override",), ()] == [item.open for item in line.segments]
+
+
+def test_a_window_that_renews_itself_for_weeks_ends_when_it_ends():
+    """Every minute of January for an hour and a minute: the end is named only on its day, 1 February 00:01."""
+    january = schedule("january", "0 * * jan *", duration=61 * MINUTE, floor=20)
+    start = at("2027-01-05T00:00:00Z")
+
+    line = timeline(spec(schedules=(january,)), start, start + 60 * DAY)
+
+    assert ["2027-01-05T00:00:00Z", "2027-02-01T00:01:00Z"] == [format_instant(item.start) for item in line.segments]
+
+
+def test_a_timeline_with_too_much_to_tell_is_cut_and_says_so(monkeypatch):
+    """Open every other minute: 50 segments are 50 minutes."""
+    monkeypatch.setattr("cronhpa.core.scheduled.timeline.SEGMENTS_MAX", 50)
+    busy = schedule("busy", "*/2 * * * *", duration=MINUTE, floor=20)
+
+    line = timeline(spec(schedules=(busy,)), NOW, NOW + DAY)
+
+    assert line.is_cut
+    assert 50 == len(line.segments)
+    assert NOW + 50 * MINUTE == line.end == line.segments[-1].end
+
+
+def test_a_timeline_with_just_as_much_as_it_holds_is_whole(monkeypatch):
+    monkeypatch.setattr("cronhpa.core.scheduled.timeline.SEGMENTS_MAX", 3)
+
+    line = timeline(spec(schedules=(schedule("day", floor=20),)), NOW, NOW + DAY)
+
+    assert (False, 3, NOW + DAY) == (line.is_cut, len(line.segments), line.end)
+
+
+def test_the_windows_of_each_schedule_are_told_apart_from_what_they_do():
+    """Two windows overlap from 12:00 to 13:00, and the first goes on."""
+    line = timeline(
+        spec(schedules=(schedule("day"), schedule("noon", "0 12 * * *", "0 13 * * *"))), NOW, NOW + 12 * HOUR
+    )
+
+    assert [
+        Stretch("day", NOW, at("18:00"), leads=False),
+        Stretch("noon", at("12:00"), at("13:00"), leads=False),
+    ] == stretches(line)
+
+
+# --- marks -------------------------------------------------------------------------------------------------------
+
+
+def test_a_contradiction_is_one_mark_as_long_as_it_lasts():
+    """At 11:00 a floor of 20 meets a cap of 10 until 12:00; a third window at 11:30 changes nothing of it."""
+    line = timeline(
+        spec(
+            schedules=(
+                schedule("day", floor=20),
+                schedule("quiet", "0 11 * * *", "0 12 * * *", cap=10),
+                schedule("other", "30 11 * * *", "0 13 * * *", headroom_percent=10),
+            )
+        ),
+        NOW,
+        NOW + DAY,
+    )
+
+    (conflict,) = line.conflicts
+    assert (at("11:00"), at("12:00")) == (conflict.start, conflict.end)
+    assert "Schedule/day asks for at least 20, Schedule/quiet for at most 10" in conflict.text
+
+
+def test_a_clock_change_of_each_zone_in_use_is_marked_once():
+    """Berlin goes back on 25 October 2026 at 01:00Z, New York on 1 November at 06:00Z; UTC never."""
+    day = schedule("day", zone="America/New_York", floor=20)
+    line = timeline(
+        spec(schedules=(day,)), at("2026-10-20T00:00:00Z"), at("2026-11-10T00:00:00Z"), ["Europe/Berlin", "UTC"]
+    )
+
+    assert [
+        ("2026-10-25T01:00:00Z", "Europe/Berlin: the clocks go from 03:00 to 02:00"),
+        ("2026-11-01T06:00:00Z", "America/New_York: the clocks go from 02:00 to 01:00"),
+    ] == marks(line, Kind.CLOCK_CHANGE)
+
+
+def test_an_edge_that_the_clocks_skip_or_repeat_is_named_with_what_becomes_of_it():
+    night = schedule("night", "30 2 * * *", "0 6 * * *", zone="Europe/Berlin", floor=20)
+    line = timeline(spec(schedules=(night,)), at("2026-10-20T00:00:00Z"), at("2027-03-30T00:00:00Z"))
+
+    autumn, spring = (text for _, text in marks(line, Kind.CLOCK_CHANGE))
+    assert autumn.endswith("03:00 to 02:00; an edge of night comes twice: a start is the first, an end the second")
+    assert spring.endswith("02:00 to 03:00; an edge of night is skipped and moves to 03:00")
+    assert [("night",), ("night",)] == [mark.schedules for mark in line.marks]
+
+
+def test_a_planned_event_that_begins_in_the_skipped_hour_is_named_too():
+    sale = event("sale", "2027-03-28T02:15", "2027-03-29T00:00", zone="Europe/Berlin", floor=20)
+    line = timeline(spec(schedules=(sale,)), at("2027-03-01T00:00:00Z"), at("2027-04-01T00:00:00Z"))
+
+    assert [("sale",)] == [mark.schedules for mark in line.marks]
+
+
+def test_the_half_hour_of_lord_howe_is_found_to_the_second():
+    """It goes from UTC+10:30 to UTC+11 on 4 October 2026 at 02:00, which is 15:30Z on the 3rd."""
+    (change,) = changes("Australia/Lord_Howe", at("2026-09-01T00:00:00Z"), at("2026-11-01T00:00:00Z"))
+
+    assert "2026-10-03T15:30:00Z" == format_instant(change.at)
+    assert ("02:00", "02:30") == (f"{change.before:%H:%M}", f"{change.after:%H:%M}")
+    assert change.is_gap
+
+
+def test_a_schedule_that_cannot_be_read_is_marked_at_the_beginning():
+    line = timeline(spec(schedules=(schedule("broken", problem="start: it has six fields"),)), NOW, NOW + DAY)
+
+    assert [("2026-11-23T10:00:00Z", "broken cannot be read: start: it has six fields")] == marks(line, Kind.UNREADABLE)
