@@ -44,6 +44,7 @@ unit: $(VENV)/.ready  ## run the tests that need no control plane
 
 bench: $(VENV)/.ready  ## measure a decision, and 500 idle objects beside the upstream HPA (8 min; BENCH_OBJECTS=100: 6)
 	@$(RUN)/python benchmarks/decision.py
+	@PYTHONPATH=tests $(RUN)/python benchmarks/recorded_turns.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/idle_fleet.py
 
 VECTORS ?= tests/conformance/vectors

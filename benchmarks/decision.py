@@ -121,7 +121,7 @@ def main() -> int:
     # As cronhpa/operator/app.py does once the first lists are there.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(10_000, 10, 10)
     figures = {
         label: {name: measure(call) for name, call in each.parts().items()} for label, each in situations.items()
     }

@@ -90,10 +90,10 @@ def stabilize(
         return max([merged, *(item.replicas for item in recommendations if item.at >= now - down)])
     lowest = highest = merged
     for item in recommendations:
-        if item.at > now - up:
-            lowest = min(lowest, item.replicas)
-        if item.at > now - down:
-            highest = max(highest, item.replicas)
+        if item.replicas < lowest and item.at > now - up:
+            lowest = item.replicas
+        elif item.replicas > highest and item.at > now - down:
+            highest = item.replicas
     return min(max(current, lowest), highest)
 
 

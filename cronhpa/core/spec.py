@@ -199,6 +199,11 @@ class Spec(Struct, frozen=True):
         return bool(self.schedules) or self.override is not None
 
     @property
+    def looks_ahead(self) -> bool:
+        """Whether anything asks for capacity before it is needed, so that what a pod takes to start matters."""
+        return bool(self.schedules) or self.forecast is not None
+
+    @property
     def scales_to_zero(self) -> bool:
         """Whether a metric is left to wake the target from zero: only Object and External metrics need no pods."""
         return any(isinstance(metric, ObjectMetric | ExternalMetric) for metric in self.metrics)

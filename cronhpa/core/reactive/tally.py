@@ -53,44 +53,63 @@ def tally(
     if not pods:
         return absent_metric(metric, reason, "no pods returned by selector while calculating replica count")
     resource = metric.name if isinstance(metric, ResourceMetric) else None
-    groups: dict[str, list[Pod]] = {"ignored": [], "unready": [], "missing": [], "ready": []}
-    for pod in pods:
-        groups[_group(pod, samples.get(pod.name), resource, now, tuning)].append(pod)
-
-    load = sum(sample.value for sample in samples.values())
+    starting_since = now - tuning.cpu_initialization_period if resource == "cpu" else None
+    ready = 0
+    unready: list[str] = []
+    missing: list[str] = []
     left = dict(samples)
-    for pod in (*groups["ignored"], *groups["unready"]):
-        left.pop(pod.name, None)
+    for pod in pods:
+        sample = samples.get(pod.name)
+        if pod.deleting or pod.phase == "Failed":
+            left.pop(pod.name, None)
+        elif pod.phase == "Pending":
+            left.pop(pod.name, None)
+            unready.append(pod.name)
+        elif sample is None:
+            missing.append(pod.name)
+        elif starting_since is not None and _is_unready(pod, sample, starting_since, tuning):
+            del left[pod.name]
+            unready.append(pod.name)
+        else:
+            ready += 1
     if not left:
         return absent_metric(metric, reason, "did not receive metrics for targeted pods (pods might be unready)")
 
+    load = sum([sample.value for sample in samples.values()])
+    if not isinstance(metric, ResourceMetric) or metric.target.average_value is not None:
+        return Tally(
+            ready=ready,
+            unready=len(unready),
+            missing=len(missing),
+            counted=len(left),
+            matched=0,
+            usage=sum([sample.value for sample in left.values()]),
+            request=0,
+            missing_usage=len(missing) * (metric.target.average_value or 0),
+            missing_request=0,
+            unready_request=0,
+            load=load,
+        )
     requests: dict[str, int] = {}
-    utilization = None
-    if isinstance(metric, ResourceMetric) and metric.target.average_value is None:
-        utilization = metric.target.average_utilization
-        for pod in pods:
-            request = pod_request(pod, metric.name, metric.container)
-            if isinstance(request, str):
-                return absent_metric(metric, reason, request)
-            requests[pod.name] = request
+    for pod in pods:
+        asked = pod_request(pod, metric.name, metric.container)
+        if isinstance(asked, str):
+            return absent_metric(metric, reason, asked)
+        requests[pod.name] = asked
     matched = [name for name in left if name in requests]
+    utilization = metric.target.average_utilization
     fallback = max(100, utilization or 0)
-    missing_usage = (
-        sum(quotient(requests[pod.name] * fallback, 100) for pod in groups["missing"])
-        if utilization is not None
-        else len(groups["missing"]) * (metric.target.average_value or 0)
-    )
     return Tally(
-        ready=len(groups["ready"]),
-        unready=len(groups["unready"]),
-        missing=len(groups["missing"]),
+        ready=ready,
+        unready=len(unready),
+        missing=len(missing),
         counted=len(left),
         matched=len(matched),
-        usage=sum(left[name].value for name in (matched if utilization is not None else left)),
-        request=sum(requests[name] for name in matched),
-        missing_usage=missing_usage,
-        missing_request=sum(requests.get(pod.name, 0) for pod in groups["missing"]),
-        unready_request=sum(requests.get(pod.name, 0) for pod in groups["unready"]),
+        usage=sum([left[name].value for name in (left if utilization is None else matched)]),
+        request=sum([requests[name] for name in matched]),
+        missing_usage=0 if utilization is None else sum([quotient(requests[name] * fallback, 100) for name in missing]),
+        missing_request=sum([requests[name] for name in missing]),
+        unready_request=sum([requests[name] for name in unready]),
         load=load,
     )
 
@@ -114,14 +133,13 @@ def pod_request(pod: Pod, resource: str, container: str | None) -> int | str:
     if container is None and pod.pod_requests is not None and any(name in pod.pod_requests for name in _POD_LEVEL):
         return _pod_level_request(pod, resource)
     total, found = 0, False
-    regular = (c for c in pod.containers if not c.is_init)
-    sidecars = (c for c in pod.containers if c.is_init and c.restartable)
-    for item in (*regular, *sidecars):
-        if container is not None and item.name != container:
+    for item in pod.containers:
+        if (item.is_init and not item.restartable) or (container is not None and item.name != container):
             continue
-        if resource not in item.requests:
+        asked = item.requests.get(resource)
+        if asked is None:
             return f"missing request for {resource} in container {item.name} of Pod {pod.name}"
-        total += item.requests[resource]
+        total += asked
         found = True
     if container is not None and not found:
         return f"container {container} not found in Pod {pod.name}"
@@ -148,23 +166,15 @@ def _pod_level_request(pod: Pod, resource: str) -> int | str:
     return max(total, peak) + pod.overhead.get(resource, 0)
 
 
-def _group(pod: Pod, sample: Sample | None, resource: str | None, now: Nanoseconds, tuning: Tuning) -> str:
-    if pod.deleting or pod.phase == "Failed":
-        return "ignored"
-    if pod.phase == "Pending":
-        return "unready"
-    if sample is None:
-        return "missing"
-    if resource == "cpu" and _is_unready(pod, sample, now, tuning):
-        return "unready"
-    return "ready"
+def _is_unready(pod: Pod, sample: Sample, starting_since: Nanoseconds, tuning: Tuning) -> bool:
+    """
+    CPU only: a pod that is starting burns CPU that says nothing about load.
 
-
-def _is_unready(pod: Pod, sample: Sample, now: Nanoseconds, tuning: Tuning) -> bool:
-    """CPU only: a pod that is starting burns CPU that says nothing about load."""
+    starting_since: pods that began after it are initializing still.
+    """
     if not pod.ready or pod.start_time is None:
         return True
-    if pod.start_time + tuning.cpu_initialization_period > now:
+    if pod.start_time > starting_since:
         # While it initializes, a sample counts only when its whole window lies after the pod became ready.
         return pod.ready == "False" or sample.at < pod.ready_since + sample.window
     # Later, a pod that was never ready since its start still counts as starting.

@@ -1,0 +1,179 @@
+"""
+What a turn costs over the recorded lives of upstream HPAs: observe + decide + Memory.after, and the whole turn.
+
+The turns measured are those with one metric and about 10 pods that were computed, each repeated on its own inputs. The
+whole turn is what remains of one without its I/O: decoding the pods' metrics and rendering the status as well. Decoding
+the pods themselves is left out: a watch does that when a pod changes, not at every turn.
+
+A figure is the CPU of this thread over some calls, divided by their number; the median is over turns.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median, quantiles
+from time import thread_time_ns
+from typing import Any
+
+import msgspec
+from report import calibration_line, machine, save
+from rich.console import Console
+from rich.table import Table
+
+from conformance import trajectories
+from cronhpa.api.parse import parse_spec
+from cronhpa.api.render import Turn, render
+from cronhpa.core.decide import decide
+from cronhpa.core.decision import Path as Way
+from cronhpa.core.instant import parse_instant
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Absent, Scale
+from cronhpa.core.observe import Measurement, observe
+from cronhpa.core.spec import ResourceMetric, Spec
+from cronhpa.kube import metrics
+from cronhpa.kube.membership import PodIndex, select
+from cronhpa.kube.pods import RawPod, pod_from
+
+VECTORS = Path(__file__).parents[1] / "tests" / "conformance" / "vectors" / "trajectories.jsonl.gz"
+FEWEST, MOST = 8, 13
+GOAL_US = 30
+_ROUNDS = 5
+_CALLS = 20
+
+
+@dataclass
+class Costs:
+    """Microseconds of CPU of each part, one entry a turn."""
+
+    decode: list[float] = field(default_factory=list)
+    observe: list[float] = field(default_factory=list)
+    decide: list[float] = field(default_factory=list)
+    remember: list[float] = field(default_factory=list)
+    render: list[float] = field(default_factory=list)
+
+    def parts(self) -> dict[str, list[float]]:
+        return {
+            "decode metrics": self.decode,
+            "observe": self.observe,
+            "decide": self.decide,
+            "Memory.after": self.remember,
+            "render": self.render,
+        }
+
+    def policy(self) -> list[float]:
+        """observe + decide + memory, a turn each."""
+        return [sum(item) for item in zip(self.observe, self.decide, self.remember, strict=True)]
+
+    def whole(self) -> list[float]:
+        return [sum(item) for item in zip(*self.parts().values(), strict=True)]
+
+
+def main() -> int:
+    calibration = machine()
+    costs, pods = Costs(), []
+    gc.collect()
+    gc.freeze()
+    for life in trajectories.read(VECTORS):
+        pods += live(life, costs)
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    console.print(calibration_line(calibration))
+    console.print(table(costs, pods))
+    parts = {name: median(times) for name, times in costs.parts().items()}
+    together = sum(parts.values())
+    told = ", ".join(f"{name} {us / together:.0%}" for name, us in sorted(parts.items(), key=lambda item: -item[1]))
+    policy = median(costs.policy())
+    console.print(f"where the time goes: {told}", highlight=False)
+    console.print(
+        f"observe + decide + memory: {policy:.1f} us median, goal {GOAL_US} us; "
+        f"whole turn {median(costs.whole()):.1f} us",
+        highlight=False,
+    )
+    path = save(
+        "recorded_turns",
+        {
+            "machine": calibration,
+            "turns": len(pods),
+            "pods_median": median(pods),
+            "observe_decide_memory_us": round(policy, 2),
+            "whole_turn_us": round(median(costs.whole()), 2),
+            "parts_us": {name: round(us, 2) for name, us in parts.items()},
+        },
+    )
+    console.print(f"figures: {path}", highlight=False)
+    return 0
+
+
+def live(life: dict[str, Any], costs: Costs) -> list[int]:
+    """One life from its first tick to its last; returns the pods of each turn that was measured."""
+    flags = trajectories.tuning(life["flags"])
+    spec = parse_spec(life["spec"], trajectories.NAMESPACE, flags)
+    memory, status, counts = Memory(), {"desiredReplicas": 0}, []
+    for tick in life["ticks"]:
+        if "spec" in tick:
+            spec = parse_spec(tick["spec"], trajectories.NAMESPACE, flags)
+        turn = trajectories.take_turn(spec, tick, memory)
+        count = len(tick.get("pods") or ())
+        is_usual = len(spec.metrics) == 1 and FEWEST <= count <= MOST and turn.decision.path is Way.COMPUTED
+        if is_usual and isinstance(spec.metrics[0], ResourceMetric):
+            measure(spec, tick, memory, status, turn, costs)
+            counts.append(count)
+        memory, status = turn.memory, render(status, turn)
+    return counts
+
+
+def measure(spec: Spec, tick: dict[str, Any], memory: Memory, status: dict[str, Any], turn: Turn, costs: Costs) -> None:
+    metric = spec.metrics[0]
+    now = parse_instant(tick["now"])
+    scale = Scale(tick["scale"]["specReplicas"], tick["scale"].get("statusReplicas", 0), tick["scale"]["selector"])
+    selector = select(scale.selector)
+    assert isinstance(metric, ResourceMetric)
+    assert not isinstance(selector, Absent)
+    index = PodIndex()
+    for item in tick["pods"]:
+        raw = msgspec.convert(item, RawPod)
+        index.put(trajectories.NAMESPACE, raw.metadata.labels or {}, pod_from(raw))
+    pods = tuple(index.matching(trajectories.NAMESPACE, selector))
+    text = msgspec.json.encode((tick.get("resource") or {}).get("items") or [])
+    decoder = msgspec.json.Decoder(list[metrics.PodMetrics])
+
+    def decode() -> Measurement:
+        return metrics.samples_of(metric, decoder.decode(text))
+
+    measured = decode()
+    observation = observe(spec, scale, pods, [measured], now)
+    assert decide(spec, observation, None, memory, now) == turn.decision
+    costs.decode.append(_cost(decode))
+    costs.observe.append(_cost(lambda: observe(spec, scale, pods, [measured], now)))
+    costs.decide.append(_cost(lambda: decide(spec, observation, None, memory, now)))
+    costs.remember.append(_cost(lambda: memory.after(turn.decision, turn.outcome, spec, observation)))
+    costs.render.append(_cost(lambda: render(status, turn)))
+
+
+def table(costs: Costs, pods: list[int]) -> Table:
+    out = Table(title=f"{len(pods)} recorded turns with one resource metric and {FEWEST} to {MOST} pods")
+    out.add_column("part of a turn")
+    for heading in ("median us", "95th percentile us"):
+        out.add_column(heading, justify="right")
+    rows = costs.parts() | {"observe + decide + memory": costs.policy(), "whole turn without I/O": costs.whole()}
+    for name, times in rows.items():
+        out.add_row(name, f"{median(times):.1f}", f"{quantiles(times, n=20)[-1]:.1f}")
+    return out
+
+
+def _cost(call: Callable[[], object]) -> float:
+    """Microseconds of CPU a call, the least of some rounds: what else the machine did is not its cost."""
+    rounds = []
+    for _ in range(_ROUNDS):
+        begun = thread_time_ns()
+        for _ in range(_CALLS):
+            call()
+        rounds.append((thread_time_ns() - begun) / _CALLS / 1e3)
+    return min(rounds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
