@@ -40,6 +40,7 @@ from cronhpa.core.spec import (
     Rules,
     Schedule,
     Select,
+    Span,
     Spec,
     TargetRef,
     Tuning,
@@ -288,5 +289,9 @@ def _forecast(item: schema.ForecastSettings | None) -> ForecastSettings | None:
     if item is None:
         return None
     return ForecastSettings(
-        mode=Mode(item.mode), pod_capacity_percent=item.pod_capacity_percent, max_floor=item.max_floor_replicas
+        mode=Mode(item.mode),
+        pod_capacity_percent=item.pod_capacity_percent,
+        max_floor=item.max_floor_replicas,
+        budget_percent=item.budget_percent,
+        ignored=tuple(Span(parse_instant(span.from_), parse_instant(span.to)) for span in item.ignore_history or ()),
     )

@@ -803,6 +803,25 @@ class Schedule(Model):
 # --- forecast and override ---------------------------------------------------------------------------------------
 
 
+class Span(Model):
+    """A span of time."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                f"!self.from.matches({_quoted(RFC3339)}) || !self.to.matches({_quoted(RFC3339)}) "
+                "|| timestamp(self.from) < timestamp(self.to)",
+                "to must be after from",
+                found=("found from %s and to %s", "self.from", "self.to"),
+                at=".to",
+            )
+        )
+    )
+
+    from_: Instant = Field(alias="from", description='Its beginning, such as "2026-10-03T06:00:00Z".')
+    to: Instant = Field(description='Its end, such as "2026-10-03T12:00:00Z".')
+
+
 Mode = Literal["Active", "Preview"]
 
 
@@ -810,6 +829,13 @@ class ForecastSettings(Model):
     """Raises the replicas ahead of a load that is forecast. It never lowers them."""
 
     mode: Mode = Field(default="Active", description="Active, or Preview: learn and report, never act.")
+    budget_percent: int = Field(
+        default=5,
+        ge=0,
+        le=100,
+        description="Pod-hours that the forecast may add over metrics and schedules alone, in percent, averaged over "
+        "a week.",
+    )
     pod_capacity_percent: int | None = Field(
         default=None,
         ge=100,
@@ -819,6 +845,12 @@ class ForecastSettings(Model):
     )
     max_floor_replicas: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = Field(
         default=None, description="The most replicas that the forecast may ask for. Absent, maxReplicas."
+    )
+    ignore_history: list[Span] | None = Field(
+        default=None,
+        max_length=100,
+        description="Spans of history that must not be learned from, such as an incident.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
 
 
@@ -1095,6 +1127,9 @@ class ForecastStatus(Model):
     model: Text | None = None
     quantile_percent: int | None = Field(default=None, description="Which quantile of the load is forecast.")
     coverage_percent: int | None = Field(default=None, description="How many percent of recent loads were below it.")
+    budget_used_permille: int | None = Field(
+        default=None, description="Pod-hours that it added over the last seven days, in permille."
+    )
     issued_at: Timestamp | None = None
     trained_until: Timestamp | None = Field(default=None, description="The end of the history that was learned from.")
 

@@ -170,12 +170,25 @@ class Override(Struct, frozen=True):
     cap: int | None = None
 
 
+class Span(Struct, frozen=True):
+    """The time from `begin` up to, but not including, `end`."""
+
+    begin: Nanoseconds
+    end: Nanoseconds
+
+
 class ForecastSettings(Struct, frozen=True):
-    """pod_capacity_percent: what a pod can carry, in percent of its target; None: by the kind of target."""
+    """
+    pod_capacity_percent: what a pod can carry, in percent of its target; None: by the kind of target.
+    budget_percent: pod-hours that it may add over metrics and schedules alone, averaged over a week.
+    ignored: spans of history that must not be learned from.
+    """
 
     mode: Mode = Mode.ACTIVE
     pod_capacity_percent: int | None = None
     max_floor: int | None = None
+    budget_percent: int = 5
+    ignored: tuple[Span, ...] = ()
 
 
 class Spec(Struct, frozen=True):

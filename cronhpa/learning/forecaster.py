@@ -1,139 +1,181 @@
 """
-The operator's way to forecasts: a worker process that computes them, and the newest of each in memory.
+The operator's way to forecasts: what is asked of the workers when, and the newest answers in memory.
 
 The controller process never imports pandas, numpy or a method (that alone would cost 200 MB and seconds). Nothing that
-happens in the worker can delay or break a decision: one that hangs or dies costs its own forecasts and is replaced.
+happens in a worker can delay or break a decision: one that hangs or dies costs its own forecasts and is replaced.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib.util
-import multiprocessing
-import os
-import signal
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from contextlib import suppress
+import time
+from collections import deque
 from pathlib import Path
-from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.instant import MINUTE, Nanoseconds
 from cronhpa.core.observation import Absent
-from cronhpa.learning.store import Fault, Series, Store, StoreError
+from cronhpa.core.spec import Spec
+from cronhpa.learning.plan import due
+from cronhpa.learning.store import Learnt, Series, Store, StoreError
+from cronhpa.learning.subject import Answers, Ask, Lessons, Past, Studied, Subject, digest, gather, keep
+from cronhpa.learning.workers import Processes, WorkerError, Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-# With floors of load / (0.9 x request) the 0.95 quantile left a seventh of reactive scaling's uncovered five-minute
-# steps on k8s_app11 for 7 % more capacity, the 0.9 quantile a quarter for 5 %. On pure noise both are dear: an object
-# without a rhythm should not forecast.
-QUANTILE_PERCENT = 95
+# Fifty forecasts take 0.2 s: long enough that starting a task costs nothing, short enough that a crash costs little.
+_FORECASTS_PER_TASK = 50
+# A fit takes a hundred times as long as a forecast from it.
+_FITS_PER_TASK = 10
+# What failed alone is left alone for so long: a fit that hangs would take its worker again and again.
+_RETRY_AFTER: Nanoseconds = 10 * MINUTE
+T = TypeVar("T")
 
-# Fifty fits take 1.4 s: long enough that starting a task costs nothing, short enough that a crash costs little.
-_SERIES_PER_CHUNK = 50
-_NICENESS = 10
 _WORKER_NEEDS = ("numpy", "pandas")
 
-
-class Work(msgspec.Struct, frozen=True):
-    """What goes to the worker."""
-
-    store: str
-    series: list[Series]
-    now: Nanoseconds
-    quantile_percent: int
-
-
-class Answers(msgspec.Struct, frozen=True):
-    """What comes back: a value for each series, and why it could not be kept in the store."""
-
-    answers: list[tuple[Series, Forecast | Absent]]
-    fault: Fault | None
-
-
 _ENCODER = msgspec.msgpack.Encoder()
-_WORK = msgspec.msgpack.Decoder(Work)
+_ASK = msgspec.msgpack.Decoder(Ask)
 _ANSWERS = msgspec.msgpack.Decoder(Answers)
+_STUDIED = msgspec.msgpack.Decoder(Studied)
+_LESSONS = msgspec.msgpack.Decoder(Lessons)
 
 
-def answer(payload: bytes) -> bytes:
-    """Runs in the worker: encoded Work to encoded Answers."""
+class Lesson(msgspec.Struct, frozen=True):
+    """What goes to a worker that has no store: histories."""
+
+    pasts: list[Past]
+    now: Nanoseconds
+
+
+_LESSON = msgspec.msgpack.Decoder(Lesson)
+
+
+def forecast(payload: bytes) -> bytes:
+    """Runs in a worker: encoded Ask to encoded Answers."""
     from cronhpa.learning import worker  # noqa: PLC0415 - imports pandas: only here, only in the worker
 
-    work = _WORK.decode(payload)
-    answers, fault = worker.refresh(Path(work.store), work.series, work.now, work.quantile_percent)
-    return _ENCODER.encode(Answers(answers, fault))
+    return _ENCODER.encode(worker.forecast(_ASK.decode(payload)))
+
+
+def study(payload: bytes) -> bytes:
+    """Runs in a worker: encoded Ask to encoded Studied."""
+    from cronhpa.learning import worker  # noqa: PLC0415 - imports pandas: only here, only in the worker
+
+    return _ENCODER.encode(worker.study(_ASK.decode(payload)))
+
+
+def learn(payload: bytes) -> bytes:
+    """Runs in a worker on any machine: encoded Lesson to encoded Lessons."""
+    from cronhpa.learning import worker  # noqa: PLC0415 - imports pandas: only here, only in the worker
+
+    lesson = _LESSON.decode(payload)
+    return _ENCODER.encode(worker.learn(lesson.pasts, lesson.now))
 
 
 class Forecaster:
     """
     Forecasts for the operator's loop.
 
-    `latest` answers from memory and never waits; `refresh` asks the worker. A restarted operator begins with what the
-    store kept, with its issue time: whoever uses a forecast judges its age. `problems` says what went wrong in the last
-    refresh, in sentences for people.
+    `latest` answers from memory and never waits; `refresh` and `study` ask the workers. A restarted operator begins
+    with what the store kept, with its issue time: whoever uses a forecast judges its age. `problems` says what went
+    wrong in the last rounds, in sentences for people.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - settings by their names, each with a default
         self,
         store: Path,
         *,
-        quantile_percent: int = QUANTILE_PERCENT,
+        workers: Workers | None = None,
+        elsewhere: Workers | None = None,
         deadline_seconds: float = 60.0,
-        series_per_chunk: int = _SERIES_PER_CHUNK,
-        ask: Callable[[bytes], bytes] = answer,
+        study_deadline_seconds: float = 300.0,
+        share_percent: int = 100,
+        on_first: Callable[[Series], None] = lambda _series: None,
+        forecast_task: Callable[[bytes], bytes] = forecast,
+        study_task: Callable[[bytes], bytes] = study,
     ) -> None:
         """
         No process is started before it is needed.
 
-        deadline_seconds: for a chunk of series, the start of the worker (seconds) included.
-        ask: what the worker runs, a function that a new process can import by its name.
+        workers: who forecasts and learns; they read the store. None: one process of our own.
+        elsewhere: who learns instead, given histories and nothing else; such as the executor of a dask cluster.
+        deadline_seconds, study_deadline_seconds: for a task of several series, the start of a worker included.
+        share_percent: how much of a worker's time learning may take.
+        on_first: told of every series that has a forecast where it had none.
+        forecast_task, study_task: what the workers run, functions that a new process can import by their names.
         """
-        self.problems: tuple[str, ...] = ()
         self._store = store
-        self._quantile_percent = quantile_percent
+        self._workers = workers if workers is not None else Processes(1)
+        self._elsewhere = elsewhere
         self._deadline_seconds = deadline_seconds
-        self._series_per_chunk = series_per_chunk
-        self._ask = ask
+        self._study_deadline_seconds = study_deadline_seconds
+        self._share_percent = share_percent
+        self._on_first = on_first
+        self._forecast_task = forecast_task
+        self._study_task = study_task
         self._latest: dict[Series, Forecast | Absent] = {}
-        self._suspects: set[Series] = set()
-        self._pool: ProcessPoolExecutor | None = None
-        self._worker_pid: int | None = None
-        self._refreshing = asyncio.Lock()
+        self._learnt: dict[Series, Learnt] = {}
+        self._digests: dict[Series, tuple[Spec, str]] = {}
+        # Series of a task that failed, and when they may be asked for again.
+        self._suspects: dict[Series, Nanoseconds] = {}
+        self._problems: dict[str, tuple[str, ...]] = {}
+        self._refreshing, self._studying = asyncio.Lock(), asyncio.Lock()
         self._load()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(problem for found in self._problems.values() for problem in found))
 
     def latest(self, series: Series) -> Forecast | Absent:
         """The newest forecast of a series, however old, or why there is none."""
         unknown = Absent("Learning", f"{series.metric} has not been forecast yet")
         return self._latest.get(series, unknown)
 
-    async def refresh(self, series: Iterable[Series], now: Nanoseconds) -> None:
+    async def refresh(self, subjects: Iterable[Subject], now: Nanoseconds) -> None:
         """
-        Forecast all of these anew, in chunks. What cannot be forecast keeps its last forecast, which grows old.
+        Forecast anew those of these that were fitted. What cannot be forecast keeps its last forecast, which grows old.
 
-        Series that were in a chunk which failed go alone from then on, until they succeed: one that kills the worker
-        costs the others one refresh.
+        Series of a task that failed go alone from then on, until they succeed: one that kills the worker costs the
+        others one round.
         """
         async with self._refreshing:
-            wanted = list(dict.fromkeys(series))
-            missing = [name for name in _WORKER_NEEDS if importlib.util.find_spec(name) is None]
-            if missing:
-                self._abstain(wanted, missing)
+            wanted = {each.series: each for each in subjects}
+            if self._abstained(wanted):
                 return
-            problems: list[str] = []
-            for chunk in self._chunks(wanted):
-                problem = await self._refresh_chunk(chunk, now)
-                if problem:
-                    problems.append(problem)
-            self.problems = tuple(problems)
+            fitted = [each for series, each in wanted.items() if series in self._learnt]
+            tasks = self._split(fitted, _FORECASTS_PER_TASK, now)
+            self._problems["forecast"] = await _in_turn(
+                tasks, self._workers.width, lambda task: self._refresh(task, now)
+            )
+
+    async def study(self, subjects: Iterable[Subject], now: Nanoseconds) -> None:
+        """Learn the history of those whose turn it is, and forecast them at once."""
+        async with self._studying:
+            wanted = {each.series: each for each in subjects}
+            if self._abstained(wanted):
+                return
+            chosen = await asyncio.to_thread(self._due, wanted, now)
+            tasks = self._split(chosen, _FITS_PER_TASK, now)
+            width = (self._elsewhere or self._workers).width
+            self._problems["study"] = await _in_turn(tasks, width, lambda task: self._study_and_rest(task, now))
+
+    def forget(self, series: Series) -> None:
+        """Keep nothing more of a series in memory; its history stays in the store for its time."""
+        self._latest.pop(series, None)
+        self._learnt.pop(series, None)
+        self._digests.pop(series, None)
+        self._suspects.pop(series, None)
 
     async def close(self) -> None:
-        """End the worker, whatever it is doing."""
-        self._end_worker()
+        """End the workers, whatever they are doing."""
+        await self._workers.close()
+        if self._elsewhere is not None:
+            await self._elsewhere.close()
 
     def _load(self) -> None:
         if not self._store.exists():
@@ -141,90 +183,127 @@ class Forecaster:
         try:
             store = Store(self._store)
         except StoreError as problem:
-            self.problems = (str(problem),)
+            self._problems["store"] = (str(problem),)
             return
         try:
             self._latest.update(store.latest_forecasts())
-        except StoreError as problem:
-            self.problems = (str(problem),)
+            self._learnt.update(store.learnt())
+        except (StoreError, msgspec.MsgspecError) as problem:
+            self._problems["store"] = (str(problem),)
         finally:
             store.close()
 
-    def _abstain(self, series: list[Series], missing: list[str]) -> None:
+    def _abstained(self, series: Iterable[Series]) -> bool:
+        """Whether all of these abstain, because what the workers need is not installed."""
+        missing = [name for name in _WORKER_NEEDS if importlib.util.find_spec(name) is None]
+        if not missing:
+            return False
         message = f"{' and '.join(missing)} are not installed: install cronhpa[forecast] where the operator runs"
         self._latest.update({each: Absent("NotInstalled", message) for each in series})
-        self.problems = (message,)
+        self._problems["store"] = (message,)
+        return True
 
-    def _chunks(self, series: list[Series]) -> list[list[Series]]:
-        """Chunks of the trusted, then the suspects one by one."""
-        trusted = [each for each in series if each not in self._suspects]
-        size = self._series_per_chunk
-        chunks = [trusted[i : i + size] for i in range(0, len(trusted), size)]
-        return chunks + [[each] for each in series if each in self._suspects]
+    def _due(self, wanted: dict[Series, Subject], now: Nanoseconds) -> list[Subject]:
+        """Those whose turn it is. In a thread: 10,000 digests take half a second once, and are kept."""
+        for series, subject in wanted.items():
+            known = self._digests.get(series)
+            if known is None or known[0] is not subject.spec:
+                self._digests[series] = (subject.spec, digest(subject.spec))
+        return [wanted[each] for each in due({each: self._digests[each][1] for each in wanted}, self._learnt, now)]
 
-    async def _refresh_chunk(self, chunk: list[Series], now: Nanoseconds) -> str | None:
-        """Why the chunk, or the storing of it, failed; None where it did not."""
-        work = _ENCODER.encode(Work(str(self._store), chunk, now, self._quantile_percent))
+    def _split(self, subjects: Sequence[Subject], size: int, now: Nanoseconds) -> list[list[Subject]]:
+        """Tasks of the trusted, in their order; then the suspects one by one, those whose time has come."""
+        trusted = [each for each in subjects if each.series not in self._suspects]
+        tasks = [trusted[i : i + size] for i in range(0, len(trusted), size)]
+        return tasks + [[each] for each in subjects if self._suspects.get(each.series, now + 1) <= now]
+
+    async def _refresh(self, task: list[Subject], now: Nanoseconds) -> str | None:
+        """Why the forecasts, or the storing of them, failed; None where they did not."""
+        ask = _ENCODER.encode(Ask(str(self._store), task, now))
         try:
-            async with asyncio.timeout(self._deadline_seconds):
-                pool = await self._started_pool()
-                found = _ANSWERS.decode(await asyncio.get_running_loop().run_in_executor(pool, self._ask, work))
-        except TimeoutError:
-            self._end_worker()
-            return self._suspect(chunk, f"no answer within {self._deadline_seconds:g} s")
-        except BrokenExecutor:
-            # The process is gone and its id may belong to another one by now: there is nothing to kill.
-            self._worker_pid = None
-            self._end_worker()
-            return self._suspect(chunk, "the worker process died")
-        except Exception as problem:  # noqa: BLE001 - whatever a method raises costs its own forecasts only
-            return self._suspect(chunk, f"{type(problem).__name__}: {problem}")
-        self._latest.update(found.answers)
-        self._suspects.difference_update(chunk)
+            found = _ANSWERS.decode(await self._workers.run(self._forecast_task, ask, self._deadline_seconds))
+        except (WorkerError, msgspec.MsgspecError) as problem:
+            return self._suspect(task, "forecast", str(problem), now)
+        self._trust(task)
+        for series, value in found.answers:
+            is_first = isinstance(value, Forecast) and not isinstance(self._latest.get(series), Forecast)
+            self._latest[series] = value
+            if is_first:
+                self._on_first(series)
         return found.fault.message if found.fault else None
 
-    def _suspect(self, chunk: list[Series], why: str) -> str:
-        """Remember a failed chunk. A series that has a forecast keeps it; one that has none says why."""
-        self._suspects.update(chunk)
-        for each in chunk:
-            if not isinstance(self._latest.get(each), Forecast):
-                self._latest[each] = Absent("ForecastFailed", f"{each.metric} could not be forecast: {why}")
-        others = f" and {len(chunk) - 1} more" if len(chunk) > 1 else ""
-        return f"forecast of {chunk[0]}{others}: {why}"
+    async def _study_and_rest(self, task: list[Subject], now: Nanoseconds) -> str | None:
+        began = time.monotonic()
+        problem = await self._study(task, now)
+        await asyncio.sleep((time.monotonic() - began) * (100 / self._share_percent - 1))
+        return problem
 
-    async def _started_pool(self) -> ProcessPoolExecutor:
-        """The pool with its one worker running, whose process id is known: a hung worker can be killed."""
-        if self._pool is None:
-            # spawn, because forking a process with threads and a running loop may deadlock the child.
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_start_worker)
-            self._worker_pid = await asyncio.get_running_loop().run_in_executor(self._pool, os.getpid)
-        return self._pool
+    async def _study(self, task: list[Subject], now: Nanoseconds) -> str | None:
+        """Why the learning, or the storing of it, failed; None where it did not."""
+        try:
+            found = await (self._study_elsewhere(task, now) if self._elsewhere else self._study_here(task, now))
+        except (WorkerError, StoreError, msgspec.MsgspecError) as error:
+            return self._suspect(task, "fit", str(error), now)
+        self._trust(task)
+        learnt = dict(found.learnt)
+        self._learnt.update(learnt)
+        for series, absent in found.absent:
+            self._learnt.pop(series, None)
+            self._latest[series] = absent
+        fitted = [each for each in task if each.series in learnt]
+        problem = await self._refresh(fitted, now) if fitted else None
+        return found.fault.message if found.fault else problem
 
-    def _end_worker(self) -> None:
-        pool, pid = self._pool, self._worker_pid
-        self._pool = self._worker_pid = None
-        if pid is not None:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        if pool is not None:
-            pool.shutdown(wait=False, cancel_futures=True)
+    async def _study_here(self, task: list[Subject], now: Nanoseconds) -> Studied:
+        ask = _ENCODER.encode(Ask(str(self._store), task, now))
+        return _STUDIED.decode(await self._workers.run(self._study_task, ask, self._study_deadline_seconds))
+
+    async def _study_elsewhere(self, task: list[Subject], now: Nanoseconds) -> Studied:
+        """The store is read and written here: a machine elsewhere does not have it."""
+        assert self._elsewhere is not None
+        pasts = await asyncio.to_thread(self._in_store, lambda store: gather(store, task, now))
+        payload = _ENCODER.encode(Lesson(pasts, now))
+        lessons = _LESSONS.decode(await self._elsewhere.run(learn, payload, self._study_deadline_seconds))
+        return await asyncio.to_thread(self._in_store, lambda store: keep(store, lessons))
+
+    def _in_store(self, work: Callable[[Store], T]) -> T:
+        store = Store(self._store)
+        try:
+            return work(store)
+        finally:
+            store.close()
+
+    def _trust(self, task: list[Subject]) -> None:
+        for each in task:
+            self._suspects.pop(each.series, None)
+
+    def _suspect(self, task: list[Subject], what: str, why: str, now: Nanoseconds) -> str:
+        """Remember a failed task. A series that has a forecast keeps it; one that has none says why."""
+        for each in task:
+            self._suspects[each.series] = now if len(task) > 1 else now + _RETRY_AFTER
+            if not isinstance(self._latest.get(each.series), Forecast):
+                message = f"{each.series.metric} could not be forecast: {why}"
+                self._latest[each.series] = Absent("ForecastFailed", message)
+        others = f" and {len(task) - 1} more" if len(task) > 1 else ""
+        return f"{what} of {task[0].series}{others}: {why}"
 
 
-def _start_worker() -> None:
-    """Runs first in the worker, before numpy is imported."""
-    # One thread: with BLAS's own threads the same fits took three times as long.
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = "1"
-    os.nice(_NICENESS)
-    # Ctrl-C reaches the whole process group; the operator ends its worker itself.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_leave_with_parent, daemon=True).start()
+async def _in_turn(
+    tasks: Sequence[list[Subject]], width: int, work: Callable[[list[Subject]], Awaitable[str | None]]
+) -> tuple[str, ...]:
+    """
+    The problems that came up while so many tasks at a time were worked on.
 
+    A task is written down when its turn comes, a millisecond each: 200 of them at once would hold up the loop.
+    """
+    waiting = deque(tasks)
+    problems: list[str] = []
 
-def _leave_with_parent() -> None:
-    """A pool's worker outlives an operator that was killed: it holds both ends of its own queue."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(0)
+    async def work_on() -> None:
+        while waiting:
+            problem = await work(waiting.popleft())
+            if problem:
+                problems.append(problem)
+
+    await asyncio.gather(*(work_on() for _ in range(min(width, len(waiting)))))
+    return tuple(problems)

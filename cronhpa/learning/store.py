@@ -1,5 +1,5 @@
 """
-The recorder: load history, fits and forecasts in one SQLite file.
+The recorder: load history, fits, forecasts and what they cost, in one SQLite file.
 
 It keeps five-minute maxima for 28 days and single minutes for three hours; five-minute means would hide the jumps that
 scaling is about. A gap is a missing row, never a zero. Several processes open the file at once.
@@ -22,13 +22,14 @@ from array import array
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
 STEP: Nanoseconds = 5 * MINUTE
@@ -37,7 +38,10 @@ MINUTES_KEPT: Nanoseconds = 3 * HOUR
 # A day of forecasts, one for each step, is what coverage is counted on: 288 outcomes tell 0.95 within 0.013.
 FORECASTS_KEPT: Nanoseconds = DAY
 
-_SCHEMA_VERSION = 1
+# What a spend is averaged over, and a day, so that its first hour is whole.
+SPEND_KEPT: Nanoseconds = 8 * DAY
+
+_SCHEMA_VERSION = 2
 _INSTANT_END = 2**63  # SQLite's integers end there
 _STEPS_PER_DAY = DAY // STEP
 # Steps stay rows this long: a late sample still finds its row, and the hourly compaction has whole hours to move.
@@ -59,15 +63,33 @@ CREATE TABLE fit (
     id INTEGER PRIMARY KEY, model TEXT NOT NULL, fitted_at INTEGER NOT NULL, trained_until INTEGER NOT NULL,
     state BLOB NOT NULL
 );
-CREATE TABLE fitted (series INTEGER PRIMARY KEY, fit INTEGER NOT NULL);
+-- digest: of what mattered in the object's spec when it was fitted. choice: what was found to suit it, or why nothing.
+CREATE TABLE fitted (
+    series INTEGER PRIMARY KEY, fit INTEGER NOT NULL, digest TEXT NOT NULL DEFAULT '', choice BLOB NOT NULL DEFAULT x''
+);
 CREATE INDEX fitted_by_fit ON fitted (fit);
 -- The newest forecast issued within each step.
-CREATE TABLE forecast (
-    series INTEGER, start INTEGER, issued_at INTEGER NOT NULL, step INTEGER NOT NULL, load BLOB NOT NULL,
-    ceiling REAL NOT NULL, model TEXT NOT NULL, quantile_percent INTEGER NOT NULL, trained_until INTEGER NOT NULL,
-    coverage_percent INTEGER, PRIMARY KEY (series, start)
-);
+CREATE TABLE forecast (series INTEGER, start INTEGER, value BLOB NOT NULL, PRIMARY KEY (series, start)) WITHOUT ROWID;
+-- Pod-seconds that the forecast added within an hour, and those that there would have been without it.
+CREATE TABLE spend (
+    hour INTEGER, series INTEGER, extra REAL NOT NULL, base REAL NOT NULL, PRIMARY KEY (hour, series)
+) WITHOUT ROWID;
 """
+# What makes a file of an earlier version one of the next. Forecasts live for a day: those of version 1 are let go.
+_MIGRATIONS = {
+    1: """
+ALTER TABLE fitted ADD COLUMN digest TEXT NOT NULL DEFAULT '';
+ALTER TABLE fitted ADD COLUMN choice BLOB NOT NULL DEFAULT x'';
+DROP TABLE forecast;
+CREATE TABLE forecast (series INTEGER, start INTEGER, value BLOB NOT NULL, PRIMARY KEY (series, start)) WITHOUT ROWID;
+CREATE TABLE spend (
+    hour INTEGER, series INTEGER, extra REAL NOT NULL, base REAL NOT NULL, PRIMARY KEY (hour, series)
+) WITHOUT ROWID
+""",
+}
+
+_FORECASTS = msgspec.msgpack.Encoder()
+_FORECAST = msgspec.msgpack.Decoder(Forecast)
 
 T = TypeVar("T")
 
@@ -111,6 +133,31 @@ class Fit(Struct, frozen=True):
     fitted_at: Nanoseconds
     trained_until: Nanoseconds
     state: bytes
+
+
+class Learnt(Struct, frozen=True):
+    """
+    When a series was fitted last, and for what.
+
+    digest: of what mattered in the object's spec then. choice: what was found to suit it, as the worker wrote it.
+    """
+
+    fitted_at: Nanoseconds
+    digest: str = ""
+    choice: bytes = b""
+
+
+class Spend(Struct, frozen=True):
+    """
+    What a forecast cost within one hour of the clock, in pod-seconds.
+
+    extra: of pods that would not have been there without it. base: of those that would.
+    """
+
+    series: Series
+    hour: int
+    extra: float
+    base: float
 
 
 class Extent(Struct, frozen=True):
@@ -187,26 +234,41 @@ class Store:
 
         return self._write(work)
 
-    def steps(self, series: Series, since: Nanoseconds, until: Nanoseconds) -> list[tuple[Nanoseconds, float]]:
-        """(start, maximum) of every known step that starts in [since, until), in order."""
+    def history(self, series: Series, since: Nanoseconds, until: Nanoseconds) -> tuple[Nanoseconds, array[float]]:
+        """
+        (start of the first known step, maxima of every step from it to the last known one), NaN for a gap.
+
+        Of the steps that start in [since, until); an empty array where none is known. 28 days take a millisecond.
+        """
         first, end = -(-since // STEP), -(-until // STEP)
 
-        def work(db: sqlite3.Connection) -> list[tuple[Nanoseconds, float]]:
+        def work(db: sqlite3.Connection) -> tuple[Nanoseconds, array[float]]:
             found = self._known_id(db, series)
             if found is None:
-                return []
-            known: dict[int, float] = {}
+                return first * STEP, array("d")
             days = "SELECT day, highs FROM day WHERE series = ? AND day BETWEEN ? AND ? ORDER BY day"
-            for day, blob in db.execute(days, (found, first // _STEPS_PER_DAY, (end - 1) // _STEPS_PER_DAY)):
-                for offset, high in enumerate(_unpack(blob)):
-                    step = day * _STEPS_PER_DAY + offset
-                    if first <= step < end and not math.isnan(high):
-                        known[step] = high
-            for step, high in _rows(db, "step", found, first, end):
-                known[step] = max(high, known.get(step, 0.0))
-            return [(step * STEP, known[step]) for step in sorted(known)]
+            packed = db.execute(days, (found, first // _STEPS_PER_DAY, (end - 1) // _STEPS_PER_DAY)).fetchall()
+            rows = _rows(db, "step", found, first, end)
+            starts = [*(day * _STEPS_PER_DAY for day, _ in packed[:1]), *(step for step, _ in rows[:1])]
+            ends = [*((day + 1) * _STEPS_PER_DAY for day, _ in packed[-1:]), *(step + 1 for step, _ in rows[-1:])]
+            if not starts:
+                return first * STEP, array("d")
+            begin = min(starts)
+            highs = array("d", [math.nan]) * (max(ends) - begin)
+            for day, blob in packed:
+                offset = day * _STEPS_PER_DAY - begin
+                highs[offset : offset + _STEPS_PER_DAY] = _unpack(blob)
+            for step, high in rows:
+                known = highs[step - begin]
+                highs[step - begin] = high if math.isnan(known) else max(high, known)
+            return _trimmed(begin, highs, first, end)
 
         return self._read(work)
+
+    def steps(self, series: Series, since: Nanoseconds, until: Nanoseconds) -> list[tuple[Nanoseconds, float]]:
+        """(start, maximum) of every known step that starts in [since, until), in order."""
+        first, highs = self.history(series, since, until)
+        return [(first + i * STEP, high) for i, high in enumerate(highs) if not math.isnan(high)]
 
     def minutes(self, series: Series, since: Nanoseconds, until: Nanoseconds) -> list[tuple[Nanoseconds, float]]:
         """(start, maximum) of every known minute that starts in [since, until), in order; three hours are kept."""
@@ -229,17 +291,30 @@ class Store:
         found = [(series, self.steps(series, 0, _INSTANT_END)) for series in self.series()]
         return [Extent(s, steps[0][0], steps[-1][0] + STEP, len(steps)) for s, steps in found if steps]
 
-    def save_fit(self, fit: Fit, series: Sequence[Series]) -> Fault | None:
-        """Keep a fit as the newest of these series, and forget fits that are nobody's newest."""
+    def save_fit(self, fit: Fit, series: Mapping[Series, Learnt]) -> Fault | None:
+        """
+        Keep a fit as the newest of these series, and forget fits that are nobody's newest.
+
+        The `fitted_at` of each is the fit's.
+        """
 
         def work(db: sqlite3.Connection) -> None:
             columns = "INSERT INTO fit (model, fitted_at, trained_until, state) VALUES (?, ?, ?, ?)"
             made = db.execute(columns, (fit.model, fit.fitted_at, fit.trained_until, fit.state)).lastrowid
-            link = "INSERT INTO fitted VALUES (?, ?) ON CONFLICT (series) DO UPDATE SET fit = excluded.fit"
-            db.executemany(link, [(self._id(db, each), made) for each in series])
+            link = "INSERT OR REPLACE INTO fitted (series, fit, digest, choice) VALUES (?, ?, ?, ?)"
+            rows = [(self._id(db, each), made, learnt.digest, learnt.choice) for each, learnt in series.items()]
+            db.executemany(link, rows)
             db.execute("DELETE FROM fit WHERE id NOT IN (SELECT fit FROM fitted)")
 
         return self._write(work)
+
+    def learnt(self) -> dict[Series, Learnt]:
+        """When and for what every series was fitted last."""
+        query = """
+            SELECT s.namespace, s.name, s.metric, fit.fitted_at, f.digest, f.choice
+            FROM series s JOIN fitted f ON f.series = s.id JOIN fit ON fit.id = f.fit
+        """
+        return self._read(lambda db: {Series(*row[:3]): Learnt(*row[3:]) for row in db.execute(query)})
 
     def fits(self, series: Sequence[Series]) -> list[tuple[Fit, list[Series]]]:
         """The newest fits of these series, each with those of them that it is the newest of."""
@@ -259,37 +334,50 @@ class Store:
         """Keep these forecasts; one issued earlier within the same step is replaced."""
 
         def work(db: sqlite3.Connection) -> None:
-            rows = [
-                (
-                    self._id(db, series), f.start, f.issued_at, f.step, array("d", f.load).tobytes(), f.ceiling,
-                    f.model, f.quantile_percent, f.trained_until, f.coverage_percent,
-                )
-                for series, f in forecasts
-            ]  # fmt: skip
-            db.executemany("INSERT OR REPLACE INTO forecast VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            rows = [(self._id(db, series), each.start, _FORECASTS.encode(each)) for series, each in forecasts]
+            db.executemany("INSERT OR REPLACE INTO forecast VALUES (?, ?, ?)", rows)
 
         return self._write(work)
 
     def latest_forecasts(self) -> dict[Series, Forecast]:
         """The forecast of every series that was issued last, however long ago."""
         query = """
-            SELECT s.namespace, s.name, s.metric, f.issued_at, f.start, f.step, f.load, f.ceiling, f.model,
-                f.quantile_percent, f.trained_until, f.coverage_percent
-            FROM series s JOIN forecast f ON f.series = s.id
+            SELECT s.namespace, s.name, s.metric, f.value FROM series s JOIN forecast f ON f.series = s.id
             WHERE f.start = (SELECT max(start) FROM forecast WHERE series = s.id)
         """
-        return self._read(lambda db: {Series(*row[:3]): _forecast(row[2:]) for row in db.execute(query)})
+        return self._read(lambda db: {Series(*row[:3]): _FORECAST.decode(row[3]) for row in db.execute(query)})
 
     def forecasts(self, series: Series, since: Nanoseconds, until: Nanoseconds) -> list[Forecast]:
         """The forecasts of one series that start in [since, until), in order; a day is kept."""
+        query = "SELECT value FROM forecast WHERE series = ? AND start >= ? AND start < ? ORDER BY start"
+
+        def work(db: sqlite3.Connection) -> list[Forecast]:
+            rows = db.execute(query, (self._known_id(db, series), since, until))
+            return [_FORECAST.decode(value) for (value,) in rows]
+
+        return self._read(work)
+
+    def add_spend(self, spent: Iterable[Spend]) -> Fault | None:
+        """Add to what is known of these hours."""
+
+        def work(db: sqlite3.Connection) -> None:
+            rows = [(each.hour, self._id(db, each.series), each.extra, each.base) for each in spent]
+            db.executemany(
+                "INSERT INTO spend VALUES (?, ?, ?, ?) ON CONFLICT (hour, series) "
+                "DO UPDATE SET extra = extra + excluded.extra, base = base + excluded.base",
+                rows,
+            )
+
+        return self._write(work)
+
+    def spend(self, since: Nanoseconds) -> list[Spend]:
+        """What was spent in the hours that begin at or after `since`, in order of the hours; eight days are kept."""
         query = """
-            SELECT s.metric, f.issued_at, f.start, f.step, f.load, f.ceiling, f.model, f.quantile_percent,
-                f.trained_until, f.coverage_percent
-            FROM series s JOIN forecast f ON f.series = s.id
-            WHERE s.namespace = ? AND s.name = ? AND s.metric = ? AND f.start >= ? AND f.start < ? ORDER BY f.start
+            SELECT s.namespace, s.name, s.metric, spend.hour, spend.extra, spend.base
+            FROM spend JOIN series s ON s.id = spend.series WHERE spend.hour >= ? ORDER BY spend.hour
         """
-        key = (series.namespace, series.name, series.metric, since, until)
-        return self._read(lambda db: [_forecast(row) for row in db.execute(query, key)])
+        rows = (-(-since // HOUR),)
+        return self._read(lambda db: [Spend(Series(*row[:3]), *row[3:]) for row in db.execute(query, rows)])
 
     def compact(self, now: Nanoseconds) -> Fault | None:
         """
@@ -306,6 +394,7 @@ class Store:
             db.execute("DELETE FROM minute WHERE minute < ?", ((now - MINUTES_KEPT) // MINUTE,))
             db.execute("DELETE FROM day WHERE day < ?", ((now - STEPS_KEPT) // DAY,))
             db.execute("DELETE FROM forecast WHERE start < ?", (now - FORECASTS_KEPT,))
+            db.execute("DELETE FROM spend WHERE hour < ?", ((now - SPEND_KEPT) // HOUR,))
             self._forget_silent_series(db)
 
         fault = self._write(work)
@@ -318,8 +407,8 @@ class Store:
             DELETE FROM series WHERE id NOT IN (SELECT series FROM day) AND id NOT IN (SELECT series FROM step)
                 AND id NOT IN (SELECT series FROM minute)
         """)
-        for table in ("fitted", "forecast"):
-            db.execute(f"DELETE FROM {table} WHERE series NOT IN (SELECT id FROM series)")  # noqa: S608 - two literals
+        for table in ("fitted", "forecast", "spend"):
+            db.execute(f"DELETE FROM {table} WHERE series NOT IN (SELECT id FROM series)")  # noqa: S608 - three literals
         db.execute("DELETE FROM fit WHERE id NOT IN (SELECT fit FROM fitted)")
 
     def _prepare(self) -> None:
@@ -332,13 +421,13 @@ class Store:
         self._db.execute("PRAGMA busy_timeout = 10000")
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
-        if self._version() == 0:
+        if self._version() in {0, *_MIGRATIONS}:
             self._db.execute("BEGIN IMMEDIATE")
-            # Another process may have been first while this one waited for the lock.
-            if self._version() == 0:
-                for statement in _SCHEMA.split(";\n"):
+            # Another process may have been first while this one waited for the lock: the version is read again.
+            while (version := self._version()) in {0, *_MIGRATIONS}:
+                for statement in (_MIGRATIONS[version] if version else _SCHEMA).split(";\n"):
                     self._db.execute(statement)
-                self._db.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+                self._db.execute(f"PRAGMA user_version = {version + 1 if version else _SCHEMA_VERSION}")
             self._db.execute("COMMIT")
         if self._version() != _SCHEMA_VERSION:
             version = self._version()
@@ -440,7 +529,7 @@ def _merge_days(db: sqlite3.Connection, rows: Iterable[tuple[int, int, float]]) 
 
 
 def _pack(highs: array[float]) -> bytes:
-    return _PLAIN_DOUBLES + _little_endian(highs).tobytes()
+    return _PLAIN_DOUBLES + little_endian(highs).tobytes()
 
 
 def _unpack(blob: bytes) -> array[float]:
@@ -448,10 +537,10 @@ def _unpack(blob: bytes) -> array[float]:
         raise sqlite3.DatabaseError(f"a day is written in form {blob[:1]!r}: this release reads {_PLAIN_DOUBLES!r}")
     highs = array("d")
     highs.frombytes(blob[1:])
-    return _little_endian(highs)
+    return little_endian(highs)
 
 
-def _little_endian(values: array[float]) -> array[float]:
+def little_endian(values: array[float]) -> array[float]:
     """The same doubles in the file's byte order, or back from it."""
     if sys.byteorder == "little":
         return values
@@ -460,24 +549,11 @@ def _little_endian(values: array[float]) -> array[float]:
     return swapped
 
 
-def _forecast(row: tuple[str, int, int, int, bytes, float, str, int, int, int | None]) -> Forecast:
-    """A Forecast from its columns: metric, issued_at, start, step, load, ceiling and so on."""
-    metric, issued_at, start, step, load, ceiling, model, quantile, trained_until, coverage = row
-    return Forecast(
-        metric=metric,
-        issued_at=issued_at,
-        start=start,
-        step=step,
-        load=tuple(_unpack_load(load)),
-        ceiling=ceiling,
-        model=model,
-        quantile_percent=quantile,
-        trained_until=trained_until,
-        coverage_percent=coverage,
-    )
-
-
-def _unpack_load(blob: bytes) -> array[float]:
-    load = array("d")
-    load.frombytes(blob)
-    return load
+def _trimmed(begin: int, highs: array[float], first: int, end: int) -> tuple[Nanoseconds, array[float]]:
+    """Of maxima from step `begin` on those within [first, end), from the first known one to the last."""
+    low, high = max(first - begin, 0), min(end - begin, len(highs))
+    while low < high and math.isnan(highs[low]):
+        low += 1
+    while low < high and math.isnan(highs[high - 1]):
+        high -= 1
+    return (begin + low) * STEP, highs[low:high]

@@ -7,15 +7,14 @@ import gc
 import logging
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any
 from zoneinfo import reset_tzpath
 
 from aiohttp import web
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import SECOND, parse_duration
+from cronhpa.core.instant import SECOND, Nanoseconds, parse_duration
 from cronhpa.core.predictive.floor import forecast_metric
 from cronhpa.kube.client import Client, load_configuration, path_of
 from cronhpa.kube.discovery import Discovery
@@ -25,6 +24,8 @@ from cronhpa.kube.scale import Targets
 from cronhpa.kube.watch import View
 from cronhpa.learning.forecaster import Forecaster
 from cronhpa.learning.store import Fault, Series, Store, StoreError
+from cronhpa.learning.subject import Subject
+from cronhpa.learning.workers import Processes
 from cronhpa.operator.cycle import Cluster, Cycle
 from cronhpa.operator.due import Due, Key
 from cronhpa.operator.endpoints import Progress, application
@@ -69,7 +70,12 @@ class Operator:
         self._targets = Targets(client, discovery, self._on_target, settings.namespace_names)
         self._recorder = Recorder(client)
         self._writer = Writer(client, self._targets, self._recorder, self._inventory)
-        self._forecaster = Forecaster(settings.store)
+        self._forecaster = Forecaster(
+            settings.store,
+            workers=Processes(settings.forecast_workers),
+            share_percent=settings.learning_share_percent,
+            on_first=self._on_first_forecast,
+        )
         self._store: Store | None = None
         cluster = Cluster(client, discovery, self._pods, self._targets, self._owners, self._is_seen)
         self._cycle = Cycle(cluster, self._inventory, self._due, self._writer, self._forecaster)
@@ -94,6 +100,7 @@ class Operator:
         tasks.append(asyncio.create_task(self._inventory.sweep(self._client, namespaces), name="sweep"))
         tasks.append(asyncio.create_task(self._inventory.watch(self._client.configuration, namespaces), name="kopf"))
         tasks.append(asyncio.create_task(self._supervised(self._keep_history), name="history"))
+        tasks.append(asyncio.create_task(self._supervised(self._keep_fits), name="fits"))
         tasks.append(asyncio.create_task(self._supervised(self._keep_forecasts), name="forecasts"))
         tasks.append(asyncio.create_task(self._recorder.run(), name="events"))
         tasks.append(asyncio.create_task(self._act(), name="turns"))
@@ -190,24 +197,27 @@ class Operator:
             LOG.warning("history in %s: %s", self._settings.store, result.message)
 
     async def _keep_forecasts(self) -> None:
+        await self._keep_learning(self._forecaster.refresh)
+
+    async def _keep_fits(self) -> None:
+        await self._keep_learning(self._forecaster.study)
+
+    async def _keep_learning(self, work: Callable[[Iterable[Subject], Nanoseconds], Awaitable[None]]) -> None:
         interval = parse_duration(self._settings.forecast_interval) / SECOND
+        told: tuple[str, ...] = ()
         while True:
-            wanted = {
-                Series(item.namespace, item.name, name): item.key
-                for item in self._inventory
-                if item.spec is not None and item.spec.forecast is not None and (name := forecast_metric(item.spec))
-            }
-            series = list(wanted)
-            if series:
-                without = [one for one in series if not isinstance(self._forecaster.latest(one), Forecast)]
-                await self._forecaster.refresh(series, time.time_ns())
-                # A first forecast is worth a turn at once; a newer one waits, for rates count turns.
-                for one in without:
-                    if isinstance(self._forecaster.latest(one), Forecast):
-                        self._cycle.poke(wanted[one])
-                for problem in self._forecaster.problems:
+            subjects = [subject for item in self._inventory if (subject := subject_of(item)) is not None]
+            if subjects:
+                await work(subjects, time.time_ns())
+            for problem in self._forecaster.problems:
+                if problem not in told:
                     LOG.warning("forecasts: %s", problem)
-            await asyncio.sleep(interval if series else min(interval, 2.0))
+            told = self._forecaster.problems
+            await asyncio.sleep(interval if subjects else min(interval, 2.0))
+
+    def _on_first_forecast(self, series: Series) -> None:
+        """A first forecast is worth a turn at once; a newer one waits, for rates count turns."""
+        self._cycle.poke((series.namespace, series.name))
 
     def _on_object(self, key: Key) -> None:
         self._cycle.poke(key)
@@ -230,6 +240,16 @@ class Operator:
             self._pods.drop(namespace, name)
         else:
             self._pods.put(namespace, raw.metadata.labels or {}, pod_from(raw))
+
+
+def subject_of(item: Item) -> Subject | None:
+    """What a forecast for an object is made of; None where it asks for none."""
+    if item.spec is None or item.spec.forecast is None or (name := forecast_metric(item.spec)) is None:
+        return None
+    memory = item.memory
+    return Subject(
+        Series(item.namespace, item.name, name), item.spec, memory.start_up, memory.request_per_pod.get(name)
+    )
 
 
 async def _wait_for(stop: asyncio.Event) -> None:

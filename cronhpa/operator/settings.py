@@ -46,6 +46,15 @@ class Settings(BaseSettings):
         "30s", description="Time after a pod's start in which unready means starting."
     )
     forecast_interval: Duration = Field("60s", description="Time between two forecasts.")
+    forecast_workers: int = Field(
+        1, ge=1, le=64, description="Processes that learn and forecast; each takes some 200 MB."
+    )
+    learning_share_percent: int = Field(
+        50,
+        ge=1,
+        le=100,
+        description="How much of a worker's time learning may take, in percent; forecasts take theirs.",
+    )
 
     @property
     def tuning(self) -> Tuning:

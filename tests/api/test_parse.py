@@ -29,6 +29,7 @@ from cronhpa.core.spec import (
     Rules,
     Schedule,
     Select,
+    Span,
     TargetRef,
     Tuning,
 )
@@ -165,11 +166,18 @@ def test_an_override_and_forecast_settings_are_read():
     found = parsed(
         metrics=[CPU],
         override={"minReplicas": 5, "until": "2026-11-23T11:00:00+01:00", "reason": "INC-4711"},
-        forecast={"mode": "Preview", "podCapacityPercent": 150, "maxFloorReplicas": 9},
+        forecast={
+            "mode": "Preview",
+            "podCapacityPercent": 150,
+            "maxFloorReplicas": 9,
+            "budgetPercent": 2,
+            "ignoreHistory": [{"from": "2026-11-23T09:00:00Z", "to": "2026-11-23T11:00:00+01:00"}],
+        },
     )
 
     assert Override(NOW, "INC-4711", floor=5) == found.override
-    assert ForecastSettings(Mode.PREVIEW, 150, 9) == found.forecast
+    incident = Span(NOW - HOUR, NOW)
+    assert ForecastSettings(Mode.PREVIEW, 150, 9, budget_percent=2, ignored=(incident,)) == found.forecast
 
 
 # --- what cannot be read -----------------------------------------------------------------------------------------

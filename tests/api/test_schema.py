@@ -78,7 +78,7 @@ def test_what_is_left_open_takes_its_default():
 
     assert (1, "Active", "UTC") == (model.min_replicas, model.mode, model.time_zone)
     assert (0, False) == (model.schedules[0].priority, model.schedules[0].suspend)
-    assert "Active" == model.forecast.mode
+    assert ("Active", 5) == (model.forecast.mode, model.forecast.budget_percent)
 
 
 def test_an_unknown_field_is_ignored_in_objects_and_named_in_files():

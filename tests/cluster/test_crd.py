@@ -67,7 +67,7 @@ ACCEPTED = {
     "blanks around a cron text": scheduled(start="  0 8 *  * * "),
     "a zone with a region": spec(timeZone="America/Argentina/Buenos_Aires"),
     "an override with an offset": spec(override={**UNTIL, "replicas": 0, "until": "2026-11-23T18:00:00.5+01:00"}),
-    "a forecast": spec(forecast={"maxFloorReplicas": 40}),
+    "a forecast": spec(forecast={"ignoreHistory": [{"from": "2026-10-03T06:00:00Z", "to": "2026-10-03T12:00:00Z"}]}),
     "a bare number as a quantity": measured(type="AverageValue", averageValue=2),
     "a quantity with blanks": measured(type="AverageValue", averageValue=" 250m "),
     "a core ReplicationController": spec(
@@ -146,6 +146,10 @@ REFUSED = {
         spec(override={"replicas": 3, **UNTIL, "until": "2026-11-23T18:00:00"}),
         "spec.override.until", "with the offset",
     ),
+    "history ignored backwards": (
+        spec(forecast={"ignoreHistory": [{"from": "2026-10-03T12:00:00Z", "to": "2026-10-03T06:00:00Z"}]}),
+        "spec.forecast.ignoreHistory[0].to", "to must be after from",
+    ),
     "a forecast of no load": (spec(metrics=[QUEUE], forecast={}), "spec.forecast", "needs a load to learn"),
     "a quantity of nine bytes and a million digits": (
         measured(type="AverageValue", averageValue="1e999999"),
@@ -180,7 +184,7 @@ def test_it_fills_in_the_defaults(server):
         "minReplicas": 1,
         "timeZone": "UTC",
         "schedules": [{**DAY, "priority": 0, "suspend": False}],
-        "forecast": {"mode": "Active"},
+        "forecast": {"mode": "Active", "budgetPercent": 5},
         "behavior": {
             "scaleUp": {
                 "stabilizationWindowSeconds": 0,

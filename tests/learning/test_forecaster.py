@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -13,9 +14,12 @@ import pytest
 
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, MINUTE, parse_instant
+from cronhpa.core.spec import ForecastSettings, Spec, TargetRef
 from cronhpa.learning import forecaster as module
-from cronhpa.learning.forecaster import Answers, Forecaster, Work
-from cronhpa.learning.store import STEP, Sample, Series, Store
+from cronhpa.learning.forecaster import Forecaster, study
+from cronhpa.learning.store import STEP, Fit, Learnt, Series, Store
+from cronhpa.learning.subject import Answers, Ask, Studied, Subject, digest
+from cronhpa.learning.workers import Borrowed, Processes
 
 MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")
 WEB, API, JOBS = (Series("shop", name, "cpu") for name in ("web", "api", "jobs"))
@@ -32,6 +36,7 @@ async def made():
     open_ones = []
 
     def make(path, **settings):
+        settings = {"study_task": learns_all, **settings}
         open_ones.append(Forecaster(path, **settings))
         return open_ones[-1]
 
@@ -45,6 +50,13 @@ def remember(path, *series, until=MIDNIGHT):
     for each in series:
         store.backfill(each, [(at, 4.0) for at in range(MIDNIGHT - 3 * DAY, until, STEP)])
     store.close()
+
+
+def subjects(*series, **settings):
+    return [
+        Subject(each, Spec(TargetRef("apps/v1", "Deployment", each.name), 1, 9, forecast=ForecastSettings(**settings)))
+        for each in series
+    ]
 
 
 def stated(series, now, load=1.0):
@@ -61,50 +73,74 @@ def stated(series, now, load=1.0):
     )
 
 
-# What follows runs in the worker, found there by its name: forecasts for all but the series it is about.
+# What follows runs in the worker, found there by its name: answers for all but the series it is about.
+
+
+def learns_all(payload):
+    ask = msgspec.msgpack.decode(payload, type=Ask)
+    learnt = [(each.series, Learnt(ask.now, digest(each.spec))) for each in ask.subjects]
+    return msgspec.msgpack.encode(Studied(learnt, [], None))
 
 
 def _answer(payload):
-    work = msgspec.msgpack.decode(payload, type=Work)
-    return work, msgspec.msgpack.encode(Answers([(each, stated(each, work.now)) for each in work.series], None))
+    ask = msgspec.msgpack.decode(payload, type=Ask)
+    names = [each.series for each in ask.subjects]
+    return names, msgspec.msgpack.encode(Answers([(each, stated(each, ask.now)) for each in names], None))
+
+
+def forecasts_all(payload):
+    return _answer(payload)[1]
 
 
 def hangs_on_jobs(payload):
-    work, answers = _answer(payload)
-    if JOBS in work.series:
+    names, answers = _answer(payload)
+    if JOBS in names:
         time.sleep(3600)
     return answers
 
 
 def dies_on_jobs(payload):
-    work, answers = _answer(payload)
-    if JOBS in work.series:
+    names, answers = _answer(payload)
+    if JOBS in names:
         os._exit(1)
     return answers
 
 
 def raises_on_jobs(payload):
-    work, answers = _answer(payload)
-    if JOBS in work.series:
+    names, answers = _answer(payload)
+    if JOBS in names:
         raise ZeroDivisionError("by zero")
     return answers
 
 
-def tells_its_environment(_payload):
+def dies_learning_jobs(payload):
+    dies_on_jobs(payload)
+    return learns_all(payload)
+
+
+def tells_its_environment(payload):
     told = "/".join(
         [os.environ["OPENBLAS_NUM_THREADS"], str(os.nice(0)), ("numpy" in sys.modules and "numpy") or "no numpy"]
     )
     return msgspec.msgpack.encode(Answers([(Series(told, "", "cpu"), stated(WEB, 0))], None))
 
 
+def tells_its_process(payload):
+    time.sleep(0.2)
+    told = Series(str(os.getpid()), "", "cpu")
+    return msgspec.msgpack.encode(Answers([(told, stated(WEB, 0))], None))
+
+
 async def test_a_forecast_comes_back_from_the_worker_and_is_answered_from_memory(path, made):
     remember(path, WEB)
-    forecaster = made(path)
+    forecaster = made(path, study_task=study)
 
-    await forecaster.refresh([WEB, API], MIDNIGHT)
+    await forecaster.study(subjects(WEB, API), MIDNIGHT)
+    first = forecaster.latest(WEB)
+    await forecaster.refresh(subjects(WEB, API), MIDNIGHT + MINUTE)
 
-    assert pytest.approx(4.0) == forecaster.latest(WEB).load[0]
-    assert MIDNIGHT == forecaster.latest(WEB).issued_at
+    assert pytest.approx(4.0) == first.load[0]
+    assert [MIDNIGHT, MIDNIGHT + MINUTE] == [first.issued_at, forecaster.latest(WEB).issued_at]
     assert "Learning" == forecaster.latest(API).reason
     assert () == forecaster.problems
 
@@ -114,34 +150,41 @@ async def test_what_was_never_asked_for_is_learning(path, made):
 
 
 async def test_a_restarted_operator_begins_with_what_was_stored(path, made):
+    remember(path, WEB)
     store = Store(path)
-    store.record([Sample(WEB, MIDNIGHT, 1.0)])
+    store.save_fit(Fit("m", MIDNIGHT, MIDNIGHT, b""), {WEB: Learnt(MIDNIGHT, digest(subjects(WEB)[0].spec))})
     store.save_forecasts([(WEB, stated(WEB, MIDNIGHT - DAY)), (WEB, stated(WEB, MIDNIGHT))])
     store.close()
+    forecaster = made(path, study_task=dies_learning_jobs, forecast_task=forecasts_all)
 
-    assert stated(WEB, MIDNIGHT) == made(path).latest(WEB)
+    assert stated(WEB, MIDNIGHT) == forecaster.latest(WEB)
+    await forecaster.study(subjects(WEB), MIDNIGHT + MINUTE)
+    assert stated(WEB, MIDNIGHT) == forecaster.latest(WEB)  # fitted a minute ago: nobody's turn
+    await forecaster.refresh(subjects(WEB), MIDNIGHT + MINUTE)
+    assert stated(WEB, MIDNIGHT + MINUTE) == forecaster.latest(WEB)
 
 
 async def test_a_store_that_cannot_be_opened_is_a_problem_and_not_the_end(path, made):
     path.write_text("no database\n" * 1000)
-    forecaster = made(path)
+    forecaster = made(path, study_task=study)
 
     assert "a SQLite file written by cronhpa is needed" in forecaster.problems[0]
-    await forecaster.refresh([WEB], MIDNIGHT)
+    await forecaster.study(subjects(WEB), MIDNIGHT)
     assert "ForecastFailed" == forecaster.latest(WEB).reason
-    assert "StoreError" in forecaster.problems[0]
+    assert "StoreError" in forecaster.problems[-1]
 
 
 async def test_a_worker_that_hangs_is_killed_and_costs_its_own_forecasts_only(path, made):
-    forecaster = made(path, ask=hangs_on_jobs)
-    await forecaster.refresh([WEB], MIDNIGHT)
-    hung = forecaster._worker_pid
+    workers = Processes(1)
+    forecaster = made(path, workers=workers, forecast_task=hangs_on_jobs)
+    await forecaster.study(subjects(WEB), MIDNIGHT)
+    (hung,) = workers.pids
 
     forecaster._deadline_seconds = 0.5
-    await forecaster.refresh([JOBS], MIDNIGHT)
+    await forecaster.study(subjects(JOBS), MIDNIGHT)
     problems = forecaster.problems
     forecaster._deadline_seconds = 60
-    await forecaster.refresh([API], MIDNIGHT)
+    await forecaster.study(subjects(API), MIDNIGHT)
 
     assert ("forecast of shop/jobs cpu: no answer within 0.5 s",) == problems
     assert "cpu could not be forecast: no answer within 0.5 s" == forecaster.latest(JOBS).message
@@ -150,7 +193,7 @@ async def test_a_worker_that_hangs_is_killed_and_costs_its_own_forecasts_only(pa
 
 
 async def test_the_loop_goes_on_while_a_worker_hangs(path, made):
-    forecaster = made(path, ask=hangs_on_jobs, deadline_seconds=2)
+    forecaster = made(path, forecast_task=hangs_on_jobs, deadline_seconds=2)
     turns = []
 
     async def turn():
@@ -159,45 +202,131 @@ async def test_the_loop_goes_on_while_a_worker_hangs(path, made):
             await asyncio.sleep(0.02)
 
     turning = asyncio.create_task(turn())
-    await forecaster.refresh([JOBS], MIDNIGHT)
+    await forecaster.study(subjects(JOBS), MIDNIGHT)
     turning.cancel()
 
     assert max(later - earlier for earlier, later in itertools.pairwise(turns)) < 1
 
 
-@pytest.mark.parametrize("ask", [dies_on_jobs, raises_on_jobs])
-async def test_a_series_that_breaks_the_worker_costs_the_others_one_refresh(path, made, ask):
-    """All in one chunk: the first refresh is lost to all three, the second to the guilty one only."""
-    forecaster = made(path, ask=ask)
+@pytest.mark.parametrize("task", [dies_on_jobs, raises_on_jobs])
+async def test_a_series_that_breaks_the_worker_costs_the_others_one_round(path, made, task):
+    """All in one task: the first round is lost to all three, the second to the guilty one only."""
+    three = subjects(WEB, JOBS, API)
+    forecaster = made(path, forecast_task=task)
 
-    await forecaster.refresh([WEB, JOBS, API], MIDNIGHT)
+    await forecaster.study(three, MIDNIGHT)
     first = [forecaster.latest(each) for each in (WEB, JOBS, API)]
-    await forecaster.refresh([WEB, JOBS, API], MIDNIGHT + MINUTE)
+    await forecaster.refresh(three, MIDNIGHT + MINUTE)
 
     assert ["ForecastFailed"] * 3 == [absent.reason for absent in first]
     assert stated(WEB, MIDNIGHT + MINUTE) == forecaster.latest(WEB)
     assert stated(API, MIDNIGHT + MINUTE) == forecaster.latest(API)
     assert "ForecastFailed" == forecaster.latest(JOBS).reason
-    assert 1 == len(forecaster.problems)
+    assert ["forecast of shop/jobs cpu"] == [problem.partition(":")[0] for problem in forecaster.problems[1:]]
 
 
-async def test_a_failed_refresh_leaves_the_earlier_forecast_to_grow_old(path, made):
+async def test_what_failed_alone_is_left_alone_for_ten_minutes(path, made):
+    forecaster = made(path, study_task=dies_learning_jobs, forecast_task=forecasts_all)
+    rounds = []
+    for minutes in (0, 9, 10):
+        await forecaster.study(subjects(JOBS), MIDNIGHT + minutes * MINUTE)
+        rounds.append(len(forecaster.problems))
+
+    assert [1, 0, 1] == rounds
+    assert "cpu could not be forecast: the worker process died" == forecaster.latest(JOBS).message
+
+
+async def test_a_fit_that_fails_costs_no_forecast_that_there_is(path, made):
+    """The fit of the day before goes on being forecast from."""
+    remember(path, JOBS)
     store = Store(path)
-    store.record([Sample(JOBS, MIDNIGHT, 1.0)])
-    store.save_forecasts([(JOBS, stated(JOBS, MIDNIGHT))])
+    store.save_fit(Fit("m", MIDNIGHT - 2 * DAY, MIDNIGHT, b""), {JOBS: Learnt(MIDNIGHT - 2 * DAY, "of before")})
+    store.save_forecasts([(JOBS, stated(JOBS, MIDNIGHT - MINUTE))])
     store.close()
-    forecaster = made(path, ask=raises_on_jobs)
+    forecaster = made(path, study_task=dies_learning_jobs, forecast_task=forecasts_all)
 
-    await forecaster.refresh([JOBS], MIDNIGHT + MINUTE)
+    await forecaster.study(subjects(JOBS), MIDNIGHT)
 
-    assert stated(JOBS, MIDNIGHT) == forecaster.latest(JOBS)
-    assert ("forecast of shop/jobs cpu: ZeroDivisionError: by zero",) == forecaster.problems
+    assert stated(JOBS, MIDNIGHT - MINUTE) == forecaster.latest(JOBS)
+    assert ("fit of shop/jobs cpu: the worker process died",) == forecaster.problems
+
+
+async def test_two_processes_work_side_by_side_and_one_that_dies_costs_the_other_nothing(path, made):
+    workers = Processes(2)
+    forecaster = made(path, workers=workers, forecast_task=dies_on_jobs)
+    many = [Series("shop", f"web-{i}", "cpu") for i in range(60)]
+    await forecaster.study(subjects(*many), MIDNIGHT)
+    both = set(workers.pids)
+
+    await forecaster.study(subjects(JOBS), MIDNIGHT)
+
+    assert 2 == len(both)
+    assert 1 == len(both & set(workers.pids))
+    assert all(isinstance(forecaster.latest(each), Forecast) for each in many)
+
+
+async def test_an_edit_that_matters_brings_a_new_fit_and_one_that_does_not_brings_none(path, made):
+    forecaster = made(path, forecast_task=forecasts_all)
+    fitted = []
+    for minutes, changes in enumerate(({}, {"max_floor": 7}, {"budget_percent": 2})):
+        await forecaster.study(subjects(WEB, **changes), MIDNIGHT + minutes * MINUTE)
+        fitted.append(forecaster._learnt[WEB].fitted_at)
+
+    assert [MIDNIGHT, MIDNIGHT, MIDNIGHT + 2 * MINUTE] == fitted
+
+
+async def test_the_first_forecast_of_a_series_is_told_and_no_later_one(path, made):
+    told = []
+    forecaster = made(path, forecast_task=forecasts_all, on_first=told.append)
+
+    await forecaster.study(subjects(WEB), MIDNIGHT)
+    await forecaster.refresh(subjects(WEB), MIDNIGHT + MINUTE)
+
+    assert [WEB] == told
+
+
+async def test_learning_rests_for_as_long_as_it_worked_at_a_share_of_half(path, made):
+    forecaster = made(path, forecast_task=tells_its_process, share_percent=50)
+    await forecaster.study(subjects(API), MIDNIGHT)  # the start of the process
+
+    began = time.monotonic()
+    await forecaster.study(subjects(WEB), MIDNIGHT)
+
+    assert 0.4 <= time.monotonic() - began  # 0.2 s of work, as much of rest
+
+
+async def test_learning_on_an_executor_elsewhere_gives_what_the_worker_here_gives(path, tmp_path, made):
+    """A pool of threads stands for a cluster: it is given histories and no store."""
+    remember(path, WEB)
+    here, there = made(path, study_task=study), made(tmp_path / "other.db", elsewhere=Borrowed(ThreadPoolExecutor(), 2))
+    remember(tmp_path / "other.db", WEB)
+
+    await here.study(subjects(WEB, API), MIDNIGHT)
+    await there.study(subjects(WEB, API), MIDNIGHT)
+
+    assert isinstance(here.latest(WEB), Forecast)
+    assert [here.latest(each) for each in (WEB, API)] == [there.latest(each) for each in (WEB, API)]
+
+
+async def test_what_fails_elsewhere_is_told_and_not_waited_for(path, made):
+    remember(path, WEB)
+    slow = Borrowed(_SlowThreads(), 1)
+    forecaster = made(path, elsewhere=slow, study_deadline_seconds=0.1)
+
+    await forecaster.study(subjects(WEB), MIDNIGHT)
+
+    assert ("fit of shop/web cpu: no answer within 0.1 s",) == forecaster.problems
+
+
+class _SlowThreads(ThreadPoolExecutor):
+    def submit(self, _task, _payload):
+        return super().submit(time.sleep, 1)
 
 
 async def test_the_worker_is_nice_and_has_one_thread_for_algebra_before_numpy_is_there(path, made):
-    forecaster = made(path, ask=tells_its_environment)
+    forecaster = made(path, forecast_task=tells_its_environment)
 
-    await forecaster.refresh([WEB], MIDNIGHT)
+    await forecaster.study(subjects(WEB), MIDNIGHT)
 
     niceness = min(os.nice(0) + 10, 19)
     assert isinstance(forecaster.latest(Series(f"1/{niceness}/no numpy", "", "cpu")), Forecast)
@@ -205,17 +334,19 @@ async def test_the_worker_is_nice_and_has_one_thread_for_algebra_before_numpy_is
 
 async def test_without_the_forecast_extra_it_abstains_and_says_what_to_install(path, made, monkeypatch):
     monkeypatch.setattr(module, "_WORKER_NEEDS", ("msgspec", "no_such_package"))
-    forecaster = made(path)
+    workers = Processes(1)
+    forecaster = made(path, workers=workers)
 
-    await forecaster.refresh([WEB], MIDNIGHT)
+    await forecaster.study(subjects(WEB), MIDNIGHT)
 
     assert "NotInstalled" == forecaster.latest(WEB).reason
     assert "no_such_package are not installed: install cronhpa[forecast]" in forecaster.latest(WEB).message
-    assert forecaster._pool is None
+    assert () == workers.pids
 
 
 def test_the_controller_imports_no_pandas_numpy_or_method():
-    modules = "cronhpa.learning.forecaster, cronhpa.learning.store, cronhpa.learning.history, cronhpa.cli.history"
+    names = ("learning.forecaster", "learning.store", "learning.history", "cli.history", "operator.app")
+    modules = ", ".join(f"cronhpa.{name}" for name in names)
     unwanted = {"pandas", "numpy", "scipy", "statsmodels", "cronhpa_models"}
     check = f"import sys, {modules}; print(sorted({unwanted} & set(sys.modules)))"
 
@@ -225,13 +356,19 @@ def test_the_controller_imports_no_pandas_numpy_or_method():
 _OPERATOR = """
 import asyncio, sys
 from pathlib import Path
+from cronhpa.core.spec import ForecastSettings, Spec, TargetRef
 from cronhpa.learning.forecaster import Forecaster
 from cronhpa.learning.store import Series
+from cronhpa.learning.subject import Subject
+from cronhpa.learning.workers import Processes
 async def main():
-    forecaster = Forecaster(Path(sys.argv[1]))
-    await forecaster.refresh([Series("shop", "web", "cpu")], 10**18)
+    workers = Processes(1)
+    forecaster = Forecaster(Path(sys.argv[1]), workers=workers)
+    web = Series("shop", "web", "cpu")
+    spec = Spec(TargetRef("apps/v1", "Deployment", "web"), 1, 9, forecast=ForecastSettings())
+    await forecaster.study([Subject(web, spec)], 10**18)
     wanted = {"pandas", "numpy", "cronhpa_models"} & set(sys.modules)
-    print(forecaster._worker_pid, forecaster.latest(Series("shop", "web", "cpu")).reason, sorted(wanted), flush=True)
+    print(*workers.pids, forecaster.latest(web).reason, sorted(wanted), flush=True)
     await asyncio.sleep(60)
 if __name__ == "__main__":
     asyncio.run(main())

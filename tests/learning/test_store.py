@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
-from cronhpa.learning.store import STEP, Extent, Fault, Fit, Recorded, Sample, Series, Store, StoreError
+from cronhpa.learning.store import STEP, Extent, Fault, Fit, Learnt, Recorded, Sample, Series, Spend, Store, StoreError
 
 NOON = parse_instant("2026-03-01T12:00:00Z")
 WEB = Series("shop", "web", "cpu")
@@ -164,14 +164,15 @@ def test_compacting_forgets_what_is_too_old_to_keep(store):
 
 def test_a_series_of_which_nothing_is_left_is_forgotten_with_its_fit_and_forecasts(store):
     store.record([sample(0, 1.0), Sample(API, NOON + 40 * DAY, 1.0)])
-    store.save_fit(Fit("m", NOON, NOON, b"state"), [WEB])
+    store.save_fit(Fit("m", NOON, NOON, b"state"), {WEB: Learnt(NOON)})
+    store.add_spend([Spend(WEB, NOON // HOUR, 1.0, 1.0)])
     store.save_forecasts([(WEB, forecast(NOON + 40 * DAY))])
 
     store.compact(NOON + 40 * DAY)
 
     assert [API] == store.series()
     assert [] == store.fits([WEB])
-    assert {} == store.latest_forecasts()
+    assert ({}, {}, []) == (store.latest_forecasts(), store.learnt(), store.spend(0))
 
 
 def test_a_forgotten_series_that_comes_back_begins_empty(store):
@@ -218,19 +219,50 @@ def test_forecasts_of_more_than_a_day_ago_are_forgotten(store):
     assert [forecast(NOON + DAY)] == store.forecasts(WEB, 0, 2**63 - 1)
 
 
+def learnt(fit, *series, digest="spec", choice=b"choice"):
+    return {each: Learnt(fit.fitted_at, digest, choice) for each in series}
+
+
 def test_a_newer_fit_takes_the_place_of_the_older_for_its_series_only(store):
     both, newer = Fit("m", NOON, NOON, b"both"), Fit("m", NOON + DAY, NOON + DAY, b"newer")
-    store.save_fit(both, [WEB, API])
-    store.save_fit(newer, [WEB])
+    store.save_fit(both, learnt(both, WEB, API))
+    store.save_fit(newer, learnt(newer, WEB, digest="edited", choice=b"other"))
 
     assert [(newer, [WEB]), (both, [API])] == store.fits([WEB, API])
+    assert {WEB: Learnt(NOON + DAY, "edited", b"other"), API: Learnt(NOON, "spec", b"choice")} == store.learnt()
 
 
 def test_a_fit_that_is_nobodys_newest_is_gone(store):
-    store.save_fit(Fit("m", NOON, NOON, b"old"), [WEB, API])
-    store.save_fit(Fit("m", NOON + DAY, NOON, b"new"), [WEB, API])
+    for fit in (Fit("m", NOON, NOON, b"old"), Fit("m", NOON + DAY, NOON, b"new")):
+        store.save_fit(fit, learnt(fit, WEB, API))
 
     assert 1 == store._db.execute("SELECT count(*) FROM fit").fetchone()[0]
+
+
+def test_spend_adds_up_within_an_hour_and_is_kept_for_eight_days(store):
+    hour = NOON // HOUR
+    store.record([sample(0, 1.0), sample(0, 1.0, API)])
+
+    store.add_spend([Spend(WEB, hour, 60.0, 600.0), Spend(API, hour, 0.0, 5.0)])
+    store.add_spend([Spend(WEB, hour, 15.0, 100.0), Spend(WEB, hour + 1, 1.0, 2.0)])
+
+    whole = [Spend(WEB, hour, 75.0, 700.0), Spend(API, hour, 0.0, 5.0), Spend(WEB, hour + 1, 1.0, 2.0)]
+    assert whole == store.spend(NOON)
+    assert whole[2:] == store.spend(NOON + MINUTE)
+    store.compact(NOON + 8 * DAY)
+    assert whole == store.spend(0)
+    store.compact(NOON + 8 * DAY + HOUR)
+    assert whole[2:] == store.spend(0)
+
+
+def test_history_is_an_array_from_the_first_known_step_to_the_last_with_gaps_between(store):
+    store.record([sample(0, 1.0), sample(1200, 2.0)])
+    store.backfill(WEB, [(NOON + 300 * SECOND, 3.0)])
+
+    first, highs = store.history(WEB, NOON - DAY, NOON + DAY)
+
+    assert NOON == first
+    assert ["1.0", "3.0", "nan", "nan", "2.0"] == [str(high) for high in highs]
 
 
 def test_extents_say_from_when_to_when_and_how_much(store):
@@ -355,7 +387,7 @@ def test_a_store_of_a_later_release_is_refused(tmp_path):
     later.execute("PRAGMA user_version = 7")
     later.close()
 
-    with pytest.raises(StoreError, match="schema version 7: this release reads version 1"):
+    with pytest.raises(StoreError, match="schema version 7: this release reads version 2"):
         Store(path)
 
 
@@ -367,3 +399,46 @@ def test_a_damaged_day_is_a_fault_for_its_reader_only(store):
     with pytest.raises(StoreError, match="a day is written in form"):
         everything(store)
     assert [(NOON, 2.0)] == everything(store, API)
+
+
+_VERSION_1 = """
+CREATE TABLE series (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, namespace TEXT NOT NULL, name TEXT NOT NULL, metric TEXT NOT NULL,
+    UNIQUE (namespace, name, metric)
+);
+CREATE TABLE minute (minute INTEGER, series INTEGER, high REAL NOT NULL, PRIMARY KEY (minute, series)) WITHOUT ROWID;
+CREATE TABLE step (step INTEGER, series INTEGER, high REAL NOT NULL, PRIMARY KEY (step, series)) WITHOUT ROWID;
+CREATE TABLE day (series INTEGER, day INTEGER, highs BLOB NOT NULL, PRIMARY KEY (series, day));
+CREATE TABLE fit (
+    id INTEGER PRIMARY KEY, model TEXT NOT NULL, fitted_at INTEGER NOT NULL, trained_until INTEGER NOT NULL,
+    state BLOB NOT NULL
+);
+CREATE TABLE fitted (series INTEGER PRIMARY KEY, fit INTEGER NOT NULL);
+CREATE INDEX fitted_by_fit ON fitted (fit);
+CREATE TABLE forecast (
+    series INTEGER, start INTEGER, issued_at INTEGER NOT NULL, step INTEGER NOT NULL, load BLOB NOT NULL,
+    ceiling REAL NOT NULL, model TEXT NOT NULL, quantile_percent INTEGER NOT NULL, trained_until INTEGER NOT NULL,
+    coverage_percent INTEGER, PRIMARY KEY (series, start)
+);
+INSERT INTO series VALUES (7, 'shop', 'web', 'cpu');
+INSERT INTO fit VALUES (1, 'm', 5, 4, x'00');
+INSERT INTO fitted VALUES (7, 1);
+PRAGMA user_version = 1;
+"""
+
+
+def test_a_store_of_version_1_keeps_its_history_and_fits(tmp_path):
+    path = tmp_path / "history.db"
+    earlier = sqlite3.connect(path)
+    earlier.executescript(_VERSION_1)
+    earlier.execute("INSERT INTO step VALUES (?, 7, 2.5)", (NOON // STEP,))
+    earlier.commit()
+    earlier.close()
+
+    store = Store(path)
+
+    assert [(NOON, 2.5)] == everything(store)
+    assert {WEB: Learnt(5)} == store.learnt()
+    assert store.save_forecasts([(WEB, forecast(NOON))]) is None
+    assert {WEB: forecast(NOON)} == store.latest_forecasts()
+    store.close()

@@ -2,13 +2,16 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, parse_instant
 from cronhpa.core.observation import Absent
+from cronhpa.core.spec import ForecastSettings, Span, Spec, TargetRef
 from cronhpa.learning import worker
 from cronhpa.learning.store import STEP, Fault, Sample, Series, Store
+from cronhpa.learning.subject import Ask, Subject, gather
 
 MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")
 WEB = Series("shop", "web", "cpu")
@@ -32,32 +35,52 @@ def remember(store, since, until, series=WEB, load=jump):
     store.backfill(series, [(at, load(at)) for at in range(since, until, STEP)])
 
 
-def ask(store, now, *series, quantile_percent=95):
-    answers, fault = worker.refresh(store.path, series or (WEB,), now, quantile_percent)
-    assert fault is None
-    return dict(answers)
+def subject(series, *ignored):
+    target = TargetRef("apps/v1", "Deployment", series.name)
+    return Subject(series, Spec(target, 1, 9, forecast=ForecastSettings(ignored=ignored)))
+
+
+def study(store, now, *subjects):
+    """What is learnt, or why nothing is."""
+    studied = worker.study(Ask(str(store.path), list(subjects or (subject(WEB),)), now))
+    assert studied.fault is None
+    return dict((*studied.learnt, *studied.absent))
+
+
+def forecast(store, now, *subjects):
+    made = worker.forecast(Ask(str(store.path), list(subjects or (subject(WEB),)), now))
+    assert made.fault is None
+    return dict(made.answers)
+
+
+def ask(store, now, *subjects):
+    """Learnt and forecast at one instant."""
+    learnt = study(store, now, *subjects)
+    return forecast(store, now, *subjects) | {
+        each: value for each, value in learnt.items() if isinstance(value, Absent)
+    }
 
 
 def test_a_jump_of_past_days_is_in_the_forecast_before_it_comes(store):
     now = MIDNIGHT + 5 * HOUR + 57 * MINUTE
     remember(store, MIDNIGHT - 10 * DAY, now - now % STEP)
 
-    forecast = ask(store, now)[WEB]
+    made = ask(store, now)[WEB]
 
-    assert forecast.load[0] < 2.0
-    assert 10.0 <= forecast.load[1] <= 12.5
-    assert 12 == len(forecast.load)
+    assert made.load[0] < 2.0
+    assert 10.0 <= made.load[1] <= 12.5
+    assert 12 == len(made.load)
 
 
 def test_a_forecast_says_when_and_from_what_it_was_made(store):
     now = MIDNIGHT + 57 * MINUTE
     remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT + 55 * MINUTE)
 
-    forecast = ask(store, now, quantile_percent=90)[WEB]
+    made = ask(store, now)[WEB]
 
-    assert ("cpu", "PeriodicAutoregression", 90) == (forecast.metric, forecast.model, forecast.quantile_percent)
-    assert (now, MIDNIGHT + 55 * MINUTE, STEP) == (forecast.issued_at, forecast.start, forecast.step)
-    assert MIDNIGHT + 55 * MINUTE == forecast.trained_until
+    assert ("cpu", "PeriodicAutoregression", 95) == (made.metric, made.model, made.quantile_percent)
+    assert (now, MIDNIGHT + 55 * MINUTE, STEP) == (made.issued_at, made.start, made.step)
+    assert MIDNIGHT + 55 * MINUTE == made.trained_until
 
 
 def test_the_ceiling_is_a_tenth_above_the_largest_load_of_seven_days(store):
@@ -71,11 +94,11 @@ def test_what_the_running_step_has_seen_is_the_least_of_its_forecast(store):
     remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT)
     store.record([Sample(WEB, MIDNIGHT + MINUTE, 50.0)])
 
-    forecast = ask(store, MIDNIGHT + 2 * MINUTE)[WEB]
+    made = ask(store, MIDNIGHT + 2 * MINUTE)[WEB]
 
-    assert 50.0 == forecast.load[0]
-    assert pytest.approx(55.0) == forecast.ceiling
-    assert forecast.load[1] < 2.0
+    assert 50.0 == made.load[0]
+    assert pytest.approx(55.0) == made.ceiling
+    assert made.load[1] < 2.0
 
 
 def test_nothing_after_now_is_looked_at(store):
@@ -139,37 +162,56 @@ def test_a_load_not_measured_for_hours_is_stale(store):
     assert "not measured for six hours" in ask(store, MIDNIGHT)[WEB].message
 
 
-def test_a_fit_lasts_a_day_while_forecasts_follow_every_step(store):
+def test_forecasts_follow_every_step_from_the_fit_that_there_is(store):
     remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT + 3 * DAY)
+    study(store, MIDNIGHT)
 
-    trained = [ask(store, MIDNIGHT + hours * HOUR)[WEB].trained_until for hours in (0, 12, 23, 24, 36)]
+    made = [forecast(store, MIDNIGHT + hours * HOUR)[WEB] for hours in (0, 12, 71)]
 
-    assert [MIDNIGHT] * 3 + [MIDNIGHT + DAY] * 2 == trained
-
-
-def test_a_fit_from_the_future_is_made_anew(store):
-    """The clock was set back by two days."""
-    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT + 2 * DAY)
-    ask(store, MIDNIGHT + 2 * DAY)
-
-    assert MIDNIGHT == ask(store, MIDNIGHT)[WEB].trained_until
+    assert [MIDNIGHT] * 3 == [each.trained_until for each in made]
+    assert [MIDNIGHT, MIDNIGHT + 12 * HOUR, MIDNIGHT + 71 * HOUR] == [each.start for each in made]
 
 
-def test_a_series_that_is_new_is_fitted_beside_those_that_are_not(store):
+@pytest.mark.parametrize("hours", [-1, 72])
+def test_a_fit_of_the_future_or_of_three_days_ago_forecasts_nothing(store, hours):
+    """The first is what a clock that was set back leaves."""
+    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT + 4 * DAY)
+    study(store, MIDNIGHT)
+
+    assert Absent("Learning", "cpu waits to be fitted") == forecast(store, MIDNIGHT + hours * HOUR)[WEB]
+
+
+def test_who_is_fitted_later_is_forecast_beside_those_fitted_before(store):
     remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT + HOUR)
-    ask(store, MIDNIGHT)
     remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT + HOUR, API)
+    study(store, MIDNIGHT)
+    study(store, MIDNIGHT + HOUR, subject(API))
 
-    answers = ask(store, MIDNIGHT + HOUR, WEB, API)
+    answers = forecast(store, MIDNIGHT + HOUR, subject(WEB), subject(API))
 
     assert {WEB: MIDNIGHT, API: MIDNIGHT + HOUR} == {each: value.trained_until for each, value in answers.items()}
+
+
+def test_an_ignored_span_is_a_gap_to_what_is_learnt_and_to_the_ceiling(store):
+    """One core at every step but for three hours of a hundred, of which two hours and a minute are ignored."""
+    now, incident = MIDNIGHT, MIDNIGHT - 30 * HOUR
+    remember(store, now - 5 * DAY, now, load=lambda at: 100.0 if incident <= at < incident + 3 * HOUR else 1.0)
+    span = Span(incident + MINUTE, incident + 2 * HOUR + 2 * MINUTE)
+
+    past = np.frombuffer(gather(store, [subject(WEB, span)], now)[0].highs)
+    all_ignored = subject(WEB, Span(incident, incident + 3 * HOUR))
+
+    # From the first step that it touches to the last: 0:00 to 2:00 of the incident, 25 steps of 36.
+    assert (25, 11) == (np.isnan(past).sum(), (past == 100.0).sum())
+    assert pytest.approx(1.1) == ask(store, now, all_ignored)[WEB].ceiling
+    assert forecast(store, now, all_ignored)[WEB].load[1] < 1.01
 
 
 def test_one_that_is_learning_does_not_keep_another_from_its_forecast(store):
     remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT)
     remember(store, MIDNIGHT - HOUR, MIDNIGHT, API)
 
-    answers = ask(store, MIDNIGHT, API, WEB)
+    answers = ask(store, MIDNIGHT, subject(API), subject(WEB))
 
     assert isinstance(answers[WEB], Forecast)
     assert "Learning" == answers[API].reason
@@ -196,10 +238,12 @@ def test_coverage_is_counted_on_what_was_forecast_and_what_came(store):
 
 def test_a_store_that_cannot_be_written_still_forecasts_and_says_so(store, monkeypatch):
     remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT)
+    study(store, MIDNIGHT)
     fault = Fault("history.db: database or disk is full: nothing was recorded")
     monkeypatch.setattr(Store, "_write", lambda _store, _work: fault)
 
-    answers, reported = worker.refresh(store.path, [WEB], MIDNIGHT, 95)
+    made = worker.forecast(Ask(str(store.path), [subject(WEB)], MIDNIGHT))
 
-    assert isinstance(answers[0][1], Forecast)
-    assert fault == reported
+    assert isinstance(dict(made.answers)[WEB], Forecast)
+    assert fault == made.fault
+    assert fault == worker.study(Ask(str(store.path), [subject(WEB)], MIDNIGHT)).fault

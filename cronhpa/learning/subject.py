@@ -1,0 +1,127 @@
+"""
+What a worker is asked about, and what it answers: values that cross the border of a process.
+
+Owns which part of an object's spec a fit depends on, and how its history is masked. Imports no pandas: the controller
+reads and writes these.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.observation import Absent
+from cronhpa.core.spec import Mode, Span, Spec
+from cronhpa.learning.store import STEP, STEPS_KEPT, Fault, Fit, Learnt, Series, Store, little_endian
+
+_JSON = msgspec.json.Encoder(order="sorted")
+
+
+class Subject(Struct, frozen=True):
+    """
+    A series, and the object whose load it is.
+
+    start_up: how long the target's pods take to become Ready. request: what one asks for of the metric, milli-units.
+    Both None while unknown.
+    """
+
+    series: Series
+    spec: Spec
+    start_up: Nanoseconds | None = None
+    request: int | None = None
+
+    @property
+    def ignored(self) -> tuple[Span, ...]:
+        return self.spec.forecast.ignored if self.spec.forecast is not None else ()
+
+
+class Past(Struct, frozen=True):
+    """
+    The history of a subject: maxima of the steps from `first` on, NaN for a gap and where it must not be learned from.
+
+    highs: little-endian doubles, as numpy reads them without a copy.
+    """
+
+    subject: Subject
+    first: Nanoseconds
+    highs: bytes
+
+
+class Lessons(Struct, frozen=True):
+    """What was learnt: fits with those that they are of, and why others have none."""
+
+    fits: list[tuple[Fit, list[tuple[Series, Learnt]]]]
+    absent: list[tuple[Series, Absent]]
+
+
+class Ask(Struct, frozen=True):
+    """What goes to a worker that reads and writes the store itself."""
+
+    store: str
+    subjects: list[Subject]
+    now: Nanoseconds
+
+
+class Studied(Struct, frozen=True):
+    """What came of a round of learning, and why it could not be kept in the store."""
+
+    learnt: list[tuple[Series, Learnt]]
+    absent: list[tuple[Series, Absent]]
+    fault: Fault | None
+
+
+class Answers(Struct, frozen=True):
+    """A value for each series, and why it could not be kept in the store."""
+
+    answers: list[tuple[Series, Forecast | Absent]]
+    fault: Fault | None
+
+
+def digest(spec: Spec) -> str:
+    """
+    A short name of all in a spec that a fit depends on.
+
+    Whether it acts, an override, and the most replicas that a forecast may ask for do not matter.
+    """
+    settings = spec.forecast and replace(spec.forecast, mode=Mode.ACTIVE, max_floor=None)
+    plain = replace(spec, override=None, mode=Mode.ACTIVE, forecast=settings)
+    return blake2b(_JSON.encode(plain), digest_size=8).hexdigest()
+
+
+def gather(store: Store, subjects: Sequence[Subject], now: Nanoseconds) -> list[Past]:
+    """The complete steps before `now` of each. Raises StoreError where they cannot be read."""
+    end = now - now % STEP
+    pasts = []
+    for subject in subjects:
+        first, highs = store.history(subject.series, end - STEPS_KEPT, end)
+        pasts.append(Past(subject, first, little_endian(masked(first, highs, subject.ignored)).tobytes()))
+    return pasts
+
+
+def keep(store: Store, lessons: Lessons) -> Studied:
+    """Write what was learnt to the store."""
+    fault = None
+    for fit, members in lessons.fits:
+        fault = store.save_fit(fit, dict(members)) or fault
+    return Studied([member for _, members in lessons.fits for member in members], lessons.absent, fault)
+
+
+def masked(first: Nanoseconds, highs: array[float], ignored: Sequence[Span]) -> array[float]:
+    """The maxima from `first` on, with a gap in every step that touches an ignored span."""
+    if not ignored:
+        return highs
+    out = array("d", highs)
+    for span in ignored:
+        begin = max((span.begin - first) // STEP, 0)
+        end = min(-(-(span.end - first) // STEP), len(out))
+        for i in range(begin, end):
+            out[i] = math.nan
+    return out

@@ -1,0 +1,159 @@
+"""
+Where learning is computed: processes of our own, or any executor that somebody else keeps.
+
+A task is a function that a new process can import by its name, from bytes to bytes. Nothing that happens in it can
+delay or break a decision: one that hangs or dies costs its own answer, and its process is replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
+from contextlib import suppress
+from threading import Thread
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_NICENESS = 10
+
+
+class WorkerError(Exception):
+    """Why a task gave no answer, in words that follow "could not be forecast: "."""
+
+
+class Workers(Protocol):
+    """width: how many tasks are worth having under way at a time."""
+
+    width: int
+
+    async def run(self, task: Callable[[bytes], bytes], payload: bytes, seconds: float) -> bytes:
+        """
+        What the task makes of the payload, within so many seconds of its start, the start of a process included.
+
+        Raises WorkerError.
+        """
+
+    async def close(self) -> None:
+        """End what is under way."""
+
+
+class Processes:
+    """
+    So many processes of our own, started when they are first needed.
+
+    Each is a pool of one: in a pool of several, one that dies breaks the tasks of all.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.width = count
+        self._lanes = [_Lane() for _ in range(count)]
+        # The lane that was free last comes first: where there is little to do, one process is enough.
+        self._free: asyncio.LifoQueue[_Lane] = asyncio.LifoQueue()
+        for lane in reversed(self._lanes):
+            self._free.put_nowait(lane)
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The ids of the processes that run."""
+        return tuple(lane.pid for lane in self._lanes if lane.pid is not None)
+
+    async def run(self, task: Callable[[bytes], bytes], payload: bytes, seconds: float) -> bytes:
+        lane = await self._free.get()
+        try:
+            return await lane.run(task, payload, seconds)
+        finally:
+            self._free.put_nowait(lane)
+
+    async def close(self) -> None:
+        for lane in self._lanes:
+            lane.end()
+
+
+class Borrowed:
+    """
+    An executor that somebody else keeps, such as that of a dask cluster (`Client.get_executor()`).
+
+    A task that hangs there cannot be killed: its answer is no longer waited for.
+    """
+
+    def __init__(self, executor: Executor, width: int) -> None:
+        self.width = width
+        self._executor = executor
+
+    async def run(self, task: Callable[[bytes], bytes], payload: bytes, seconds: float) -> bytes:
+        try:
+            async with asyncio.timeout(seconds):
+                return await asyncio.wrap_future(self._executor.submit(task, payload))
+        except TimeoutError:
+            raise WorkerError(f"no answer within {seconds:g} s") from None
+        except Exception as problem:
+            raise WorkerError(f"{type(problem).__name__}: {problem}") from problem
+
+    async def close(self) -> None:
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+class _Lane:
+    """A pool of one process whose id is known: a hung process can be killed."""
+
+    def __init__(self) -> None:
+        self.pid: int | None = None
+        self._pool: ProcessPoolExecutor | None = None
+
+    async def run(self, task: Callable[[bytes], bytes], payload: bytes, seconds: float) -> bytes:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(seconds):
+                if self._pool is None:
+                    # spawn, because forking a process with threads and a running loop may deadlock the child.
+                    context = multiprocessing.get_context("spawn")
+                    self._pool = ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_start)
+                    self.pid = await loop.run_in_executor(self._pool, os.getpid)
+                return await loop.run_in_executor(self._pool, task, payload)
+        except TimeoutError:
+            self.end()
+            raise WorkerError(f"no answer within {seconds:g} s") from None
+        except BrokenExecutor:
+            # The process is gone and its id may belong to another one by now: there is nothing to kill.
+            self.pid = None
+            self.end()
+            raise WorkerError("the worker process died") from None
+        except asyncio.CancelledError:
+            self.end()
+            raise
+        except Exception as problem:
+            raise WorkerError(f"{type(problem).__name__}: {problem}") from problem
+
+    def end(self) -> None:
+        """End the process, whatever it is doing; the next task starts another."""
+        pool, pid = self._pool, self.pid
+        self._pool = self.pid = None
+        if pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _start() -> None:
+    """Runs first in a process, before numpy is imported."""
+    # One thread: with BLAS's own threads the same fits took three times as long.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"
+    os.nice(_NICENESS)
+    # Ctrl-C reaches the whole process group; the operator ends its workers itself.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_leave_with_parent, daemon=True).start()
+
+
+def _leave_with_parent() -> None:
+    """A pool's process outlives an operator that was killed: it holds both ends of its own queue."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(0)
