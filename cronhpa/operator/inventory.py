@@ -14,6 +14,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Any
 
 import kopf
@@ -124,6 +125,10 @@ class Inventory:
         self.items: dict[Key, Item] = {}
         self.seen = asyncio.Event()
         self.restarts = 0
+        # What the last sweep found: whether the objects can be listed, and whether the API knows no such kind.
+        self._listable = asyncio.Event()
+        self._unserved = asyncio.Event()
+        self._sweep_soon = asyncio.Event()
         self._defaults = defaults
         self._changed = changed
         self._gone = gone
@@ -222,8 +227,14 @@ class Inventory:
         self._gone(item)
 
     async def watch(self, configuration: Configuration, namespaces: tuple[str, ...]) -> None:
-        """Watches until cancelled."""
+        """
+        Watches until cancelled.
+
+        kopf looks for the kind once, as it starts: begun without the CRD, it would watch nothing for ever. So it is
+        begun when a list succeeded, and ended when one says that the kind is gone.
+        """
         while True:
+            await self._listable.wait()
             try:
                 await self._watch_once(configuration, namespaces)
                 LOG.warning("the watch of CronHPA objects ended; it is started again")
@@ -232,6 +243,9 @@ class Inventory:
             except Exception:
                 LOG.exception("the watch of CronHPA objects failed; scaling goes on, the watch is started again")
             self.restarts += 1
+            # What is deleted until the next watch begins brings no event, and a kind that is gone no watch.
+            self._listable.clear()
+            self._sweep_soon.set()
             await asyncio.sleep(_RESTART_SECONDS)
 
     async def _watch_once(self, configuration: Configuration, namespaces: tuple[str, ...]) -> None:
@@ -264,19 +278,31 @@ class Inventory:
         # only in the main thread does it take over the signals that end us.
         ended: asyncio.Future[None] = loop.create_future()
 
+        async def watching() -> None:
+            try:
+                await operator
+            finally:
+                # kopf waits for the flag in a thread, and asyncio.run for that thread: else a failure never gets out.
+                stop.set()
+
         def watch() -> None:
             error: BaseException | None = None
             try:
-                asyncio.run(operator)
+                asyncio.run(watching())
             except BaseException as caught:  # noqa: BLE001 - whatever ends it is told to the supervisor
                 error = caught
             with suppress(RuntimeError):  # the loop may be gone by now
                 loop.call_soon_threadsafe(_settle, ended, error)
 
         threading.Thread(target=watch, name="kopf", daemon=True).start()
+        unserved = asyncio.ensure_future(self._unserved.wait())
         try:
-            await ended
+            await asyncio.wait((ended, unserved), return_when=asyncio.FIRST_COMPLETED)
+            if ended.done():
+                ended.result()
         finally:
+            unserved.cancel()
+            ended.cancel()
             stop.set()
 
     def _take(self, kind: str | None, body: Mapping[str, Any]) -> None:
@@ -300,12 +326,13 @@ class Inventory:
         milliseconds.
         """
         while True:
-            failed = False
+            failed = unserved = False
             for namespace in namespaces or ("",):
                 try:
                     await self._sweep_once(client, namespace)
                 except ClusterError as error:
                     failed = True
+                    unserved |= error.status == HTTPStatus.NOT_FOUND
                     where = f"namespace {namespace}" if namespace else "all namespaces"
                     LOG.warning("list of the CronHPA objects of %s: %s", where, error.message)
                 except Exception:
@@ -314,7 +341,12 @@ class Inventory:
             # Where some namespaces cannot be read, the others are not kept waiting.
             if not failed or self.items:
                 self.seen.set()
-            await asyncio.sleep(_RESTART_SECONDS if failed else _SWEEP_SECONDS)
+            (self._listable.clear if failed else self._listable.set)()
+            (self._unserved.set if unserved else self._unserved.clear)()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_RESTART_SECONDS if failed else _SWEEP_SECONDS):
+                    await self._sweep_soon.wait()
+            self._sweep_soon.clear()
 
     async def _sweep_once(self, client: Client, namespace: str) -> None:
         """One list of a namespace, or of all; drops what it does not hold any more."""
