@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import typer
 
 from cronhpa.cli import adopt, convert, crd, explain, history, replay, run
@@ -23,5 +25,8 @@ app.add_typer(history.app)
 
 
 def main() -> None:
-    """The entry point."""
-    app()
+    """The entry point. What the machine refuses, a full disk for one, ends a command with one line."""
+    try:
+        app()
+    except OSError as error:
+        sys.exit(f"cronhpa: {error}")

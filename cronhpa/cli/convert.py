@@ -52,6 +52,10 @@ def convert(
     found = converted(documents, now=time.time_ns(), zone=time_zone)
     for remark in found.remarks:
         typer.echo(str(remark), err=True)
+    if not documents:
+        typer.echo(
+            "cronhpa convert: there is no document in what was given: YAML or JSON objects belong there", err=True
+        )
     if output is None:
         if found.manifests:
             typer.echo(as_yaml(found.manifests), nl=False)
@@ -95,11 +99,18 @@ def _write(folder: Path, manifests: tuple[dict[str, Any], ...]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for manifest in manifests:
-            metadata = manifest["metadata"]
-            name = ".".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)
+            name = _file_name(manifest["metadata"])
             with (folder / f"{name}.yaml").open("x", encoding="utf-8") as file:
                 file.write(as_yaml((manifest,)))
             typer.echo(str(folder / f"{name}.yaml"))
     except OSError as error:
         typer.echo(f"cronhpa convert: {error}", err=True)
         raise typer.Exit(2) from error
+
+
+def _file_name(metadata: dict[str, Any]) -> str:
+    """Without its suffix. Raises OSError for a name that leads elsewhere: no object in a cluster has one."""
+    name = ".".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)
+    if "/" in name:
+        raise OSError(f"{name!r} is no name of a Kubernetes object: it has a slash, and no file is made of it")
+    return name

@@ -18,11 +18,13 @@ def explain(
 
     from rich.console import Console
 
-    from cronhpa.kube.client import Client, ClusterError, load_configuration
+    from cronhpa.kube.client import Client, ClusterError, load_configuration, path_of
 
     async def read() -> dict[str, Any]:
         async with Client(load_configuration(kubeconfig, context)) as client:
-            return await client.get(f"/apis/cronhpa.io/v1alpha1/namespaces/{namespace}/cronhpas/{name}", dict)
+            return await client.get(
+                path_of("apis", "cronhpa.io", "v1alpha1", "namespaces", namespace, "cronhpas", name), dict
+            )
 
     try:
         body = asyncio.run(read())
@@ -53,7 +55,7 @@ def explained(body: dict[str, Any]) -> list[str]:
         source = "/".join(part for part in (item["source"], item.get("name")) if part)
         until = f" until {item['until']}" if item.get("until") else ""
         reason = f" ({item['reason']})" if item.get("reason") else ""
-        lines.append(f"  {source} asks for {_ROLES[item['role']]} {item['replicas']}{until}{reason}")
+        lines.append(f"  {source} asks for {_ROLES[item['role']]}{item['replicas']}{until}{reason}")
     lines += [
         f"  {'/'.join(part for part in (item['source'], item.get('name')) if part)} says nothing: {item['message']}"
         for item in decision.get("abstentions") or []
@@ -70,4 +72,4 @@ def explained(body: dict[str, Any]) -> list[str]:
     return lines
 
 
-_ROLES = {"Target": "", "Floor": "at least", "Cap": "at most"}
+_ROLES = {"Target": "", "Floor": "at least ", "Cap": "at most "}

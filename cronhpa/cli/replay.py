@@ -9,7 +9,9 @@ import typer
 
 
 def replay(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Records, one JSON line each.", exists=True)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Records, one JSON line each.", exists=True, dir_okay=False)
+    ],
 ) -> None:
     """
     Decide recorded turns again, and print each decision as a line of JSON.
@@ -22,7 +24,7 @@ def replay(
     from cronhpa.core.record import decode
 
     failed = False
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(file.read_bytes().splitlines(), start=1):
         if not line.strip():
             continue
         try:

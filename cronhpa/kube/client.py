@@ -92,8 +92,10 @@ def load_configuration(kubeconfig: str | None = None, context: str | None = None
             kubernetes.config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # kubernetes is untyped here
         except kubernetes.config.ConfigException:
             load_kube_config(None, context, configuration)
-    except (kubernetes.config.ConfigException, OSError) as error:
-        message = f"no way to the Kubernetes API: {error}; run in a cluster, or name a kubeconfig with --kubeconfig"
+    # A file that is no kubeconfig ends in whatever the package's reading of it ends in: TypeError, YAMLError, ...
+    except Exception as error:
+        found = " ".join(f"{kubeconfig or 'the default kubeconfig'}: {_told(error)}".split())
+        message = f"no way to the Kubernetes API: {found}; run in a cluster, or name a kubeconfig with --kubeconfig"
         raise ClusterError(0, "NoConfiguration", message) from error
     return configuration
 

@@ -1,0 +1,98 @@
+"""What a user can get wrong, or the machine refuse, ends a command with one line that says what it was."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def cronhpa(*arguments, stdout=subprocess.PIPE):
+    """A command's end: no cluster is near, and what it finds wrong is on stderr."""
+    environment = {**os.environ, "KUBECONFIG": "/nonexistent", "COLUMNS": "200"}
+    command = [sys.executable, "-m", "cronhpa.cli", *map(str, arguments)]
+    return subprocess.run(
+        command, env=environment, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\x00\xa4\xff", b"", b"[]", b"some text", b"a: [", b"current-context: 7\ncontexts: 7\n"],
+    ids=["binary", "empty", "a list", "a text", "no YAML", "numbers"],
+)
+def test_a_file_that_is_no_kubeconfig_is_named(tmp_path, content):
+    file = tmp_path / "config"
+    file.write_bytes(content)
+
+    ended = cronhpa("explain", "shop", "--kubeconfig", file)
+
+    assert 1 == ended.returncode
+    assert ended.stderr.startswith(f"cronhpa explain: no way to the Kubernetes API: {file}: ")
+    assert 1 == ended.stderr.count("\n")
+
+
+def test_a_server_that_is_no_address_is_told(tmp_path):
+    entry = {"name": "it", "cluster": {"server": "http://[::1"}, "context": {"cluster": "it", "user": "it"}, "user": {}}
+    file = tmp_path / "config"
+    file.write_text(
+        json.dumps({"current-context": "it", "clusters": [entry], "contexts": [entry], "users": [entry]}), "utf-8"
+    )
+
+    ended = cronhpa("explain", "shop", "--kubeconfig", file)
+
+    assert (1, 1) == (ended.returncode, ended.stderr.count("\n"))
+    assert ended.stderr.startswith(f"cronhpa explain: no way to the Kubernetes API: {file}: Invalid IPv6 URL")
+
+
+def test_a_record_that_is_no_text_fails_alone(tmp_path):
+    file = tmp_path / "records"
+    file.write_bytes(b"\xff\xfe\x00\n{}\n")
+
+    ended = cronhpa("replay", file)
+
+    assert 1 == ended.returncode
+    assert [f"{file}:1", f"{file}:2"] == [line[: len(str(file)) + 2] for line in ended.stderr.splitlines()]
+
+
+def test_a_full_disk_behind_the_output_is_told():
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        ended = cronhpa("crd", stdout=full)
+
+    assert (1, "cronhpa: [Errno 28] No space left on device\n") == (ended.returncode, ended.stderr)
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path):
+    ended = cronhpa("crd", "-o", tmp_path / "not" / "there.yaml")
+
+    assert 1 == ended.returncode
+    assert ended.stderr.startswith("cronhpa: [Errno 2] No such file or directory")
+
+
+def test_an_empty_file_converts_to_a_remark(tmp_path):
+    file = tmp_path / "empty.yaml"
+    file.touch()
+
+    ended = cronhpa("convert", file)
+
+    assert (1, True) == (ended.returncode, ended.stderr.startswith("cronhpa convert: there is no document"))
+
+
+def test_no_manifest_is_written_outside_the_folder_asked_for(tmp_path):
+    spec = {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}, "maxReplicas": 3}
+    hpa = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "../evil"},
+        "spec": spec,
+    }
+    file = tmp_path / "hpa.json"
+    file.write_text(json.dumps(hpa), "utf-8")
+
+    ended = cronhpa("convert", file, "-o", tmp_path / "out")
+
+    assert 2 == ended.returncode
+    assert "'../evil' is no name of a Kubernetes object" in ended.stderr
+    assert not (tmp_path / "evil.yaml").exists()
