@@ -47,6 +47,11 @@ bench: $(VENV)/.ready  ## measure a decision, and 500 idle objects beside the up
 	@PYTHONPATH=tests $(RUN)/python benchmarks/recorded_turns.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/idle_fleet.py
 
+TRACES ?=
+bench-forecast: $(VENV)/.ready  ## what forecasts are worth on recorded series (TRACES=DIR of timestamp,value CSVs; GRID=1: more)
+	@test -n '$(TRACES)' || { echo 'TRACES=DIR is needed: a folder of CSV files, timestamp,value'; exit 2; }
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN)/python benchmarks/forecast_value.py $(TRACES) $(if $(GRID),--grid)
+
 VECTORS ?= tests/conformance/vectors
 conformance: $(VENV)/.ready  ## hold recordings of the upstream against this project (VECTORS=DIR)
 	@PYTHONPATH=tests $(RUN)/python -m conformance $(VECTORS)
@@ -63,4 +68,4 @@ demo: $(VENV)/.ready  ## upstream HPA and CronHPA side by side, 6 min (DEMO_SECO
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-long unit conformance bench format clean demo
+.PHONY: help setup lock check test test-long unit conformance bench bench-forecast format clean demo

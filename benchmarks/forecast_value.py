@@ -1,0 +1,155 @@
+"""
+What forecasts are worth: reactive scaling, rivals, ours and an oracle on recorded series, in one closed loop.
+
+`python benchmarks/forecast_value.py FOLDER [--grid]`. A row a series, then a row a policy, and last one line for a
+budget of 5 %, pods that take 120 s and a target of 60 %. The protocol is in docs/forecasting.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from recorded import Recorded, read
+from report import machine, save
+from rich.console import Console
+from rich.table import Table
+from rivals import RIVALS
+
+from cronhpa.learning.screening import MINUTES_PER_STEP, TICKS_PER_MINUTE, Counts, Floats, World, simulate
+
+# Scored is where plain reactive scaling is short for at least this long a day.
+_STRESSED_MINUTES = 0.25
+_FLOOR_MAX = 14_000
+
+
+@dataclass(frozen=True)
+class Score:
+    """One policy on one series, a day of replay on average. reduction: percent fewer minutes than reactive."""
+
+    minutes: float
+    unserved: float
+    pod_hours: float
+    actions: float
+
+
+def main() -> int:
+    options = _options()
+    files = sorted([*options.traces.glob("*.csv.gz"), *options.traces.glob("*.csv")])
+    if not files:
+        sys.exit(f"{options.traces}: no file ends with .csv or .csv.gz: a folder of `timestamp,value` series is needed")
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    world = World()
+    scores: dict[str, dict[str, Score]] = {}
+    cpu: dict[str, float] = {}
+    for path in files:
+        series = read(path)
+        begun = time.process_time()
+        scores[series.name] = run(series, world)
+        cpu[series.name] = time.process_time() - begun
+        console.print(f"{series.name}: {cpu[series.name]:.1f} s of CPU", style="dim", highlight=False)
+    console.print(by_policy(scores))
+    path = save(
+        "forecast-value",
+        {
+            "machine": machine(),
+            "world": asdict(world),
+            "scores": {name: {policy: asdict(s) for policy, s in each.items()} for name, each in scores.items()},
+            "cpu_seconds": cpu,
+        },
+    )
+    console.print(f"figures: {path}", highlight=False)
+    return 0
+
+
+def run(series: Recorded, world: World) -> dict[str, Score]:
+    """Every policy on one series. Reactive comes first."""
+    floors = {"reactive": np.zeros(len(series.steps) * MINUTES_PER_STEP, np.int16)}
+    floors |= {name: _laid(series, rival(series) / world.target, world) for name, rival in RIVALS.items()}
+    floors["oracle"] = _oracle(series, world)
+    outcomes = simulate(series.load, np.stack(list(floors.values())), world)
+    found = {name: _score(series, outcomes, row) for row, name in enumerate(floors)}
+    low = World(**{**asdict(world), "target": world.target - 0.1})
+    found["reactive, lower target"] = _score(series, simulate(series.load, floors["reactive"][None], low), 0)
+    return found
+
+
+def by_policy(scores: dict[str, dict[str, Score]]) -> Table:
+    """A row a policy: stressed minutes, pod-hours and actions against reactive, means over the series."""
+    out = Table(title="Against plain reactive scaling")
+    out.add_column("policy")
+    for heading in ("stressed minutes", "pod-hours", "worst", "actions x", "minutes a day"):
+        out.add_column(heading, justify="right")
+    for policy in next(iter(scores.values())):
+        reduction, extra, worst, actions, minutes = summary(scores, policy)
+        cells = (f"{-reduction:+.1f} %", f"{extra:+.1f} %", f"{worst:+.1f} %", f"{actions:.2f}", f"{minutes:.1f}")
+        out.add_row(policy, *cells)
+    return out
+
+
+def summary(scores: dict[str, dict[str, Score]], policy: str) -> tuple[float, float, float, float, float]:
+    """(percent fewer minutes on stressed series, percent more pod-hours on all, worst of them, actions, minutes)."""
+    pairs = [(each[policy], each["reactive"]) for each in scores.values()]
+    stressed = [1 - ours.minutes / plain.minutes for ours, plain in pairs if plain.minutes >= _STRESSED_MINUTES]
+    extra = [ours.pod_hours / plain.pod_hours - 1 for ours, plain in pairs]
+    actions = [ours.actions / max(plain.actions, 1e-9) for ours, plain in pairs]
+    return (
+        100 * float(np.mean(stressed or [0.0])),
+        100 * float(np.mean(extra)),
+        100 * max(extra),
+        float(np.mean(actions)),
+        float(np.mean([ours.minutes for ours, _ in pairs])),
+    )
+
+
+def _score(series: Recorded, outcomes: object, row: int) -> Score:
+    kept = slice(series.first_step, None)
+    demand = series.load.reshape(len(series.steps), -1).mean(axis=1)[kept].sum()
+    under, pods, unserved, actions = (
+        float(getattr(outcomes, name)[row, kept].sum(dtype=np.float64))
+        for name in ("under", "pods", "unserved", "actions")
+    )
+    return Score(
+        minutes=under / 60 / series.days,
+        unserved=unserved / float(demand),
+        pod_hours=pods * MINUTES_PER_STEP / 60 / series.days,
+        actions=actions / series.days,
+    )
+
+
+def _laid(series: Recorded, expected: Floats, world: World) -> Counts:
+    """
+    Floors of each minute from (steps, 2) loads over what a pod may carry: the step after the newest known one, and the
+    one behind it as soon as a pod asked for now would be ready for it alone.
+    """
+    begins = 0 if series.minutes is None else MINUTES_PER_STEP - 1  # the minute that completes a step
+    whole = np.clip(np.ceil(np.nan_to_num(expected) - 1e-9), 0, _FLOOR_MAX).astype(np.int16)
+    floors = np.repeat(whole[:, 0], MINUTES_PER_STEP)
+    both = np.repeat(whole.max(axis=1), MINUTES_PER_STEP)
+    minute = np.arange(len(floors)) % MINUTES_PER_STEP
+    reach = world.delay_seconds + 60 * (minute + 1) + world.start_up_seconds
+    floors = np.where(reach > 60 * MINUTES_PER_STEP + 30, both, floors)
+    return np.concatenate([np.zeros(begins, np.int16), floors])[: len(floors)]
+
+
+def _oracle(series: Recorded, world: World) -> Counts:
+    """The largest load until a pod asked for a minute later would be ready, over 0.9 of what it carries."""
+    reach = (world.delay_seconds + 60 + world.start_up_seconds) // 15 + 1
+    padded = np.concatenate([series.load, np.full(reach, series.load[-1])])
+    most = np.lib.stride_tricks.sliding_window_view(padded, reach + 1)[: len(series.load)].max(axis=1)
+    return np.clip(np.ceil(most[::TICKS_PER_MINUTE] / 0.9), 0, _FLOOR_MAX).astype(np.int16)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="What forecasts are worth on recorded series.")
+    parser.add_argument("traces", type=Path, help="a folder of CSV files, `timestamp,value`, gzipped or not")
+    parser.add_argument("--grid", action="store_true", help="the other settings of docs/forecasting.md too: minutes")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
