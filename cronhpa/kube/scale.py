@@ -108,7 +108,7 @@ class Targets:
         try:
             resource = await self._discovery.resource(ref.api_version, ref.kind)
             view = self._view(resource, ref.kind, namespace)
-            if fresh or view is None or not view.synced.is_set():
+            if fresh or view is None or not view.is_current:
                 return _scale(await self._get(resource, namespace, ref.name))
         except ClusterError as error:
             return Absent("FailedGetScale", error.message)

@@ -26,6 +26,8 @@ IDLE_SECONDS = 90.0
 _BACKOFF_SECONDS = (0.5, 1, 2, 4, 8, 15)
 # A watch that lived this long did its work; one that ends at once is waited for, lest lists follow lists.
 _LIVED_SECONDS = 5.0
+# What is seen of a cluster is believed so long without a watch: a server that is restarted is back by then.
+_BELIEVED_SECONDS = 30.0
 _GONE = 410
 
 
@@ -80,18 +82,27 @@ class View(Generic[T]):
         self.objects: dict[tuple[str, str], T] = {}
         self.synced = asyncio.Event()
         self.restarts = 0
+        # Why it was lost last, for people.
+        self.problem = ""
         self._client = client
         self._changed = changed
         self._keep = keep
         self._versions: dict[tuple[str, str], int] = {}
         self._list_version = 0
         self._heard = 0.0
+        self._lost: float | None = None
         self._decoder = msgspec.json.Decoder(kind)
 
     @property
     def silent_seconds(self) -> float:
         """How long ago the API server was heard of last; 0 before the first list."""
         return asyncio.get_running_loop().time() - self._heard if self._heard else 0.0
+
+    @property
+    def is_current(self) -> bool:
+        """Whether what it holds can be believed: it was listed once, and is watched or was just now."""
+        lost = 0.0 if self._lost is None else asyncio.get_running_loop().time() - self._lost
+        return self.synced.is_set() and lost < _BELIEVED_SECONDS
 
     async def run(self) -> None:
         """Keeps the view fresh until cancelled."""
@@ -105,10 +116,14 @@ class View(Generic[T]):
                 begun = loop.time()
                 await self._follow(version)
             except ClusterError as error:
+                self.problem = error.message
                 LOG.warning("watch of %s: %s", self.path, error.message)
-            except Exception:
+            except Exception as error:
+                self.problem = type(error).__name__
                 LOG.exception("watch of %s: it is started again", self.path)
             self.restarts += 1
+            if self._lost is None:
+                self._lost = loop.time()
             if loop.time() - begun > _LIVED_SECONDS:
                 failures = 0
                 continue
@@ -136,6 +151,7 @@ class View(Generic[T]):
                     self._put(item)
             await asyncio.sleep(0)
         self._heard = asyncio.get_running_loop().time()
+        self._lost = None
         for key in [key for key in self._versions if key not in seen]:
             self._drop(key)
         return version

@@ -15,6 +15,7 @@ from zoneinfo import reset_tzpath
 from aiohttp import web
 
 from cronhpa.core.instant import SECOND, Nanoseconds, parse_duration
+from cronhpa.core.observation import Absent
 from cronhpa.core.predictive.floor import forecast_metric
 from cronhpa.kube.client import Client, load_configuration, path_of
 from cronhpa.kube.discovery import Discovery
@@ -77,7 +78,7 @@ class Operator:
             on_first=self._on_first_forecast,
         )
         self._store: Store | None = None
-        cluster = Cluster(client, discovery, self._pods, self._targets, self._owners, self._is_seen)
+        cluster = Cluster(client, discovery, self._pods, self._targets, self._owners, self._is_seen, self._blindness)
         self._cycle = Cycle(cluster, self._inventory, self._due, self._writer, self._forecaster)
         # By namespace; by "" where one view is of all.
         self._views: dict[str, tuple[View[RawPod], View[Hpa]]] = {}
@@ -152,6 +153,14 @@ class Operator:
         """Whether the pods and HorizontalPodAutoscalers of a namespace are known."""
         views = self._views.get(namespace) or self._views.get("")
         return views is not None and all(view.synced.is_set() for view in views)
+
+    def _blindness(self, namespace: str) -> Absent | None:
+        """Why the pods of a namespace are not known any more; None while they are."""
+        views = self._views.get(namespace) or self._views.get("")
+        if views is None or views[0].is_current:
+            return None
+        # Without a number of seconds: words that change at every turn would be a status write at every turn.
+        return Absent("PodsUnknown", f"the pods cannot be listed or watched any more: {views[0].problem}")
 
     def _all_views(self) -> list[View[Any]]:
         return [*(view for views in self._views.values() for view in views), *self._targets.views]

@@ -63,7 +63,11 @@ class Pulse(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What is seen of the cluster, and by whom. is_seen: whether what there is in a namespace is known already."""
+    """
+    What is seen of the cluster, and by whom.
+
+    is_seen: whether what there is in a namespace is known already. blindness: why its pods are not known any more.
+    """
 
     client: Client
     discovery: Discovery
@@ -71,6 +75,7 @@ class Cluster:
     targets: Targets
     owners: Owners
     is_seen: Callable[[str], bool]
+    blindness: Callable[[str], Absent | None]
 
 
 class Cycle:
@@ -268,6 +273,11 @@ class Cycle:
             unknown: Measurement = selector
             return observe(spec, scale, (), [unknown] * len(spec.metrics), now, selector_problem=selector), now
         pods = self._cluster.pods.matching(spec.namespace, selector)
+        blindness = self._cluster.blindness(item.namespace)
+        if blindness is not None:
+            # Over the pods of a minute ago a load looks like that of few pods, and their count like the target's.
+            now = self._clock()
+            return observe(spec, scale, pods, [blindness] * len(spec.metrics), now), now
         names = [pod.name for pod in pods]
         if all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
             measured = [await answers.to(metric, spec.namespace, scale.selector, names) for metric in spec.metrics]

@@ -128,6 +128,11 @@ class ModelApi:
         self._watchers[plural].append(queue)
         return queue
 
+    def cut_watches(self, plural: str) -> None:
+        """Breaks the connections of those who watch a kind; they may list and watch it anew."""
+        for queue in self._watchers.pop(plural, []):
+            queue.put_nowait(("CUT", {}))
+
     def count(self, method: str, part: str, since: float = 0.0) -> int:
         """The requests of a method whose path holds this part, since so many seconds after the start."""
         return sum(asked == method and part in path and at >= START + since * SECOND for at, asked, path in self.asked)
@@ -329,6 +334,8 @@ class ModelClient(Client):
         queue = self._api.subscribe(found["plural"])
         while True:
             kind, item = await queue.get()
+            if kind == "CUT":
+                raise ClusterError(0, "Unreachable", f"watch of {path}: the connection was cut on purpose")
             if found["namespace"] in {None, item["metadata"]["namespace"]}:
                 yield json.dumps({"type": kind, "object": item}).encode()
 

@@ -1,0 +1,66 @@
+"""A watch that is lost for good, as when a right is taken away: what was seen before it is not believed for long."""
+
+from lives import Life, condition, cronhpa, deployment, status, timeline, until
+from model_api import Fault, ModelApi
+from virtual_time import live
+
+QUICK = {"scaleDown": {"stabilizationWindowSeconds": 0}}
+
+
+def forbidden(api, plural, path):
+    """Nobody can list or watch this kind any more; the fault, to be lifted."""
+    fault = Fault("GET", path, status=403, times=None)
+    api.faults = [fault]
+    api.cut_watches(plural)
+    return fault
+
+
+def test_a_load_over_pods_that_are_not_seen_lowers_nothing():
+    """
+    Six pods are known, four more came unseen. 4.2 cores over ten pods are 42 % each: over the six known ones that asks
+    for ceil(0.84 * 6) = 6, while 4.2 / 0.5 = 9 are needed. Nothing is decided on what was seen a minute ago.
+    """
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=6)
+        api.load["prod", "shop"] = 3000
+        cronhpa(api, behavior=QUICK)
+        async with Life(api):
+            await until(20)
+            fault = forbidden(api, "pods", "^/api/v1/pods$")
+            await until(60)
+            api.edit("deployments", "prod", "shop", spec={"replicas": 10})
+            api.load["prod", "shop"] = 4200
+            await until(150)
+            blind, told = timeline(api), condition(api, "ScalingActive")
+            fault.times = 0
+            await until(200)
+            return blind, told, timeline(api)
+
+    blind, told, seen = live(scenario)
+
+    assert [(60, 6, 10)] == blind
+    assert ("False", "FailedGetResourceMetric") == (told["status"], told["reason"])
+    assert told["message"].endswith("the pods cannot be listed or watched any more: answered 403 on purpose")
+    assert [(6, 10), (10, 9)] == [change[1:] for change in seen]
+
+
+def test_a_target_that_is_not_watched_any_more_is_asked_for():
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=6)
+        api.load["prod", "shop"] = 3000
+        cronhpa(api, behavior=QUICK)
+        async with Life(api):
+            await until(20)
+            forbidden(api, "deployments", "^/apis/apps/v1/deployments$")
+            await until(60)
+            api.edit("deployments", "prod", "shop", spec={"replicas": 10})
+            await until(100)
+            return timeline(api), status(api)["currentReplicas"]
+
+    changes, current = live(scenario)
+
+    assert [(6, 10), (10, 6)] == [change[1:] for change in changes]
+    assert 6 == current
