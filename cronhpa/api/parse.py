@@ -98,6 +98,23 @@ def parse_spec(text: Mapping[str, Any], namespace: str, defaults: Tuning) -> Spe
     )
 
 
+def reject_unknown_fields(text: Mapping[str, Any]) -> None:
+    """
+    Raises SpecError for a field that a CronHPA does not have, in a spec that was written by hand.
+
+    What the API serves may have more: a rolled-back operator must go on under a newer CRD.
+    """
+    try:
+        schema.CronHPASpec.model_validate(text, extra="forbid")
+    except ValidationError as error:
+        unknown = [item for item in error.errors(include_url=False) if item["type"] == "extra_forbidden"]
+        if unknown:
+            raise SpecError(
+                SpecProblem(_path(item["loc"]), "there is no such field: look for a slip of the pen")
+                for item in unknown
+            ) from error
+
+
 def parse_memory(status: Mapping[str, Any]) -> Memory:
     """
     What the status remembers. A memory that is absent, of another version or damaged is an empty one.
@@ -157,10 +174,12 @@ def _at(path: str, parse: Callable[[M], T], item: M) -> T:
 
 def _problems(error: ValidationError) -> Iterable[SpecProblem]:
     for item in error.errors(include_url=False):
-        path = "spec"
-        for part in item["loc"]:
-            path += f"[{part}]" if isinstance(part, int) else f".{part}"
-        yield SpecProblem(path, item["msg"])
+        found = "" if isinstance(item["input"], Mapping | list) else f"found {item['input']!r:.80}: "
+        yield SpecProblem(_path(item["loc"]), f"{found}{item['msg']}")
+
+
+def _path(parts: Iterable[int | str]) -> str:
+    return "spec" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
 
 
 def _tuning(model: schema.CronHPASpec, defaults: Tuning) -> Tuning:

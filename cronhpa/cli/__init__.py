@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from cronhpa.cli import adopt, convert, crd, explain, history, replay, run
+from cronhpa.cli import adopt, convert, crd, explain, history, preview, replay, run
 
 app = typer.Typer(
     name="cronhpa",
@@ -17,6 +17,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("explain")(explain.explain)
+app.command("preview")(preview.preview)
 app.command("replay")(replay.replay)
 app.command("convert")(convert.convert)
 app.command("adopt")(adopt.adopt)

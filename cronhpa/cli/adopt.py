@@ -16,6 +16,8 @@ from urllib.parse import quote
 
 import typer
 
+from cronhpa.cli.cluster import Context, Kubeconfig, Namespace
+
 if TYPE_CHECKING:
     from cronhpa.kube.client import Client
     from cronhpa.migration.document import Note
@@ -28,7 +30,7 @@ _NOT_FOUND = 404
 
 def adopt(
     name: Annotated[str, typer.Argument(help="Name of the HorizontalPodAutoscaler, and of the CronHPA.")],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Its namespace.")] = "default",
+    namespace: Namespace = "default",
     back: Annotated[bool, typer.Option("--back", help="Make an HPA of the CronHPA again.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show and check what would be done, and do nothing.")
@@ -36,8 +38,8 @@ def adopt(
     timeout: Annotated[
         float, typer.Option(min=1, metavar="SECONDS", help="How long to wait for each of the two controllers.")
     ] = 120,
-    kubeconfig: Annotated[str | None, typer.Option(help="Kubeconfig; absent, the default one.")] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
 ) -> None:
     """
     Move a live HorizontalPodAutoscaler over to CronHPA without a change of replicas, or back.
@@ -298,7 +300,7 @@ def _steps(there: Json | None, successor: str, predecessor: str) -> list[str]:
 
 
 def _show(manifest: Json | None) -> None:
-    from cronhpa.cli.convert import as_yaml
+    from cronhpa.cli.documents import as_yaml
 
     if manifest is not None:
         typer.echo(as_yaml((manifest,)), nl=False)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from cronhpa.cli.documents import UnreadableFileError, as_yaml, read_documents
 
 File = Annotated[
     list[Path] | None,
@@ -64,33 +65,12 @@ def convert(
     raise typer.Exit(int(not found.manifests or (strict and bool(found.remarks))))
 
 
-def as_yaml(manifests: tuple[dict[str, Any], ...]) -> str:
-    """Documents in one stream, fields in their own order, nothing by reference."""
-    import yaml
-
-    class Dumper(yaml.SafeDumper):
-        def ignore_aliases(self, _: Any) -> bool:
-            return True
-
-    return yaml.dump_all(manifests, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
-
-
 def _documents(path: Path) -> Iterator[Any]:
     """The documents of a file; ends the command where they cannot be read."""
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        """Dates stay texts, as in JSON: the API knows no other."""
-
-    Loader.yaml_implicit_resolvers = {
-        first: [entry for entry in entries if entry[0] != "tag:yaml.org,2002:timestamp"]
-        for first, entries in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
     try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
-        yield from yaml.load_all(text, Loader=Loader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        typer.echo(f"cronhpa convert: {path}: {' '.join(str(error).split())}", err=True)
+        yield from read_documents(path)
+    except UnreadableFileError as error:
+        typer.echo(f"cronhpa convert: {error}", err=True)
         raise typer.Exit(2) from error
 
 

@@ -6,25 +6,25 @@ from typing import Annotated, Any
 
 import typer
 
+from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, read_object
+
 
 def explain(
     name: Annotated[str, typer.Argument(help="Name of the CronHPA object.")],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Its namespace.")] = "default",
-    kubeconfig: Annotated[str | None, typer.Option(help="Kubeconfig; absent, the default one.")] = None,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    namespace: Namespace = "default",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
 ) -> None:
     """Say why an object is at the number it is at: who asked for what, which limit changed it, what comes next."""
     import asyncio
 
     from rich.console import Console
 
-    from cronhpa.kube.client import Client, ClusterError, load_configuration, path_of
+    from cronhpa.kube.client import Client, ClusterError, load_configuration
 
     async def read() -> dict[str, Any]:
         async with Client(load_configuration(kubeconfig, context)) as client:
-            return await client.get(
-                path_of("apis", "cronhpa.io", "v1alpha1", "namespaces", namespace, "cronhpas", name), dict
-            )
+            return await read_object(client, namespace, name)
 
     try:
         body = asyncio.run(read())

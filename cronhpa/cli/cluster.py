@@ -1,0 +1,26 @@
+"""The CronHPA objects of a cluster, as commands read and change them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from cronhpa.kube.client import Client
+
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Its namespace.")]
+Kubeconfig = Annotated[str | None, typer.Option(help="Kubeconfig; absent, the default one.")]
+Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
+
+
+def path_of_object(namespace: str, name: str) -> str:
+    """The API's path of a CronHPA. Raises ClusterError for what cannot be a name."""
+    from cronhpa.kube.client import path_of
+
+    return path_of("apis", "cronhpa.io", "v1alpha1", "namespaces", namespace, "cronhpas", name)
+
+
+async def read_object(client: Client, namespace: str, name: str) -> dict[str, Any]:
+    """One CronHPA as the API has it. Raises ClusterError."""
+    return await client.get(path_of_object(namespace, name), dict)

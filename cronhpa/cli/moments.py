@@ -1,0 +1,82 @@
+"""Times and lengths as people write and read them on the command line, in a zone of their choice."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, parse_duration, parse_instant, to_datetime
+from cronhpa.core.scheduled.windows import to_instant
+
+_TIME_OF_DAY = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9]", re.ASCII)
+_DAYS = re.compile(r"([0-9]{1,5})(d|w)", re.ASCII)
+
+
+def parse_moment(text: str, zone: str, now: Nanoseconds, *, is_end: bool = False) -> Nanoseconds:
+    """
+    The instant of `now` (its minute), a time of day (the next after `now`), a local date or time, or an RFC 3339 text.
+
+    is_end: of a time that the clocks repeat the second is meant. Raises ValueError for a text that is none of these.
+    """
+    if text == "now":
+        return now - now % MINUTE
+    try:
+        if _TIME_OF_DAY.fullmatch(text):
+            today = local(now, zone)
+            hour, minute = (int(part) for part in text.split(":"))
+            wall = today.replace(hour=hour, minute=minute, second=0, microsecond=0, tzinfo=None)
+            moment = to_instant(wall, zone, is_end=is_end)
+            return moment if moment > now else to_instant(wall + timedelta(days=1), zone, is_end=is_end)
+        moment_of_text = datetime.fromisoformat(text)
+        if moment_of_text.tzinfo is not None:
+            return parse_instant(text)
+        return to_instant(moment_of_text, zone, is_end=is_end)
+    except (ValueError, OverflowError) as error:
+        example = f'"2026-11-23T18:00" (local time of {zone}), "2026-11-23T17:00:00Z", "2026-11-23" or "18:00"'
+        raise ValueError(f'"{text}" is no time: write for example {example}') from error
+
+
+def parse_length(text: str) -> Nanoseconds:
+    """
+    The length of `90m`, `2h`, `1h30m`, `7d` or `2w`; a day is 24 hours.
+
+    Raises ValueError for a text that is none, or that is not above zero.
+    """
+    days = _DAYS.fullmatch(text)
+    try:
+        length = int(days[1]) * (DAY if days[2] == "d" else 7 * DAY) if days else parse_duration(text)
+    except ValueError:
+        length = 0
+    if length <= 0:
+        raise ValueError(f'"{text}" is no length of time: write for example 90m, 2h, 1h30m, 7d or 2w')
+    return length
+
+
+def local(at: Nanoseconds, zone: str) -> datetime:
+    """The datetime of an instant in a zone."""
+    return to_datetime(at).astimezone(ZoneInfo(zone))
+
+
+def format_moment(at: Nanoseconds, zone: str) -> str:
+    """Such as `Mon 2026-11-23 08:00 +01:00`; with seconds where there are any."""
+    day = local(at, zone).date()
+    return f"{day:%a} {day.isoformat()} {format_clock(at, zone)}"
+
+
+def format_clock(at: Nanoseconds, zone: str) -> str:
+    """Such as `08:00 +01:00`; with seconds where there are any."""
+    moment = local(at, zone).replace(microsecond=0)
+    clock = moment.isoformat(timespec="seconds" if moment.second else "minutes").partition("T")[2]
+    digits = 8 if moment.second else 5
+    return f"{clock[:digits]} {clock[digits:]}"
+
+
+def format_length(length: Nanoseconds) -> str:
+    """The two largest units, such as `10 h`, `2 d 14 h` or `1 min 30 s`."""
+    rest, parts = length, []
+    for unit, name in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s")):
+        count, rest = divmod(rest, unit)
+        if count:
+            parts.append(f"{count} {name}")
+    return " ".join(parts[:2]) or "0 s"

@@ -1,0 +1,243 @@
+"""`cronhpa preview`: the bounds to come, before they come: as a table, as JSON, as a picture."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, read_object
+from cronhpa.core.instant import DAY, Nanoseconds
+from cronhpa.core.spec import Spec, Tuning
+
+if TYPE_CHECKING:
+    from cronhpa.cli.timetable import Subject
+
+# A calendar repeats; what is further away than this, nobody plans by the hour.
+_SPAN_MAX = 10 * 366 * DAY
+_WIDTH_PIPED = 160
+_CONFLICT = 3
+
+
+class Output(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+
+
+def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|-|NAME", help="YAML or JSON with CronHPA objects, or the name of one in the cluster."
+        ),
+    ],
+    namespace: Namespace = "default",
+    begin: Annotated[
+        str, typer.Option("--from", metavar="TIME", help="Where to begin: a local date or time, or one with an offset.")
+    ] = "now",
+    end: Annotated[
+        str, typer.Option("--to", metavar="TIME|LENGTH", help="Where to end: a time, or how long, such as 12h or 90d.")
+    ] = "7d",
+    zone: Annotated[str | None, typer.Option(help="IANA time zone to show times in. Absent, the object's own.")] = None,
+    output: Annotated[Output, typer.Option("--output", "-o", help="What to print.")] = Output.TABLE,
+    picture: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.svg|.png", help="Draw it, too. Of several objects each has a file of its own."),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Print days, too, that are as that weekday mostly is.")] = False,
+    fail_on_conflict: Annotated[
+        bool, typer.Option("--fail-on-conflict", help="Exit with 3 where schedules contradict each other.")
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """
+    Show which bounds will be in force when, and who sets them.
+
+    Metrics and forecasts move the replicas within these bounds. Marked are the clock changes of every zone in use and
+    schedules that contradict each other. A file needs no cluster; of an object in the cluster an override that is in
+    force counts, too.
+
+    Exit codes: 0 done; 1 a file or object cannot be read, or its spec is wrong; 2 an option is; 3 --fail-on-conflict
+    and a conflict.
+    """
+    from cronhpa.cli import timetable
+    from cronhpa.core.scheduled.windows import zone_problem
+
+    if zone is not None and (problem := zone_problem(zone)):
+        raise typer.BadParameter(problem, param_hint="--zone")
+    if picture is not None:
+        _check_picture(picture)
+    is_file = _is_file(what)
+    bodies = _from_file(Path(what)) if is_file else iter([_from_cluster(what, namespace, kubeconfig, context)])
+    now = time.time_ns()
+    subjects = [_subject(body, begin, end, zone, now, is_file=is_file) for body in list(bodies)]
+    if output is Output.JSON:
+        typer.echo(timetable.as_json(subjects))
+    else:
+        _print(subjects, every=every)
+    if picture is not None:
+        _draw(subjects, picture)
+    if fail_on_conflict and any(subject.timeline.conflicts for subject in subjects):
+        raise typer.Exit(_CONFLICT)
+
+
+# --- what is read ------------------------------------------------------------------------------------------------
+
+
+def _is_file(what: str) -> bool:
+    """No object's name has a slash, and what ends so is meant as a file even where there is none."""
+    return what == "-" or "/" in what or what.endswith((".yaml", ".yml", ".json")) or Path(what).is_file()
+
+
+def _from_file(path: Path) -> Iterator[Mapping[str, Any]]:
+    from cronhpa.cli.documents import UnreadableFileError, read_documents
+
+    try:
+        documents = list(_flat(read_documents(path)))
+    except UnreadableFileError as error:
+        _end(error)
+    found = [item for item in documents if item.get("kind") == "CronHPA"]
+    if not found:
+        kinds = ", ".join(sorted({str(item.get("kind", "a document without a kind")) for item in documents}))
+        _end(f"{path}: no CronHPA is in it, only {kinds or 'nothing'}: name a file with kind: CronHPA")
+    for body in found:
+        metadata, spec = body.get("metadata"), body.get("spec")
+        if not isinstance(metadata, Mapping) or not isinstance(metadata.get("name"), str):
+            _end(f"{path}: metadata.name: a CronHPA needs a name")
+        if not isinstance(spec, Mapping):
+            _end(f"{path}: {metadata['name']}: spec: found {spec!r}: a mapping belongs here")
+    yield from found
+
+
+def _flat(documents: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
+    """The objects of documents and of the Lists among them."""
+    for document in documents:
+        if isinstance(document, Mapping) and isinstance(document.get("items"), list):
+            yield from _flat(document["items"])
+        elif isinstance(document, Mapping):
+            yield document
+
+
+def _from_cluster(name: str, namespace: str, kubeconfig: str | None, context: str | None) -> dict[str, Any]:
+    import asyncio
+
+    from cronhpa.kube.client import Client, ClusterError, load_configuration
+
+    async def read() -> dict[str, Any]:
+        async with Client(load_configuration(kubeconfig, context)) as client:
+            return await read_object(client, namespace, name)
+
+    try:
+        return asyncio.run(read())
+    except ClusterError as error:
+        _end(f"there is no file {name}, and no CronHPA of that name could be read from namespace {namespace}: {error}")
+
+
+def _subject(
+    body: Mapping[str, Any], begin: str, end: str, zone: str | None, now: Nanoseconds, *, is_file: bool
+) -> Subject:
+    from cronhpa.api.parse import SpecError, parse_spec, reject_unknown_fields
+    from cronhpa.cli.timetable import Subject
+    from cronhpa.core.scheduled.timeline import timeline
+
+    namespace, name = body["metadata"].get("namespace"), body["metadata"]["name"]
+    label = f"{namespace}/{name}" if namespace else str(name)
+    try:
+        if is_file:
+            reject_unknown_fields(body["spec"])
+        spec = parse_spec(body["spec"], namespace or "", Tuning())
+    except SpecError as error:
+        _refuse(label, error.problems)
+    unreadable = [
+        f"spec.schedules[{index}] ({schedule.name}): {schedule.problem}"
+        for index, schedule in enumerate(spec.schedules)
+        if schedule.problem is not None
+    ]
+    if is_file and unreadable:
+        _refuse(label, unreadable)
+    shown = zone or _own_zone(body["spec"], spec)
+    start, stop = _span(begin, end, shown, now)
+    return Subject(label, spec, shown, timeline(spec, start, stop, [shown]))
+
+
+def _own_zone(text: Mapping[str, Any], spec: Spec) -> str:
+    """The zone that the spec states, else the one that all of its schedules share, else UTC."""
+    if isinstance(text.get("timeZone"), str):
+        return str(text["timeZone"])
+    zones = {schedule.window.zone for schedule in spec.schedules if schedule.problem is None}
+    return zones.pop() if len(zones) == 1 else "UTC"
+
+
+def _span(begin: str, end: str, zone: str, now: Nanoseconds) -> tuple[Nanoseconds, Nanoseconds]:
+    from cronhpa.cli.moments import parse_length, parse_moment
+
+    try:
+        start = parse_moment(begin, zone, now)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--from") from error
+    try:
+        stop = start + parse_length(end)
+    except ValueError as no_length:
+        try:
+            stop = parse_moment(end, zone, start)
+        except ValueError as error:
+            raise typer.BadParameter(f"{error}; or a length such as 7d", param_hint="--to") from no_length
+    if not start < stop <= start + _SPAN_MAX:
+        raise typer.BadParameter(f'"{end}" must be after "{begin}", by ten years at most', param_hint="--to")
+    return start, stop
+
+
+# --- what is shown -----------------------------------------------------------------------------------------------
+
+
+def _print(subjects: list[Subject], *, every: bool) -> None:
+    from rich.console import Console
+
+    from cronhpa.cli.timetable import table
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _WIDTH_PIPED
+    for number, subject in enumerate(subjects):
+        with console.capture() as captured:
+            console.print(*table(subject, every=every), sep="\n")
+        typer.echo("\n" * bool(number) + "\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _check_picture(path: Path) -> None:
+    """Before anything is read: a picture that cannot be drawn is the first thing to be told."""
+    if path.suffix not in {".svg", ".png"}:
+        raise typer.BadParameter(f'"{path}" must end in .svg or .png', param_hint="--picture")
+    try:
+        import matplotlib as mpl  # noqa: F401 - the question is whether it is there
+    except ImportError:
+        _end("a picture is drawn by matplotlib, which is not installed: pip install 'cronhpa[plot]'")
+
+
+def _draw(subjects: list[Subject], path: Path) -> None:
+    from cronhpa.cli.picture import draw
+
+    for subject in subjects:
+        own = path if len(subjects) == 1 else path.with_stem(f"{path.stem}-{subject.label.replace('/', '.')}")
+        try:
+            draw(subject, own)
+        except OSError as error:
+            _end(f"{own}: {error.strerror or error}")
+        typer.echo(f"drawn: {own}", err=True)
+
+
+def _refuse(label: str, problems: Iterable[object]) -> NoReturn:
+    for problem in problems:
+        typer.echo(f"cronhpa preview: {label}: {problem}", err=True)
+    raise typer.Exit(1)
+
+
+def _end(problem: object) -> NoReturn:
+    """One line on stderr, exit code 1."""
+    typer.echo(f"cronhpa preview: {problem}", err=True)
+    raise typer.Exit(1)
