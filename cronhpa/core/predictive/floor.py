@@ -14,7 +14,7 @@ from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Observation, Tally
 from cronhpa.core.reactive.arithmetic import round_up
-from cronhpa.core.spec import ForecastSettings, PodsMetric, ResourceMetric, Spec
+from cronhpa.core.spec import ForecastSettings, Metric, PodsMetric, ResourceMetric, Spec, UnknownMetric
 
 # Older forecasts abstain: three steps of five minutes were measured since without anything being learned from them.
 AGE_MAX = 15 * MINUTE
@@ -94,18 +94,43 @@ def _load_per_pod(
     for metric in spec.metrics:
         if not isinstance(metric, ResourceMetric | PodsMetric) or metric.name != name:
             continue
-        percent = settings.pod_capacity_percent
-        if metric.target.average_value is not None:
-            target = metric.target.average_value / MILLI
-            return max(target, target * (percent or 100) * GUARD_PERCENT / 10_000)
         request = observation.request_per_pod.get(name) or memory.request_per_pod.get(name)
-        if not request or not metric.target.average_utilization:
+        target = target_load(metric, request)
+        capacity = pod_capacity(metric, request, settings.pod_capacity_percent)
+        if target is None or capacity is None:
             return None
-        target = request * metric.target.average_utilization / 100 / MILLI
-        # All of its request, unless the user says otherwise; never less than its target.
-        capacity = request / MILLI if percent is None else target * percent / 100
         return max(target, capacity * GUARD_PERCENT / 100)
     return None
+
+
+def target_load(metric: Metric, request: int | None) -> float | None:
+    """
+    The load at which one pod meets its target, in the load's own unit; None where the target says nothing of one pod.
+
+    request: milli-units, which a Utilization target needs.
+    """
+    if isinstance(metric, UnknownMetric):
+        return None
+    if metric.target.average_value is not None:
+        return metric.target.average_value / MILLI
+    if not request or not metric.target.average_utilization:
+        return None
+    return request * metric.target.average_utilization / 100 / MILLI
+
+
+def pod_capacity(metric: Metric, request: int | None, percent: int | None) -> float | None:
+    """
+    The load that one pod can carry, never less than its target; None where the target says nothing of one pod.
+
+    percent: of its target. None: all of its request for a Utilization target, else its target.
+    """
+    target = target_load(metric, request)
+    if target is None:
+        return None
+    if percent is not None:
+        return target * percent / 100
+    is_utilization = not isinstance(metric, UnknownMetric) and metric.target.average_value is None
+    return max(target, request / MILLI) if is_utilization and request else target
 
 
 def forecast_metric(spec: Spec) -> str | None:

@@ -1,0 +1,142 @@
+"""
+A stretch of virtual time: observe, decide, act, remember, at every sync period and at every edge.
+
+`observe`, `decide` and `Memory` are those that the operator runs; only the world is made up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+
+from msgspec import Struct
+
+from cronhpa.core.decide import decide
+from cronhpa.core.decision import Decision, Outcome, Scaled, Withheld
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Absent, Observation, Scale
+from cronhpa.core.observe import Measurement, observe
+from cronhpa.core.predictive.floor import target_load
+from cronhpa.core.scheduled.bounds import resolve
+from cronhpa.core.spec import Metric, PodsMetric, ResourceMetric, Spec
+from cronhpa.simulation.load import Load, Span
+from cronhpa.simulation.score import Ledger, Score
+from cronhpa.simulation.world import Conditions, World
+
+Forecasts = Callable[[Nanoseconds], Forecast | Absent | None]
+_NO_METRICS = Absent("FailedGetResourceMetric", "the load of this time is not known")
+
+
+class Change(Struct, frozen=True, gc=False):
+    """From `at` on there are this many pods, of which so many are ready."""
+
+    at: Nanoseconds
+    replicas: int
+    ready: int
+
+
+class Run(Struct, frozen=True):
+    """score: what it came to. changes: every count there was, the first one at the begin. memory: at the end."""
+
+    score: Score
+    changes: tuple[Change, ...]
+    memory: Memory
+
+
+def no_forecasts(_now: Nanoseconds) -> None:
+    """Forecasts of an object that has none."""
+
+
+def run(
+    spec: Spec,
+    load: Load,
+    conditions: Conditions,
+    span: Span,
+    *,
+    forecasts: Forecasts = no_forecasts,
+    replicas: int | None = None,
+    watch: Callable[[Observation, Decision], None] = lambda _observation, _decision: None,
+) -> Run:
+    """
+    What the object would have done in a span of time, the first turn at its begin.
+
+    load: what its metrics are about, all of one load. forecasts: the newest forecast at an instant, as the operator
+    would have it then; asked once a turn, in order. replicas: what is there at first, ready; None: what the load of
+    that instant needs, within the bounds. watch: called with every turn.
+    The memory begins as an operator's that has watched the target for long: the count seeds it.
+    """
+    begin, end = span.begin, span.end
+    assert begin < end, "a run must last"
+    current = _first_replicas(spec, load, conditions, begin) if replicas is None else replicas
+    # The first turn already finds whole windows of metrics.
+    world = World(conditions, load, current, begin - conditions.metric_window - conditions.metric_delay)
+    world.advance(begin)
+    ledger = Ledger(conditions.capacity)
+    memory = Memory(request_per_pod=conditions.requests)
+    changes = [Change(begin, world.replicas, world.ready)]
+    now = begin
+    while now < end:
+        observation = _observe(spec, world)
+        memory = memory.settled(world.replicas, now)
+        decision = decide(spec, observation, forecasts(now), memory, now)
+        watch(observation, decision)
+        outcome: Outcome = Withheld()
+        if decision.rescales:
+            outcome = Scaled(now)
+            world.scale(decision.desired)
+        ledger.turn(decision.decided_by, rescaled=decision.rescales)
+        memory = memory.after(decision, outcome, spec, observation)
+        _note(changes, world)
+        now = min(_next_turn(spec, decision, begin, now), end)
+        while (ready_at := world.next_ready) is not None and ready_at < now:
+            world.advance(ready_at, ledger)
+            _note(changes, world)
+        world.advance(now, ledger)
+        _note(changes, world)
+    return Run(ledger.score(), tuple(changes), memory)
+
+
+def _next_turn(spec: Spec, decision: Decision, begin: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
+    """One period later on the grid that starts at `begin`, or at the edge before that."""
+    period = spec.tuning.sync_period
+    following = now - (now - begin) % period + period
+    edge = decision.next_edge
+    return following if edge is None or edge.at <= now else min(following, edge.at)
+
+
+def _observe(spec: Spec, world: World) -> Observation:
+    scale = Scale(world.replicas, world.replicas, "")
+    measurements = [_measured(metric, world) for metric in spec.metrics]
+    return observe(spec, scale, world.pods, measurements, world.now)
+
+
+def _measured(metric: Metric, world: World) -> Measurement:
+    if isinstance(metric, ResourceMetric | PodsMetric):
+        samples = world.samples()
+        # As the metrics APIs answer where they know of no pod.
+        return samples or _NO_METRICS
+    total = world.total()
+    return _NO_METRICS if total is None else total
+
+
+def _first_replicas(spec: Spec, load: Load, conditions: Conditions, begin: Nanoseconds) -> int:
+    """The count at which the metrics are content, or that carries the load where there is none."""
+    bounds = resolve(spec, begin)
+    value = load.at(begin)
+    if value != value:  # noqa: PLR0124 - NaN: unknown
+        return bounds.minimum
+    targets = (target_load(metric, conditions.requests.get(getattr(metric, "name", ""))) for metric in spec.metrics)
+    per_pod = min((each for each in targets if each), default=conditions.capacity)
+    return min(max(ceil(value / per_pod), bounds.minimum), bounds.maximum)
+
+
+def _note(changes: list[Change], world: World) -> None:
+    last = changes[-1]
+    if (last.replicas, last.ready) == (world.replicas, world.ready):
+        return
+    change = Change(world.now, world.replicas, world.ready)
+    if last.at == world.now:
+        changes.pop()
+    changes.append(change)

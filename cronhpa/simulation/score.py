@@ -1,0 +1,121 @@
+"""
+What a run came to: how long pods were too few, what went unserved, and what was paid in pod-hours.
+
+Under-provisioned at an instant: the load is above the ready pods times what one of them can carry. A load is straight
+between two changes, so these times and areas are exact, not counted in ticks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isnan
+
+from msgspec import Struct
+
+from cronhpa.core.instant import HOUR, MINUTE, Nanoseconds
+from cronhpa.simulation.load import Span
+
+
+class Score(Struct, frozen=True):
+    """
+    span: the time that was run. unknown: the part of it in which the load was not known, which nothing is said about.
+    under_provisioned: nanoseconds with too few pods, in `stretches`. unserved, demand: load times nanoseconds.
+    pod_time: nanoseconds of all pods from creation to deletion. actions: how often the scale was written.
+    most_replicas: the largest count. turns_by, actions_by: how many turns, and how many writes, each source decided.
+    """
+
+    span: Nanoseconds
+    unknown: Nanoseconds
+    under_provisioned: float
+    unserved: float
+    demand: float
+    pod_time: Nanoseconds
+    actions: int
+    most_replicas: int
+    turns_by: Mapping[str, int]
+    actions_by: Mapping[str, int]
+    stretches: tuple[Span, ...]
+
+    @property
+    def under_provisioned_minutes(self) -> float:
+        return self.under_provisioned / MINUTE
+
+    @property
+    def unserved_hours(self) -> float:
+        """Load-hours that no ready pod could carry, in the load's unit times hours."""
+        return self.unserved / HOUR
+
+    @property
+    def unserved_percent(self) -> float:
+        """What went unserved, of all that was asked for; 0 where nothing was asked for."""
+        return 100 * self.unserved / self.demand if self.demand else 0.0
+
+    @property
+    def pod_hours(self) -> float:
+        return self.pod_time / HOUR
+
+
+class Ledger:
+    """Adds up what a Score is made of, piece by piece, in the order of time."""
+
+    def __init__(self, capacity: float) -> None:
+        """capacity: the load that one ready pod can carry."""
+        self._capacity = capacity
+        self._span = self._unknown = self._pod_time = 0
+        self._short = self._unserved = self._demand = 0.0
+        self._actions = self._most = 0
+        self._turns_by: dict[str, int] = {}
+        self._actions_by: dict[str, int] = {}
+        self._stretches: list[Span] = []
+
+    def book(self, begin: Nanoseconds, end: Nanoseconds, value: float, slope: float, ready: int, pods: int) -> None:
+        """[begin, end] with a load that is `value` at its begin and rises by `slope` a nanosecond."""
+        length = end - begin
+        self._span += length
+        self._pod_time += pods * length
+        self._most = max(self._most, pods)
+        if isnan(value):
+            self._unknown += length
+            return
+        last = value + slope * length
+        self._demand += (value + last) / 2 * length
+        carried = ready * self._capacity
+        if value <= carried and last <= carried:
+            return
+        # Where the line crosses what is carried: above it from `since` to `until`, counted from begin.
+        since, until = 0.0, float(length)
+        if value <= carried:
+            since = (carried - value) / slope
+        elif last < carried:
+            until = (carried - value) / slope
+        above = (max(value - carried, 0.0) + max(last - carried, 0.0)) / 2
+        self._short += until - since
+        self._unserved += above * (until - since)
+        self._stretch(begin + round(since), begin + round(until))
+
+    def turn(self, decided_by: str, *, rescaled: bool) -> None:
+        """One decision, and whether it was written."""
+        self._turns_by[decided_by] = self._turns_by.get(decided_by, 0) + 1
+        if rescaled:
+            self._actions += 1
+            self._actions_by[decided_by] = self._actions_by.get(decided_by, 0) + 1
+
+    def score(self) -> Score:
+        return Score(
+            span=self._span,
+            unknown=self._unknown,
+            under_provisioned=self._short,
+            unserved=self._unserved,
+            demand=self._demand,
+            pod_time=self._pod_time,
+            actions=self._actions,
+            most_replicas=self._most,
+            turns_by=self._turns_by,
+            actions_by=self._actions_by,
+            stretches=tuple(self._stretches),
+        )
+
+    def _stretch(self, begin: Nanoseconds, end: Nanoseconds) -> None:
+        if self._stretches and self._stretches[-1].end == begin:
+            begin = self._stretches.pop().begin
+        self._stretches.append(Span(begin, end))

@@ -1,0 +1,212 @@
+"""The offline shell: the same decide, in virtual time, at every period and every edge."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from core.situations import NOW, at, behavior, cpu, exactly, forecast, queue, rules, schedule, spec
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.core.spec import ForecastSettings, Tuning
+from cronhpa.simulation.load import Load, Shape, Span
+from cronhpa.simulation.run import Change, run
+from cronhpa.simulation.world import Conditions
+
+# One pod carries 1 core, and 0.6 of it is its target.
+ONE_CORE = Conditions(capacity=1.0, requests={"cpu": 1000}, start_up=2 * MINUTE)
+CPU = spec(minimum=1, metrics=(cpu(),))
+
+
+def steady(value):
+    return Load([(NOW - DAY, value)])
+
+
+def step(before, after, clock="11:00"):
+    return Load([(NOW - DAY, before), (at(clock), after)], shape=Shape.STEPS, gap_max=7 * DAY)
+
+
+def ran(of, load, hours=2.0, conditions=ONE_CORE, begin=NOW, **settings):
+    """The run, and (observation, decision) of every turn."""
+    turns = []
+    span = Span(begin, begin + round(hours * HOUR))
+    result = run(of, load, conditions, span, watch=lambda *turn: turns.append(turn), **settings)
+    return result, turns
+
+
+def counts(result):
+    """(minutes since NOW, replicas, ready) of every change."""
+    return [((change.at - NOW) / MINUTE, change.replicas, change.ready) for change in result.changes]
+
+
+def test_a_steady_load_keeps_the_pods_that_it_began_with():
+    """6 cores / 0.6 = 10 pods for two hours: 20 pod-hours, 480 turns of 15 s."""
+    result, turns = ran(CPU, steady(6.0))
+
+    assert (Change(NOW, 10, 10),) == result.changes
+    assert (20, 0, 0) == (result.score.pod_hours, result.score.actions, result.score.under_provisioned)
+    assert 480 == len(turns) == result.score.turns_by["Metric/cpu"]
+
+
+def test_a_step_is_seen_late_and_served_later_still():
+    """
+    From 6 to 12 cores at 11:00 with 10 pods of 1 core. The window first holds 15 s of it at 11:00:45: (45 x 6 + 15 x
+    12) / 60 = 7.5, which asks for 13 pods; 15 and 18 at 60 and 75 s. Of 18 the 12 are 66 %, within the tolerance of
+    60 %. The first 13 are ready two minutes after they were asked for, at 11:02:45.
+    """
+    result, _ = ran(CPU, step(6.0, 12.0))
+
+    ups = [(minutes, replicas) for minutes, replicas, _ in counts(result) if replicas > 10]
+    assert [(60.75, 13), (61.0, 15), (61.25, 18)] == ups[:3]
+    assert 18 == result.changes[-1].replicas
+    assert 2.75 == result.score.under_provisioned_minutes
+    assert 2 * 2.75 == pytest.approx(result.score.unserved_hours * 60)
+
+
+def test_scale_down_waits_for_the_stabilization_window():
+    """
+    From 12 to 6 cores at 11:00: 20 pods are wanted last at 11:00:30, when the window holds none of the fall, and that
+    recommendation counts until it is older than 300 s. The first turn without it is that of 11:05:45.
+    """
+    result, _ = ran(CPU, step(12.0, 6.0))
+
+    first = next(change for change in result.changes if change.replicas < 20)
+    assert at("11:05:45") == first.at
+
+
+def test_an_edge_brings_a_turn_at_once_and_the_grid_goes_on():
+    """Turns are at :05, :20, :35 and :50 of a minute; the window opens at 11:00:00."""
+    of = spec(minimum=1, metrics=(cpu(),), schedules=(schedule("rush", "0 11 * * *", "30 11 * * *", floor=20),))
+
+    result, turns = ran(of, steady(0.6), begin=NOW + 5 * SECOND)
+
+    instants = [decision.at for _, decision in turns]
+    around = [instant for instant in instants if at("10:59:40") < instant < at("11:00:30")]
+    assert [at("10:59:50"), at("11:00:00"), at("11:00:05"), at("11:00:20")] == around
+    assert at("11:00") == next(change.at for change in result.changes if change.replicas > 1)
+    assert result.score.actions_by["Schedule/rush"] > 0
+
+
+def test_a_forecast_has_its_pods_ready_before_the_load_comes():
+    """
+    From 6 to 12 cores at 11:00, forecast since ever; 12 / 0.9 = 14 pods are asked for the lead time ahead: once the
+    memory has learned of 120 s to start, 135 s before 11:00.
+    """
+    of = spec(minimum=1, metrics=(cpu(),), forecast=ForecastSettings())
+
+    def forecasts(now):
+        start = now - now % (5 * MINUTE)
+        load = tuple(12.0 if start + k * 5 * MINUTE >= at("11:00") else 6.0 for k in range(12))
+        return forecast(*load, metric="cpu", issued_at=now, start=start)
+
+    result, _ = ran(of, step(6.0, 12.0), forecasts=forecasts)
+
+    raised = next(change for change in result.changes if change.replicas > 10)
+    assert (at("10:57:45"), 14) == (raised.at, raised.replicas)
+    assert 0 == result.score.under_provisioned
+    assert 1 == result.score.actions_by["Forecast/cpu"]
+
+
+def test_a_night_at_zero_ends_with_its_window_and_asks_no_metric():
+    """Zero from 10:30 to 11:30 is a real zero, though load is there: it is left at the window's end."""
+    of = spec(minimum=2, metrics=(cpu(),), schedules=(exactly("night", 0, start="30 10 * * *", end="30 11 * * *"),))
+
+    result, _ = ran(of, steady(1.2))
+
+    assert [(0, 2, 2), (30, 0, 0), (90, 2, 0), (92, 2, 2)] == counts(result)
+    assert 62 == result.score.under_provisioned_minutes
+
+
+def test_a_pure_schedule_is_run_without_any_metric():
+    of = spec(minimum=2, metrics=(), schedules=(schedule("rush", "0 11 * * *", "0 18 * * *", floor=8),))
+
+    result, _ = ran(of, steady(4.0), replicas=2)
+
+    # 4 pods without a behavior at first, then twice as many: 2, 4, 8 at 11:00:00 and 15 s later.
+    assert [(0, 2), (60, 4), (60.25, 8)] == [(m, replicas) for m, replicas, _ in counts(result)][:3]
+
+
+def test_an_external_metric_states_the_whole_load():
+    """A queue of 40 at 10 a pod is 4 pods, whoever is ready."""
+    result, turns = ran(spec(minimum=1, metrics=(queue(10),)), steady(40.0), conditions=Conditions(capacity=10.0))
+
+    assert (Change(NOW, 4, 4),) == result.changes
+    assert {40_000} == {observation.readings[0].value for observation, _ in turns}
+
+
+def test_an_unknown_load_holds_what_is_there_and_is_left_out_of_the_count():
+    """Known until 10:15 and from 11:15 on: one hour of two is unknown, in which nothing may move."""
+    points = [(NOW + minute * MINUTE, 6.0) for minute in (*range(16), *range(75, 121))]
+
+    result, turns = ran(CPU, Load(points))
+
+    assert (Change(NOW, 10, 10),) == result.changes
+    assert HOUR == result.score.unknown
+    assert "Held" in {decision.path for _, decision in turns}
+
+
+def test_the_period_of_the_object_is_obeyed():
+    of = replace(CPU, tuning=Tuning(sync_period=60 * SECOND))
+
+    _, turns = ran(of, steady(6.0), hours=1)
+
+    assert [NOW + minute * MINUTE for minute in range(60)] == [decision.at for _, decision in turns]
+
+
+def test_rate_policies_and_memory_are_the_operators():
+    """At most 2 pods a minute from 10 on, up to 18, of which 12 cores are 66 %: within the tolerance."""
+    slow = behavior(up=rules(("Pods", 2, 60), window=0))
+
+    result, _ = ran(replace(CPU, behavior=slow), step(6.0, 12.0))
+
+    ups = [(minutes, replicas) for minutes, replicas, _ in counts(result) if replicas > 10]
+    first = {replicas: minutes for minutes, replicas in reversed(ups)}
+    assert {12: 60.75, 14: 61.75, 16: 62.75, 18: 63.75} == first
+
+
+loads = st.lists(st.floats(0, 30), min_size=10, max_size=10)
+
+
+@settings(deadline=None, max_examples=25)
+@given(loads, loads, st.integers(1, 9))
+def test_nothing_that_comes_later_changes_what_was_done_before(values, noise, minute):
+    """Both loads are equal up to a point; so are all turns that could not have measured anything behind it."""
+    first = [(NOW + 5 * i * MINUTE, value) for i, value in enumerate(values)]
+    second = [
+        (instant, value if i <= minute else other)
+        for i, ((instant, value), other) in enumerate(zip(first, noise, strict=True))
+    ]
+    known = NOW + 5 * minute * MINUTE
+
+    turns = [ran(CPU, Load(points, gap_max=HOUR), hours=0.75)[1] for points in (first, second)]
+
+    before = [[decision for _, decision in each if decision.at <= known + 30 * SECOND] for each in turns]
+    assert before[0] == before[1]
+
+
+@settings(deadline=None, max_examples=25)
+@given(loads)
+def test_every_turn_is_decided_by_decide_and_by_nothing_else(values):
+    """What was acted is what was decided: the pods found at each turn are those that the last one asked for."""
+    points = [(NOW + 5 * i * MINUTE, value) for i, value in enumerate(values)]
+
+    result, turns = ran(CPU, Load(points, gap_max=HOUR), hours=0.75)
+    again, _ = ran(CPU, Load(points, gap_max=HOUR), hours=0.75)
+
+    assert again == result
+    decided = [decision.desired for _, decision in turns]
+    assert decided[:-1] == [observation.scale.spec_replicas for observation, _ in turns[1:]]
+    assert result.score.actions == sum(decision.rescales for _, decision in turns)
+
+
+def test_the_forecast_is_asked_for_once_a_turn_in_order():
+    asked = []
+
+    def forecasts(now) -> Forecast | None:
+        asked.append(now)
+
+    _, turns = ran(spec(metrics=(cpu(),), forecast=ForecastSettings()), steady(6.0), hours=0.5, forecasts=forecasts)
+
+    assert [decision.at for _, decision in turns] == asked
