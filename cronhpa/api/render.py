@@ -82,6 +82,7 @@ class Turn(Struct, frozen=True):
     owner_problem: str | None = None
     spec_problems: tuple[str, ...] = ()
     forecast: Forecast | None = None
+    budget_used: int | None = None
 
 
 def render(previous: Status, turn: Turn) -> Status:
@@ -110,7 +111,7 @@ def render(previous: Status, turn: Turn) -> Status:
     if decision.next_edge is not None:
         status["nextEdge"] = _edge(decision.next_edge)
     if spec.forecast is not None and turn.forecast is not None:
-        status["forecast"] = _forecast(turn.forecast)
+        status["forecast"] = _forecast(turn.forecast, turn.budget_used)
     status["conditions"] = _conditions(previous.get("conditions", []), turn)
     status["memory"] = render_memory(turn.memory.pruned(spec.behavior, spec.tuning, decision.at))
     return status
@@ -364,10 +365,12 @@ def _edge(edge: Edge) -> dict[str, Any]:
     return {"time": format_instant(edge.at), "schedule": edge.schedule, "state": "Open" if edge.opens else "Closed"}
 
 
-def _forecast(forecast: Forecast) -> dict[str, Any]:
+def _forecast(forecast: Forecast, budget_used: int | None) -> dict[str, Any]:
     text: dict[str, Any] = {"model": forecast.model, "quantilePercent": forecast.quantile_percent}
     if forecast.coverage_percent is not None:
         text["coveragePercent"] = forecast.coverage_percent
+    if budget_used is not None:
+        text["budgetUsedPermille"] = budget_used
     text["issuedAt"] = format_instant(forecast.issued_at)
     text["trainedUntil"] = format_instant(forecast.trained_until)
     return text

@@ -24,7 +24,7 @@ from cronhpa.kube.pods import RawPod, pod_from
 from cronhpa.kube.scale import Targets
 from cronhpa.kube.watch import View
 from cronhpa.learning.forecaster import Forecaster
-from cronhpa.learning.store import Fault, Series, Store, StoreError
+from cronhpa.learning.store import SPEND_KEPT, Fault, Series, Store, StoreError
 from cronhpa.learning.subject import Subject
 from cronhpa.learning.workers import Processes
 from cronhpa.operator.cycle import Cluster, Cycle
@@ -187,7 +187,10 @@ class Operator:
             await asyncio.sleep(60)
 
     async def _keep_history(self) -> None:
-        self._store = store = await asyncio.to_thread(Store, self._settings.store)
+        store = await asyncio.to_thread(Store, self._settings.store)
+        if self._store is None:
+            self._cycle.ledger.load(await asyncio.to_thread(store.spend, time.time_ns() - SPEND_KEPT))
+        self._store = store
         compacted = time.monotonic()
         while True:
             await asyncio.sleep(_FLUSH_SECONDS)
@@ -197,13 +200,18 @@ class Operator:
                 await asyncio.to_thread(store.compact, time.time_ns())
 
     async def _flush_loads(self) -> None:
-        if self._store is None or not self._cycle.loads:
+        """What was seen and spent goes to the store; where it cannot be written, what was seen is lost."""
+        if self._store is None:
             return
-        batch = list(self._cycle.loads)
+        batch, spend = list(self._cycle.loads), self._cycle.ledger.drain()
         self._cycle.loads.clear()
-        result = await asyncio.to_thread(self._store.record, batch)
-        if isinstance(result, Fault):
-            LOG.warning("history in %s: %s", self._settings.store, result.message)
+        recorded = await asyncio.to_thread(self._store.record, batch) if batch else None
+        fault = await asyncio.to_thread(self._store.add_spend, spend) if spend else None
+        if fault is not None:
+            self._cycle.ledger.restore(spend)
+        problem = recorded if isinstance(recorded, Fault) else fault
+        if problem is not None:
+            LOG.warning("history in %s: %s", self._settings.store, problem.message)
 
     async def _keep_forecasts(self) -> None:
         await self._keep_learning(self._forecaster.refresh)
@@ -234,6 +242,10 @@ class Operator:
     def _on_gone(self, item: Item) -> None:
         self._due.drop(item.key)
         self._recorder.forget(item)
+        subject = subject_of(item)
+        if subject is not None:
+            self._cycle.ledger.forget(subject.series)
+            self._forecaster.forget(subject.series)
 
     def _on_target(self, namespace: str, group: str, kind: str, name: str) -> None:
         for item in self._inventory.on_target((namespace, group, kind, name)):

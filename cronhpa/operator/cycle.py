@@ -25,7 +25,16 @@ from cronhpa.core.observation import Absent, Observation, Scale, Tally
 from cronhpa.core.observe import Measurement, observe
 from cronhpa.core.predictive.floor import forecast_metric, load_of
 from cronhpa.core.record import Record, encode
-from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, Spec, UnknownMetric
+from cronhpa.core.spec import (
+    ExternalMetric,
+    Metric,
+    Mode,
+    ObjectMetric,
+    PodsMetric,
+    ResourceMetric,
+    Spec,
+    UnknownMetric,
+)
 from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.membership import PodIndex, select
@@ -35,6 +44,7 @@ from cronhpa.learning.forecaster import Forecaster
 from cronhpa.learning.store import Sample, Series
 from cronhpa.operator.due import Due, Key, following
 from cronhpa.operator.inventory import Inventory, Item
+from cronhpa.operator.ledger import Ledger
 from cronhpa.operator.owners import Owners
 from cronhpa.operator.writer import Judged, Writer
 
@@ -105,6 +115,7 @@ class Cycle:
         self._due = due
         self._writer = writer
         self._forecaster = forecaster
+        self.ledger = Ledger()
         self._clock = clock
         self._poked = asyncio.Event()
         self._turning: dict[Key, Nanoseconds] = {}
@@ -247,7 +258,7 @@ class Cycle:
             item.memory = item.memory.settled(current, now) if item.resumed else item.memory.resumed(current, now)
             item.resumed, item.uncertain = True, False
         self._remember_load(item, spec, observation, now)
-        forecast = self._forecast(item, spec)
+        known, forecast = self._forecast(item, spec, now)
         try:
             decision = decide(spec, observation, forecast, item.memory, now)
         except Exception:
@@ -255,11 +266,15 @@ class Cycle:
             LOG.exception("this cannot be decided: %s", encode(Record(spec, observation, forecast, item.memory, now)))
             raise
         item.next_edge = None if decision.next_edge is None else decision.next_edge.at
-        known = forecast if isinstance(forecast, Forecast) else None
         target = item.target
         assert target is not None
         owner_problem = self._cluster.owners.problem(item, self._inventory.on_target(target))
-        return Judged(item, generation, spec, observation, decision, known, owner_problem)
+        used = None
+        if known is not None and owner_problem is None and spec.mode is Mode.ACTIVE:
+            series = Series(item.namespace, item.name, known.metric)
+            self.ledger.count(series, spec, observation, item.memory, decision, now)
+            used = self.ledger.used_permille(series)
+        return Judged(item, generation, spec, observation, decision, owner_problem, known, used)
 
     async def _observe(self, item: Item, spec: Spec, answers: Answers) -> tuple[Observation, Nanoseconds]:
         """What is seen of an object's target, and the instant at which it was."""
@@ -295,12 +310,16 @@ class Cycle:
                 self.loads.append(Sample(Series(item.namespace, item.name, name), now, load_of(reading)))
                 return
 
-    def _forecast(self, item: Item, spec: Spec) -> Forecast | Absent | None:
-        """The newest forecast, where one is asked for."""
+    def _forecast(self, item: Item, spec: Spec, now: Nanoseconds) -> tuple[Forecast | None, Forecast | Absent | None]:
+        """The newest forecast, where one is asked for; and what the decision is given, where the budget is spent."""
         name = forecast_metric(spec)
         if spec.forecast is None or name is None:
-            return None
-        return self._forecaster.latest(Series(item.namespace, item.name, name))
+            return None, None
+        series = Series(item.namespace, item.name, name)
+        latest = self._forecaster.latest(series)
+        if isinstance(latest, Absent):
+            return None, latest
+        return latest, self.ledger.verdict(series, spec, now) or latest
 
 
 class Answers:

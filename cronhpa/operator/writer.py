@@ -48,20 +48,24 @@ _DRIFTING = ("currentMetrics", "podStartupSeconds", "forecast")
 class Judged:
     """One object's decision on its way to the API."""
 
-    __slots__ = ("decision", "forecast", "generation", "item", "now", "observation", "owner_problem", "spec")
+    __slots__ = (
+        "budget_used", "decision", "forecast", "generation", "item", "now", "observation", "owner_problem", "spec",
+    )  # fmt: skip
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - a value of so many parts
         self,
         item: Item,
         generation: int,
         spec: Spec,
         observation: Observation,
         decision: Decision,
-        forecast: Forecast | None,
         owner_problem: str | None,
+        forecast: Forecast | None = None,
+        budget_used: int | None = None,
     ) -> None:
         self.item, self.generation, self.spec, self.observation = item, generation, spec, observation
         self.decision, self.forecast, self.owner_problem = decision, forecast, owner_problem
+        self.budget_used = budget_used
         self.now = decision.at
 
     @property
@@ -216,6 +220,7 @@ class Writer:
             judged.owner_problem,
             item.problems,
             judged.forecast,
+            judged.budget_used,
         )
 
     async def _put_status(self, item: Item, status: Status, now: Nanoseconds) -> bool:

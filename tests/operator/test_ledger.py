@@ -1,0 +1,105 @@
+"""What forecasts cost, counted turn by turn."""
+
+from core.situations import NOW, forecast, spec
+from cronhpa.core.decide import decide
+from cronhpa.core.instant import HOUR, SECOND
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Absent, Observation, Scale, Tally
+from cronhpa.core.spec import ForecastSettings, MetricTarget, PodsMetric
+from cronhpa.learning.store import Series, Spend
+from cronhpa.operator.ledger import Ledger
+
+SHOP = Series("prod", "shop", "requests")
+HOUR_NOW = NOW // HOUR
+
+
+def of(budget=5):
+    metric = PodsMetric("requests", MetricTarget("AverageValue", average_value=10_000))
+    return spec(metrics=(metric,), forecast=ForecastSettings(budget_percent=budget))
+
+
+def turn(ledger, now, pods, *, load=100, foreseen=150):
+    """A load of 100 needs ten pods, one of 150 fifteen."""
+    tally = Tally(
+        ready=pods, unready=0, missing=0, counted=pods, matched=pods, usage=load * 1000, request=0,
+        missing_usage=0, missing_request=0, unready_request=0, load=load * 1000,
+    )  # fmt: skip
+    observation = Observation(Scale(pods, pods, "app=shop"), (tally,))
+    told = forecast(foreseen, foreseen, metric="requests", issued_at=now, start=now)
+    decision = decide(of(), observation, told, Memory(), now)
+    ledger.count(SHOP, of(), observation, Memory(), decision, now)
+    return decision.desired
+
+
+def test_pods_above_the_shadow_are_counted_from_turn_to_turn():
+    """Ten at the first turn, fifteen by the forecast for the next two: 2 x 15 s of five pods more."""
+    ledger, pods = Ledger(), 10
+    for tick in range(4):
+        pods = turn(ledger, NOW + tick * 15 * SECOND, pods)
+
+    assert [Spend(SHOP, HOUR_NOW, 3 * 15 * 5.0, 3 * 15 * 10.0)] == ledger.drain()
+    assert [] == ledger.drain()
+
+
+def test_a_long_pause_is_nobodys_pods():
+    """Four periods of 15 s count, five do not."""
+    ledger = Ledger()
+    for at in (0, 60, 135):
+        turn(ledger, NOW + at * SECOND, 10, foreseen=0)
+
+    assert [Spend(SHOP, HOUR_NOW, 0.0, 600.0)] == ledger.drain()
+
+
+def test_an_unreadable_scale_counts_nothing():
+    ledger = Ledger()
+    unreadable = Observation(Absent("FailedGetScale", "gone"), ())
+
+    ledger.count(SHOP, of(), unreadable, Memory(), decide(of(), unreadable, None, Memory(), NOW), NOW)
+
+    assert [] == ledger.drain()
+
+
+def test_a_budget_that_is_spent_is_told_with_its_numbers_and_kept_over_a_restart():
+    """Ten pods for a week, and one more all the time: a tenth."""
+    ledger = Ledger()
+    ledger.load(Spend(SHOP, HOUR_NOW - i, 3600.0, 36_000.0) for i in range(168, -1, -1))
+
+    assert (
+        "the forecast added 10.0 % pod-hours over the last seven days, budgetPercent allows 5 %"
+        == ledger.verdict(SHOP, of(), NOW).message
+    )
+    assert 100 == ledger.used_permille(SHOP)
+    assert Ledger().verdict(SHOP, of(), NOW) is None
+
+
+def test_a_budget_that_lasts_is_no_reason_to_wait():
+    ledger = Ledger()
+    ledger.load(Spend(SHOP, HOUR_NOW - i, 3600.0, 36_000.0) for i in range(168, -1, -1))
+
+    assert ledger.verdict(SHOP, of(budget=20), NOW) is None
+
+
+def test_what_the_store_could_not_write_is_written_the_next_time():
+    ledger = Ledger()
+    for at in (0, 15):
+        turn(ledger, NOW + at * SECOND, 10, foreseen=0)
+    ledger.restore(ledger.drain())
+    turn(ledger, NOW + 30 * SECOND, 10, foreseen=0)
+
+    assert [Spend(SHOP, HOUR_NOW, 0.0, 300.0)] == ledger.drain()
+
+
+def test_what_is_older_than_a_week_is_let_go():
+    ledger = Ledger()
+    ledger.load(Spend(SHOP, HOUR_NOW - i, 1.0, 1.0) for i in range(400, -1, -1))
+
+    assert 168 == len(ledger._accounts[SHOP].hours)
+
+
+def test_a_forgotten_object_begins_anew():
+    ledger = Ledger()
+    ledger.load([Spend(SHOP, HOUR_NOW, 3600.0, 1.0)])
+
+    ledger.forget(SHOP)
+
+    assert (None, None) == (ledger.verdict(SHOP, of(), NOW), ledger.used_permille(SHOP))
