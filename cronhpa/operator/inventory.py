@@ -231,7 +231,7 @@ class Inventory:
         Watches until cancelled.
 
         kopf looks for the kind once, as it starts: begun without the CRD, it would watch nothing for ever. So it is
-        begun when a list succeeded, and ended when one says that the kind is gone.
+        begun when a list succeeded and the API tells of the kind, and ended when a list says that the kind is gone.
         """
         while True:
             await self._listable.wait()
@@ -341,10 +341,11 @@ class Inventory:
             # Where some namespaces cannot be read, the others are not kept waiting.
             if not failed or self.items:
                 self.seen.set()
-            (self._listable.clear if failed else self._listable.set)()
+            served = not failed and (self._listable.is_set() or await _is_discovered(client))
+            (self._listable.set if served else self._listable.clear)()
             (self._unserved.set if unserved else self._unserved.clear)()
             with suppress(TimeoutError):
-                async with asyncio.timeout(_RESTART_SECONDS if failed else _SWEEP_SECONDS):
+                async with asyncio.timeout(_SWEEP_SECONDS if served else _RESTART_SECONDS):
                     await self._sweep_soon.wait()
             self._sweep_soon.clear()
 
@@ -381,6 +382,29 @@ class Inventory:
             for item in self.in_namespace(namespace) if namespace else self:
                 item.version = -1
         self._list_versions[namespace] = version
+
+
+class _Named(msgspec.Struct):
+    name: str = ""
+
+
+class _Groups(msgspec.Struct):
+    groups: list[_Named] = []
+
+
+class _Kinds(msgspec.Struct):
+    resources: list[_Named] = []
+
+
+async def _is_discovered(client: Client) -> bool:
+    """Whether the API tells of the kind to who asks what it serves: seconds after it serves a new one."""
+    try:
+        groups = await client.get("/apis", _Groups)
+        kinds = await client.get(path_of("apis", GROUP, VERSION), _Kinds)
+    except ClusterError as error:
+        LOG.warning("what the API serves cannot be read: %s", error.message)
+        return False
+    return any(one.name == GROUP for one in groups.groups) and any(one.name == PLURAL for one in kinds.resources)
 
 
 def _settle(ended: asyncio.Future[None], error: BaseException | None) -> None:

@@ -172,6 +172,8 @@ class ModelApi:
         metrics = _METRICS.fullmatch(path)
         if metrics:
             return self._measured(*metrics.groups())
+        if path == "/apis":
+            return {"groups": [{"name": root.split("/")[2]} for root, _ in KINDS if root != "/api/v1"]}
         kinds = [(plural, kind) for (root, plural), kind in KINDS.items() if root == path]
         if kinds:
             return {"resources": [{"name": plural, "kind": kind} for plural, kind in kinds]}

@@ -11,6 +11,11 @@ from kube.fake_api import FakeApi, answering
 
 _LIST = "/apis/cronhpa.io/v1alpha1/cronhpas"
 _EMPTY = {"metadata": {"resourceVersion": "5"}, "items": []}
+_LISTED = {_LIST: answering(_EMPTY)}
+_TOLD = {
+    "/apis": answering({"groups": [{"name": "cronhpa.io"}]}),
+    "/apis/cronhpa.io/v1alpha1": answering({"resources": [{"name": "cronhpas"}, {"name": "cronhpas/status"}]}),
+}
 
 
 class Kopf:
@@ -28,7 +33,7 @@ class Kopf:
 
     async def __call__(self, *, stop_flag, **_):
         self.starts += 1
-        self.found.append(_LIST in self._api.answers)
+        self.found.append("/apis" in self._api.answers)
         ending = self._endings.pop(0) if self._endings else None
         stopped = asyncio.get_running_loop().run_in_executor(None, stop_flag.wait)
         if ending is not None:
@@ -59,7 +64,7 @@ async def watched(api, until):
 def test_a_watch_that_failed_is_begun_again(monkeypatch):
     """A 403, a 404 or an error within the stream ends kopf, and the thread that waits for its flag must not keep it."""
     api = FakeApi()
-    api.answers[_LIST] = answering(_EMPTY)
+    api.answers = _LISTED | _TOLD
     kopf = Kopf(api, RuntimeError("404 page not found"), RuntimeError("Error in the watch-stream"))
     monkeypatch.setattr(module.kopf, "operator", kopf)
 
@@ -74,7 +79,10 @@ def test_a_watch_begins_when_there_is_something_to_watch(monkeypatch):
     monkeypatch.setattr(module.kopf, "operator", kopf)
 
     async def scenario():
-        asyncio.get_running_loop().call_later(0.5, api.answers.update, {_LIST: answering(_EMPTY)})
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.5, api.answers.update, _LISTED)
+        # A new kind is served for some seconds before the API tells of it.
+        loop.call_later(1.5, api.answers.update, _TOLD)
         await watched(api, lambda: kopf.starts)
 
     asyncio.run(scenario())
@@ -84,14 +92,14 @@ def test_a_watch_begins_when_there_is_something_to_watch(monkeypatch):
 
 def test_a_watch_of_a_kind_that_is_gone_ends_and_begins_again_with_the_kind(monkeypatch):
     api = FakeApi()
-    api.answers[_LIST] = answering(_EMPTY)
+    api.answers = _LISTED | _TOLD
     kopf = Kopf(api)
     monkeypatch.setattr(module.kopf, "operator", kopf)
 
     async def scenario():
         loop = asyncio.get_running_loop()
         loop.call_later(0.5, api.answers.clear)
-        loop.call_later(1.5, api.answers.update, {_LIST: answering(_EMPTY)})
+        loop.call_later(1.5, api.answers.update, _LISTED | _TOLD)
         await watched(api, lambda: kopf.starts == 2)
 
     asyncio.run(scenario())
