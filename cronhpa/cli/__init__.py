@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from cronhpa.cli import adopt, convert, crd, explain, history, preview, replay, run
+from cronhpa.cli import adopt, convert, crd, explain, history, override, preview, replay, run
 
 app = typer.Typer(
     name="cronhpa",
@@ -18,6 +18,7 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("explain")(explain.explain)
 app.command("preview")(preview.preview)
+app.command("override")(override.override)
 app.command("replay")(replay.replay)
 app.command("convert")(convert.convert)
 app.command("adopt")(adopt.adopt)

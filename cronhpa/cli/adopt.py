@@ -29,7 +29,9 @@ _NOT_FOUND = 404
 
 
 def adopt(
-    name: Annotated[str, typer.Argument(help="Name of the HorizontalPodAutoscaler, and of the CronHPA.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the HorizontalPodAutoscaler, and of the CronHPA.")
+    ],
     namespace: Namespace = "default",
     back: Annotated[bool, typer.Option("--back", help="Make an HPA of the CronHPA again.")] = False,
     dry_run: Annotated[

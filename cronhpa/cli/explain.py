@@ -10,7 +10,7 @@ from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, read_object
 
 
 def explain(
-    name: Annotated[str, typer.Argument(help="Name of the CronHPA object.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the CronHPA object.")],
     namespace: Namespace = "default",
     kubeconfig: Kubeconfig = None,
     context: Context = None,

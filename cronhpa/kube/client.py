@@ -45,13 +45,25 @@ _ATTEMPTS = 2
 _TOKEN_SECONDS = 60.0
 
 
-class ClusterError(Exception):
-    """What the API refused, or that it could not be reached. status is the HTTP status, 0 where there was no answer."""
+class Cause(Struct, frozen=True):
+    """One field that the API server refused, and why."""
 
-    def __init__(self, status: int, reason: str, message: str) -> None:
+    field: str = ""
+    message: str = ""
+
+
+class ClusterError(Exception):
+    """
+    What the API refused, or that it could not be reached.
+
+    status is the HTTP status, 0 where there was no answer; causes are the fields of an object that was refused.
+    """
+
+    def __init__(self, status: int, reason: str, message: str, causes: tuple[Cause, ...] = ()) -> None:
         self.status = status
         self.reason = reason
         self.message = message
+        self.causes = causes
         super().__init__(message)
 
 
@@ -60,12 +72,17 @@ def is_ambiguous(error: ClusterError) -> bool:
     return error.status == 0 or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
+class _Details(Struct):
+    causes: tuple[Cause, ...] = ()
+
+
 class _Failure(Struct):
     """The Status object that the API answers an error with."""
 
     message: str = ""
     reason: str = ""
     code: int = 0
+    details: _Details | None = None
 
 
 class _ListMeta(Struct, frozen=True, rename="camel"):
@@ -183,14 +200,16 @@ class Client:
         async with self._metric_slots.setdefault(api, asyncio.Semaphore(_METRIC_READS_AT_ONCE)):
             return await self._try("GET", path, None, "", params)
 
-    async def merge_patch(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
+    async def merge_patch(
+        self, path: str, body: Mapping[str, Any], kind: type[T], params: Mapping[str, str] | None = None
+    ) -> T:
         """The object after a JSON merge patch."""
         answer = await self._request(
             "PATCH",
             path,
             body=msgspec.json.encode(body),
             content_type="application/merge-patch+json",
-            params={"fieldManager": FIELD_MANAGER},
+            params={"fieldManager": FIELD_MANAGER, **(params or {})},
         )
         return decode(answer, kind, path)
 
@@ -314,7 +333,9 @@ def _error(status: int, answer: bytes, path: str) -> ClusterError:
     except msgspec.DecodeError:
         failure = _Failure()
     text = failure.message or answer[:200].decode(errors="replace").strip() or f"HTTP {status}"
-    return ClusterError(status, failure.reason or f"HTTP{status}", text if failure.message else f"{path}: {text}")
+    told = text if failure.message else f"{path}: {text}"
+    causes = () if failure.details is None else failure.details.causes
+    return ClusterError(status, failure.reason or f"HTTP{status}", told, causes)
 
 
 def _told(error: BaseException) -> str:

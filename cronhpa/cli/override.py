@@ -1,0 +1,221 @@
+"""`cronhpa override`: bounds set by hand for a while, which outrank every schedule and end by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Any, NoReturn
+
+import typer
+from msgspec import Struct
+
+from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, path_of_object, read_object
+from cronhpa.cli.moments import format_length, format_moment, parse_length, parse_moment
+from cronhpa.core.instant import SECOND, Nanoseconds, format_instant
+from cronhpa.core.spec import Override, Spec, Tuning
+
+Json = dict[str, Any]
+
+
+def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the CronHPA object.")],
+    namespace: Namespace = "default",
+    minimum: Annotated[int | None, typer.Option("--min", min=0, help="At least this many replicas.")] = None,
+    maximum: Annotated[int | None, typer.Option("--max", min=0, help="At most this many.")] = None,
+    replicas: Annotated[int | None, typer.Option("--replicas", min=0, help="Exactly this many; 0 is allowed.")] = None,
+    length: Annotated[
+        str | None, typer.Option("--for", metavar="LENGTH", help="For how long, such as 90m, 2h or 1d.")
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help='Until when: "18:00" or "2026-11-23T18:00" in the object\'s zone, or with an offset.'
+        ),
+    ] = None,
+    reason: Annotated[str | None, typer.Option(help="Why, such as the number of an incident.")] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Take the override back.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Have it checked by the API server, and change nothing.")
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """
+    Set bounds by hand for a while, whatever the schedules say, or take them back.
+
+    One of --min, --max and --replicas, one of --for and --until, and --reason belong together. The override is a field
+    of the object, spec.override: it replaces the one before, ends by itself, and the rates of behavior still hold on
+    the way. Without any of these options the bounds in force are shown.
+
+    Exit codes: 0 done; 1 the API server refused or could not be reached; 2 an option cannot be meant.
+    """
+    from cronhpa.kube.client import Client, ClusterError, load_configuration
+
+    asked = _Asked(minimum, maximum, replicas, length, until, reason)
+    if clear and asked != _Asked():
+        raise typer.BadParameter("an override is either taken back or set", param_hint="--clear")
+    if not clear and asked != _Asked():
+        _check(asked)
+
+    async def act() -> list[str]:
+        async with Client(load_configuration(kubeconfig, context)) as client:
+            before = await read_object(client, namespace, name)
+            now = time.time_ns()
+            if clear:
+                wanted = None
+            elif asked == _Asked():
+                return _shown(before, now)
+            else:
+                wanted = _wanted(asked, before, now)
+            after = await client.merge_patch(
+                path_of_object(namespace, name),
+                {"spec": {"override": wanted}},
+                dict,
+                {"fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})},
+            )
+            return _told(before, after, now, is_dry=dry_run)
+
+    try:
+        lines = asyncio.run(act())
+    except ClusterError as error:
+        _refuse(f"{namespace}/{name}", error)
+    for line in lines:
+        typer.echo(line)
+
+
+class _Asked(Struct, frozen=True):
+    """The options that describe an override."""
+
+    minimum: int | None = None
+    maximum: int | None = None
+    replicas: int | None = None
+    length: str | None = None
+    until: str | None = None
+    reason: str | None = None
+
+
+def _check(asked: _Asked) -> None:
+    """Raises BadParameter where the options do not make one override."""
+    if sum(number is not None for number in (asked.minimum, asked.maximum, asked.replicas)) != 1:
+        raise typer.BadParameter("an override states one of them", param_hint="--min, --max, --replicas")
+    if (asked.length is None) == (asked.until is None):
+        raise typer.BadParameter("an override ends: state one of them", param_hint="--for, --until")
+    if not asked.reason:
+        raise typer.BadParameter("say why, for whoever finds it", param_hint="--reason")
+
+
+def _wanted(asked: _Asked, body: Json, now: Nanoseconds) -> Json:
+    """The field spec.override; null for what the one before may have stated. Raises BadParameter."""
+    zone = _zone(body)
+    if asked.length is not None:
+        try:
+            end = now + parse_length(asked.length)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--for") from error
+    else:
+        try:
+            end = parse_moment(asked.until or "", zone, now, is_end=True)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--until") from error
+        if end <= now:
+            text = f"{format_moment(end, zone)} is past, by {format_length(now - end)}: name a time to come"
+            raise typer.BadParameter(text, param_hint="--until")
+    return {
+        "minReplicas": asked.minimum,
+        "maxReplicas": asked.maximum,
+        "replicas": asked.replicas,
+        "until": format_instant(-(-end // SECOND) * SECOND),
+        "reason": asked.reason,
+    }
+
+
+# --- what is said ------------------------------------------------------------------------------------------------
+
+
+def _told(before: Json, after: Json, now: Nanoseconds, *, is_dry: bool) -> list[str]:
+    """What was done, and what it comes to."""
+    old, new = (_parsed(body).override for body in (before, after))
+    zone, label = _zone(after), _label(after)
+    would = "would be " if is_dry else ""
+    lines = []
+    if new is not None:
+        lines.append(f"{label}: {would}{_asks(new, zone, now)}")
+        if old is not None:
+            lines.append(f"  it replaces: {_asks(old, zone, now)}")
+    elif old is not None:
+        lines.append(f"{label}: {would}taken back: {_asks(old, zone, now)}")
+    else:
+        lines.append(f"{label}: there is no override to take back")
+    return [*lines, *_comes_to(after, now)]
+
+
+def _shown(body: Json, now: Nanoseconds) -> list[str]:
+    """What holds, where nothing was asked for."""
+    found = _parsed(body).override
+    said = "no override" if found is None else _asks(found, _zone(body), now)
+    return [f"{_label(body)}: {said}", *_comes_to(body, now)]
+
+
+def _asks(item: Override, zone: str, now: Nanoseconds) -> str:
+    if item.floor is not None and item.floor == item.cap:
+        bound = f"exactly {item.floor}"
+    elif item.floor is not None:
+        bound = f"at least {item.floor}"
+    else:
+        bound = f"at most {item.cap}"
+    left = f"for {format_length(item.until - now)} more" if now < item.until else "which is past"
+    return f"{bound} replicas until {format_moment(item.until, zone)}, {left}: {item.reason}"
+
+
+def _comes_to(body: Json, now: Nanoseconds) -> list[str]:
+    """The bounds now and after the override, and what keeps them from being acted on."""
+    spec, status = _parsed(body), body.get("status") or {}
+    current = status.get("currentReplicas")
+    seen = "" if current is None else f"; {current} replicas when last seen"
+    lines = [f"  in force now: {_bounds(spec, now)}{seen}"]
+    if spec.override is not None and now < spec.override.until:
+        lines.append(f"  from then on: {_bounds(spec, spec.override.until)}")
+    if spec.mode == "Preview":
+        lines.append("  its mode is Preview: it decides and scales nothing")
+    lines += [
+        f"  {item['type']} is False: {item.get('message', '')}"
+        for item in status.get("conditions") or ()
+        if item.get("type") in {"TargetOwned", "SpecAccepted"} and item.get("status") == "False"
+    ]
+    return lines
+
+
+def _bounds(spec: Spec, at: Nanoseconds) -> str:
+    from cronhpa.core.scheduled.bounds import resolve
+
+    found = resolve(spec, at)
+    return f"{found.minimum} ({found.minimum_by}) to {found.maximum} ({found.maximum_by})"
+
+
+def _parsed(body: Json) -> Spec:
+    from cronhpa.api.parse import SpecError, parse_spec
+
+    try:
+        return parse_spec(body["spec"], body["metadata"]["namespace"], Tuning())
+    except SpecError as error:
+        typer.echo(f"cronhpa override: {_label(body)} cannot be read: {error}", err=True)
+        raise typer.Exit(1) from error
+
+
+def _zone(body: Json) -> str:
+    return str(body["spec"].get("timeZone") or "UTC")
+
+
+def _label(body: Json) -> str:
+    return f"{body['metadata']['namespace']}/{body['metadata']['name']}"
+
+
+def _refuse(label: str, error: Any) -> NoReturn:
+    """Each field that was refused on a line of its own; else the API's own words."""
+    if error.causes:
+        typer.echo(f"cronhpa override: {label}: the API server refused it:", err=True)
+        for cause in error.causes:
+            typer.echo(f"  {cause.field}: {cause.message}", err=True)
+    else:
+        typer.echo(f"cronhpa override: {error}", err=True)
+    raise typer.Exit(1)

@@ -1,0 +1,118 @@
+"""`cronhpa override` on a real control plane: set, seen, refused, taken back; and what NEXT says of it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from cronhpa.cli import app
+from cronhpa.core.instant import HOUR, SECOND, parse_instant
+from testbed.twin import Scaled
+from testbed.wait import wait_until
+
+pytestmark = pytest.mark.usefixtures("operator")
+
+
+@pytest.fixture
+def shop(control_plane, namespace, plant):
+    """Two pods at a load of 0.1 cores, which needs one: the spec's minimum of 2 holds."""
+    made = Scaled(control_plane, namespace, "web", replicas=2, minReplicas=2, timeZone="Europe/Berlin")
+    plant.add_target(namespace, made.labels, 0.1)
+    made.says("Ready", "True", "Deciding")
+    return made
+
+
+@pytest.fixture
+def override(control_plane, namespace):
+    def run(*options):
+        arguments = ["override", "web", "-n", namespace, "--kubeconfig", str(control_plane.admin_kubeconfig)]
+        return CliRunner().invoke(app, [*arguments, *options])
+
+    return run
+
+
+@pytest.fixture
+def stored(control_plane, namespace):
+    """The override that the API has, None where it has none."""
+    path = f"/apis/cronhpa.io/v1alpha1/namespaces/{namespace}/cronhpas/web"
+    return lambda: control_plane.get(path)["spec"].get("override")
+
+
+def next_of(plane, shop):
+    """The columns READY and, before it, NEXT where it has anything to say."""
+    return plane.kubectl("get", "chpa", "web", "-n", shop.namespace, "--no-headers").split()[7:-1]
+
+
+def test_an_override_holds_until_it_is_taken_back_and_next_names_its_end(shop, override, stored, control_plane):
+    assert ["True"] == next_of(control_plane, shop)
+    before = time.time_ns()
+
+    done = override("--min", "5", "--for", "2h", "--reason", "INC-4711")
+
+    assert 0 == done.exit_code, done.stderr
+    until = parse_instant(stored()["until"])
+    assert 0 <= until - (before + 2 * HOUR) < 60 * SECOND
+    assert {"minReplicas": 5, "until": stored()["until"], "reason": "INC-4711"} == stored()
+    first, now, then = done.stdout.splitlines()
+    assert first.startswith(f"{shop.namespace}/web: at least 5 replicas until ")
+    assert first.endswith(": INC-4711")
+    assert "  in force now: 5 (Override) to 20 (Spec); 2 replicas when last seen" == now
+    assert "  from then on: 2 (Spec) to 20 (Spec)" == then
+    shop.reaches(5)
+    wait_until(lambda: shop.decided_by, lambda by: by == "Override")
+    assert [stored()["until"], "True"] == next_of(control_plane, shop)
+
+    replaced = override("--replicas", "3", "--until", "2099-01-01T00:00:00Z", "--reason", "less will do")
+
+    assert {"replicas", "until", "reason"} == set(stored())
+    assert "  it replaces: at least 5 replicas until " in replaced.stdout
+    shop.reaches(3)
+
+    cleared = override("--clear")
+
+    assert 0 == cleared.exit_code, cleared.stderr
+    assert cleared.stdout.startswith(f"{shop.namespace}/web: taken back: exactly 3 replicas until ")
+    assert stored() is None
+    shop.reaches(2)
+    wait_until(lambda: next_of(control_plane, shop), lambda columns: columns == ["True"])
+    assert "there is no override to take back" in override("--clear").stdout
+
+
+def test_what_is_tried_or_refused_changes_nothing(shop, override, stored):
+    tried = override("--min", "5", "--for", "2h", "--reason", "INC-4711", "--dry-run")
+    long = override("--min", "5", "--for", "2h", "--reason", "x" * 257)
+    past = override("--min", "5", "--until", "2026-01-01T08:00", "--reason", "late")
+    shown = override()
+
+    assert (0, True) == (tried.exit_code, "/web: would be at least 5 replicas until " in tried.stdout)
+    assert (1, "") == (long.exit_code, long.stdout)
+    assert "/web: the API server refused it:\n  spec.override.reason: Too long" in long.stderr
+    assert 2 == past.exit_code
+    assert "Thu 2026-01-01 08:00 +01:00 is past" in " ".join(past.stderr.replace("│", " ").split())
+    assert [
+        f"{shop.namespace}/web: no override",
+        "  in force now: 2 (Spec) to 20 (Spec); 2 replicas when last seen",
+    ] == (shown.stdout.splitlines())
+    assert stored() is None
+
+
+def test_an_object_that_is_not_there_is_named(control_plane, namespace):
+    result = CliRunner().invoke(
+        app, ["override", "none", "-n", namespace, "--kubeconfig", str(control_plane.admin_kubeconfig)]
+    )
+
+    assert 1 == result.exit_code
+    assert 'cronhpa override: cronhpas.cronhpa.io "none" not found\n' == result.stderr
+
+
+def test_a_preview_of_a_live_object_counts_its_override(shop, override, namespace, control_plane):
+    override("--min", "5", "--for", "2h", "--reason", "INC-4711")
+
+    arguments = ["preview", "web", "-n", namespace, "--kubeconfig", str(control_plane.admin_kubeconfig), "--to", "1d"]
+    result = CliRunner().invoke(app, arguments)
+
+    assert 0 == result.exit_code, result.stderr
+    rows = [" ".join(line.split()[5:]) for line in result.stdout.splitlines()[3:]]
+    assert [True, True] == [rows[0].endswith("5 Override 20 Spec override"), rows[1].endswith("2 Spec 20 Spec")]
