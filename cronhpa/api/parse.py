@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from cronhpa.api import schema
 from cronhpa.api.render import MEMORY_VERSION
+from cronhpa.core.decision import Lead
 from cronhpa.core.instant import MINUTE, SECOND, parse_instant
 from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
 from cronhpa.core.quantity import parse_float, parse_milli
@@ -138,6 +139,10 @@ def parse_memory(status: Mapping[str, Any]) -> Memory:
             start_up=None if start_up is None else int(start_up) * SECOND,
             request_per_pod={name: parse_milli(str(item)) for name, item in text.get("requestPerPod", {}).items()},
             intent=None if intent is None else _intent(intent),
+            leads=tuple(
+                Lead(str(item["schedule"]), parse_instant(item["start"]), int(item["seconds"]) * SECOND)
+                for item in text.get("leads", [])
+            ),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return _damaged(status)
@@ -265,6 +270,7 @@ def _schedule(item: schema.Schedule, zone: str) -> Schedule:
         cap=item.max_replicas if exact is None else exact,
         headroom_percent=item.headroom_percent or 0,
         priority=item.priority,
+        lead=None if item.lead_time_seconds is None else item.lead_time_seconds * SECOND,
         suspend=item.suspend,
         problem=found,
     )

@@ -22,9 +22,11 @@ from cronhpa.core.decision import (
     Rule,
     Scaled,
     Source,
+    Window,
+    WindowState,
 )
 from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import SECOND, Nanoseconds, format_instant, format_instant_exact
+from cronhpa.core.instant import SECOND, format_instant, format_instant_exact
 from cronhpa.core.memory import Memory, makes_zero
 from cronhpa.core.observation import Absent
 from cronhpa.core.quantity import format_milli
@@ -107,7 +109,7 @@ def render(previous: Status, turn: Turn) -> Status:
         status["podStartupSeconds"] = turn.memory.start_up // SECOND
     status["decision"] = _explained(decision, turn.owner_problem)
     if spec.schedules:
-        status["schedules"] = [_window(item.name, item.state, item.changes) for item in decision.windows]
+        status["schedules"] = [_window(item) for item in decision.windows]
     if decision.next_edge is not None:
         status["nextEdge"] = _edge(decision.next_edge)
     if spec.forecast is not None and turn.forecast is not None:
@@ -147,6 +149,15 @@ def render_memory(memory: Memory) -> dict[str, Any]:
             "time": format_instant_exact(memory.intent.at),
             **({"fromScheduledZero": True} if memory.intent.from_scheduled_zero else {}),
         }
+    if memory.leads:
+        text["leads"] = [
+            {
+                "schedule": item.schedule,
+                "start": format_instant_exact(item.start),
+                "seconds": item.length // SECOND,
+            }
+            for item in memory.leads
+        ]
     return text
 
 
@@ -356,13 +367,17 @@ def _proposal(item: Proposal) -> dict[str, Any]:
     return text
 
 
-def _window(name: str, state: str, changes: Nanoseconds | None) -> dict[str, Any]:
-    key = "closes" if state == "Open" else "opens"
-    return {"name": name, "state": state, **({key: format_instant(changes)} if changes is not None else {})}
+def _window(item: Window) -> dict[str, Any]:
+    text: dict[str, Any] = {"name": item.name, "state": str(item.state)}
+    if item.changes is not None:
+        text["closes" if item.state is WindowState.OPEN else "opens"] = format_instant(item.changes)
+    if item.lead is not None:
+        text["leadSeconds"] = item.lead // SECOND
+    return text
 
 
 def _edge(edge: Edge) -> dict[str, Any]:
-    return {"time": format_instant(edge.at), "schedule": edge.schedule, "state": "Open" if edge.opens else "Closed"}
+    return {"time": format_instant(edge.at), "schedule": edge.schedule, "state": str(edge.state)}
 
 
 def _forecast(forecast: Forecast, budget_used: int | None) -> dict[str, Any]:

@@ -797,6 +797,16 @@ class Schedule(Model):
         description="Of open schedules that state the same bound, the one with the highest priority is obeyed; among "
         "equals the largest minReplicas and the smallest maxReplicas.",
     )
+    lead_time_seconds: int | None = Field(
+        default=None,
+        ge=0,
+        le=86_400,
+        description="How long before its start the window is asked for, so that its pods are Ready when it opens: "
+        "minReplicas (or replicas) where they raise the lower bound, and headroomPercent. What lowers a bound, and "
+        "maxReplicas, hold from the start on; maxReplicas of other schedules of no higher priority that close by then "
+        "do not stand in the way. Absent, measured: podStartupSeconds (60 until known), one syncPeriodSeconds, and the "
+        "time that behavior takes from the lower bound before. 0: not ahead.",
+    )
     suspend: bool = Field(default=False, description="Whether the schedule is set aside for now.")
 
 
@@ -1107,18 +1117,21 @@ class ScheduleStatus(Model):
     """A schedule now."""
 
     name: Text
-    state: Text = Field(description="Open, Closed, Suspended or Unreadable.")
+    state: Text = Field(description="Open, Leading (asked for ahead of its start), Closed, Suspended or Unreadable.")
     opens: Timestamp | None = Field(default=None, description="When it opens next.")
     closes: Timestamp | None = Field(default=None, description="When it closes, if it is open.")
+    lead_seconds: int | None = Field(
+        default=None, description="How long before its start it is asked for, if it leads."
+    )
     message: Sentences | None = Field(default=None, description="Why it cannot be read, if it cannot.")
 
 
 class NextEdge(Model):
-    """The next time at which a schedule changes the bounds."""
+    """The next time at which what a schedule asks for changes."""
 
     time: Timestamp
     schedule: Text
-    state: Text = Field(description="What the schedule will be then.")
+    state: Text = Field(description="What the schedule will be then: Open, Leading or Closed.")
 
 
 class ForecastStatus(Model):

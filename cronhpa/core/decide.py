@@ -40,7 +40,8 @@ def decide(
 ) -> Decision:
     """The replicas to scale to, with all that is needed to say why."""
     scale = observation.scale
-    bounds = resolve(spec, now)
+    start_up = memory.start_up if observation.start_up is None else observation.start_up
+    bounds = resolve(spec, now, start_up, memory.leads)
     if isinstance(scale, Absent):
         return _decision(Path.UNREACHABLE, bounds, spec, now, current=0, desired=0, failure=scale)
     current = scale.spec_replicas
@@ -274,6 +275,7 @@ def _decision(path: Path, bounds: Bounds, spec: Spec, now: Nanoseconds, **facts:
         timed=spec.is_timed,
         conflict=bounds.conflict,
         windows=bounds.windows,
+        leads=bounds.leads,
         next_edge=bounds.next_edge,
         **{"proposals": bounds.proposals, "abstentions": bounds.abstentions, **facts},  # type: ignore[arg-type]  # the fields of Decision, named by each caller
     )

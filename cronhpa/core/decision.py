@@ -80,20 +80,40 @@ class Step(Struct, frozen=True):
     after: int
 
 
+class WindowState(StrEnum):
+    OPEN = "Open"
+    LEADING = "Leading"  # closed, and asked for already
+    CLOSED = "Closed"
+    SUSPENDED = "Suspended"
+    UNREADABLE = "Unreadable"
+
+
 class Edge(Struct, frozen=True):
-    """The next instant at which a schedule opens or closes."""
+    """The next instant at which what a schedule asks for changes, and its state from then on."""
 
     at: Nanoseconds
     schedule: str
-    opens: bool
+    state: WindowState
 
 
 class Window(Struct, frozen=True):
-    """A schedule's state, Open, Closed, Suspended or Unreadable, and when that changes by itself."""
+    """
+    A schedule's state. changes: when it opens or closes next by itself. lead: how long before its start it is asked
+    for, while it leads.
+    """
 
     name: str
-    state: str
+    state: WindowState
     changes: Nanoseconds | None
+    lead: Nanoseconds | None = None
+
+
+class Lead(Struct, frozen=True):
+    """A measured lead that has begun: `schedule` opens at `start` and is asked for `length` before it."""
+
+    schedule: str
+    start: Nanoseconds
+    length: Nanoseconds
 
 
 class Decision(Struct, frozen=True):
@@ -105,7 +125,7 @@ class Decision(Struct, frozen=True):
     steps: each limit that changed the number on its way from `merged` to `desired`.
     metrics: one for each of the spec's metrics, in order. failure: why no metric-driven count could be computed.
     named: the metric that the target came from, as the upstream's messages print it; reason: why a rescale happens,
-    in the upstream's words where it is the upstream's decision.
+    in the upstream's words where it is the upstream's decision. leads: the measured ones under way, to be remembered.
     """
 
     at: Nanoseconds
@@ -127,6 +147,7 @@ class Decision(Struct, frozen=True):
     failure: Absent | None = None
     conflict: str = ""
     windows: tuple[Window, ...] = ()
+    leads: tuple[Lead, ...] = ()
     next_edge: Edge | None = None
 
     @property

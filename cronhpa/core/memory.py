@@ -13,12 +13,15 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.core.decision import Decision, Outcome, Path, Scaled
-from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.decision import Decision, Lead, Outcome, Path, Scaled
+from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.observation import Observation
 from cronhpa.core.spec import Behavior, Rules, Spec, Tuning
 
 T = TypeVar("T")
+
+# What a pod takes to become Ready while none of the target's own has been watched.
+START_UP_UNKNOWN = 60 * SECOND
 
 
 class Recommendation(Struct, frozen=True, gc=False):
@@ -48,7 +51,7 @@ class Memory(Struct, frozen=True):
     zero: whether the target's zero was our doing (the ScaledToZero condition), None while nothing was said about it.
     scheduled_zero: whether a schedule or an override made it, so that no metric is needed to leave it.
     start_up: how long the target's pods took to become Ready, request_per_pod: what each asked for: at zero there is
-    no pod to ask.
+    no pod to ask. leads: those under way, so that what is learned meanwhile does not move their begin.
     """
 
     recommendations: tuple[Recommendation, ...] = ()
@@ -59,6 +62,7 @@ class Memory(Struct, frozen=True):
     start_up: Nanoseconds | None = None
     request_per_pod: Mapping[str, int] = {}
     intent: Intent | None = None
+    leads: tuple[Lead, ...] = ()
 
     def seeded(self, current: int, now: Nanoseconds) -> Memory:
         """With the current count as the first recommendation where there is none, as the upstream starts."""
@@ -128,7 +132,7 @@ class Memory(Struct, frozen=True):
     def after(self, decision: Decision, outcome: Outcome, spec: Spec, observation: Observation) -> Memory:
         """What is remembered once a turn is over."""
         if decision.path is Path.UNREACHABLE:
-            return self
+            return replace(self, leads=decision.leads)
         memory = self.seeded(decision.current, decision.at)
         if decision.recommended is not None:
             memory = memory.recommending(decision.recommended, decision.at, spec.behavior, spec.tuning)
@@ -142,6 +146,7 @@ class Memory(Struct, frozen=True):
         return replace(
             memory,
             intent=None,
+            leads=decision.leads,
             start_up=self.start_up if observation.start_up is None else observation.start_up,
             request_per_pod={**self.request_per_pod, **observation.request_per_pod},
         )
@@ -166,6 +171,15 @@ class Memory(Struct, frozen=True):
             scale_ups=tuple(item for item in self.scale_ups if item.at > now - period),
             scale_downs=tuple(item for item in self.scale_downs if item.at > now - period),
         )
+
+
+def lead_time(start_up: Nanoseconds | None, tuning: Tuning) -> Nanoseconds:
+    """
+    How long it takes from asking for a pod to having it Ready, with the turn that asks for it.
+
+    start_up: as learned, None while it is not.
+    """
+    return (START_UP_UNKNOWN if start_up is None else start_up) + tuning.sync_period
 
 
 def makes_zero(decision: Decision, spec: Spec) -> bool:

@@ -1,7 +1,8 @@
 """
 What a user asked for, parsed and defaulted: the left-hand side of every decision.
 
-Quantities are integer milli-units, durations and instants integer nanoseconds, percentages integers.
+Quantities are integer milli-units, durations and instants integer nanoseconds, percentages integers. What is a key of
+a cache remembers its hash.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Select(StrEnum):
     DISABLED = "Disabled"
 
 
-class Policy(Struct, frozen=True):
+class Policy(Struct, frozen=True, cache_hash=True):
     """How many pods, or percent of the pods, may come or go within `period`."""
 
     type: str
@@ -98,7 +99,7 @@ class Policy(Struct, frozen=True):
     period: Nanoseconds
 
 
-class Rules(Struct, frozen=True):
+class Rules(Struct, frozen=True, cache_hash=True):
     """One direction of `spec.behavior`. `window` None: the operator's default (scale-down only)."""
 
     policies: tuple[Policy, ...]
@@ -111,12 +112,12 @@ class Rules(Struct, frozen=True):
         return max((policy.period for policy in self.policies), default=0)
 
 
-class Behavior(Struct, frozen=True):
+class Behavior(Struct, frozen=True, cache_hash=True):
     scale_up: Rules
     scale_down: Rules
 
 
-class Tuning(Struct, frozen=True):
+class Tuning(Struct, frozen=True, cache_hash=True):
     """What the upstream offers as flags of the whole cluster; the defaults are the upstream's."""
 
     sync_period: Nanoseconds = 15 * SECOND
@@ -127,7 +128,7 @@ class Tuning(Struct, frozen=True):
     metric_max_age: Nanoseconds | None = None
 
 
-class CronWindow(Struct, frozen=True, tag=True):
+class CronWindow(Struct, frozen=True, tag=True, cache_hash=True):
     """From each `start` to the first `end` after it, or for `duration`; cron texts read in `zone`."""
 
     start: str
@@ -136,7 +137,7 @@ class CronWindow(Struct, frozen=True, tag=True):
     duration: Nanoseconds | None = None
 
 
-class OnceWindow(Struct, frozen=True, tag=True):
+class OnceWindow(Struct, frozen=True, tag=True, cache_hash=True):
     """One planned event: local wall times `YYYY-MM-DDTHH:MM`, read in `zone`."""
 
     opens: str
@@ -144,10 +145,11 @@ class OnceWindow(Struct, frozen=True, tag=True):
     zone: str
 
 
-class Schedule(Struct, frozen=True):
+class Schedule(Struct, frozen=True, cache_hash=True):
     """
     Bounds that hold while a window is open.
 
+    lead: how long before its start its floor and headroom are asked for; None: measured.
     problem: why this schedule cannot be read; such a schedule abstains and blocks scale-down.
     """
 
@@ -157,11 +159,12 @@ class Schedule(Struct, frozen=True):
     cap: int | None = None
     headroom_percent: int = 0
     priority: int = 0
+    lead: Nanoseconds | None = None
     suspend: bool = False
     problem: str | None = None
 
 
-class Override(Struct, frozen=True):
+class Override(Struct, frozen=True, cache_hash=True):
     """A person's bounds, of the highest rank until they expire."""
 
     until: Nanoseconds
@@ -191,7 +194,7 @@ class ForecastSettings(Struct, frozen=True):
     ignored: tuple[Span, ...] = ()
 
 
-class Spec(Struct, frozen=True):
+class Spec(Struct, frozen=True, cache_hash=True):
     """namespace: the object's own, which is its target's."""
 
     target: TargetRef

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cronhpa.core.decision import Failed, Scaled, Withheld
+from cronhpa.core.decision import Failed, Lead, Scaled, Withheld
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
 from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
@@ -223,6 +223,7 @@ def schedules(draw):
         cap=cap,
         headroom_percent=draw(st.sampled_from([0, 0, 50, 1000])),
         priority=draw(st.integers(-2, 2)),
+        lead=draw(st.none() | st.sampled_from([0, MINUTE, HOUR])),
         suspend=draw(st.sampled_from([False, False, False, True])),
         problem=draw(st.sampled_from([None, None, None, "start: cannot be read"])),
     )
@@ -332,6 +333,17 @@ def scale_events(when=instants):
     return st.lists(st.builds(ScaleEvent, change=changes, at=when, outdated=st.booleans()), max_size=4).map(tuple)
 
 
+# Of windows that a situation has, and of others.
+begun_leads = st.lists(
+    st.builds(
+        Lead,
+        schedule=texts,
+        start=st.sampled_from(["10:00", "10:20", "11:00", "22:00"]).map(at),
+        length=st.integers(0, 7200).map(lambda seconds: seconds * SECOND),
+    ),
+    max_size=2,
+).map(tuple)
+
 memories = st.builds(
     Memory,
     recommendations=some_recommendations,
@@ -341,6 +353,7 @@ memories = st.builds(
     start_up=st.none() | st.integers(0, 600).map(lambda seconds: seconds * SECOND),
     request_per_pod=st.dictionaries(st.sampled_from(["cpu", "memory"]), st.integers(0, 10**6), max_size=2),
     intent=st.none() | st.builds(Intent, before=counts, after=counts, at=instants),
+    leads=begun_leads,
 )
 
 

@@ -10,6 +10,7 @@ from core.situations import (
     DOWN,
     NOW,
     at,
+    begun_leads,
     behavior,
     behaviors,
     counts,
@@ -290,6 +291,7 @@ memories_as_written = st.builds(
     start_up=st.none() | st.integers(0, 720).map(lambda fives: fives * 5 * SECOND),
     request_per_pod=st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), st.integers(1, 2**62)),
     intent=st.none() | st.builds(Intent, before=st.integers(1, 9), after=st.integers(0, 8), at=past_instants),
+    leads=begun_leads,
 )
 
 

@@ -90,7 +90,7 @@ def test_an_edge_is_acted_upon_at_its_instant():
     """The window opens at 07:01:00; with turns an hour apart nothing else would look at it."""
 
     async def scenario():
-        night = {"name": "rush", "start": "1 7 * * *", "end": "2 7 * * *", "minReplicas": 4}
+        night = {"name": "rush", "start": "1 7 * * *", "end": "2 7 * * *", "minReplicas": 4, "leadTimeSeconds": 0}
         api = shop(schedules=[night], syncPeriodSeconds=3600)
         async with Life(api):
             await until(61)
@@ -103,7 +103,7 @@ def test_an_edge_that_falls_inside_a_turn_brings_another_one():
     """The turn that began at 59 s waits for its metrics beyond the edge at 60 s: once it is over, the edge is seen."""
 
     async def scenario():
-        night = {"name": "rush", "start": "1 7 * * *", "end": "2 7 * * *", "minReplicas": 4}
+        night = {"name": "rush", "start": "1 7 * * *", "end": "2 7 * * *", "minReplicas": 4, "leadTimeSeconds": 0}
         api = shop(schedules=[night], syncPeriodSeconds=3600)
         goes_on = asyncio.Event()
         async with Life(api):
@@ -123,7 +123,7 @@ def test_a_turn_that_is_given_up_does_not_lose_the_edge():
     """The metrics hang for longer than a turn may take, just before the edge; the turns are an hour apart."""
 
     async def scenario():
-        rush = {"name": "rush", "start": "2 7 * * *", "end": "3 7 * * *", "minReplicas": 4}
+        rush = {"name": "rush", "start": "2 7 * * *", "end": "3 7 * * *", "minReplicas": 4, "leadTimeSeconds": 0}
         api = shop(schedules=[rush], syncPeriodSeconds=3600)
         async with Life(api) as life:
             await until(10)
@@ -144,7 +144,7 @@ async def _never(*_args, **_more):
 
 def test_a_spec_that_became_unreadable_does_not_spin_on_the_edge_it_had():
     async def scenario():
-        rush = {"name": "rush", "start": "1 7 * * *", "end": "2 7 * * *", "minReplicas": 4}
+        rush = {"name": "rush", "start": "1 7 * * *", "end": "2 7 * * *", "minReplicas": 4, "leadTimeSeconds": 0}
         api = shop(schedules=[rush])
         async with Life(api) as life:
             await until(30)

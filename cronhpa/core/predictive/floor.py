@@ -11,25 +11,17 @@ from math import isfinite
 from cronhpa.core.decision import Abstention, Proposal, Role, Source
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
-from cronhpa.core.memory import Memory
+from cronhpa.core.memory import Memory, lead_time
 from cronhpa.core.observation import Absent, Observation, Tally
 from cronhpa.core.reactive.arithmetic import round_up
 from cronhpa.core.spec import ForecastSettings, Metric, PodsMetric, ResourceMetric, Spec, UnknownMetric
 
 # Older forecasts abstain: three steps of five minutes were measured since without anything being learned from them.
 AGE_MAX = 15 * MINUTE
-# What a pod takes to become Ready while none of the target's own has been watched.
-START_UP_UNKNOWN = 60 * SECOND
 # A pod is planned to run at most at this share of its capacity: 0.9 needs +0.8 % pod-hours in hindsight, where
 # planning for the bare target pays twice for headroom and needs +7.6 %.
 GUARD_PERCENT = 90
 MILLI = 1000
-
-
-def lead_time(spec: Spec, memory: Memory) -> Nanoseconds:
-    """How long it takes from asking for a pod to having it Ready, with the turn that asks for it."""
-    start_up = START_UP_UNKNOWN if memory.start_up is None else memory.start_up
-    return start_up + spec.tuning.sync_period
 
 
 def predict(
@@ -51,7 +43,7 @@ def predict(
     def abstain(reason: str, message: str) -> Abstention:
         return Abstention(Source.FORECAST, name, reason, message)
 
-    lead = lead_time(spec, memory)
+    lead = lead_time(memory.start_up, spec.tuning)
     age = now - forecast.issued_at
     if age > AGE_MAX:
         return abstain("Stale", f"the forecast was made {age // MINUTE} minutes ago, at most {AGE_MAX // MINUTE} count")

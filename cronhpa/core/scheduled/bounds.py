@@ -3,26 +3,37 @@ The bounds in force at an instant, and who set them: override, then open schedul
 
 The effective minimum and maximum are resolved apart from each other, each by the highest rank that states it. At
 equal rank the largest minimum and the smallest maximum win.
+
+Ahead of its start a schedule leads: what it raises is asked for already, so that it is Ready when the window opens.
+Floors and headroom lead; a cap, and a floor that lowers, hold from the start on and not before.
 """
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
-from cronhpa.core.decision import Abstention, Edge, Proposal, Role, Source, Window
-from cronhpa.core.instant import Nanoseconds
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cronhpa.core.behavior import ramp
+from cronhpa.core.decision import Abstention, Edge, Lead, Proposal, Role, Source, Window, WindowState
+from cronhpa.core.instant import SECOND, Nanoseconds, format_instant
+from cronhpa.core.memory import lead_time
 from cronhpa.core.scheduled import windows
 from cronhpa.core.spec import OnceWindow, Override, Schedule, Spec
 
 Rank = tuple[int, int, int]
 _SPEC: Rank = (0, 0, 0)
+_OVERRIDE: Rank = (1, 0, 0)
 
 
 class Bounds(Struct, frozen=True):
     """
     minimum, maximum: the effective bounds. floor, cap: the same where a schedule or an override set them, else None.
-    minimum_by, maximum_by: who did. conflict: bounds of equal rank that contradict each other, in words.
-    headroom_percent: the largest of the open schedules. unreadable: whether a schedule had to abstain.
+    minimum_by, maximum_by: who did. conflict: bounds that contradict each other now, in words.
+    headroom_percent: the largest of the schedules that are open or lead. leads: the measured leads under way.
+    unreadable: whether a schedule had to abstain.
     """
 
     minimum: int
@@ -35,12 +46,15 @@ class Bounds(Struct, frozen=True):
     proposals: tuple[Proposal, ...]
     abstentions: tuple[Abstention, ...]
     windows: tuple[Window, ...]
+    leads: tuple[Lead, ...]
     next_edge: Edge | None
     conflict: str
     unreadable: bool
 
 
-class _Stated(Struct, frozen=True):
+class Stated(Struct, frozen=True):
+    """A bound that somebody states, and its rank."""
+
     rank: Rank
     proposal: Proposal
 
@@ -53,68 +67,163 @@ class _Stated(Struct, frozen=True):
         return self.proposal.label
 
 
-def resolve(spec: Spec, now: Nanoseconds) -> Bounds:
-    """The bounds that hold at `now`."""
-    stated: list[_Stated] = []
-    abstentions: list[Abstention] = []
-    states: list[Window] = []
-    headroom = 0
+class Settled(Struct, frozen=True):
+    """low, high: the minimum and the maximum that won, each for itself. Where low is above high one wins for both."""
+
+    low: Stated
+    high: Stated
+
+    @property
+    def minimum_by(self) -> Stated:
+        return self.high if self.contradicts and self.low.rank <= self.high.rank else self.low
+
+    @property
+    def maximum_by(self) -> Stated:
+        return self.low if self.contradicts and self.low.rank > self.high.rank else self.high
+
+    @property
+    def contradicts(self) -> bool:
+        return self.low.number > self.high.number
+
+
+class _Leading(Struct, frozen=True):
+    """A schedule that is asked for ahead of its start. floor: what it raises the minimum to, None if it does not."""
+
+    schedule: Schedule
+    start: Nanoseconds
+    length: Nanoseconds
+    floor: int | None
+
+
+class _Seen(Struct):
+    """What the schedules and the override are at an instant. closed: index and start of those that may lead."""
+
+    states: list[Window]
+    stated: list[Stated]
+    abstentions: list[Abstention]
+    closed: list[tuple[int, Nanoseconds]]
+    headroom: int = 0
     edge: Edge | None = None
 
-    for schedule in spec.schedules:
-        if schedule.problem is not None:
-            abstentions.append(Abstention(Source.SCHEDULE, schedule.name, "Unreadable", schedule.problem))
-            states.append(Window(schedule.name, "Unreadable", None))
-            continue
-        if schedule.suspend:
-            states.append(Window(schedule.name, "Suspended", None))
-            continue
-        state = windows.state(schedule.window, now)
-        states.append(Window(schedule.name, "Open" if state.is_open else "Closed", state.until))
-        if state.until is not None and (edge is None or state.until < edge.at):
-            edge = Edge(at=state.until, schedule=schedule.name, opens=not state.is_open)
-        if not state.is_open:
-            continue
-        headroom = max(headroom, schedule.headroom_percent)
-        stated += _statements(Source.SCHEDULE, schedule, _rank(schedule), state.until)
+    def meets(self, at: Nanoseconds | None, name: str, state: WindowState) -> None:
+        """Takes an edge for the next one if it is the earliest so far."""
+        if at is not None and (self.edge is None or at < self.edge.at):
+            self.edge = Edge(at, name, state)
 
-    override = spec.override
-    if override is not None and now < override.until:
-        stated += _statements(Source.OVERRIDE, override, (1, 0, 0), override.until)
-        if edge is None or override.until < edge.at:
-            edge = Edge(at=override.until, schedule="override", opens=False)
 
-    floors = [item for item in stated if item.proposal.role is Role.FLOOR]
-    caps = [item for item in stated if item.proposal.role is Role.CAP]
-    own_floor = Proposal(Source.SPEC, "", Role.FLOOR, spec.min_replicas)
-    own_cap = Proposal(Source.SPEC, "", Role.CAP, spec.max_replicas)
-    low = max((*floors, _Stated(_SPEC, own_floor)), key=lambda item: (item.rank, item.number))
-    high = max((*caps, _Stated(_SPEC, own_cap)), key=lambda item: (item.rank, -item.number))
-    minimum, maximum, conflict = low.number, high.number, ""
-    if minimum > maximum and low.rank > high.rank:
-        maximum, high = minimum, low
-    elif minimum > maximum:
-        if low.rank == high.rank and low.rank != _SPEC:
-            conflict = (
-                f"{low.label} asks for at least {low.number}, {high.label} for at most {high.number}, "
-                f"at equal rank: the maximum wins"
-            )
-        minimum, low = maximum, high
+def resolve(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None = None, leads: tuple[Lead, ...] = ()) -> Bounds:
+    """
+    The bounds that hold at `now`.
+
+    start_up: how long the target's pods take to become Ready, None while it is not known; leads: those that have begun.
+    Both are the memory's, and only measured leads depend on them.
+    """
+    seen = _look(spec, now)
+    leading = _leading(spec, seen, now, start_up, leads) if seen.closed else []
+    settled = _settle(spec, seen.stated)
+    conflict = contradiction(settled)
+    proposals = [item.proposal for item in seen.stated]
+    if leading:
+        ahead = [_ahead(item) for item in leading if item.floor is not None]
+        blocked = [_is_set_aside(item, leading) for item in seen.stated]
+        settled = _settle(spec, [item for item, is_out in zip(seen.stated, blocked, strict=True) if not is_out], ahead)
+        proposals = [_told(item, is_out=is_out) for item, is_out in zip(proposals, blocked, strict=True)]
+        proposals += [item.proposal for item in ahead]
+    low, high = settled.minimum_by, settled.maximum_by
     return Bounds(
-        minimum=minimum,
-        maximum=maximum,
-        floor=None if low.rank == _SPEC else minimum,
-        cap=None if high.rank == _SPEC else maximum,
+        minimum=low.number,
+        maximum=high.number,
+        floor=None if low.rank == _SPEC else low.number,
+        cap=None if high.rank == _SPEC else high.number,
         minimum_by=low.label,
         maximum_by=high.label,
-        headroom_percent=headroom,
-        proposals=tuple(item.proposal for item in stated),
-        abstentions=tuple(abstentions),
-        windows=tuple(states),
-        next_edge=edge,
+        headroom_percent=seen.headroom,
+        proposals=tuple(proposals),
+        abstentions=tuple(seen.abstentions),
+        windows=tuple(seen.states),
+        leads=tuple(
+            Lead(item.schedule.name, item.start, item.length) for item in leading if item.schedule.lead is None
+        ),
+        next_edge=seen.edge,
         conflict=conflict,
-        unreadable=bool(abstentions),
+        unreadable=bool(seen.abstentions),
     )
+
+
+def _look(spec: Spec, now: Nanoseconds) -> _Seen:
+    seen = _Seen([], [], [], [])
+    for index, schedule in enumerate(spec.schedules):
+        if schedule.problem is not None:
+            seen.abstentions.append(Abstention(Source.SCHEDULE, schedule.name, "Unreadable", schedule.problem))
+            seen.states.append(Window(schedule.name, WindowState.UNREADABLE, None))
+        elif schedule.suspend:
+            seen.states.append(Window(schedule.name, WindowState.SUSPENDED, None))
+        else:
+            _look_at(seen, index, schedule, now)
+    override = spec.override
+    if override is not None and now < override.until:
+        seen.stated += _statements(Source.OVERRIDE, override, _OVERRIDE, override.until)
+        seen.meets(override.until, "override", WindowState.CLOSED)
+    return seen
+
+
+def _look_at(seen: _Seen, index: int, schedule: Schedule, now: Nanoseconds) -> None:
+    state = windows.state(schedule.window, now)
+    if state.is_open:
+        seen.states.append(Window(schedule.name, WindowState.OPEN, state.until))
+        seen.stated += _statements(Source.SCHEDULE, schedule, _rank(schedule), state.until)
+        seen.headroom = max(seen.headroom, schedule.headroom_percent)
+        seen.meets(state.until, schedule.name, WindowState.CLOSED)
+        return
+    seen.states.append(Window(schedule.name, WindowState.CLOSED, state.until))
+    seen.meets(state.until, schedule.name, WindowState.OPEN)
+    if state.until is not None and (schedule.floor is not None or schedule.headroom_percent):
+        seen.closed.append((index, state.until))
+
+
+@lru_cache(maxsize=65_536)
+def settled_at(spec: Spec, at: Nanoseconds) -> Settled:
+    """What the windows that are open at an instant, the override and the spec come to; leads left aside."""
+    stated: list[Stated] = []
+    for schedule in spec.schedules:
+        if schedule.problem is None and not schedule.suspend:
+            state = windows.state(schedule.window, at)
+            if state.is_open:
+                stated += _statements(Source.SCHEDULE, schedule, _rank(schedule), state.until)
+    if spec.override is not None and at < spec.override.until:
+        stated += _statements(Source.OVERRIDE, spec.override, _OVERRIDE, spec.override.until)
+    return _settle(spec, stated)
+
+
+def contradiction(settled: Settled) -> str:
+    """
+    A minimum above a maximum in words, and which of them won; "" where there is none.
+
+    An override contradicts what it likes: that is what it is for.
+    """
+    low, high = settled.low, settled.high
+    if not settled.contradicts or _OVERRIDE in {low.rank, high.rank}:
+        return ""
+    asked = f"{low.label} asks for at least {low.number}, {high.label} for at most {high.number}"
+    if low.rank == high.rank:
+        return f"{asked}, at equal rank: the maximum wins"
+    return f"{asked}: {settled.minimum_by.label} is of higher rank and wins"
+
+
+def _settle(spec: Spec, stated: Sequence[Stated], ahead: Iterable[Stated] = ()) -> Settled:
+    """ahead: floors that lead: they raise the minimum, whoever set it, and never lower it."""
+    low = Stated(_SPEC, Proposal(Source.SPEC, "", Role.FLOOR, spec.min_replicas))
+    high = Stated(_SPEC, Proposal(Source.SPEC, "", Role.CAP, spec.max_replicas))
+    for item in stated:
+        if item.proposal.role is Role.FLOOR:
+            if (item.rank, item.number) > (low.rank, low.number):
+                low = item
+        elif (item.rank, -item.number) > (high.rank, -high.number):
+            high = item
+    for item in ahead:
+        if item.number > low.number:
+            low = item
+    return Settled(low, high)
 
 
 def _rank(schedule: Schedule) -> Rank:
@@ -122,11 +231,99 @@ def _rank(schedule: Schedule) -> Rank:
     return (0, 1, 2 * schedule.priority + isinstance(schedule.window, OnceWindow))
 
 
-def _statements(source: Source, by: Schedule | Override, rank: Rank, until: Nanoseconds | None) -> list[_Stated]:
+def _statements(source: Source, by: Schedule | Override, rank: Rank, until: Nanoseconds | None) -> list[Stated]:
     """What a schedule or an override states while it holds."""
     name = by.name if isinstance(by, Schedule) else ""
     return [
-        _Stated(rank, Proposal(source, name, role, number, until))
+        Stated(rank, Proposal(source, name, role, number, until))
         for role, number in ((Role.FLOOR, by.floor), (Role.CAP, by.cap))
         if number is not None
     ]
+
+
+# --- leads -------------------------------------------------------------------------------------------------------
+
+
+def _leading(
+    spec: Spec, seen: _Seen, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]
+) -> list[_Leading]:
+    """The closed schedules that are asked for already; `seen` learns of them, and of the lead that begins next."""
+    out: list[_Leading] = []
+    for index, start in seen.closed:
+        assert seen.edge is not None
+        # Only what may have begun, or may begin before the next edge, is worked out.
+        if start - _longest(spec, index, start_up, leads) >= seen.edge.at:
+            continue
+        found = _lead(spec, index, start, start_up, leads)
+        if found is None:
+            continue
+        name, begin = found.schedule.name, start - found.length
+        if now < begin:
+            seen.meets(begin, name, WindowState.LEADING)
+            continue
+        out.append(found)
+        seen.states[index] = Window(name, WindowState.LEADING, start, found.length)
+        seen.headroom = max(seen.headroom, found.schedule.headroom_percent)
+    return out
+
+
+def _longest(spec: Spec, index: int, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> Nanoseconds:
+    """No lead of this schedule is longer: the rise from nothing takes the longest."""
+    schedule = spec.schedules[index]
+    if schedule.lead is not None:
+        return schedule.lead
+    measured = lead_time(start_up, spec.tuning) + ramp(spec.behavior, 0, schedule.floor or 0, spec.tuning.sync_period)
+    return max([measured, *(lead.length for lead in leads if lead.schedule == schedule.name)])
+
+
+def _lead(
+    spec: Spec, index: int, start: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]
+) -> _Leading | None:
+    """How a schedule that opens at `start` leads; None where nothing rises there."""
+    schedule = spec.schedules[index]
+    before, after = _rise(spec, index, start)
+    floor = after if after > before else None
+    if floor is None and not schedule.headroom_percent:
+        return None
+    length = schedule.lead
+    if length is None:
+        begun = (lead.length for lead in leads if lead.schedule == schedule.name and lead.start == start)
+        length = next(begun, None)
+    if length is None:
+        length = lead_time(start_up, spec.tuning) + ramp(spec.behavior, before, after, spec.tuning.sync_period)
+    return _Leading(schedule, start, length, floor)
+
+
+@lru_cache(maxsize=65_536)
+def _rise(spec: Spec, index: int, start: Nanoseconds) -> tuple[int, int]:
+    """
+    The effective minimum just before a schedule opens, and what the schedule makes of it.
+
+    A floor that is outranked when its window opens makes nothing of it.
+    """
+    schedule = spec.schedules[index]
+    before = settled_at(spec, start - 1).minimum_by.number
+    after = settled_at(spec, start)
+    if schedule.floor is None or after.low.rank > _rank(schedule):
+        return before, before
+    return before, min(schedule.floor, after.minimum_by.number)
+
+
+def _ahead(item: _Leading) -> Stated:
+    assert item.floor is not None
+    reason = f"{item.length // SECOND} s ahead of its start at {format_instant(item.start)}"
+    proposal = Proposal(Source.SCHEDULE, item.schedule.name, Role.FLOOR, item.floor, reason=reason)
+    return Stated(_rank(item.schedule), proposal)
+
+
+def _is_set_aside(item: Stated, leading: Iterable[_Leading]) -> bool:
+    """A cap that closes by the start of what leads must not keep it from being Ready; one of higher rank may."""
+    until = item.proposal.until
+    return item.proposal.role is Role.CAP and any(
+        lead.floor is not None and until is not None and until <= lead.start and item.rank <= _rank(lead.schedule)
+        for lead in leading
+    )
+
+
+def _told(proposal: Proposal, *, is_out: bool) -> Proposal:
+    return replace(proposal, reason="set aside for what opens when it closes") if is_out else proposal

@@ -9,9 +9,9 @@ import pytest
 from core.situations import NOW, cpu, forecast, queue, queued, seen, spec
 from cronhpa.core.decision import Abstention, Proposal, Role, Source
 from cronhpa.core.instant import MINUTE, SECOND
-from cronhpa.core.memory import Memory
+from cronhpa.core.memory import Memory, lead_time
 from cronhpa.core.observation import Absent
-from cronhpa.core.predictive.floor import forecast_metric, lead_time, predict
+from cronhpa.core.predictive.floor import forecast_metric, predict
 from cronhpa.core.spec import ForecastSettings, MetricTarget, PodsMetric, Tuning
 
 
@@ -81,8 +81,8 @@ def test_without_any_request_the_forecast_abstains():
 
 def test_the_lead_time_is_the_start_up_and_one_turn():
     """60 s while unknown + 15 s; once learned 120 s + 15 s."""
-    assert 75 * SECOND == lead_time(spec(), Memory())
-    assert 135 * SECOND == lead_time(spec(), Memory(start_up=120 * SECOND))
+    assert 75 * SECOND == lead_time(None, Tuning())
+    assert 135 * SECOND == lead_time(120 * SECOND, Tuning())
 
 
 def test_the_largest_load_of_the_steps_that_touch_the_lead_time_counts():
@@ -160,4 +160,4 @@ def test_a_value_target_is_no_load():
 
 
 def test_a_shorter_turn_shortens_the_lead():
-    assert 61 * SECOND == lead_time(spec(tuning=Tuning(sync_period=SECOND)), Memory())
+    assert 61 * SECOND == lead_time(None, Tuning(sync_period=SECOND))

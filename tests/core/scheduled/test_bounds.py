@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.situations import at, event, exactly, schedule, spec
-from cronhpa.core.decision import Edge, Proposal, Role, Source, Window
+from cronhpa.core.decision import Edge, Proposal, Role, Source, Window, WindowState
 from cronhpa.core.scheduled.bounds import resolve
 from cronhpa.core.spec import Override
 
@@ -166,7 +166,7 @@ def test_a_suspended_schedule_says_nothing_and_blocks_nothing():
 
     assert (2, 120) == numbers(found)
     assert not found.unreadable
-    assert (Window("a", "Suspended", None),) == found.windows
+    assert (Window("a", WindowState.SUSPENDED, None),) == found.windows
     assert found.next_edge is None
 
 
@@ -185,8 +185,8 @@ def test_each_statement_is_told_with_its_end():
 
 def test_the_next_edge_is_the_earliest_of_all_windows_and_the_override():
     """Open until 18:00; opens at 12:00; the override ends at 11:00."""
-    day, noon = schedule("day", floor=20), schedule("noon", "0 12 * * *", "0 13 * * *", floor=30)
+    day, noon = schedule("day", floor=20), schedule("noon", "0 12 * * *", "0 13 * * *", floor=30, lead=0)
 
-    assert Edge(at("12:00"), "noon", opens=True) == bounds(day, noon).next_edge
-    assert Edge(at("18:00"), "day", opens=False) == bounds(day).next_edge
-    assert Edge(at("11:00"), "override", opens=False) == bounds(day, noon, override=override(floor=30)).next_edge
+    assert Edge(at("12:00"), "noon", WindowState.OPEN) == bounds(day, noon).next_edge
+    assert Edge(at("18:00"), "day", WindowState.CLOSED) == bounds(day).next_edge
+    assert Edge(at("11:00"), "override", WindowState.CLOSED) == bounds(day, noon, override=override(floor=30)).next_edge
