@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from core.situations import NOW, behavior, joined, recommended, rules
-from cronhpa.core.behavior import Limits, approach, limit_down, limit_up, normalize, stabilize
+from cronhpa.core.behavior import RAMP_MAX, Limits, approach, limit_down, limit_up, normalize, ramp, stabilize
 from cronhpa.core.decision import Rule, Step
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Memory, ScaleEvent
-from cronhpa.core.spec import Select, Tuning
+from cronhpa.core.spec import Policy, Rules, Select, Tuning
 
 TUNING = Tuning()
 
@@ -148,6 +152,116 @@ def test_a_period_that_is_spent_does_not_force_the_other_direction():
 
     assert 18 == number
     assert (Step(Rule.SCALE_UP_LIMIT, 25, 18),) == steps
+
+
+# --- how long a floor takes --------------------------------------------------------------------------------------
+
+
+def risen(of, start, goal, period, *, offset=0, until=2000):
+    """
+    What really happens, turn by turn: the instants, from the first turn on, at which a floor of `goal` has the count
+    it has. The first turn is at 0; the others come on a grid that is `offset` off it.
+    """
+    tuning = Tuning(sync_period=period)
+    limits = timed(minimum=goal, maximum=max(goal, start), floor=goal)
+    turns = [0, *(at for at in range(offset, until * period, period) if at > 0)]
+    count, memory, path = start, Memory(), []
+    for at in turns[:until]:
+        number, _ = normalize(goal, count, limits, of, tuning, memory, NOW + at)
+        memory = memory.scaled(count, number, NOW + at, of)
+        count = number
+        path.append((at, count))
+        if count >= goal:
+            break
+    return path
+
+
+@pytest.mark.parametrize(
+    ("of", "seconds"),
+    [
+        (None, 45),  # 4, 8, 16, 32: doubled at each turn, four at least
+        (behavior(), 30),  # +4 or +100 %: 6, 12, 20
+        (behavior(up=rules(("Pods", 4, 60))), 240),  # 6, 10, 14, 18, 20
+        (behavior(up=rules(("Pods", 4, 50))), 240),  # the turns at which 50 s have passed: 60, 120, ...
+        (behavior(up=rules(("Pods", 1, 15), ("Percent", 100, 60))), 135),  # 4, 5, 6, 7, 8, 10, 12, 14, 16, 20
+        (behavior(up=rules(("Pods", 1, 15), ("Percent", 100, 60), select=Select.MIN)), 285),  # 3, 4, -, -, 5, 6, 7 ...
+        (behavior(up=rules(("Pods", 100, 1800))), 0),
+        (behavior(up=rules(("Pods", 1, 15), select=Select.DISABLED)), 0),  # Disabled never blocks a floor
+    ],
+)
+def test_a_ramp_is_the_time_from_the_first_turn_to_the_last_pod(of, seconds):
+    """From 2 to 20 with a turn each 15 s."""
+    assert seconds * SECOND == ramp(of, 2, 20, 15 * SECOND) == risen(of, 2, 20, 15 * SECOND)[-1][0]
+
+
+def test_a_ramp_from_zero_begins_with_one_pod_by_percent():
+    """1, then nothing until its period is over, then 2, 4, 8: a turn and a period of 15 s."""
+    percent = behavior(up=rules(("Percent", 100, 15)))
+
+    assert 45 * SECOND == ramp(percent, 0, 8, 15 * SECOND)
+
+
+def test_there_is_no_ramp_where_nothing_rises():
+    assert 0 == ramp(None, 20, 20, 15 * SECOND) == ramp(behavior(), 20, 5, 15 * SECOND)
+
+
+rising = st.builds(
+    Rules,
+    policies=st.lists(
+        st.builds(
+            Policy,
+            type=st.sampled_from(["Pods", "Percent"]),
+            value=st.integers(1, 120),
+            period=st.integers(1, 90).map(lambda seconds: seconds * SECOND),
+        ),
+        min_size=1,
+        max_size=3,
+    ).map(tuple),
+    select=st.sampled_from(list(Select)),
+).map(lambda up: behavior(up=up))
+sync_periods = st.sampled_from([1, 7, 15, 30]).map(lambda seconds: seconds * SECOND)
+
+
+@given(st.none() | rising, st.integers(0, 30), st.integers(0, 60), sync_periods)
+def test_a_ramp_is_what_the_policies_really_take(of, start, rise, period):
+    path = risen(of, start, start + rise, period)
+
+    assert (ramp(of, start, start + rise, period), start + rise) == path[-1]
+
+
+@given(st.none() | rising, st.integers(0, 30), st.integers(1, 60), sync_periods, st.integers(1, 29))
+def test_turns_that_come_at_other_times_reach_it_a_period_later_at_the_most(of, start, rise, period, offset):
+    """A lead begins between two turns of its namespace's grid, and a turn of its own comes then."""
+    path = risen(of, start, start + rise, period, offset=offset * SECOND % period)
+
+    assert path[-1][0] <= ramp(of, start, start + rise, period) + period
+
+
+@given(rising, st.integers(0, 30), st.integers(0, 30), st.integers(1, 60), sync_periods)
+def test_a_rise_from_fewer_pods_never_takes_less(of, one, other, goal, period):
+    assert ramp(of, max(one, other), goal, period) <= ramp(of, min(one, other), goal, period)
+
+
+@pytest.mark.parametrize(
+    "up",
+    [
+        rules(("Pods", 1, 1800)),  # 48 pods a day
+        rules(("Percent", 1, 1800)),  # one pod each half hour up to 100
+        rules(*[("Pods", 1, 1 + index) for index in range(30)], select=Select.MIN),  # 30 policies to look at
+        rules(("Pods", 1, 1), ("Percent", 1, 1800)),  # 1800 pods within the longer period
+    ],
+)
+def test_a_rate_that_never_gets_there_is_worked_out_at_once(up):
+    """A million pods: a day is the longest that anybody waits, and 50 ms the longest that the others do."""
+    begun = time.thread_time()
+
+    assert RAMP_MAX == ramp(behavior(up=up), 0, 10**6, SECOND)
+    assert time.thread_time() - begun < 0.05
+
+
+def test_what_is_not_walked_to_the_end_is_taken_at_the_rate_so_far():
+    """A pod a second for 20,000 s: the first 10,000 are walked."""
+    assert 20_000 * SECOND == pytest.approx(ramp(behavior(up=rules(("Pods", 1, 1))), 0, 20_000, SECOND), abs=2 * SECOND)
 
 
 # --- without a behavior ------------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def test_a_timeline_has_no_edge_at_which_nothing_changes(found):
 
 def test_a_day_falls_into_before_within_and_after_its_window():
     """From 10:00 on Monday: the window is open until 18:00 (8 h), opens again 14 h later, at 22 h."""
-    line = timeline(spec(schedules=(schedule("day", floor=20, cap=80),)), NOW, NOW + DAY)
+    line = timeline(spec(schedules=(schedule("day", floor=20, cap=80, lead=0),)), NOW, NOW + DAY)
 
     assert [(0, 20, 80), (8, 2, 120), (22, 20, 80)] == told(line)
     assert [("day",), (), ("day",)] == [item.open for item in line.segments]
@@ -120,7 +120,7 @@ def test_a_timeline_with_too_much_to_tell_is_cut_and_says_so(monkeypatch):
 def test_a_timeline_with_just_as_much_as_it_holds_is_whole(monkeypatch):
     monkeypatch.setattr("cronhpa.core.scheduled.timeline.SEGMENTS_MAX", 3)
 
-    line = timeline(spec(schedules=(schedule("day", floor=20),)), NOW, NOW + DAY)
+    line = timeline(spec(schedules=(schedule("day", floor=20, lead=0),)), NOW, NOW + DAY)
 
     assert (False, 3, NOW + DAY) == (line.is_cut, len(line.segments), line.end)
 

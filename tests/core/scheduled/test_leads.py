@@ -1,0 +1,314 @@
+"""Capacity is asked for ahead of a window's start: for how long, by what, and what may not be changed so early."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from core.situations import (
+    NOW,
+    at,
+    begun_leads,
+    behavior,
+    event,
+    exactly,
+    overrides,
+    queued,
+    rules,
+    schedule,
+    schedules,
+    spec,
+)
+from cronhpa.core.decide import decide
+from cronhpa.core.decision import Edge, Lead, Proposal, Role, Source, Window, WindowState, Withheld
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.core.memory import Memory
+from cronhpa.core.scheduled.bounds import resolve, settled_at
+from cronhpa.core.spec import Override
+
+
+def day(floor=20, **fields):
+    return schedule("day", "0 8 * * *", "0 18 * * *", floor=floor, **fields)
+
+
+def bounds(*windows, clock, start_up=None, leads=(), **fields):
+    return resolve(spec(schedules=windows, **fields), at(clock), start_up, leads)
+
+
+def numbers(found):
+    return (found.minimum, found.maximum)
+
+
+# --- for how long ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("start_up", "fields", "seconds"),
+    [
+        (None, {}, 120),  # 60 until it is known, a period of 15, and 4, 8, 16, 32 in 45
+        (90 * SECOND, {}, 150),
+        (90 * SECOND, {"behavior": behavior()}, 135),  # 90, 15, and 6, 12, 24 in 30
+        (90 * SECOND, {"behavior": behavior(up=rules(("Pods", 6, 60)))}, 225),  # 90, 15, and 8, 14, 20 in 120
+        (90 * SECOND, {"minimum": 20}, None),  # nothing rises
+        (90 * SECOND, {"minimum": 14}, 105),  # 14 becomes 20 in one turn
+    ],
+)
+def test_a_measured_lead_is_start_up_and_a_turn_and_the_rise_from_the_bound_before(start_up, fields, seconds):
+    if seconds is None:
+        assert WindowState.CLOSED == bounds(day(), clock="07:59:59", start_up=start_up, **fields).windows[0].state
+        return
+    begin = at("08:00") - seconds * SECOND
+    of = spec(schedules=(day(),), **fields)
+
+    before, leading = resolve(of, begin - 1, start_up), resolve(of, begin, start_up)
+
+    assert WindowState.CLOSED == before.windows[0].state
+    assert Edge(begin, "day", WindowState.LEADING) == before.next_edge
+    assert Window("day", WindowState.LEADING, at("08:00"), seconds * SECOND) == leading.windows[0]
+    assert (20, 120) == numbers(leading)
+
+
+def test_a_stated_lead_is_neither_measured_nor_remembered():
+    window = day(lead=10 * MINUTE)
+
+    assert (2, 120) == numbers(bounds(window, clock="07:49:59", start_up=HOUR))
+    leading = bounds(window, clock="07:50", start_up=HOUR)
+    assert (20, 120) == numbers(leading)
+    assert () == leading.leads
+
+
+def test_a_lead_of_nothing_is_none():
+    found = bounds(day(lead=0), clock="07:59:59.999999999")
+
+    assert (2, 120) == numbers(found)
+    assert Edge(at("08:00"), "day", WindowState.OPEN) == found.next_edge
+
+
+def test_a_lead_that_has_begun_stays_as_it_was():
+    """
+    It began 120 s ahead, at 07:58. Pods are known to be Ready after 10 s then, for which 70 s were enough; and in
+    another life after 10 minutes.
+    """
+    begun = (Lead("day", at("08:00"), 120 * SECOND),)
+
+    for start_up in (10 * SECOND, 600 * SECOND):
+        found = bounds(day(), clock="07:58:10", start_up=start_up, leads=begun)
+        assert (20, 120) == numbers(found)
+        assert begun == found.leads
+    assert (2, 120) == numbers(bounds(day(), clock="07:58:10", start_up=10 * SECOND))
+
+
+def test_a_lead_is_forgotten_when_its_window_has_opened_or_starts_at_another_time():
+    begun = (Lead("day", at("08:00"), 120 * SECOND), Lead("gone", at("08:00"), 120 * SECOND))
+
+    assert () == bounds(day(), clock="08:00", leads=begun).leads
+    later = schedule("day", "0 9 * * *", "0 18 * * *", floor=20)
+    assert () == bounds(later, clock="07:59", leads=begun).leads
+
+
+def test_a_turn_remembers_the_leads_that_have_begun():
+    of, now = spec(schedules=(day(),)), at("07:59")
+    decision = decide(of, queued(0, current=2), None, Memory(), now)
+
+    memory = Memory().after(decision, Withheld(), of, queued(0, current=2))
+
+    assert (Lead("day", at("08:00"), 120 * SECOND),) == memory.leads
+
+
+def test_a_window_that_is_closed_for_weeks_is_seen_coming():
+    """It opens on 24 December: the next edge of all is the begin of its lead."""
+    christmas = event("christmas", "2026-12-24T08:00", "2026-12-27T00:00", floor=20)
+
+    found = bounds(christmas, clock="10:00")
+
+    assert Edge(at("2026-12-24T07:58:00Z"), "christmas", WindowState.LEADING) == found.next_edge
+    assert WindowState.LEADING == bounds(christmas, clock="2026-12-24T07:58:00Z").windows[0].state
+
+
+def test_a_lead_longer_than_the_pause_fills_it():
+    """Closed from 18:00 to 08:00, asked for 15 h ahead: it never goes down."""
+    window = day(lead=15 * HOUR)
+
+    assert WindowState.OPEN == bounds(window, clock="17:59:59").windows[0].state
+    assert WindowState.LEADING == bounds(window, clock="18:00").windows[0].state
+
+
+# --- what leads --------------------------------------------------------------------------------------------------
+
+
+def test_an_exact_count_leads_by_what_it_raises_alone():
+    """Exactly 10 from 08:00 on: 10 at least before, and no fewer than there are."""
+    found = bounds(schedule("exact", floor=10, cap=10), clock="07:59")
+
+    assert (10, 120) == numbers(found)
+
+
+def test_what_lowers_waits_for_its_start():
+    """A zero, a cap and a lower minimum take nothing away from what comes before them."""
+    for window in (exactly("night", 0), schedule("cap", cap=1), schedule("less", floor=1)):
+        found = bounds(replace(window, lead=10 * MINUTE), clock="07:59")
+        assert (2, 120) == numbers(found)
+        assert WindowState.CLOSED == found.windows[0].state
+        assert Edge(at("08:00"), window.name, WindowState.OPEN) == found.next_edge
+
+
+def test_headroom_leads_by_start_up_and_a_turn():
+    """How far it makes the replicas rise depends on the load, so no ramp is counted: 75 s."""
+    rush = schedule("rush", headroom_percent=50)
+
+    assert 0 == bounds(rush, clock="07:58:44").headroom_percent
+    assert 50 == bounds(rush, clock="07:58:45").headroom_percent
+
+
+def test_a_lead_never_lowers_a_floor_that_is_in_force_before_it():
+    """The early shift has 50 until 08:00; the day, of higher priority, 20 from then on."""
+    early = schedule("early", "0 6 * * *", "0 8 * * *", floor=50)
+
+    assert 50 == bounds(early, day(priority=5, lead=HOUR), clock="07:30").minimum
+    assert 20 == bounds(early, day(priority=5, lead=HOUR), clock="08:00").minimum
+
+
+def test_a_lead_rises_from_the_bound_just_before_the_start_and_not_from_that_of_now():
+    """40 until 07:59, 2 for a minute, 20 from 08:00: the rise is from 2, 45 s, and 40 holds until 07:59."""
+    early = schedule("early", "0 6 * * *", "59 7 * * *", floor=40)
+
+    found = bounds(early, day(), clock="07:58")
+
+    assert 120 * SECOND == found.windows[1].lead
+    assert 40 == found.minimum
+    assert 20 == bounds(early, day(), clock="07:59", leads=found.leads).minimum
+
+
+def test_a_schedule_that_is_outranked_at_its_start_does_not_lead():
+    """A freeze with 3 is open from 07:00 to 09:00 and of higher rank: 20 would be raised for nothing."""
+    freeze = schedule("freeze", "0 7 * * *", "0 9 * * *", floor=3, priority=1)
+
+    found = bounds(freeze, day(lead=10 * MINUTE), clock="07:59")
+
+    assert 3 == found.minimum == bounds(freeze, day(lead=10 * MINUTE), clock="08:00").minimum
+    assert WindowState.CLOSED == found.windows[1].state
+
+
+def test_a_lead_asks_for_no_more_than_a_cap_leaves_at_its_start():
+    """The cap of 10 is open from 07:00 to 09:00, at equal rank."""
+    cap = schedule("cap", "0 7 * * *", "0 9 * * *", cap=10)
+
+    assert (10, 10) == numbers(bounds(cap, day(lead=10 * MINUTE), clock="07:59"))
+
+
+def test_neither_suspended_nor_unreadable_schedules_lead():
+    for window in (day(suspend=True), day(problem="start: cannot be read")):
+        assert 2 == bounds(window, clock="07:59").minimum
+
+
+# --- what stands in its way --------------------------------------------------------------------------------------
+
+
+def night(cap=5, end="0 8 * * *", **fields):
+    return schedule("night", "0 22 * * *", end, cap=cap, **fields)
+
+
+def test_a_cap_that_closes_at_the_start_does_not_block_the_lead():
+    before, leading = (bounds(night(), day(), clock=clock) for clock in ("07:57:59", "07:58"))
+
+    assert (2, 5) == numbers(before)
+    assert (20, 120) == numbers(leading)
+    assert "" == leading.conflict
+    assert (
+        Proposal(Source.SCHEDULE, "night", Role.CAP, 5, at("08:00"), "set aside for what opens when it closes")
+        in leading.proposals
+    )
+
+
+def test_a_zero_that_ends_at_the_start_is_left_in_time():
+    """From nothing with doubling, four at least: 4, 8, 16, 32 in 45 s."""
+    asleep = replace(night(), floor=0, cap=0)
+
+    found = bounds(asleep, day(), clock="07:58")
+
+    assert (20, 120) == numbers(found)
+    assert Lead("day", at("08:00"), 120 * SECOND) in found.leads
+
+
+def test_a_cap_of_higher_priority_holds_until_it_closes():
+    assert (5, 5) == numbers(bounds(night(priority=1), day(), clock="07:58"))
+
+
+def test_a_cap_that_closes_later_holds():
+    """Open until 08:01 and of equal rank: it wins, before the start as after it."""
+    late = night(end="1 8 * * *")
+
+    assert (5, 5) == numbers(bounds(late, day(), clock="07:59")) == numbers(bounds(late, day(), clock="08:00"))
+
+
+def test_a_floor_of_higher_priority_that_closes_at_the_start_does_not_block_the_lead():
+    """At least 3 until 08:00 says nothing against 20."""
+    freeze = schedule("freeze", "0 7 * * *", "0 8 * * *", floor=3, priority=1)
+
+    assert 20 == bounds(freeze, day(), clock="07:59").minimum
+
+
+def test_an_override_stands_above_a_lead():
+    cap = Override(at("11:00"), "INC-4711", cap=5)
+    floor = Override(at("11:00"), "INC-4711", floor=30)
+
+    assert (5, 5) == numbers(bounds(day(lead=HOUR), clock="07:58", override=cap))
+    assert (30, 120) == numbers(bounds(day(lead=HOUR), clock="07:58", override=floor))
+
+
+def test_a_lead_above_the_maximum_of_the_spec_moves_it_as_the_window_will():
+    found = bounds(day(floor=150), clock="07:59")
+
+    assert (150, 150) == numbers(found) == numbers(bounds(day(floor=150), clock="08:00"))
+
+
+def test_a_lead_says_who_it_is_and_until_when():
+    assert (
+        Proposal(Source.SCHEDULE, "day", Role.FLOOR, 20, None, "120 s ahead of its start at 2026-11-23T08:00:00Z")
+        in bounds(day(), clock="07:59").proposals
+    )
+
+
+# --- whatever the schedules --------------------------------------------------------------------------------------
+
+several = st.lists(schedules(), min_size=1, max_size=4, unique_by=lambda item: item.name).map(tuple)
+instants = st.integers(-DAY // SECOND, DAY // SECOND).map(lambda seconds: NOW + seconds * SECOND)
+start_ups = st.none() | st.integers(0, 3600).map(lambda seconds: seconds * SECOND)
+
+
+@given(several, st.none() | overrides(), instants, start_ups, begun_leads)
+def test_a_lead_only_ever_raises(windows, override, now, start_up, leads):
+    leading = spec(schedules=windows, override=override)
+    punctual = replace(leading, schedules=tuple(replace(item, lead=0) for item in windows))
+
+    found, plain = resolve(leading, now, start_up, leads), resolve(punctual, now)
+
+    assert found.minimum >= plain.minimum
+    assert found.maximum >= plain.maximum
+    assert found.headroom_percent >= plain.headroom_percent
+
+
+@given(several, st.none() | overrides(), instants, start_ups, begun_leads)
+def test_a_lead_once_begun_leads_on_until_its_start(windows, override, now, start_up, leads):
+    """Whatever is learned of the start-up meanwhile: at any instant up to its start it still leads."""
+    of = spec(schedules=windows, override=override)
+    begun = resolve(of, now, start_up, leads)
+
+    for item in begun.leads:
+        for later in (now, (now + item.start) // 2, item.start - 1):
+            found = resolve(of, later, SECOND, begun.leads)
+            assert item in found.leads
+
+
+@given(several, instants)
+def test_what_a_start_brings_is_asked_for_just_before_it(windows, now):
+    """Each leads by an hour and nothing caps: where the minimum of a start is of what opens, it is there already."""
+    of = spec(schedules=tuple(replace(item, cap=None, lead=HOUR) for item in windows))
+    edge = resolve(of, now).next_edge
+    start = now if edge is None else edge.at
+    after = settled_at(of, start).low.proposal
+    opens = [item.name for item in resolve(of, start - 1).windows if item.changes == start and item.state != "Open"]
+
+    assert after.name not in opens or resolve(of, start - 1).minimum >= after.replicas
