@@ -22,7 +22,7 @@ spec:
   maxReplicas: 120
   timeZone: Europe/Berlin
   schedules:
-  - {name: day, start: "0 8 * * mon-fri", end: "0 18 * * *", minReplicas: 20}
+  - {name: day, start: "0 8 * * mon-fri", end: "0 18 * * *", minReplicas: 20, leadTimeSeconds: 0}
 """
 CONFLICT = SHOP + '  - {name: quiet, start: "0 12 * * wed", durationMinutes: 60, maxReplicas: 10}\n'
 MONDAY = ("--from", "2026-11-23", "--to", "7d")

@@ -78,7 +78,7 @@ def test_scale_down_waits_for_the_stabilization_window():
 
 def test_an_edge_brings_a_turn_at_once_and_the_grid_goes_on():
     """Turns are at :05, :20, :35 and :50 of a minute; the window opens at 11:00:00."""
-    of = spec(minimum=1, metrics=(cpu(),), schedules=(schedule("rush", "0 11 * * *", "30 11 * * *", floor=20),))
+    of = spec(minimum=1, metrics=(cpu(),), schedules=(schedule("rush", "0 11 * * *", "30 11 * * *", floor=20, lead=0),))
 
     result, turns = ran(of, steady(0.6), begin=NOW + 5 * SECOND)
 
@@ -120,7 +120,7 @@ def test_a_night_at_zero_ends_with_its_window_and_asks_no_metric():
 
 
 def test_a_pure_schedule_is_run_without_any_metric():
-    of = spec(minimum=2, metrics=(), schedules=(schedule("rush", "0 11 * * *", "0 18 * * *", floor=8),))
+    of = spec(minimum=2, metrics=(), schedules=(schedule("rush", "0 11 * * *", "0 18 * * *", floor=8, lead=0),))
 
     result, _ = ran(of, steady(4.0), replicas=2)
 
