@@ -22,13 +22,6 @@ class Shape(StrEnum):
     STEPS = "Steps"
 
 
-class Span(Struct, frozen=True, gc=False):
-    """The time from `begin` until `end`."""
-
-    begin: Nanoseconds
-    end: Nanoseconds
-
-
 class Piece(Struct, frozen=True, gc=False):
     """A straight piece of a load: `value` at its begin, `slope` per nanosecond, until `end`; NaN while unknown."""
 

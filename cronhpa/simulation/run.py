@@ -20,8 +20,8 @@ from cronhpa.core.observation import Absent, Observation, Scale
 from cronhpa.core.observe import Measurement, observe
 from cronhpa.core.predictive.floor import target_load
 from cronhpa.core.scheduled.bounds import resolve
-from cronhpa.core.spec import Metric, PodsMetric, ResourceMetric, Spec
-from cronhpa.simulation.load import Load, Span
+from cronhpa.core.spec import Metric, PodsMetric, ResourceMetric, Span, Spec
+from cronhpa.simulation.load import Load
 from cronhpa.simulation.score import Ledger, Score
 from cronhpa.simulation.world import Conditions, World
 

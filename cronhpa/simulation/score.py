@@ -13,7 +13,7 @@ from math import isnan
 from msgspec import Struct
 
 from cronhpa.core.instant import HOUR, MINUTE, Nanoseconds
-from cronhpa.simulation.load import Span
+from cronhpa.core.spec import Span
 
 
 class Score(Struct, frozen=True):

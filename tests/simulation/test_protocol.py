@@ -10,7 +10,8 @@ import pytest
 
 from core.situations import cpu, spec
 from cronhpa.core.instant import DAY, MINUTE, SECOND
-from cronhpa.simulation.load import Load, Span
+from cronhpa.core.spec import Span
+from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import run
 from cronhpa.simulation.world import Conditions
 from testbed.loads import K8S_APP11, Trace

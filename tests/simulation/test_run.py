@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from core.situations import NOW, at, behavior, cpu, exactly, forecast, queue, rules, schedule, spec
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
-from cronhpa.core.spec import ForecastSettings, Tuning
-from cronhpa.simulation.load import Load, Shape, Span
+from cronhpa.core.spec import ForecastSettings, Span, Tuning
+from cronhpa.simulation.load import Load, Shape
 from cronhpa.simulation.run import Change, run
 from cronhpa.simulation.world import Conditions
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhpa.core.instant import HOUR, MINUTE, SECOND
-from cronhpa.simulation.load import Span
+from cronhpa.core.spec import Span
 from cronhpa.simulation.score import Ledger
 
 
