@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from zoneinfo import reset_tzpath
 
@@ -191,9 +192,13 @@ class Operator:
         if self._store is None:
             self._cycle.ledger.load(await asyncio.to_thread(store.spend, time.time_ns() - SPEND_KEPT))
         self._store = store
+        file = _identity(self._settings.store)
         compacted = time.monotonic()
         while True:
             await asyncio.sleep(_FLUSH_SECONDS)
+            if _identity(self._settings.store) != file:
+                # An open connection goes on writing to a file that has no name any more, and workers read another.
+                raise StoreError("the file was removed or replaced while it was open; it is opened anew in a minute")
             await self._flush_loads()
             if time.monotonic() - compacted > _COMPACT_SECONDS:
                 compacted = time.monotonic()
@@ -271,6 +276,15 @@ def subject_of(item: Item) -> Subject | None:
     return Subject(
         Series(item.namespace, item.name, name), item.spec, memory.start_up, memory.request_per_pod.get(name)
     )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file a path names; None where it names none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 async def _wait_for(stop: asyncio.Event) -> None:

@@ -57,7 +57,8 @@ class Recorder:
             self.dropped += 1
             return
         if known is None:
-            name = f"{item.name[:200]}.{now:x}{abs(hash(event)) % 4096:03x}"
+            # Cut anywhere, a name may end with what must not stand in front of a dot.
+            name = f"{item.name[:200].rstrip('-.')}.{now:x}{abs(hash(event)) % 4096:03x}"
             self._known[item.uid, event] = _Known(name, now)
             if len(self._known) > _KEPT:
                 self._known.popitem(last=False)

@@ -1,6 +1,7 @@
 """Events: identical ones are counted, an object has a budget, and a full queue drops."""
 
 import asyncio
+import re
 
 import pytest
 from model_api import START, Fault, ModelApi, ModelClient
@@ -49,6 +50,26 @@ def test_an_event_names_its_object():
         assert "2027-01-15T07:00:00Z" == event["firstTimestamp"] == event["lastTimestamp"]
 
     live(scenario)
+
+
+@pytest.mark.parametrize("cut", [".", "-", ".-"], ids=["dot", "dash", "both"])
+def test_the_event_of_a_long_name_has_a_name_that_the_api_takes(cut):
+    """200 characters of the object's name are kept, and `a.` before another dot is no DNS subdomain."""
+    name = ("x" * 63 + ".") * 3 + "x" * (8 - len(cut)) + cut + "y" * 40
+
+    async def scenario():
+        api = ModelApi()
+        recorder = Recorder(ModelClient(api))
+        task = asyncio.create_task(recorder.run())
+        recorder.record(item(name), GONE, START)
+        await recorder.flushed()
+        task.cancel()
+        return next(iter(api.objects["events"]))[1]
+
+    found = live(scenario)
+
+    assert found.startswith(("x" * 63 + ".") * 3)
+    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", found)
 
 
 def test_an_event_that_repeats_is_counted_and_written_again_after_five_minutes():

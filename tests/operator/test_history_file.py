@@ -1,0 +1,48 @@
+"""What happens to the history's file while it is open."""
+
+import asyncio
+
+import pytest
+from model_api import ModelApi, ModelClient
+
+from cronhpa.learning.store import Sample, Series, Store, StoreError
+from cronhpa.operator import app
+from cronhpa.operator.app import Operator
+from cronhpa.operator.settings import Settings
+
+SERIES = Series("prod", "shop", "cpu")
+
+
+def vanish(path):
+    path.unlink()
+
+
+def replace(path):
+    other = path.with_name("other.db")
+    Store(other).close()
+    other.rename(path)
+
+
+@pytest.mark.parametrize("befall", [vanish, replace])
+def test_a_file_that_is_gone_is_noticed_and_opened_anew(tmp_path, monkeypatch, befall):
+    """Else what is measured goes to a file without a name, and is lost with the process."""
+    monkeypatch.setattr(app, "_FLUSH_SECONDS", 0.01)
+    path = tmp_path / "history.db"
+    operator = Operator(Settings(store=path), ModelClient(ModelApi()))
+
+    async def scenario():
+        keeping = asyncio.create_task(operator._keep_history())
+        while not path.exists():  # noqa: ASYNC110 - a thread makes it
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
+        befall(path)
+        with pytest.raises(StoreError, match="removed or replaced"):
+            await asyncio.wait_for(keeping, 5)
+        operator._cycle.loads.append(Sample(SERIES, 10**18, 3.0))
+        again = asyncio.create_task(operator._keep_history())
+        await asyncio.sleep(0.3)
+        again.cancel()
+
+    asyncio.run(scenario())
+
+    assert [SERIES] == Store(path).series()
