@@ -1,6 +1,8 @@
 """The client and the views, against an API server that misbehaves on purpose."""
 
 import asyncio
+import ssl
+from asyncio.sslproto import SSLProtocol
 
 import pytest
 from aiohttp import web
@@ -173,3 +175,11 @@ async def test_the_reason_and_message_of_a_refusal_are_the_api_servers():
             await client.read("/nowhere")
 
     assert (404, "NotFound", "/nowhere not found") == (caught.value.status, caught.value.reason, caught.value.message)
+
+
+async def test_a_tls_connection_is_read_through_a_small_buffer():
+    """asyncio's own is 256 KiB; 64 connections with it are 16 MiB, with ours 4."""
+    async with FakeApi().client():
+        connection = SSLProtocol(asyncio.get_running_loop(), asyncio.Protocol(), ssl.create_default_context(), None)
+
+    assert 64 * 1024 == len(connection._ssl_buffer)
