@@ -1,8 +1,4 @@
-"""
-A timeline as a picture, SVG or PNG: the band between floor and cap above, the windows as bars below.
-
-Drawn by matplotlib, which is imported with this file and by nothing else.
-"""
+"""A picture of days: the band between floor and cap above, the windows as bars below."""
 
 from __future__ import annotations
 
@@ -10,71 +6,53 @@ import textwrap
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, DateFormatter, DayLocator, HourLocator
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from cronhpa.cli.moments import format_moment, local
+from cronhpa.cli.moments import local
+from cronhpa.cli.picture.style import (
+    CAP,
+    CONFLICT,
+    FLOOR,
+    INCHES_WIDE,
+    MARKS_NAMED_MAX,
+    mark_clock_changes,
+    write,
+    x_of,
+)
 from cronhpa.cli.timetable import Subject, conflict_texts
 from cronhpa.core.instant import DAY, HOUR, Nanoseconds, from_datetime
-from cronhpa.core.scheduled.timeline import OVERRIDE, Kind, stretches
+from cronhpa.core.scheduled.timeline import OVERRIDE, stretches
 
-_FLOOR, _CAP, _BAND = "#1b6ca8", "#c4501b", "#dfeaf3"
+_BAND, _WEEKEND = "#dfeaf3", "#f4f4f4"
 _OPEN, _OVERRIDE, _LEAD = "#5b9bc8", "#8e5bb5", "#ffffff"
-_CONFLICT, _CLOCK, _WEEKEND = "#d62728", "#6a3d9a", "#f4f4f4"
-_STYLE: Any = {
-    "font.size": 9,
-    "svg.fonttype": "none",  # text stays text: it can be searched and read aloud
-    "svg.hashsalt": "cronhpa",  # the same timeline, the same bytes
-    "hatch.linewidth": 0.6,
-}
-_INCHES_WIDE = 13.0
 _INCHES_BAND = 3.4
 _INCHES_BAR = 0.34
-_DOTS_PER_INCH = 130
-# Beyond these, more ink would say less.
-_WEEKENDS_SPAN_MAX = 62 * DAY
+# More numbers than these cannot be told from each other.
 _NUMBERS_MAX = 40
-_MARKS_NAMED_MAX = 24
-_CAPTIONS_MAX = 6
-# What is written at a mark behind this share of the width would leave the picture on the right.
-_LATE = 0.85
 
 
-def draw(subject: Subject, path: Path) -> None:
-    """Writes the picture; the suffix of the path says which format. Raises OSError where that cannot be."""
+def draw_band(subject: Subject) -> Figure:
     line = subject.timeline
     names = _names(subject)
     bars_high = _INCHES_BAR * max(len(names), 1)
-    with rc_context(_STYLE):
-        figure = Figure(figsize=(_INCHES_WIDE, _INCHES_BAND + bars_high + 1.5), layout="constrained")
-        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[_INCHES_BAND, bars_high])
-        begin, end = format_moment(line.start, subject.zone), format_moment(line.end, subject.zone)
-        title = f"{subject.label}    {begin} to {end}, {subject.zone}"
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-        _weekends(subject, above, below)
-        _band(subject, above)
-        _bars(subject, below, names)
-        _conflicts(subject, above, below)
-        _marks(subject, above, below)
-        above.set_xlim(_x(line.start), _x(line.end))
-        _time_axis(below, line.end - line.start, subject.zone)
-        captions = [f"conflict {number}: {text}" for number, text in enumerate(conflict_texts(line), start=1)]
-        if captions:
-            below.set_xlabel("\n".join(captions[:_CAPTIONS_MAX]), color=_CONFLICT, loc="left", fontsize=8)
-        figure.savefig(path, dpi=_DOTS_PER_INCH, metadata={"Date": None} if path.suffix == ".svg" else None)
-
-
-def _x(at: Nanoseconds) -> float:
-    """Where an instant lies: matplotlib counts days since 1970 in UTC, and its ticks know the zone."""
-    return at / DAY
+    figure = Figure(figsize=(INCHES_WIDE, _INCHES_BAND + bars_high + 1.5), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[_INCHES_BAND, bars_high])
+    _weekends(subject, above, below)
+    _band(subject, above)
+    _bars(subject, below, names)
+    _conflicts(subject, above, below)
+    mark_clock_changes(line, above, below)
+    _legend(subject, above)
+    above.set_xlim(x_of(line.start), x_of(line.end))
+    _time_axis(below, line.end - line.start, subject.zone)
+    return figure
 
 
 def _names(subject: Subject) -> list[str]:
@@ -86,23 +64,23 @@ def _names(subject: Subject) -> list[str]:
 def _band(subject: Subject, axes: Axes) -> None:
     """The floor, the cap, and what lies between them: the replicas that metrics and forecasts may choose."""
     segments = subject.timeline.segments
-    edges = [*(_x(item.start) for item in segments), _x(segments[-1].end)]
+    edges = [*(x_of(item.start) for item in segments), x_of(segments[-1].end)]
     lows, highs = ([*numbers, numbers[-1]] for numbers in zip(*((i.minimum, i.maximum) for i in segments), strict=True))
     axes.fill_between(edges, lows, highs, step="post", color=_BAND, linewidth=0, zorder=1)
-    axes.step(edges, highs, where="post", color=_CAP, linewidth=1.6, zorder=4, label="cap: maxReplicas in force")
-    axes.step(edges, lows, where="post", color=_FLOOR, linewidth=1.8, zorder=5, label="floor: minReplicas in force")
+    axes.step(edges, highs, where="post", color=CAP, linewidth=1.6, zorder=4, label="cap: maxReplicas in force")
+    axes.step(edges, lows, where="post", color=FLOOR, linewidth=1.8, zorder=5, label="floor: minReplicas in force")
     axes.set_ylim(0, max(highs) * 1.18 + 0.5)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel("replicas")
     axes.grid(axis="y", color="#e3e3e3", linewidth=0.6, zorder=0)
     axes.spines[["top", "right"]].set_visible(False)
-    _numbers(axes, edges, [item.minimum for item in segments], _FLOOR, "bold")
+    _numbers(axes, edges, [item.minimum for item in segments], FLOOR, "bold")
     # Where both are one number, it is written once.
     _numbers(
         axes,
         edges,
         [high if high != low else None for low, high in zip(lows[:-1], highs[:-1], strict=True)],
-        _CAP,
+        CAP,
         "normal",
     )
 
@@ -113,13 +91,13 @@ def _numbers(axes: Axes, edges: list[float], numbers: Sequence[int | None], colo
     for index in steps if len(steps) <= _NUMBERS_MAX else steps[:1]:
         number = numbers[index]
         if number is not None:
-            _write(axes, str(number), (edges[index], number), color, weight=weight)
+            write(axes, str(number), (edges[index], number), color, weight=weight)
 
 
 def _bars(subject: Subject, axes: Axes, names: list[str]) -> None:
     rows = {name: row for row, name in enumerate(names)}
     for item in stretches(subject.timeline):
-        begins, ends = _x(item.start), _x(item.end)
+        begins, ends = x_of(item.start), x_of(item.end)
         row = rows[item.name]
         if item.leads:
             style: dict[str, Any] = {"facecolor": _LEAD, "edgecolor": _OPEN, "hatch": "/////", "linewidth": 0.6}
@@ -155,57 +133,32 @@ def _bar_label(subject: Subject, name: str) -> str:
 
 
 def _conflicts(subject: Subject, above: Axes, below: Axes) -> None:
-    for mark in subject.timeline.conflicts:
+    """Red through both halves, numbered as below the picture."""
+    texts = conflict_texts(subject.timeline)
+    for number, mark in enumerate(subject.timeline.conflicts):
         assert mark.end is not None
-        begins, ends = _x(mark.start), _x(mark.end)
         for axes in (above, below):
-            axes.axvspan(begins, ends, facecolor=_CONFLICT, alpha=0.18, linewidth=0, zorder=2)
+            axes.axvspan(x_of(mark.start), x_of(mark.end), facecolor=CONFLICT, alpha=0.18, linewidth=0, zorder=2)
+        if number < MARKS_NAMED_MAX:
+            write(above, f"conflict {texts.index(mark.text) + 1}", (x_of(mark.start), None), CONFLICT)
 
 
-def _marks(subject: Subject, above: Axes, below: Axes) -> None:
-    """Clock changes as lines through both halves, conflicts numbered as below the picture, and a legend."""
-    line = subject.timeline
-    clocks = [mark for mark in line.marks if mark.kind is Kind.CLOCK_CHANGE]
-    for number, mark in enumerate(clocks):
-        for axes in (above, below):
-            axes.axvline(_x(mark.start), color=_CLOCK, linewidth=1.1, linestyle=(0, (4, 2)), zorder=7)
-        if number < _MARKS_NAMED_MAX:
-            is_late = mark.start - line.start > _LATE * (line.end - line.start)
-            text = mark.text.partition(";")[0].replace(": ", "\n", 1)
-            _write(above, text, (_x(mark.start), None), _CLOCK, ha="right" if is_late else "left")
-    texts = conflict_texts(line)
-    for mark in line.conflicts[:_MARKS_NAMED_MAX]:
-        _write(above, f"conflict {texts.index(mark.text) + 1}", (_x(mark.start), None), _CONFLICT)
-    handles = above.get_legend_handles_labels()[0]
+def _legend(subject: Subject, axes: Axes) -> None:
+    handles = axes.get_legend_handles_labels()[0]
     handles.append(Patch(facecolor=_BAND, label="metrics and forecasts decide"))
-    if any(segment.leading for segment in line.segments):
+    if any(segment.leading for segment in subject.timeline.segments):
         handles.append(Patch(facecolor=_LEAD, edgecolor=_OPEN, hatch="/////", label="lead"))
-    if texts:
-        handles.append(Patch(facecolor=_CONFLICT, alpha=0.3, label="conflict"))
-    above.legend(handles=handles, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(handles), frameon=False)
-
-
-def _write(
-    axes: Axes, text: str, at: tuple[float, float | None], color: str, *, weight: str = "normal", ha: str = "left"
-) -> None:
-    """A text beside a point; a height of None is the top."""
-    x, y = at
-    is_top = y is None
-    axes.annotate(
-        text, (x, 1 if y is None else y), xycoords=("data", "axes fraction" if is_top else "data"),
-        xytext=(3 if ha == "left" else -3, -2 if is_top else 2), textcoords="offset points", fontsize=7.5, color=color,
-        fontweight=weight, ha=ha, va="top" if is_top else "bottom", zorder=8, annotation_clip=True,
-    )  # fmt: skip
+    if subject.timeline.conflicts:
+        handles.append(Patch(facecolor=CONFLICT, alpha=0.3, label="conflict"))
+    axes.legend(handles=handles, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(handles), frameon=False)
 
 
 def _weekends(subject: Subject, *both: Axes) -> None:
     line, zone = subject.timeline, subject.zone
-    if line.end - line.start > _WEEKENDS_SPAN_MAX:
-        return
     day = local(line.start, zone).replace(hour=0, minute=0, second=0, microsecond=0)
     while day < local(line.end, zone):
         if day.isoweekday() == 6:  # noqa: PLR2004 - Saturday
-            begins, ends = _x(from_datetime(day)), _x(from_datetime(day + timedelta(days=2)))
+            begins, ends = x_of(from_datetime(day)), x_of(from_datetime(day + timedelta(days=2)))
             for axes in both:
                 axes.axvspan(begins, ends, facecolor=_WEEKEND, linewidth=0, zorder=0)
         day += timedelta(days=1)
