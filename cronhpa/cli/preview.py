@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from msgspec import Struct
 
 from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, read_object
 from cronhpa.core.instant import DAY, Nanoseconds
@@ -48,6 +49,14 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         Path | None,
         typer.Option(metavar="FILE.svg|.png", help="Draw it, too. Of several objects each has a file of its own."),
     ] = None,
+    start_up: Annotated[
+        str | None,
+        typer.Option(
+            "--pod-startup",
+            metavar="LENGTH",
+            help="How long a pod takes to be Ready, for measured leads. Absent, what the operator learned, else 1m.",
+        ),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Print days, too, that are as that weekday mostly is.")] = False,
     fail_on_conflict: Annotated[
         bool, typer.Option("--fail-on-conflict", help="Exit with 3 where schedules contradict each other.")
@@ -59,8 +68,8 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     Show which bounds will be in force when, and who sets them.
 
     Metrics and forecasts move the replicas within these bounds. Marked are the clock changes of every zone in use and
-    schedules that contradict each other. A file needs no cluster; of an object in the cluster an override that is in
-    force counts, too.
+    schedules that contradict each other. A file needs no cluster. Of an object in the cluster its override counts, too,
+    and what the operator has learned of its pods' start, from which measured leads follow.
 
     Exit codes: 0 done; 1 a file or object cannot be read, or its spec is wrong; 2 an option is; 3 --fail-on-conflict
     and a conflict.
@@ -75,7 +84,8 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     is_file = _is_file(what)
     bodies = _from_file(Path(what)) if is_file else iter([_from_cluster(what, namespace, kubeconfig, context)])
     now = time.time_ns()
-    subjects = [_subject(body, begin, end, zone, now, is_file=is_file) for body in list(bodies)]
+    asked = _Asked(begin, end, zone, None if start_up is None else _length(start_up), now)
+    subjects = [_subject(body, asked, is_file=is_file) for body in list(bodies)]
     if output is Output.JSON:
         typer.echo(timetable.as_json(subjects))
     else:
@@ -138,10 +148,27 @@ def _from_cluster(name: str, namespace: str, kubeconfig: str | None, context: st
         _end(f"there is no file {name}, and no CronHPA of that name could be read from namespace {namespace}: {error}")
 
 
-def _subject(
-    body: Mapping[str, Any], begin: str, end: str, zone: str | None, now: Nanoseconds, *, is_file: bool
-) -> Subject:
-    from cronhpa.api.parse import SpecError, parse_spec, reject_unknown_fields
+class _Asked(Struct, frozen=True):
+    """The span as it was written, in which zone, and how long a pod takes to be Ready where that was told."""
+
+    begin: str
+    end: str
+    zone: str | None
+    start_up: Nanoseconds | None
+    now: Nanoseconds
+
+
+def _length(text: str) -> Nanoseconds:
+    from cronhpa.cli.moments import parse_length
+
+    try:
+        return parse_length(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--pod-startup") from error
+
+
+def _subject(body: Mapping[str, Any], asked: _Asked, *, is_file: bool) -> Subject:
+    from cronhpa.api.parse import SpecError, parse_memory, parse_spec, reject_unknown_fields
     from cronhpa.cli.timetable import Subject
     from cronhpa.core.scheduled.timeline import timeline
 
@@ -160,9 +187,12 @@ def _subject(
     ]
     if is_file and unreadable:
         _refuse(label, unreadable)
-    shown = zone or _own_zone(body["spec"], spec)
-    start, stop = _span(begin, end, shown, now)
-    return Subject(label, spec, shown, timeline(spec, start, stop, [shown]))
+    shown = asked.zone or _own_zone(body["spec"], spec)
+    start, stop = _span(asked, shown)
+    memory = parse_memory({} if is_file else body.get("status") or {})
+    start_up = memory.start_up if asked.start_up is None else asked.start_up
+    line = timeline(spec, start, stop, zones=[shown], start_up=start_up, leads=memory.leads)
+    return Subject(label, spec, shown, line, start_up)
 
 
 def _own_zone(text: Mapping[str, Any], spec: Spec) -> str:
@@ -173,11 +203,12 @@ def _own_zone(text: Mapping[str, Any], spec: Spec) -> str:
     return zones.pop() if len(zones) == 1 else "UTC"
 
 
-def _span(begin: str, end: str, zone: str, now: Nanoseconds) -> tuple[Nanoseconds, Nanoseconds]:
+def _span(asked: _Asked, zone: str) -> tuple[Nanoseconds, Nanoseconds]:
     from cronhpa.cli.moments import parse_length, parse_moment
 
+    begin, end = asked.begin, asked.end
     try:
-        start = parse_moment(begin, zone, now)
+        start = parse_moment(begin, zone, asked.now)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--from") from error
     try:

@@ -15,18 +15,24 @@ from rich.table import Table
 from rich.text import Text
 
 from cronhpa.cli.moments import format_clock, format_length, format_moment, local
-from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.instant import SECOND, Nanoseconds
+from cronhpa.core.memory import START_UP_UNKNOWN
 from cronhpa.core.scheduled.timeline import Kind, Mark, Segment, Timeline, stretches
 from cronhpa.core.spec import Spec
 
 
 class Subject(Struct, frozen=True):
-    """An object whose bounds are shown. label: namespace and name. zone: which local times are shown."""
+    """
+    An object whose bounds are shown. label: namespace and name. zone: which local times are shown.
+
+    start_up: how long its pods take to be Ready, None where that is not known.
+    """
 
     label: str
     spec: Spec
     zone: str
     timeline: Timeline
+    start_up: Nanoseconds | None = None
 
 
 # --- the table ---------------------------------------------------------------------------------------------------
@@ -58,6 +64,10 @@ def table(subject: Subject, *, every: bool) -> Iterator[RenderableType]:
     begin, end = format_moment(line.start, zone), format_moment(line.end, zone)
     yield Text(f"{subject.label}: {spec.target.kind}/{spec.target.name}", style="bold")
     yield Text(f"{begin} to {end} in {zone}; by its spec {spec.min_replicas} to {spec.max_replicas} replicas")
+    if any(item.leading for item in line.segments) and any(item.lead is None for item in spec.schedules):
+        known = START_UP_UNKNOWN if subject.start_up is None else subject.start_up
+        guess = ", which is a guess until it is learned" if subject.start_up is None else ""
+        yield Text(f"measured leads: a pod is taken to be Ready {format_length(known)} after it is asked for{guess}")
     texts = conflict_texts(line)
     headed = any(segment.headroom_percent for segment in line.segments)
     out = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
@@ -179,6 +189,7 @@ def _object(subject: Subject) -> dict[str, Any]:
         "timeZone": zone,
         "from": _time(line.start, zone),
         "to": _time(line.end, zone),
+        "podStartupSeconds": None if subject.start_up is None else subject.start_up // SECOND,
         "isCut": line.is_cut,
         "segments": [_segment(item, zone) for item in line.segments],
         "windows": [

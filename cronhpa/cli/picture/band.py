@@ -32,6 +32,8 @@ from cronhpa.core.scheduled.timeline import OVERRIDE, stretches
 
 _BAND, _WEEKEND = "#dfeaf3", "#f4f4f4"
 _OPEN, _OVERRIDE, _LEAD = "#5b9bc8", "#8e5bb5", "#ffffff"
+# A lead of two minutes is drawn as wide as this share of the picture, or nobody would see it in a week.
+_LEAD_WIDTH_MIN = 0.004
 _INCHES_BAND = 3.4
 _INCHES_BAR = 0.34
 # More numbers than these cannot be told from each other.
@@ -100,6 +102,7 @@ def _bars(subject: Subject, axes: Axes, names: list[str]) -> None:
         begins, ends = x_of(item.start), x_of(item.end)
         row = rows[item.name]
         if item.leads:
+            begins = min(begins, ends - _LEAD_WIDTH_MIN * x_of(subject.timeline.end - subject.timeline.start))
             style: dict[str, Any] = {"facecolor": _LEAD, "edgecolor": _OPEN, "hatch": "/////", "linewidth": 0.6}
         else:
             style = {"facecolor": _OVERRIDE if item.name == OVERRIDE else _OPEN, "edgecolor": "white", "linewidth": 0.4}

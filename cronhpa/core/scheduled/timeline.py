@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cronhpa.core.decision import Lead, WindowState
 from cronhpa.core.instant import DAY, SECOND, Nanoseconds, from_datetime, to_datetime
 from cronhpa.core.scheduled import cron
 from cronhpa.core.scheduled.bounds import Bounds, resolve
@@ -97,16 +98,25 @@ class Timeline(Struct, frozen=True):
         return tuple(mark for mark in self.marks if mark.kind is Kind.CONFLICT)
 
 
-def timeline(spec: Spec, start: Nanoseconds, end: Nanoseconds, zones: Iterable[str] = ()) -> Timeline:
+def timeline(
+    spec: Spec,
+    start: Nanoseconds,
+    end: Nanoseconds,
+    *,
+    zones: Iterable[str] = (),
+    start_up: Nanoseconds | None = None,
+    leads: tuple[Lead, ...] = (),
+) -> Timeline:
     """
-    The bounds from `start` to `end`.
+    The bounds from `start` to `end`; `start` must lie before `end`.
 
-    zones: whose clock changes are marked beside those of the schedules. `start` must lie before `end`.
+    zones: whose clock changes are marked beside those of the schedules. start_up, leads: as `resolve` takes them, what
+    is known at `start`; the start-up is taken to stay as it is.
     """
     assert start < end, "a timeline has a length"
     segments: list[Segment] = []
     is_cut = False
-    for segment in _walk(spec, start, end):
+    for segment in _walk(spec, start, end, start_up, leads):
         if segments and _is_alike(segments[-1], segment):
             segments[-1] = replace(segments[-1], end=segment.end)
         elif len(segments) == SEGMENTS_MAX:
@@ -137,10 +147,13 @@ def stretches(found: Timeline) -> list[Stretch]:
     return out
 
 
-def _walk(spec: Spec, start: Nanoseconds, end: Nanoseconds) -> Iterator[Segment]:
+def _walk(
+    spec: Spec, start: Nanoseconds, end: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]
+) -> Iterator[Segment]:
     at = start
     while at < end:
-        found = resolve(spec, at)
+        found = resolve(spec, at, start_up, leads)
+        leads = found.leads
         until = min(end, _holds_until(spec, found, at))
         yield _segment(spec, found, at, until)
         at = until
@@ -153,7 +166,7 @@ def _holds_until(spec: Spec, found: Bounds, at: Nanoseconds) -> Nanoseconds:
     is_open_end = any(
         state.changes is None and isinstance(schedule.window, CronWindow)
         for schedule, state in zip(spec.schedules, found.windows, strict=True)
-        if state.state in {"Open", "Closed"}
+        if state.state in {WindowState.OPEN, WindowState.CLOSED}
     )
     tomorrow = (at // DAY + 1) * DAY
     if edge is None:
@@ -165,7 +178,7 @@ _FOR_EVER: Nanoseconds = 1 << 80
 
 
 def _segment(spec: Spec, found: Bounds, start: Nanoseconds, end: Nanoseconds) -> Segment:
-    is_open = [state.name for state in found.windows if state.state == "Open"]
+    is_open = [state.name for state in found.windows if state.state is WindowState.OPEN]
     if spec.override is not None and start < spec.override.until:
         is_open.append(OVERRIDE)
     return Segment(
@@ -177,7 +190,7 @@ def _segment(spec: Spec, found: Bounds, start: Nanoseconds, end: Nanoseconds) ->
         maximum_by=found.maximum_by,
         headroom_percent=found.headroom_percent,
         open=tuple(is_open),
-        leading=tuple(state.name for state in found.windows if state.state == "Leading"),
+        leading=tuple(state.name for state in found.windows if state.state is WindowState.LEADING),
         conflict=found.conflict,
     )
 

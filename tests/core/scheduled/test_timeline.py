@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.situations import NOW, at, event, overrides, schedule, schedules, spec
-from cronhpa.core.instant import DAY, HOUR, MINUTE, format_instant
+from core.situations import DOWN, NOW, UP, at, event, overrides, schedule, schedules, spec
+from cronhpa.core.decision import Lead
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, format_instant
 from cronhpa.core.scheduled.bounds import resolve
 from cronhpa.core.scheduled.timeline import Kind, Stretch, changes, stretches, timeline
-from cronhpa.core.spec import Override
+from cronhpa.core.spec import Behavior, Override
 
 
 def told(found):
@@ -27,47 +30,47 @@ def marks(found, kind):
 def claimed(segment):
     return (
         segment.minimum, segment.maximum, segment.minimum_by, segment.maximum_by, segment.headroom_percent,
-        segment.conflict,
+        segment.conflict, tuple(name for name in segment.open if name != "override"), segment.leading,
     )  # fmt: skip
 
 
-def resolved(of, instant):
-    found = resolve(of, instant)
+def resolved(of, instant, start_up):
+    found = resolve(of, instant, start_up)
+    named = [tuple(item.name for item in found.windows if item.state == state) for state in ("Open", "Leading")]
     return (
         found.minimum, found.maximum, found.minimum_by, found.maximum_by, found.headroom_percent, found.conflict,
+        *named,
     )  # fmt: skip
 
 
 @given(
     st.lists(schedules(), max_size=4, unique_by=lambda item: item.name),
     st.none() | overrides(),
+    st.none() | st.sampled_from([0, 90 * SECOND, 30 * MINUTE]),
     st.integers(-3 * DAY, 3 * DAY),
     st.integers(1, 20 * DAY),
     st.data(),
 )
-def test_a_timeline_says_at_every_instant_what_the_bounds_are(found, override, begins, length, data):
+def test_a_timeline_says_at_every_instant_what_the_bounds_are(found, override, start_up, begins, length, data):
     """At both sides of each edge, and somewhere in between; from any nanosecond, over both sides of NOW."""
     of = spec(schedules=tuple(found), override=override)
     start = NOW + begins
 
-    line = timeline(of, start, start + length)
+    line = timeline(of, start, start + length, start_up=start_up)
 
     assert (line.start, line.end) == (line.segments[0].start, line.segments[-1].end) == (start, start + length)
-    assert all(one.end == other.start for one, other in zip(line.segments, line.segments[1:], strict=False))
+    assert all(one.end == other.start for one, other in pairwise(line.segments))
     for segment in line.segments:
         inside = data.draw(st.integers(segment.start, segment.end - 1))
         for instant in (segment.start, inside, segment.end - 1):
-            assert claimed(segment) == resolved(of, instant)
+            assert claimed(segment) == resolved(of, instant, start_up)
 
 
 @given(st.lists(schedules(), max_size=4, unique_by=lambda item: item.name))
 def test_a_timeline_has_no_edge_at_which_nothing_changes(found):
     line = timeline(spec(schedules=tuple(found)), NOW, NOW + 3 * DAY)
 
-    assert all(
-        (*claimed(one), one.open, one.leading) != (*claimed(other), other.open, other.leading)
-        for one, other in zip(line.segments, line.segments[1:], strict=False)
-    )
+    assert all(claimed(one) != claimed(other) for one, other in pairwise(line.segments))
 
 
 # --- segments ----------------------------------------------------------------------------------------------------
@@ -137,6 +140,33 @@ def test_the_windows_of_each_schedule_are_told_apart_from_what_they_do():
     ] == stretches(line)
 
 
+def test_a_lead_is_told_apart_from_the_window_that_it_leads_to():
+    """A lead of ten minutes before 12:00: its floor counts, its window is not open."""
+    noon = schedule("noon", "0 12 * * *", "0 13 * * *", floor=20, lead=10 * MINUTE)
+    line = timeline(spec(schedules=(noon,)), NOW, NOW + 4 * HOUR)
+
+    assert [
+        ("10:00", 2, (), ()), ("11:50", 20, (), ("noon",)), ("12:00", 20, ("noon",), ()), ("13:00", 2, (), ()),
+    ] == [
+        (format_instant(item.start)[11:16], item.minimum, item.open, item.leading) for item in line.segments
+    ]  # fmt: skip
+    assert [
+        Stretch("noon", at("11:50"), at("12:00"), leads=True),
+        Stretch("noon", at("12:00"), at("13:00"), leads=False),
+    ] == stretches(line)
+
+
+def test_a_lead_that_has_begun_keeps_its_length_and_later_ones_follow_from_the_start_up():
+    """It began 30 minutes before 10:10. Measured, it takes 10 min for a pod, 15 s for a turn, 30 s for 2, 6, 12, 20."""
+    noon = schedule("noon", "10 10 * * *", duration=HOUR, floor=20)
+    of = spec(schedules=(noon,), behavior=Behavior(UP, DOWN))
+
+    line = timeline(of, NOW, NOW + 36 * HOUR, start_up=10 * MINUTE, leads=(Lead("noon", at("10:10"), 30 * MINUTE),))
+
+    led = [item for item in line.segments if item.leading]
+    assert [at("10:00"), at("10:10") + DAY - 10 * MINUTE - 45 * SECOND] == [item.start for item in led]
+
+
 # --- marks -------------------------------------------------------------------------------------------------------
 
 
@@ -163,7 +193,7 @@ def test_a_clock_change_of_each_zone_in_use_is_marked_once():
     """Berlin goes back on 25 October 2026 at 01:00Z, New York on 1 November at 06:00Z; UTC never."""
     day = schedule("day", zone="America/New_York", floor=20)
     line = timeline(
-        spec(schedules=(day,)), at("2026-10-20T00:00:00Z"), at("2026-11-10T00:00:00Z"), ["Europe/Berlin", "UTC"]
+        spec(schedules=(day,)), at("2026-10-20T00:00:00Z"), at("2026-11-10T00:00:00Z"), zones=["Europe/Berlin", "UTC"]
     )
 
     assert [
