@@ -8,7 +8,7 @@ from math import ceil
 from cronhpa.core.instant import HOUR, SECOND, Nanoseconds
 from cronhpa.core.observation import Absent, Observation, Pod, Reading, Sample, Scale
 from cronhpa.core.reactive.replicas import selector_text
-from cronhpa.core.reactive.tally import absent_metric, failure_reason, gauge, pod_request, tally
+from cronhpa.core.reactive.tally import absent_metric, gauge, pod_request, tally
 from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, Spec, UnknownMetric
 
 # What was measured of one metric: samples by pod, one value, or why there is nothing.
@@ -46,11 +46,11 @@ def observe(
 def read(metric: Metric, measured: Measurement, pods: Sequence[Pod], now: Nanoseconds, spec: Spec) -> Reading:
     """One metric's reading; what could not be fetched is absent with the upstream's words around the reason."""
     if isinstance(metric, UnknownMetric):
-        return absent_metric(metric, failure_reason(metric), f'unknown metric source type "{metric.given}"')
+        return absent_metric(metric, f'unknown metric source type "{metric.given}"')
     if isinstance(measured, Absent):
         # A selector that says nothing asks nobody, so nothing was fetched.
         prefix = "" if measured.reason == INVALID_METRIC_SELECTOR else _fetching(metric, spec.namespace)
-        return absent_metric(metric, failure_reason(metric), prefix + measured.message)
+        return absent_metric(metric, prefix + measured.message)
     if isinstance(metric, ResourceMetric | PodsMetric):
         assert isinstance(measured, Mapping)
         oldest = None if spec.tuning.metric_max_age is None else now - spec.tuning.metric_max_age

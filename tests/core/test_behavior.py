@@ -154,6 +154,45 @@ def test_a_period_that_is_spent_does_not_force_the_other_direction():
     assert (Step(Rule.SCALE_UP_LIMIT, 25, 18),) == steps
 
 
+def test_a_period_of_removals_that_is_spent_does_not_force_the_other_direction():
+    """8 went within the minute of a policy of 4: 10 + 8 - 4 = 14 is above the current 10, which stays."""
+    memory = Memory(scale_downs=(went(8, seconds_ago=30),))
+    slow = behavior(down=rules(("Pods", 4, 60), window=0))
+
+    number, steps = normalize(3, 10, metric_limits(), slow, TUNING, memory, NOW)
+
+    assert 10 == number
+    assert (Step(Rule.SCALE_DOWN_LIMIT, 3, 10),) == steps
+
+
+def test_the_way_down_ends_at_the_rate_of_the_policies():
+    """-4 of 10 is 6."""
+    slow = behavior(down=rules(("Pods", 4, 60), window=0))
+
+    assert (6, (Step(Rule.SCALE_DOWN_LIMIT, 3, 6),)) == normalize(3, 10, metric_limits(), slow, TUNING, Memory(), NOW)
+    assert (8, ()) == normalize(8, 10, metric_limits(), slow, TUNING, Memory(), NOW)
+
+
+def test_where_the_policies_end_at_a_bound_the_bound_is_named():
+    """From 10 +4 is 14 and -4 is 6; a maximum of 14 and a minimum of 6 are as near (upstream's strict comparisons)."""
+    slow = behavior(up=rules(("Pods", 4, 60), window=0), down=rules(("Pods", 4, 60), window=0))
+    limits = metric_limits(6, 14)
+
+    assert (14, (Step(Rule.TOO_MANY_REPLICAS, 20, 14),)) == normalize(20, 10, limits, slow, TUNING, Memory(), NOW)
+    assert (6, (Step(Rule.TOO_FEW_REPLICAS, 3, 6),)) == normalize(3, 10, limits, slow, TUNING, Memory(), NOW)
+
+
+def test_a_count_that_stays_is_not_held_against_the_bounds():
+    """Upstream's rules ask for a change; a count outside the bounds jumps to them before any metric is looked at."""
+    assert (50, ()) == normalize(50, 50, metric_limits(maximum=20), behavior(), TUNING, Memory(), NOW)
+    assert (1, ()) == normalize(1, 1, metric_limits(minimum=2), behavior(), TUNING, Memory(), NOW)
+
+
+def test_a_disabled_direction_keeps_a_zero():
+    """Nothing states a floor: neither the metric's 5 nor a single pod."""
+    assert 0 == normalize(5, 0, metric_limits(0), behavior(up=DISABLED), TUNING, Memory(), NOW)[0]
+
+
 # --- how long a floor takes --------------------------------------------------------------------------------------
 
 
@@ -282,6 +321,19 @@ def test_without_a_behavior_the_maximum_is_named_where_it_is_the_nearer_limit():
     assert [Rule.TOO_MANY_REPLICAS] == [step.rule for step in steps]
 
 
+def test_without_a_behavior_the_maximum_is_named_where_it_is_as_near_as_the_rate():
+    """Twice 10 is the maximum of 20."""
+    number, steps = normalize(500, 10, metric_limits(maximum=20), None, TUNING, Memory(), NOW)
+
+    assert (20, (Step(Rule.TOO_MANY_REPLICAS, 500, 20),)) == (number, steps)
+
+
+def test_without_a_behavior_the_rate_holds_for_the_minimum_itself_and_not_for_what_is_below_it():
+    """From 1 at most 4. Upstream compares with the minimum first, and strictly."""
+    assert 4 == normalize(10, 1, metric_limits(minimum=10), None, TUNING, Memory(), NOW)[0]
+    assert 10 == normalize(9, 1, metric_limits(minimum=10), None, TUNING, Memory(), NOW)[0]
+
+
 def test_without_a_behavior_there_is_no_rate_on_the_way_down():
     number, steps = normalize(1, 500, metric_limits(minimum=2), None, TUNING, Memory(), NOW)
 
@@ -356,6 +408,43 @@ def test_disabled_never_blocks_a_cap():
 def test_disabled_stops_metrics_within_the_bounds():
     assert 10 == normalize(30, 10, timed(), behavior(up=DISABLED), TUNING, Memory(), NOW)[0]
     assert 30 == normalize(10, 30, timed(), behavior(down=DISABLED), TUNING, Memory(), NOW)[0]
+
+
+def test_disabled_lets_the_bounds_and_what_is_stated_beside_them_be_reached():
+    """From 10: the spec's minimum of 40 without a floor, and a forecast's floor of 60 above that minimum."""
+    up = behavior(up=DISABLED)
+
+    assert 40 == normalize(80, 10, timed(minimum=40), up, TUNING, Memory(), NOW)[0]
+    assert 60 == normalize(80, 10, timed(minimum=40, floor=60), up, TUNING, Memory(), NOW)[0]
+
+
+def test_disabled_lets_the_nearer_of_a_cap_and_the_maximum_be_reached():
+    """From 50: the spec's maximum of 40, and a cap of 20 below it, or of 45 above it."""
+    down = behavior(down=DISABLED)
+
+    assert 40 == normalize(3, 50, timed(maximum=40), down, TUNING, Memory(), NOW)[0]
+    assert 20 == normalize(3, 50, timed(maximum=40, cap=20), down, TUNING, Memory(), NOW)[0]
+    assert 40 == normalize(3, 50, timed(maximum=40, cap=45), down, TUNING, Memory(), NOW)[0]
+
+
+def test_disabled_keeps_a_zero_where_schedules_exist():
+    assert 0 == normalize(5, 0, timed(minimum=0), behavior(up=DISABLED), TUNING, Memory(), NOW)[0]
+
+
+def test_a_period_that_is_spent_forces_nobody_down_where_schedules_exist():
+    """8 came within the minute of a policy of 4: 18 - 8 + 4 = 14 is below the current 18, which stays."""
+    memory = Memory(scale_ups=(went(8, seconds_ago=30),))
+
+    assert 18 == normalize(25, 18, timed(), behavior(up=rules(("Pods", 4, 60))), TUNING, memory, NOW)[0]
+
+
+def test_where_schedules_exist_a_bound_is_named_before_the_way_to_it():
+    """From 10 to a minimum of 40 or a maximum of 4: +100 % is 20; down 100 % at once."""
+    up, up_steps = normalize(30, 10, timed(minimum=40), behavior(), TUNING, Memory(), NOW)
+    down, down_steps = normalize(9, 10, timed(maximum=4), behavior(), TUNING, Memory(), NOW)
+
+    assert (20, (Step(Rule.TOO_FEW_REPLICAS, 30, 40), Step(Rule.SCALE_UP_LIMIT, 40, 20))) == (up, up_steps)
+    assert (4, (Step(Rule.TOO_MANY_REPLICAS, 9, 4),)) == (down, down_steps)
 
 
 def test_disabled_does_not_block_the_floor_of_a_forecast_without_schedules():

@@ -7,11 +7,13 @@ Integers are divided truncated toward zero, and a ratio is taken of two floats.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from cronhpa.core.observation import Absent, Gauge, Reading, Tally
-from cronhpa.core.reactive.arithmetic import INT32_MAX, INT64_MAX, divide, quotient, round_up
-from cronhpa.core.reactive.tally import absent_metric, failure_reason
+from cronhpa.core.reactive.arithmetic import INT64_MAX, divide, quotient, round_up
+from cronhpa.core.reactive.tally import absent_metric, without_target
 from cronhpa.core.spec import (
     Behavior,
     ExternalMetric,
@@ -21,7 +23,6 @@ from cronhpa.core.spec import (
     PodsMetric,
     ResourceMetric,
     Tuning,
-    UnknownMetric,
 )
 
 
@@ -64,10 +65,11 @@ def measure(
     headroom_percent is added to the measured usage before the ratio is taken, never to a replica count: that would
     feed back into the next reading.
     """
+    unstated = without_target(metric)
+    if unstated is not None:
+        return unstated
     if isinstance(reading, Absent):
         return reading
-    if isinstance(metric, UnknownMetric):
-        return absent_metric(metric, failure_reason(metric), f'unknown metric source type "{metric.given}"')
     if isinstance(reading, Tally):
         assert isinstance(metric, ResourceMetric | PodsMetric)
         return _from_tally(metric, reading, spec_replicas, band, headroom_percent)
@@ -79,33 +81,36 @@ def _from_tally(
     metric: ResourceMetric | PodsMetric, reading: Tally, current: int, band: Tolerance, headroom: int
 ) -> Measured | Absent:
     is_utilization = isinstance(metric, ResourceMetric) and metric.target.average_value is None
-    if is_utilization and metric.target.average_utilization is None:
-        text = (
-            "invalid resource metric source: neither an average utilization target nor an average value target was set"
-        )
-        return Absent(failure_reason(metric), text, text)
     if is_utilization and reading.request == 0:
-        return absent_metric(metric, failure_reason(metric), "no metrics returned matched known pods")
+        return absent_metric(metric, "no metrics returned matched known pods")
 
     target = (metric.target.average_utilization if is_utilization else metric.target.average_value) or 0
 
     def rate(usage: int, request: int, count: int) -> tuple[int, float]:
         """The average as status shows it, and its ratio to the target."""
-        loaded = quotient(usage * (100 + headroom), 100) if headroom else usage
+        loaded = quotient(usage * (100 + headroom), 100)
         if is_utilization:
             return quotient(usage * 100, request), divide(quotient(loaded * 100, request), target)
         return quotient(usage, count), divide(quotient(loaded, count), target)
 
     shown, ratio = rate(reading.usage, reading.request, reading.counted)
-    measured = Measured(
-        name=_name(metric),
-        replicas=0,
-        average_value=quotient(reading.usage, reading.matched) if is_utilization else shown,
-        average_utilization=shown if is_utilization else None,
-    )
+    replicas = _replicas(reading, current, band, ratio, rate)
+    if is_utilization:
+        return Measured(_name(metric), replicas, None, quotient(reading.usage, reading.matched), shown)
+    return Measured(_name(metric), replicas, None, shown)
+
+
+def _replicas(
+    reading: Tally, current: int, band: Tolerance, ratio: float, rate: Callable[[int, int, int], tuple[int, float]]
+) -> int:
+    """
+    What a ratio to the target asks for.
+
+    Where pods are unready or say nothing, `rate` takes it once more, of the usage, request and count supposed then.
+    """
     with_unready = reading.unready > 0 and ratio > 1.0
     if not with_unready and not reading.missing:
-        return _with(measured, current if band.covers(ratio) else round_up(ratio * float(reading.ready)))
+        return current if band.covers(ratio) else round_up(ratio * float(reading.ready))
 
     usage, request, count = reading.usage, reading.request, reading.counted
     if reading.missing and ratio < 1.0:
@@ -121,11 +126,11 @@ def _from_tally(
         request, count = request + reading.unready_request, count + reading.unready
     _, cautious = rate(usage, request, count)
     if band.covers(cautious) or (ratio < 1.0 < cautious) or (cautious < 1.0 < ratio):
-        return _with(measured, current)
+        return current
     proposal = round_up(cautious * float(count))
     if (cautious < 1.0 and proposal > current) or (cautious > 1.0 and proposal < current):
-        return _with(measured, current)
-    return _with(measured, proposal)
+        return current
+    return proposal
 
 
 def _from_gauge(
@@ -137,18 +142,13 @@ def _from_gauge(
     headroom: int,
 ) -> Measured | Absent:
     value = reading.value
-    usage = quotient(value * (100 + headroom), 100) if headroom else value
+    usage = quotient(value * (100 + headroom), 100)
     average = metric.target.average_value
-    if isinstance(metric, ObjectMetric) and metric.target.type != "AverageValue":
+    if isinstance(metric, ObjectMetric) and metric.target.type == "Value":
         average = None
-    if average is None and metric.target.value is None:
-        kind = "object" if isinstance(metric, ObjectMetric) else "external"
-        text = f"invalid {kind} metric source: neither a value target nor an average value target was set"
-        return Absent(failure_reason(metric), text, text)
     if average is not None:
         ratio = divide(float(usage), float(average) * float(status_replicas))
-        cap = INT32_MAX if isinstance(metric, ExternalMetric) else None
-        proposal = status_replicas if band.covers(ratio) else round_up(divide(usage, average), cap)
+        proposal = status_replicas if band.covers(ratio) else round_up(divide(usage, average))
         shown = divide(value, status_replicas)
         rounded = INT64_MAX if value >= INT64_MAX else round_up(shown, INT64_MAX)
         return Measured(name=_name(metric), replicas=proposal, average_value=rounded)
@@ -161,10 +161,6 @@ def _from_gauge(
     if isinstance(reading.ready, Absent):
         return reading.ready
     return Measured(name=_name(metric), replicas=round_up(ratio * float(reading.ready)), value=value)
-
-
-def _with(measured: Measured, replicas: int) -> Measured:
-    return Measured(measured.name, replicas, measured.value, measured.average_value, measured.average_utilization)
 
 
 def _name(metric: Metric) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.observation import Absent, Gauge, Pod, Sample, Tally
 from cronhpa.core.reactive.arithmetic import quotient
-from cronhpa.core.spec import Metric, ObjectMetric, PodsMetric, ResourceMetric, Tuning, UnknownMetric
+from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, Tuning, UnknownMetric
 
 FAILURE_REASONS = {
     "ResourceMetric": "FailedGetResourceMetric",
@@ -22,9 +22,6 @@ FAILURE_REASONS = {
     "ExternalMetric": "FailedGetExternalMetric",
     "UnknownMetric": "InvalidMetricSourceType",
 }
-
-# Only an aggregate over these counts as a request of the pod as a whole.
-_POD_LEVEL = ("cpu", "memory")
 
 
 def failure_reason(metric: Metric) -> str:
@@ -49,9 +46,8 @@ def tally(
     utilization needs.
     """
     pods = tuple(pods)
-    reason = failure_reason(metric)
     if not pods:
-        return absent_metric(metric, reason, "no pods returned by selector while calculating replica count")
+        return absent_metric(metric, "no pods returned by selector while calculating replica count")
     resource = metric.name if isinstance(metric, ResourceMetric) else None
     starting_since = now - tuning.cpu_initialization_period if resource == "cpu" else None
     ready = 0
@@ -73,7 +69,7 @@ def tally(
         else:
             ready += 1
     if not left:
-        return absent_metric(metric, reason, "did not receive metrics for targeted pods (pods might be unready)")
+        return absent_metric(metric, "did not receive metrics for targeted pods (pods might be unready)")
 
     load = sum([sample.value for sample in samples.values()])
     if not isinstance(metric, ResourceMetric) or metric.target.average_value is not None:
@@ -94,43 +90,42 @@ def tally(
     for pod in pods:
         asked = pod_request(pod, metric.name, metric.container)
         if isinstance(asked, str):
-            return absent_metric(metric, reason, asked)
+            return absent_metric(metric, asked)
         requests[pod.name] = asked
     matched = [name for name in left if name in requests]
-    utilization = metric.target.average_utilization
-    fallback = max(100, utilization or 0)
+    fallback = max(100, metric.target.average_utilization or 0)
     return Tally(
         ready=ready,
         unready=len(unready),
         missing=len(missing),
         counted=len(left),
         matched=len(matched),
-        usage=sum([left[name].value for name in (left if utilization is None else matched)]),
+        usage=sum([left[name].value for name in matched]),
         request=sum([requests[name] for name in matched]),
-        missing_usage=0 if utilization is None else sum([quotient(requests[name] * fallback, 100) for name in missing]),
+        missing_usage=sum([quotient(requests[name] * fallback, 100) for name in missing]),
         missing_request=sum([requests[name] for name in missing]),
         unready_request=sum([requests[name] for name in unready]),
         load=load,
     )
 
 
-def gauge(metric: Metric, value: int, pods: Iterable[Pod]) -> Gauge:
+def gauge(metric: ObjectMetric | ExternalMetric, value: int, pods: Iterable[Pod]) -> Gauge:
     """The one value of an Object or External metric with the pods that a Value target is spread over."""
-    needs_pods = metric.target.average_value is None if not isinstance(metric, UnknownMetric) else False
+    is_average = metric.target.average_value is not None
     if isinstance(metric, ObjectMetric):
-        needs_pods = metric.target.type == "Value"
-    if not needs_pods:
+        is_average = metric.target.type != "Value"
+    if is_average:
         return Gauge(value=value, ready=0)
     pods = tuple(pods)
     if not pods:
         text = "unable to calculate ready pods: no pods returned by selector while calculating replica count"
-        return Gauge(value=value, ready=absent_metric(metric, failure_reason(metric), text))
+        return Gauge(value=value, ready=absent_metric(metric, text))
     return Gauge(value=value, ready=sum(pod.phase == "Running" and pod.ready == "True" for pod in pods))
 
 
 def pod_request(pod: Pod, resource: str, container: str | None) -> int | str:
     """What the pod, or one of its containers, asks for in milli-units; a text that says what is missing otherwise."""
-    if container is None and pod.pod_requests is not None and any(name in pod.pod_requests for name in _POD_LEVEL):
+    if container is None and pod.pod_requests is not None and any(map(_is_pod_level, pod.pod_requests)):
         return _pod_level_request(pod, resource)
     total, found = 0, False
     for item in pod.containers:
@@ -146,14 +141,18 @@ def pod_request(pod: Pod, resource: str, container: str | None) -> int | str:
     return total
 
 
+def _is_pod_level(resource: str) -> bool:
+    """Whether a request of the pod as a whole for it makes all its requests those of the pod as a whole."""
+    return resource in {"cpu", "memory"} or resource.startswith("hugepages-")
+
+
 def _pod_level_request(pod: Pod, resource: str) -> int | str:
     """The pod's effective request: its own, else the sum of its containers or its largest init step."""
     assert pod.pod_requests is not None
     if resource in pod.pod_requests:
         return pod.pod_requests[resource] + pod.overhead.get(resource, 0)
     running = [c for c in pod.containers if not c.is_init or c.restartable]
-    names = [c for c in pod.containers if resource in c.requests]
-    if not names and resource not in pod.overhead:
+    if resource not in pod.overhead and not any(resource in c.requests for c in pod.containers):
         return f"missing pod-level request for {resource} in Pod {pod.name}"
     total = sum(c.requests.get(resource, 0) for c in running)
     sidecars = peak = 0
@@ -181,27 +180,56 @@ def _is_unready(pod: Pod, sample: Sample, starting_since: Nanoseconds, tuning: T
     return pod.ready == "False" and pod.start_time + tuning.initial_readiness_delay > pod.ready_since
 
 
-def absent_metric(metric: Metric, reason: str, text: str) -> Absent:
+def absent_metric(metric: Metric, text: str) -> Absent:
     """The absence of a metric with the upstream's inner and outer wording around `text`."""
+    inner = wrapped = text
     if isinstance(metric, ResourceMetric):
         kind = "usage" if metric.target.average_value is not None else "utilization"
-        inner = f"failed to get {metric.name} {kind}: {text}"
-        outer = (
-            f"failed to get {metric.container} container metric value: "
-            if metric.container is not None
-            else f"failed to get {metric.name} resource metric value: "
-        )
-        return Absent(reason, inner, outer + inner)
-    if isinstance(metric, PodsMetric):
-        return Absent(reason, text, f"failed to get pods metric value: {text}")
-    if isinstance(metric, ObjectMetric):
-        average = f"failed to get {metric.name} object metric: " if metric.target.type == "AverageValue" else ""
-        return Absent(reason, text, f"failed to get object metric value: {average}{text}")
+        inner = wrapped = f"failed to get {metric.name} {kind}: {text}"
+    elif isinstance(metric, ObjectMetric) and metric.target.type == "AverageValue":
+        wrapped = f"failed to get {metric.name} object metric: {text}"
+    elif isinstance(metric, ExternalMetric) and metric.target.average_value is not None:
+        wrapped = f"failed to get {metric.name} external metric: {text}"
+    elif isinstance(metric, ExternalMetric):
+        wrapped = f"failed to get external metric {metric.name}: {text}"
+    return Absent(failure_reason(metric), inner, _outer(metric) + wrapped)
+
+
+def without_target(metric: Metric) -> Absent | None:
+    """
+    The absence of a metric that states no target of those that its source is read by; None where it does.
+
+    Validation asks an Object metric for any target, and not for the one that goes with its type.
+    """
+    if isinstance(metric, PodsMetric | UnknownMetric):
+        return None
+    target, text = metric.target, "neither a value target nor an average value target was set"
+    if isinstance(metric, ResourceMetric):
+        stated = target.average_utilization if target.average_value is None else target.average_value
+        source = "resource"
+        text = "neither an average utilization target nor an average value (usage) target was set"
+    elif isinstance(metric, ObjectMetric):
+        stated = {"Value": target.value, "AverageValue": target.average_value}.get(target.type)
+        source = "object"
+    else:
+        stated = target.value if target.average_value is None else target.average_value
+        source = "external"
+    if stated is not None:
+        return None
+    text = f"invalid {source} metric source: {text}"
+    return Absent(failure_reason(metric), text, _outer(metric) + text)
+
+
+def _outer(metric: Metric) -> str:
+    """What the upstream puts in front of any absence of the metric in the message of the whole computation."""
     if isinstance(metric, UnknownMetric):
-        return Absent(reason, text, text)
-    wrap = (
-        f"failed to get {metric.name} external metric: "
-        if metric.target.average_value is not None
-        else f"failed to get external metric {metric.name}: "
-    )
-    return Absent(reason, text, f"failed to get {metric.name} external metric value: {wrap}{text}")
+        return ""
+    if isinstance(metric, PodsMetric):
+        return "failed to get pods metric value: "
+    if isinstance(metric, ObjectMetric):
+        return "failed to get object metric value: "
+    if isinstance(metric, ExternalMetric):
+        return f"failed to get {metric.name} external metric value: "
+    if metric.container is not None:
+        return f"failed to get {metric.container} container metric value: "
+    return f"failed to get {metric.name} resource metric value: "

@@ -15,6 +15,8 @@ from cronhpa.core.reactive.tally import pod_request
 from cronhpa.core.spec import (
     Behavior,
     ExternalMetric,
+    LabelRequirement,
+    LabelSelector,
     MetricTarget,
     ObjectMetric,
     PodsMetric,
@@ -61,6 +63,20 @@ def test_an_unready_pod_dampens_a_scale_up():
     assert (4, 60) == (measured.replicas, measured.average_utilization)
 
 
+def test_an_unready_pod_dampens_a_scale_up_below_double_too():
+    """700 of 1000 over 50 % is 1.4; with an idle 1000 beside it 35 %, 0.7: the direction turns, and 2 stay."""
+    pods = [pod("shop-0", ready="False", ready_since=NOW - MINUTE, started=NOW - MINUTE), pod("shop-1")]
+
+    assert 2 == asked(cpu(50), pods, using(300, 700)).replicas
+
+
+def test_at_the_target_an_unready_pod_counts_for_nothing():
+    """500 of 1000 is 50 %: within; with an idle 1000 beside it it would be 25 %, ceil(0.5 * 2) = 1."""
+    pods = [pod("shop-0", ready="False", ready_since=NOW - MINUTE, started=NOW - MINUTE), pod("shop-1")]
+
+    assert 2 == asked(cpu(50), pods, using(300, 500)).replicas
+
+
 def test_an_unready_pod_counts_for_nothing_on_a_scale_down():
     """400 / 2000 = 20 %, over 50 % = 0.4; ceil(0.4 * 2) = 1: the pod that starts is not among the two."""
     pods = [pod("shop-0", ready="False", ready_since=NOW - MINUTE, started=NOW - MINUTE), *shops(3)[1:]]
@@ -71,6 +87,36 @@ def test_an_unready_pod_counts_for_nothing_on_a_scale_down():
 def test_a_pod_without_a_sample_is_taken_to_be_idle_on_a_scale_up():
     """(700 + 700) / 2000 = 70 %, over 30 % = 2.33; with 0 of 1000: 46 %, 1.533; ceil(1.533 * 3) = 5."""
     assert 5 == asked(cpu(30), shops(3), using(700, 700, None)).replicas
+
+
+def test_a_silent_pod_does_not_turn_a_scale_up_into_a_scale_down():
+    """(700 + 700) / 2000 = 70 %, over 50 % = 1.4; with 0 of 1000: 46 %, 0.92; without a tolerance, too, 3 stay."""
+    assert 3 == asked(cpu(50), shops(3), using(700, 700, None), band=Tolerance(0.0, 0.0)).replicas
+
+
+def test_at_the_target_a_pod_without_a_sample_is_taken_to_be_neither():
+    """
+    (500 + 500) / 2000 = 50 %, over 50 % = 1.0.
+
+    With the third as busy it would be 66 %, ceil(1.32 * 3) = 4, and as idle 33 %, ceil(0.66 * 3) = 2.
+    """
+    assert 3 == asked(cpu(50), shops(3), using(500, 500, None)).replicas
+
+
+def test_where_a_silent_pod_leaves_a_scale_up_within_the_tolerance_nothing_changes():
+    """(800 + 800) / 2000 = 80 %, over 50 % = 1.6; with 0 of 1000: 53 %, 1.06; ceil(1.06 * 3) would be 4."""
+    assert 3 == asked(cpu(50), shops(3), using(800, 800, None)).replicas
+
+
+def test_a_cautious_ratio_never_moves_the_count_against_itself():
+    """
+    Upstream counts the metrics, and not the replicas.
+
+    Of 10 replicas 3 are listed: 2.33 cautiously 1.53, ceil(1.53 * 3) = 5, below the 10. Of one replica 3 are listed:
+    0.2 cautiously 0.8, ceil(0.8 * 3) = 3, above the one.
+    """
+    assert 10 == asked(cpu(30), shops(3), using(700, 700, None), current=10).replicas
+    assert 1 == asked(cpu(50), shops(3), using(100, 100, None), current=1).replicas
 
 
 def test_a_pod_without_a_sample_is_taken_to_be_fully_busy_on_a_scale_down():
@@ -113,6 +159,22 @@ def test_a_pod_without_a_request_fails_the_metric():
 
     assert isinstance(measured, Absent)
     assert "failed to get cpu utilization: missing request for cpu in container app of Pod shop-0" == measured.message
+
+
+def test_the_smallest_request_is_one():
+    """1 of 1 is 100 %, over 50 % = 2.0; a request of 0 says nothing."""
+    assert 2 == asked(cpu(50), shops(1, request=1), using(1)).replicas
+    assert (
+        "failed to get cpu utilization: no metrics returned matched known pods"
+        == asked(cpu(50), shops(1, request=0), using(1)).message
+    )
+
+
+def test_usage_is_shown_in_percent_and_as_an_average():
+    """(1000 + 701) / 2000 = 85.05 %, truncated; 1701 / 2 = 850.5, truncated."""
+    measured = asked(cpu(50), shops(2), using(1000, 701))
+
+    assert Measured("cpu resource utilization (percentage of request)", 4, None, 850, 85) == measured
 
 
 def test_no_pods_and_no_samples_are_absences():
@@ -179,6 +241,40 @@ def test_an_average_is_truncated_before_the_ratio():
     assert 3 == asked(metric, shops(2), using(101, 101)).replicas
 
 
+def test_an_average_is_shown_without_a_percentage():
+    """(150 + 151) / 2 = 150.5, truncated 150, over 100 = 1.5; times 2."""
+    metric = PodsMetric("requests", MetricTarget("AverageValue", average_value=100))
+
+    assert Measured("pods metric requests", 3, None, 150, None) == asked(metric, shops(2), using(150, 151))
+
+
+def test_a_silent_pod_is_taken_to_be_at_the_target_of_an_average_on_a_scale_down():
+    """(10 + 20) / 2 = 15, over 100 = 0.15; with 100: 130 / 3 = 43, 0.43; ceil(0.43 * 3) = 2."""
+    metric = PodsMetric("requests", MetricTarget("AverageValue", average_value=100))
+
+    assert 2 == asked(metric, shops(3), using(10, 20, None)).replicas
+
+
+def test_a_silent_pod_is_taken_to_be_idle_for_an_average_on_a_scale_up():
+    """(400 + 401) / 2 = 400, over 100 = 4.0; with 0: 801 / 3 = 267, 2.67; ceil(2.67 * 3) = 9."""
+    metric = PodsMetric("requests", MetricTarget("AverageValue", average_value=100))
+
+    measured = asked(metric, shops(3), using(400, 401, None))
+
+    assert (9, 400) == (measured.replicas, measured.average_value)
+
+
+def test_a_target_of_zero_asks_for_the_most_there_is():
+    """No API server lets it pass; a division by zero would end the turn."""
+    nothing = PodsMetric("requests", MetricTarget("AverageValue", average_value=0))
+
+    assert 2**31 - 1 == asked(nothing, shops(1), using(1)).replicas
+    assert (
+        2**31 - 1
+        == measure(ExternalMetric("queue", MetricTarget("Value", value=0)), Gauge(1, 1), 1, 1, BAND, 0).replicas
+    )
+
+
 def test_a_negative_average_is_truncated_toward_zero():
     """-201 / 2 = -100.5, truncated -100."""
     metric = PodsMetric("requests", MetricTarget("AverageValue", average_value=100))
@@ -209,6 +305,18 @@ def test_an_external_average_within_the_tolerance_keeps_the_replicas_of_the_stat
     assert 4 == measure(metric, Gauge(8600, 0), 9, 4, BAND, 0).replicas
 
 
+def test_an_average_within_the_tolerance_is_not_rounded_up():
+    """10.5 over 10 is 1.05."""
+    assert 1 == measure(queue(10), Gauge(10_500, 0), 9, 1, BAND, 0).replicas
+
+
+def test_an_average_is_shown_as_a_whole_where_it_is_beyond_all_numbers():
+    """Upstream's sum ends at 2^63 - 1, and is then not divided by the replicas; below, 2^61 / 2 is 2^60."""
+    beyond, below = (measure(queue(1), Gauge(load, 0), 2, 2, BAND, 0) for load in (2**63 - 1, 2**61))
+
+    assert (2**63 - 1, 2**60) == (beyond.average_value, below.average_value)
+
+
 def test_an_average_of_no_pods_asks_for_what_the_load_needs():
     assert 3 == measure(queue(10), Gauge(25_000, 0), 0, 0, BAND, 0).replicas
 
@@ -226,6 +334,45 @@ def test_a_value_is_spread_over_the_running_and_ready_pods(metric):
     assert 8 == measure(metric, Gauge(25_000, 3), 4, 4, BAND, 0).replicas
     assert 3 == measure(metric, Gauge(25_000, 0), 0, 0, BAND, 0).replicas
     assert 0 == measure(metric, Gauge(25_000, 0), 4, 4, BAND, 0).replicas
+
+
+def test_a_value_is_shown_as_it_is():
+    """25 over 10 = 2.5, from zero 3; 10.5 over 10 is within the tolerance; 2.5 times 4 ready pods is 10."""
+    metric = ObjectMetric("hits", VALUE, SHOP)
+
+    assert Measured("Deployment metric hits", 3, 25_000) == measure(metric, Gauge(25_000, 0), 0, 0, BAND, 0)
+    assert Measured("Deployment metric hits", 1, 10_500) == measure(metric, Gauge(10_500, 1), 1, 1, BAND, 0)
+    assert Measured("Deployment metric hits", 10, 25_000) == measure(metric, Gauge(25_000, 4), 1, 1, BAND, 0)
+
+
+def test_the_type_decides_for_an_object_and_the_average_for_an_external_metric():
+    """25 over 10 = 2.5, times 4 ready pods = 10; 25 over 5 = 5."""
+    both = MetricTarget("Value", value=10_000, average_value=5000)
+
+    assert 10 == measure(ObjectMetric("hits", both, SHOP), Gauge(25_000, 4), 1, 1, BAND, 0).replicas
+    assert 5 == measure(ExternalMetric("hits", both), Gauge(25_000, 4), 1, 1, BAND, 0).replicas
+    assert (
+        5
+        == measure(
+            ObjectMetric("hits", replace(both, type="AverageValue"), SHOP), Gauge(25_000, 4), 1, 1, BAND, 0
+        ).replicas
+    )
+
+
+def test_an_object_whose_type_names_a_target_that_is_not_stated_asks_for_nothing():
+    """An AverageValue without one must not be read as a Value over no ready pods, which would ask for 0."""
+    average = ObjectMetric("hits", MetricTarget("AverageValue", value=10_000), SHOP)
+
+    measured = measure(average, Gauge(25_000, 0), 4, 4, BAND, 0)
+
+    assert isinstance(measured, Absent)
+    assert "neither a value target nor an average value target was set" in measured.message
+
+
+def test_what_could_not_be_fetched_is_absent_with_its_reason():
+    gone = Absent("FailedGetExternalMetric", "gone")
+
+    assert gone is measure(queue(10), gone, 4, 4, BAND, 0)
 
 
 def test_a_value_needs_its_pods_only_outside_the_tolerance():
@@ -267,10 +414,68 @@ def test_headroom_is_added_to_the_usage_and_not_shown():
     assert (3, 50) == (measured.replicas, measured.average_utilization)
 
 
+def test_headroom_is_exact_to_the_percent():
+    """100 pods at 100 % and 20 % more: 120. Average and value: 120 of 1 each, and 120 of 1 over one ready pod."""
+    hundred = shops(100)
+    plain = PodsMetric("requests", MetricTarget("AverageValue", average_value=1000))
+    value = ExternalMetric("queue", MetricTarget("Value", value=1000))
+
+    assert 120 == asked(cpu(100), hundred, using(*[1000] * 100), headroom=20).replicas
+    assert 120 == asked(plain, hundred, using(*[1000] * 100), headroom=20).replicas
+    assert 120 == measure(queue(1), Gauge(100_000, 0), 1, 1, BAND, 20).replicas
+    assert 120 == measure(value, Gauge(100_000, 1), 1, 1, BAND, 20).replicas
+
+
 def test_headroom_moves_a_load_out_of_the_tolerance():
     """1.0 is within; 1.2 is not: ceil(12 / 10) = 2."""
     assert 1 == measure(queue(10), Gauge(10_000, 0), 1, 1, BAND, 0).replicas
     assert 2 == measure(queue(10), Gauge(10_000, 0), 1, 1, BAND, 20).replicas
+
+
+# --- names -------------------------------------------------------------------------------------------------------
+
+SELECTOR = LabelSelector(
+    (("app", "shop"), ("tier", "web")),
+    (LabelRequirement("zone", "In", ("a", "b")), LabelRequirement("canary", "DoesNotExist")),
+)
+AVERAGE = MetricTarget("AverageValue", average_value=1000)
+
+
+@pytest.mark.parametrize(
+    ("metric", "name"),
+    [
+        (cpu(50), "cpu resource utilization (percentage of request)"),
+        (replace(cpu(50), container="app"), "cpu container resource utilization (percentage of request)"),
+        (ResourceMetric("cpu", AVERAGE), "cpu resource"),
+        (ResourceMetric("cpu", AVERAGE, "app"), "cpu resource"),
+        (PodsMetric("requests", AVERAGE), "pods metric requests"),
+    ],
+    ids=lambda item: item.replace(" ", "-") if isinstance(item, str) else "",
+)
+def test_a_metric_over_pods_is_named_as_the_upstreams_messages_name_it(metric, name):
+    assert name == asked(metric, shops(1), using(1000)).name
+
+
+@pytest.mark.parametrize(
+    ("metric", "name"),
+    [
+        (ObjectMetric("hits", VALUE, SHOP), "Deployment metric hits"),
+        (ObjectMetric("hits", AVERAGE, SHOP), "external metric hits(nil)"),  # an accident of the upstream
+        (ExternalMetric("queue", VALUE), "external metric queue(nil)"),
+        (
+            ExternalMetric("queue", AVERAGE, SELECTOR),
+            (
+                "external metric queue(&LabelSelector{MatchLabels:map[string]string{app: shop,tier: web,},"
+                "MatchExpressions:[]LabelSelectorRequirement{"
+                "LabelSelectorRequirement{Key:zone,Operator:In,Values:[a b],},"
+                "LabelSelectorRequirement{Key:canary,Operator:DoesNotExist,Values:[],},},})"
+            ),
+        ),
+    ],
+    ids=["value-of-object", "average-of-object", "external", "external-with-selector"],
+)
+def test_a_metric_of_one_value_is_named_as_the_upstreams_messages_name_it(metric, name):
+    assert name == measure(metric, Gauge(1000, 1), 1, 1, BAND, 0).name
 
 
 # --- requests ----------------------------------------------------------------------------------------------------
