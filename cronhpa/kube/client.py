@@ -36,7 +36,7 @@ _REQUESTS_AT_ONCE = 64
 # Metrics come from servers behind the API server, each with places of its own: one that hangs must not take those of
 # another, nor of everything else.
 _METRIC_READS_AT_ONCE = 32
-# asyncio reads each TLS connection into a buffer of 256 KiB, kept as long as it is open: at a first start 72 of them were
+# asyncio reads each TLS connection into a buffer of 256 KiB, kept while it is open: at a first start 72 of them were
 # 19 MB. A TLS record holds 16 KiB at most.
 _READ_BYTES = 2**16
 _CONNECT_SECONDS = 10.0
