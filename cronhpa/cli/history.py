@@ -1,4 +1,4 @@
-"""`cronhpa history`: load history as CSV in and out of the operator's store."""
+"""`cronhpa history`: load history in and out of the operator's store."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from cronhpa.learning.history import Imported
     from cronhpa.learning.store import Series, Store
 
 app = typer.Typer(
     name="history",
-    help="Load history: what forecasts are learnt from. The operator fills it; a CSV file fills it at once.",
+    help="Load history: what forecasts are learnt from. The operator fills it; a file or a Prometheus does at once.",
     no_args_is_help=True,
 )
 
@@ -31,76 +32,138 @@ Metric = Annotated[str, typer.Option(help="The metric's name as in the object's 
 
 
 @app.command("import")
-def import_(
+def import_(  # noqa: PLR0913, PLR0917 - the options of a command
     target: Target,
-    file: Annotated[Path, typer.Argument(metavar="FILE.csv[.gz]", help="The file to read.", show_default=False)],
     store: StorePath,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE.csv[.gz]|FILE.parquet]", help="The file to read.", show_default=False),
+    ] = None,
     metric: Metric = "cpu",
     shift_seconds: Annotated[
         int, typer.Option(help="Added to every timestamp: an old record can stand for the days before now.")
     ] = 0,
+    prometheus: Annotated[
+        str | None, typer.Option(metavar="URL", help="Read from this Prometheus instead of a file.")
+    ] = None,
+    query: Annotated[
+        str | None, typer.Option(metavar="PROMQL", help="What to ask it: one series, the total over all pods.")
+    ] = None,
+    days: Annotated[float, typer.Option(min=0.01, max=28, help="How much to ask it for.")] = 28,
+    token_file: Annotated[Path | None, typer.Option(help="A file with a bearer token for it.")] = None,
 ) -> None:
     """
-    Add the load of past days to an object's history, from `timestamp,value`.
+    Add the load of past days to an object's history, from `timestamp,value` in a file or from a Prometheus.
 
     The value is the total over all pods in the metric's own unit (cores, bytes, requests per second), the timestamp
     RFC 3339 with an offset; an empty value is a gap. Five-minute maxima of the newest 28 days are kept. The larger
     value wins where something is known already, so importing a file twice changes nothing.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from cronhpa.core.instant import SECOND, format_instant
-    from cronhpa.learning.history import CsvError, import_csv
+    from cronhpa.core.instant import format_instant
 
     series = _series(target, metric)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with _opened(store) as opened, Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(file.name, total=None)
-        try:
-            found = import_csv(
-                opened,
-                series,
-                file,
-                shift=shift_seconds * SECOND,
-                progress=lambda done, total: bar.update(task, completed=done, total=total),
-            )
-        except (CsvError, OSError) as problem:
-            _end(problem)
+    if (file is None) == (prometheus is None):
+        raise typer.BadParameter("one of FILE and --prometheus URL is needed")
+    if file is not None:
+        found = _read_file(store, series, file, shift_seconds)
+    else:
+        assert prometheus is not None
+        found = _ask(store, series, prometheus, query, days, token_file)
     typer.echo(
         f"{series}: {found.rows} values and {found.gaps} gaps read, {found.steps} five-minute maxima kept, "
         f"{format_instant(found.first)} to {format_instant(found.last)}"
     )
 
 
+def _read_file(store: Path, series: Series, file: Path, shift_seconds: int) -> Imported:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from cronhpa.core.instant import SECOND
+    from cronhpa.learning.history import HistoryError, import_file
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with _opened(store) as opened, Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(file.name, total=None)
+        try:
+            return import_file(
+                opened,
+                series,
+                file,
+                shift=shift_seconds * SECOND,
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
+            )
+        except ImportError as problem:
+            _end(f"{file}: {problem}: install cronhpa[parquet] to read it")
+        except (HistoryError, OSError) as problem:
+            _end(problem)
+
+
+def _ask(store: Path, series: Series, url: str, query: str | None, days: float, token_file: Path | None) -> Imported:
+    """What a Prometheus says of the last days."""
+    import asyncio
+    import time
+
+    from cronhpa.core.spec import TargetRef
+    from cronhpa.learning.backfill import import_range, span_of
+    from cronhpa.learning.prometheus import Prometheus, PrometheusError
+    from cronhpa.learning.store import StoreError
+
+    async def ask(opened: Store) -> Imported | None:
+        async with Prometheus(url, {}, token_file) as source:
+            # Without a query the target is taken to be named as its object.
+            asked = query or source.query_for(series, TargetRef("apps/v1", "Deployment", series.name))
+            found = await import_range(opened, source, series, asked, span_of(days, time.time_ns()))
+            if found is None:
+                _end(f"{url} knows nothing of {series} over the last {days:g} days: asked was {asked}")
+            return found
+
+    with _opened(store) as opened:
+        try:
+            found = asyncio.run(ask(opened))
+        except (PrometheusError, StoreError) as problem:
+            _end(problem)
+    assert found is not None
+    return found
+
+
 @app.command("export")
 def export(
     target: Target,
     store: StorePath,
-    file: Annotated[Path, typer.Argument(metavar="[FILE.csv[.gz]]", help="Where to write; - is the terminal.")] = Path(
-        "-"
-    ),
+    file: Annotated[
+        Path, typer.Argument(metavar="[FILE.csv[.gz]|FILE.parquet]", help="Where to write; - is the terminal.")
+    ] = Path("-"),
     metric: Metric = "cpu",
 ) -> None:
     """Write an object's five-minute maxima as `timestamp,value`, empty where nothing was measured."""
-    from cronhpa.learning.history import export_csv
+    from cronhpa.learning.history import export_csv, is_parquet
     from cronhpa.learning.store import StoreError
 
     series = _series(target, metric)
     with _opened(store, must_exist=True) as opened:
         text = io.StringIO()
         try:
-            lines = export_csv(opened, series, text)
+            lines = _export_parquet(opened, series, file) if is_parquet(file) else export_csv(opened, series, text)
             if not lines:
                 _end(f"{store}: nothing is known of {series}: `cronhpa history list` shows what there is")
             if str(file) == "-":
                 sys.stdout.write(text.getvalue())
                 return
-            content = text.getvalue().encode()
-            file.write_bytes(gzip.compress(content) if file.suffix == ".gz" else content)
+            if not is_parquet(file):
+                content = text.getvalue().encode()
+                file.write_bytes(gzip.compress(content) if file.suffix == ".gz" else content)
+        except ImportError as problem:
+            _end(f"{file}: {problem}: install cronhpa[parquet] to write it")
         except (StoreError, OSError) as problem:
             _end(problem)
     typer.echo(f"{series}: {lines} five-minute maxima written to {file}")
+
+
+def _export_parquet(store: Store, series: Series, file: Path) -> int:
+    from cronhpa.learning import parquet
+
+    return parquet.export(store, series, file)
 
 
 @app.command("list")

@@ -1,5 +1,7 @@
 """
-Load history as CSV, in and out of the store: `timestamp,value`, RFC 3339, optionally gzipped, an empty value is a gap.
+Load history in files, in and out of the store.
+
+As CSV: `timestamp,value`, RFC 3339, optionally gzipped, empty for a gap. A name that ends in .parquet means Parquet.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from cronhpa.core.instant import Nanoseconds, format_instant, parse_instant
 from cronhpa.learning.store import STEP, STEPS_KEPT, Fault, Sample, Series, Store, is_load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 HEADER = ("timestamp", "value")
@@ -38,11 +40,40 @@ class Imported(Struct, frozen=True):
     last: Nanoseconds
 
 
-class CsvError(Exception):
+class HistoryError(Exception):
     """A file that is no load history: where, what was found, what is accepted."""
 
+    def __init__(self, path: Path, where: str, found: str, accepted: str) -> None:
+        super().__init__(f"{path}{', ' if where else ''}{where}: {found}: {accepted}")
+
+
+class CsvError(HistoryError):
     def __init__(self, path: Path, line: int, found: str, accepted: str) -> None:
-        super().__init__(f"{path}, line {line}: {found}: {accepted}")
+        super().__init__(path, f"line {line}", found, accepted)
+
+
+def import_file(
+    store: Store,
+    series: Series,
+    path: Path,
+    *,
+    shift: Nanoseconds = 0,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> Imported:
+    """
+    As `import_csv`, or a Parquet file where its name says so.
+
+    Raises HistoryError, and ImportError where what reads Parquet is not installed.
+    """
+    if not is_parquet(path):
+        return import_csv(store, series, path, shift=shift, progress=progress)
+    from cronhpa.learning import parquet  # noqa: PLC0415 - pandas and pyarrow, for Parquet alone
+
+    return _import(store, series, path, parquet.rows(path), shift)
+
+
+def is_parquet(path: Path) -> bool:
+    return path.suffix.lower() in {".parquet", ".pq"}
 
 
 def import_csv(
@@ -60,20 +91,33 @@ def import_csv(
     progress: called now and then with bytes read and bytes in all.
     Raises CsvError for what it cannot read, OSError where the file or the store cannot be used.
     """
+    lines = ((f"line {line}", at, value) for line, at, value in _lines(path, progress))
+    return _import(store, series, path, lines, shift)
+
+
+def _import(
+    store: Store,
+    series: Series,
+    path: Path,
+    values: Iterable[tuple[str, Nanoseconds, float | None]],
+    shift: Nanoseconds,
+) -> Imported:
+    """All of (where, instant, value or None) into the store, or nothing."""
     maxima: dict[Nanoseconds, float] = {}
     rows = gaps = 0
-    for line, at, value in _lines(path, progress):
+    for where, at, value in values:
         if value is None:
             gaps += 1
             continue
         moved = at + shift
         if not is_load(Sample(series, moved, value)):
-            raise CsvError(path, line, f"{value} at {format_instant(at)}", "a finite number, not negative, is accepted")
+            found = f"{value} at {format_instant(at)}"
+            raise HistoryError(path, where, found, "a finite number, not negative, from 1970 on is accepted")
         rows += 1
         start = moved - moved % STEP
         maxima[start] = max(value, maxima.get(start, 0.0))
     if not maxima:
-        raise CsvError(path, 1, f"{gaps} gaps and no value", "at least one line with a value is needed")
+        raise HistoryError(path, "", f"{gaps} gaps and no value", "at least one value is needed")
     last = max(maxima)
     kept = sorted((at, high) for at, high in maxima.items() if at > last - STEPS_KEPT)
     outcome = store.backfill(series, kept)

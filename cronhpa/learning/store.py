@@ -74,6 +74,8 @@ CREATE TABLE forecast (series INTEGER, start INTEGER, value BLOB NOT NULL, PRIMA
 CREATE TABLE spend (
     hour INTEGER, series INTEGER, extra REAL NOT NULL, base REAL NOT NULL, PRIMARY KEY (hour, series)
 ) WITHOUT ROWID;
+-- Until when another source was asked for the history of a series.
+CREATE TABLE backfill (series INTEGER PRIMARY KEY, until INTEGER NOT NULL);
 """
 # What makes a file of an earlier version one of the next. Forecasts live for a day: those of version 1 are let go.
 _MIGRATIONS = {
@@ -84,7 +86,8 @@ DROP TABLE forecast;
 CREATE TABLE forecast (series INTEGER, start INTEGER, value BLOB NOT NULL, PRIMARY KEY (series, start)) WITHOUT ROWID;
 CREATE TABLE spend (
     hour INTEGER, series INTEGER, extra REAL NOT NULL, base REAL NOT NULL, PRIMARY KEY (hour, series)
-) WITHOUT ROWID
+) WITHOUT ROWID;
+CREATE TABLE backfill (series INTEGER PRIMARY KEY, until INTEGER NOT NULL)
 """,
 }
 
@@ -379,6 +382,25 @@ class Store:
         rows = (-(-since // HOUR),)
         return self._read(lambda db: [Spend(Series(*row[:3]), *row[3:]) for row in db.execute(query, rows)])
 
+    def note_backfill(self, series: Series, until: Nanoseconds) -> Fault | None:
+        """Another source was asked for the history up to then."""
+        row = "INSERT OR REPLACE INTO backfill VALUES (?, ?)"
+
+        def work(db: sqlite3.Connection) -> None:
+            db.execute(row, (self._id(db, series), until))
+
+        return self._write(work)
+
+    def backfilled_until(self, series: Series) -> Nanoseconds | None:
+        """Until when another source was asked for the history; None where it never was."""
+        query = "SELECT until FROM backfill WHERE series = ?"
+
+        def work(db: sqlite3.Connection) -> Nanoseconds | None:
+            row = db.execute(query, (self._known_id(db, series),)).fetchone()
+            return None if row is None else row[0]
+
+        return self._read(work)
+
     def compact(self, now: Nanoseconds) -> Fault | None:
         """
         Move steps older than two hours into days, and forget what is too old to keep. Meant for once an hour.
@@ -407,8 +429,8 @@ class Store:
             DELETE FROM series WHERE id NOT IN (SELECT series FROM day) AND id NOT IN (SELECT series FROM step)
                 AND id NOT IN (SELECT series FROM minute)
         """)
-        for table in ("fitted", "forecast", "spend"):
-            db.execute(f"DELETE FROM {table} WHERE series NOT IN (SELECT id FROM series)")  # noqa: S608 - three literals
+        for table in ("fitted", "forecast", "spend", "backfill"):
+            db.execute(f"DELETE FROM {table} WHERE series NOT IN (SELECT id FROM series)")  # noqa: S608 - literals
         db.execute("DELETE FROM fit WHERE id NOT IN (SELECT fit FROM fitted)")
 
     def _prepare(self) -> None:

@@ -46,6 +46,13 @@ class Settings(BaseSettings):
         "30s", description="Time after a pod's start in which unready means starting."
     )
     forecast_interval: Duration = Field("60s", description="Time between two forecasts.")
+    prometheus_url: str | None = Field(
+        None, description="A Prometheus to take the past of loads from, such as http://prometheus.monitoring:9090."
+    )
+    prometheus_queries: dict[str, str] = Field(
+        {}, description="PromQL by metric, as JSON; $namespace and $target stand for those of the object."
+    )
+    prometheus_token_file: Path | None = Field(None, description="A file with a bearer token for it.")
     forecast_workers: int = Field(
         1, ge=1, le=64, description="Processes that learn and forecast; each takes some 200 MB."
     )

@@ -3,6 +3,7 @@
 import gzip
 import io
 
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +11,8 @@ from typer.testing import CliRunner
 
 from cronhpa.cli.history import app
 from cronhpa.core.instant import DAY, HOUR, parse_instant
-from cronhpa.learning.history import CsvError, Imported, export_csv, import_csv
+from cronhpa.learning import parquet
+from cronhpa.learning.history import CsvError, HistoryError, Imported, export_csv, import_csv, import_file
 from cronhpa.learning.store import STEP, Series, Store
 
 NOON = parse_instant("2026-03-01T12:00:00Z")
@@ -99,7 +101,7 @@ GOOD = "2026-03-01T12:00:00Z,1"
         (["timestamp,value", "1772366400,1"], "line 2: timestamp '1772366400': an RFC 3339 time with an offset"),
         (["timestamp,value", "2026-03-01T12:00:00Z,1,2"], "line 2: 3 fields: timestamp,value is accepted"),
         (["timestamp,value", "1969-03-01T12:00:00Z,1"], "line 2: 1.0 at 1969-03-01T12:00:00Z"),
-        (["timestamp,value", "2026-03-01T12:00:00Z,"], "1 gaps and no value: at least one line with a value is needed"),
+        (["timestamp,value", "2026-03-01T12:00:00Z,"], "1 gaps and no value: at least one value is needed"),
         (["timestamp,value"], "0 gaps and no value"),
         (["timestamp,value", '"2026'], "CSV text in UTF-8, plain or gzipped, is accepted"),
     ],
@@ -107,7 +109,7 @@ GOOD = "2026-03-01T12:00:00Z,1"
 def test_a_line_that_cannot_be_read_is_named_and_nothing_is_imported(store, written, lines, said):
     path = written(*lines)
 
-    with pytest.raises(CsvError) as raised:
+    with pytest.raises(HistoryError) as raised:
         import_csv(store, WEB, path)
 
     assert str(path) in str(raised.value)
@@ -224,3 +226,69 @@ def test_exporting_what_is_not_known_ends_with_a_hint(tmp_path, written):
 
     assert 1 == outcome.exit_code
     assert "nothing is known of shop/api cpu: `cronhpa history list` shows what there is" in outcome.stderr
+
+
+@pytest.mark.parametrize("unit", ["s", "ns"])
+def test_parquet_in_and_out_gives_what_csv_gives(store, written, tmp_path, unit):
+    import_csv(store, WEB, written("timestamp,value", GOOD, "2026-03-01T12:05:00Z,", "2026-03-01T12:10:00Z,2.5"))
+    again = Store(tmp_path / "again.db")
+
+    assert 2 == parquet.export(store, WEB, tmp_path / "load.parquet")
+    frame = pd.read_parquet(tmp_path / "load.parquet")
+    frame["timestamp"] = frame["timestamp"].dt.as_unit(unit).dt.tz_convert("Asia/Tokyo")
+    frame.to_parquet(tmp_path / "other.parquet")
+    outcome = import_file(again, WEB, tmp_path / "other.parquet")
+
+    assert Imported(rows=2, gaps=1, steps=2, first=NOON, last=NOON + 3 * STEP) == outcome
+    assert everything(store) == everything(again)
+    again.close()
+
+
+def times(*texts, zone="UTC"):
+    return pd.to_datetime(list(texts)).tz_localize(zone)
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        ({"time": [1.0]}, "the columns are time: timestamp and value are needed"),
+        ({"timestamp": times("2026-03-01", zone=None), "value": [1.0]}, "timestamp: datetime64[us]: times with a zone"),
+        ({"timestamp": times("2026-03-01"), "value": ["many"]}, "value: "),
+        ({"timestamp": times("2026-03-01", None), "value": [1.0, 2.0]}, "row 2: no timestamp"),
+        ({"timestamp": times("2026-03-01"), "value": [-1.0]}, "row 1: -1.0 at 2026-03-01T00:00:00Z: a finite number"),
+        (
+            {"timestamp": times("2026-03-01"), "value": [float("nan")]},
+            "1 gaps and no value: at least one value is needed",
+        ),
+    ],
+    ids=["columns", "no zone", "no numbers", "no time", "negative", "empty"],
+)
+def test_a_parquet_file_that_is_no_history_is_refused(store, tmp_path, frame, said):
+    path = tmp_path / "load.parquet"
+    pd.DataFrame(frame).to_parquet(path)
+
+    with pytest.raises(HistoryError) as raised:
+        import_file(store, WEB, path)
+
+    assert str(path) in str(raised.value)
+    assert said in str(raised.value)
+    assert [] == everything(store)
+
+
+def test_what_is_no_parquet_is_refused(store, tmp_path):
+    path = tmp_path / "load.parquet"
+    path.write_text("timestamp,value\n")
+
+    with pytest.raises(HistoryError, match="a Parquet file is needed"):
+        import_file(store, WEB, path)
+
+
+def test_the_command_reads_and_writes_parquet_where_the_name_says_so(tmp_path, written):
+    store, out = tmp_path / "h.db", tmp_path / "out.parquet"
+    cronhpa_history("import", "--store", store, "shop/web", written("timestamp,value", GOOD))
+
+    exported = cronhpa_history("export", "--store", store, "shop/web", out)
+    imported = cronhpa_history("import", "--store", store, "shop/api", out)
+
+    assert (0, 0) == (exported.exit_code, imported.exit_code)
+    assert "shop/api cpu: 1 values and 0 gaps read" in imported.output

