@@ -14,16 +14,18 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode="markdown",  # paragraphs of a help text are filled, not broken where the code breaks them
 )
-app.command("run")(run.run)
-app.command("explain")(explain.explain)
-app.command("preview")(preview.preview)
-app.command("override")(override.override)
-app.command("replay")(replay.replay)
-app.command("convert")(convert.convert)
-app.command("adopt")(adopt.adopt)
-app.command("crd")(crd.crd)
-app.add_typer(history.app)
+_OBJECTS, _MOVING, _OPERATOR = "An object and its bounds", "Moving over", "The operator"
+app.command(rich_help_panel=_OBJECTS)(explain.explain)
+app.command(rich_help_panel=_OBJECTS)(preview.preview)
+app.command(rich_help_panel=_OBJECTS)(override.override)
+app.command(rich_help_panel=_MOVING)(convert.convert)
+app.command(rich_help_panel=_MOVING)(adopt.adopt)
+app.command(rich_help_panel=_OPERATOR)(run.run)
+app.command(rich_help_panel=_OPERATOR)(crd.crd)
+app.add_typer(history.app, rich_help_panel=_OPERATOR)
+app.command(rich_help_panel=_OPERATOR)(replay.replay)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from cronhpa.cli.documents import UnreadableFileError, as_yaml, read_documents
 
 File = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[FILE|-]...", help="YAML or JSON, several documents or a List; - is the standard input."),
+    typer.Argument(metavar="FILE|-", help="YAML or JSON, several documents or a List; - is the standard input."),
 ]
 
 

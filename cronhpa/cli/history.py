@@ -21,6 +21,7 @@ app = typer.Typer(
     name="history",
     help="Load history: what forecasts are learnt from. The operator fills it; a file or a Prometheus does at once.",
     no_args_is_help=True,
+    rich_markup_mode="markdown",
 )
 
 StorePath = Annotated[
@@ -37,7 +38,7 @@ def import_(  # noqa: PLR0913, PLR0917 - the options of a command
     store: StorePath,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE.csv[.gz]|FILE.parquet]", help="The file to read.", show_default=False),
+        typer.Argument(metavar="FILE.csv[.gz]|FILE.parquet", help="The file to read.", show_default=False),
     ] = None,
     metric: Metric = "cpu",
     shift_seconds: Annotated[
@@ -132,7 +133,7 @@ def export(
     target: Target,
     store: StorePath,
     file: Annotated[
-        Path, typer.Argument(metavar="[FILE.csv[.gz]|FILE.parquet]", help="Where to write; - is the terminal.")
+        Path, typer.Argument(metavar="FILE.csv[.gz]|FILE.parquet", help="Where to write; - is the terminal.")
     ] = Path("-"),
     metric: Metric = "cpu",
 ) -> None:

@@ -11,9 +11,13 @@ import typer
 def run(
     kubeconfig: Annotated[str | None, typer.Option(help="Kubeconfig; absent, the pod's own account.")] = None,
     namespaces: Annotated[str | None, typer.Option(help="Namespaces to act in, by comma; absent, all.")] = None,
-    store: Annotated[Path | None, typer.Option(help="SQLite file of load history and forecasts.")] = None,
-    listen_port: Annotated[int | None, typer.Option(help="Port of /healthz, /readyz and /metrics.")] = None,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    store: Annotated[
+        Path | None, typer.Option(help="SQLite file of load history and forecasts; absent, cronhpa-history.db.")
+    ] = None,
+    listen_port: Annotated[
+        int | None, typer.Option(help="Port of /healthz, /readyz and /metrics; absent, 8080.")
+    ] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error; absent, info.")] = None,
 ) -> None:
     """
     Run the operator until it is told to stop.
