@@ -222,6 +222,17 @@ def test_the_history_has_a_volume_claim():
     assert ["tmp"] == [volume["name"] for volume in spec["template"]["spec"]["volumes"]]
 
 
+@pytest.mark.parametrize("period", ["15s", "0.5s", "1m30s", "0h10s", "100ms", "10.05s", "0.10m"])
+def test_a_duration_of_any_length_is_a_setting(period):
+    assert {"name": "CRONHPA_SYNC_PERIOD", "value": period} in container(render(syncPeriod=period))["env"]
+
+
+def test_any_name_of_a_storage_class_is_a_text():
+    claim = only(render(persistence={"storageClassName": "-"}), "StatefulSet")["spec"]["volumeClaimTemplates"][0]
+
+    assert "-" == claim["spec"]["storageClassName"]
+
+
 def test_without_persistence_the_history_is_in_an_empty_dir():
     spec = only(render(persistence={"enabled": False}), "StatefulSet")["spec"]
 
@@ -288,6 +299,10 @@ def test_a_tag_is_the_charts_version_until_one_is_given():
         ({"namespace": "shop"}, "namespace"),
         ({"syncPeriod": 15}, "syncPeriod"),
         ({"syncPeriod": "15"}, "syncPeriod"),
+        ({"syncPeriod": "0s"}, "syncPeriod"),
+        ({"syncPeriod": "0.0m0h"}, "syncPeriod"),
+        ({"extraEnv": [{"name": "LIMIT", "value": 1}]}, "extraEnv"),
+        ({"persistence": {"accessModes": [""]}}, "accessModes"),
         ({"tolerance": 1.5}, "tolerance"),
         ({"log": {"level": "loud"}}, "level"),
         ({"namespaces": ["Shop"]}, "namespaces"),
