@@ -68,22 +68,15 @@ class Stated(Struct, frozen=True):
 
 
 class Settled(Struct, frozen=True):
-    """low, high: the minimum and the maximum that won, each for itself. Where low is above high one wins for both."""
+    """
+    low, high: the minimum and the maximum of the highest rank, each for itself. minimum, maximum: what holds; where low
+    is above high, one of the two is both.
+    """
 
     low: Stated
     high: Stated
-
-    @property
-    def minimum_by(self) -> Stated:
-        return self.high if self.contradicts and self.low.rank <= self.high.rank else self.low
-
-    @property
-    def maximum_by(self) -> Stated:
-        return self.low if self.contradicts and self.low.rank > self.high.rank else self.high
-
-    @property
-    def contradicts(self) -> bool:
-        return self.low.number > self.high.number
+    minimum: Stated
+    maximum: Stated
 
 
 class _Leading(Struct, frozen=True):
@@ -129,7 +122,7 @@ def resolve(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None = None, l
         settled = _settle(spec, [item for item, is_out in zip(seen.stated, blocked, strict=True) if not is_out], ahead)
         proposals = [_told(item, is_out=is_out) for item, is_out in zip(proposals, blocked, strict=True)]
         proposals += [item.proposal for item in ahead]
-    low, high = settled.minimum_by, settled.maximum_by
+    low, high = settled.minimum, settled.maximum
     return Bounds(
         minimum=low.number,
         maximum=high.number,
@@ -202,18 +195,17 @@ def contradiction(settled: Settled) -> str:
     An override contradicts what it likes: that is what it is for.
     """
     low, high = settled.low, settled.high
-    if not settled.contradicts or _OVERRIDE in {low.rank, high.rank}:
+    if low.number <= high.number or _OVERRIDE in {low.rank, high.rank}:
         return ""
     asked = f"{low.label} asks for at least {low.number}, {high.label} for at most {high.number}"
     if low.rank == high.rank:
         return f"{asked}, at equal rank: the maximum wins"
-    return f"{asked}: {settled.minimum_by.label} is of higher rank and wins"
+    return f"{asked}: {settled.minimum.label} is of higher rank and wins"
 
 
 def _settle(spec: Spec, stated: Sequence[Stated], ahead: Iterable[Stated] = ()) -> Settled:
     """ahead: floors that lead: they raise the minimum, whoever set it, and never lower it."""
-    low = Stated(_SPEC, Proposal(Source.SPEC, "", Role.FLOOR, spec.min_replicas))
-    high = Stated(_SPEC, Proposal(Source.SPEC, "", Role.CAP, spec.max_replicas))
+    low, high = _of_spec(spec.min_replicas, spec.max_replicas)
     for item in stated:
         if item.proposal.role is Role.FLOOR:
             if (item.rank, item.number) > (low.rank, low.number):
@@ -223,7 +215,19 @@ def _settle(spec: Spec, stated: Sequence[Stated], ahead: Iterable[Stated] = ()) 
     for item in ahead:
         if item.number > low.number:
             low = item
-    return Settled(low, high)
+    if low.number <= high.number:
+        return Settled(low, high, low, high)
+    # The higher rank moves the other; at equal rank the maximum wins.
+    winner = low if low.rank > high.rank else high
+    return Settled(low, high, winner, winner)
+
+
+@lru_cache(maxsize=65_536)
+def _of_spec(minimum: int, maximum: int) -> tuple[Stated, Stated]:
+    return (
+        Stated(_SPEC, Proposal(Source.SPEC, "", Role.FLOOR, minimum)),
+        Stated(_SPEC, Proposal(Source.SPEC, "", Role.CAP, maximum)),
+    )
 
 
 def _rank(schedule: Schedule) -> Rank:
@@ -251,12 +255,14 @@ def _leading(
     out: list[_Leading] = []
     for index, start in seen.closed:
         assert seen.edge is not None
-        # Only what may have begun, or may begin before the next edge, is worked out.
-        if start - _longest(spec, index, start_up, leads) >= seen.edge.at:
+        # Only what has begun, or may begin before the next edge, is worked out.
+        if start - _longest(spec, index, start_up) >= seen.edge.at and not leads:
             continue
-        found = _lead(spec, index, start, start_up, leads)
+        found = _lead(spec, index, start, start_up)
         if found is None:
             continue
+        if leads:
+            found = _as_begun(found, leads)
         name, begin = found.schedule.name, start - found.length
         if now < begin:
             seen.meets(begin, name, WindowState.LEADING)
@@ -267,18 +273,17 @@ def _leading(
     return out
 
 
-def _longest(spec: Spec, index: int, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> Nanoseconds:
+@lru_cache(maxsize=65_536)
+def _longest(spec: Spec, index: int, start_up: Nanoseconds | None) -> Nanoseconds:
     """No lead of this schedule is longer: the rise from nothing takes the longest."""
     schedule = spec.schedules[index]
     if schedule.lead is not None:
         return schedule.lead
-    measured = lead_time(start_up, spec.tuning) + ramp(spec.behavior, 0, schedule.floor or 0, spec.tuning.sync_period)
-    return max([measured, *(lead.length for lead in leads if lead.schedule == schedule.name)])
+    return lead_time(start_up, spec.tuning) + ramp(spec.behavior, 0, schedule.floor or 0, spec.tuning.sync_period)
 
 
-def _lead(
-    spec: Spec, index: int, start: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]
-) -> _Leading | None:
+@lru_cache(maxsize=65_536)
+def _lead(spec: Spec, index: int, start: Nanoseconds, start_up: Nanoseconds | None) -> _Leading | None:
     """How a schedule that opens at `start` leads; None where nothing rises there."""
     schedule = spec.schedules[index]
     before, after = _rise(spec, index, start)
@@ -287,14 +292,18 @@ def _lead(
         return None
     length = schedule.lead
     if length is None:
-        begun = (lead.length for lead in leads if lead.schedule == schedule.name and lead.start == start)
-        length = next(begun, None)
-    if length is None:
         length = lead_time(start_up, spec.tuning) + ramp(spec.behavior, before, after, spec.tuning.sync_period)
     return _Leading(schedule, start, length, floor)
 
 
-@lru_cache(maxsize=65_536)
+def _as_begun(lead: _Leading, leads: tuple[Lead, ...]) -> _Leading:
+    """As long as it was when it began, if it is measured and has."""
+    if lead.schedule.lead is not None:
+        return lead
+    begun = (item for item in leads if item.schedule == lead.schedule.name and item.start == lead.start)
+    return next((replace(lead, length=item.length) for item in begun), lead)
+
+
 def _rise(spec: Spec, index: int, start: Nanoseconds) -> tuple[int, int]:
     """
     The effective minimum just before a schedule opens, and what the schedule makes of it.
@@ -302,11 +311,11 @@ def _rise(spec: Spec, index: int, start: Nanoseconds) -> tuple[int, int]:
     A floor that is outranked when its window opens makes nothing of it.
     """
     schedule = spec.schedules[index]
-    before = settled_at(spec, start - 1).minimum_by.number
+    before = settled_at(spec, start - 1).minimum.number
     after = settled_at(spec, start)
     if schedule.floor is None or after.low.rank > _rank(schedule):
         return before, before
-    return before, min(schedule.floor, after.minimum_by.number)
+    return before, min(schedule.floor, after.minimum.number)
 
 
 def _ahead(item: _Leading) -> Stated:
