@@ -32,6 +32,7 @@ from cronhpa.core.observation import Absent
 from cronhpa.core.quantity import format_milli
 from cronhpa.core.reactive.arithmetic import INT32_MAX
 from cronhpa.core.reactive.replicas import Measured
+from cronhpa.core.scheduled.conflicts import Conflict
 from cronhpa.core.spec import (
     ExternalMetric,
     LabelSelector,
@@ -85,6 +86,7 @@ class Turn(Struct, frozen=True):
     spec_problems: tuple[str, ...] = ()
     forecast: Forecast | None = None
     budget_used: int | None = None
+    conflicts: tuple[Conflict, ...] = ()
 
 
 def render(previous: Status, turn: Turn) -> Status:
@@ -180,6 +182,14 @@ def events(turn: Turn) -> Iterator[Event]:
         yield Event("Warning", "FailedRescale", text)
     if isinstance(turn.outcome, Scaled):
         yield Event("Normal", "SuccessfulRescale", f"New size: {decision.desired}; reason: {decision.reason}")
+
+
+def news(previous: Status, turn: Turn) -> Iterator[Event]:
+    """The events of what was not so in the status before: each contradiction once, however often it comes."""
+    told = [item.get("message", "") for item in previous.get("conditions", ()) if item["type"] == "BoundsConsistent"]
+    for conflict in turn.conflicts:
+        if not any(conflict.text in message for message in told):
+            yield Event("Warning", conflict.reason, str(conflict))
 
 
 def _failure_text(decision: Decision) -> str:
@@ -294,10 +304,10 @@ def _own_conditions(turn: Turn) -> Iterator[Stated]:
     else:
         yield "TargetOwned", False, "OtherOwner", turn.owner_problem or ""
     if turn.spec.is_timed:
-        if decision.conflict:
-            yield "BoundsConsistent", False, "Contradiction", decision.conflict
+        if turn.conflicts:
+            yield "BoundsConsistent", False, turn.conflicts[0].reason, "; ".join(map(str, turn.conflicts))
         else:
-            yield "BoundsConsistent", True, "Consistent", "no bounds of equal rank contradict each other"
+            yield "BoundsConsistent", True, "Consistent", "no schedule contradicts another one or the spec's bounds"
     if turn.spec.forecast is not None:
         yield _forecast_active(turn)
     yield _ready(turn, problems)

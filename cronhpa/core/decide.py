@@ -259,7 +259,8 @@ def _reason(
     """Why a rescale happens: the upstream's words for the metrics' decisions, ours for a floor or a cap."""
     if decided_by.startswith(Source.METRIC) or merged in {current, target.replicas}:
         return reason
-    asked = next((item for item in proposals if item.label == decided_by), None)
+    role = Role.CAP if merged < target.replicas else Role.FLOOR
+    asked = next((item for item in proposals if item.label == decided_by and item.role is role), None)
     if asked is None:
         return reason
     bound = "at least" if asked.role is Role.FLOOR else "at most"
@@ -273,7 +274,6 @@ def _decision(path: Path, bounds: Bounds, spec: Spec, now: Nanoseconds, **facts:
         minimum=bounds.minimum,
         maximum=bounds.maximum,
         timed=spec.is_timed,
-        conflict=bounds.conflict,
         windows=bounds.windows,
         leads=bounds.leads,
         next_edge=bounds.next_edge,

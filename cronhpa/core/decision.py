@@ -145,7 +145,6 @@ class Decision(Struct, frozen=True):
     steps: tuple[Step, ...] = ()
     metrics: tuple[Measured | Absent, ...] = ()
     failure: Absent | None = None
-    conflict: str = ""
     windows: tuple[Window, ...] = ()
     leads: tuple[Lead, ...] = ()
     next_edge: Edge | None = None

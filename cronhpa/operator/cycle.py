@@ -20,11 +20,12 @@ from msgspec import Struct
 
 from cronhpa.core.decide import decide
 from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import SECOND, Nanoseconds
+from cronhpa.core.instant import DAY, SECOND, Nanoseconds
 from cronhpa.core.observation import Absent, Observation, Scale, Tally
 from cronhpa.core.observe import Measurement, observe
 from cronhpa.core.predictive.floor import forecast_metric, load_of
 from cronhpa.core.record import Record, encode
+from cronhpa.core.scheduled.conflicts import conflicts
 from cronhpa.core.spec import (
     ExternalMetric,
     Metric,
@@ -272,6 +273,9 @@ class Cycle:
             LOG.exception("this cannot be decided: %s", encode(Record(spec, observation, forecast, item.memory, now)))
             raise
         item.next_edge = None if decision.next_edge is None else decision.next_edge.at
+        if item.checked is None or item.checked[0] != generation or item.checked[1] <= now:
+            item.conflicts = conflicts(spec, now)
+            item.checked = (generation, now + DAY if item.next_edge is None else item.next_edge)
         target = item.target
         assert target is not None
         owner_problem = self._cluster.owners.problem(item, self._inventory.on_target(target))

@@ -25,6 +25,7 @@ from cronhpa.api.parse import SpecError, parse_memory, parse_spec
 from cronhpa.api.render import Status
 from cronhpa.core.instant import Nanoseconds, parse_instant
 from cronhpa.core.memory import Memory
+from cronhpa.core.scheduled.conflicts import Conflict
 from cronhpa.core.spec import Spec, Tuning
 from cronhpa.kube.client import Client, ClusterError, bearer_token, path_of
 from cronhpa.operator.due import Key
@@ -46,9 +47,12 @@ class Item:
     status is what the API is known to hold at resource version `version`, `memory` what this process knows beyond it.
     resumed: whether the memory has been taken up by this process. uncertain: whether the last write may have been done
     or not. next_edge: when a schedule changes next. in_doubt: whether a status write may have been done or not.
+    conflicts: schedules that contradict each other; checked: of which generation, and until when that holds.
     """
 
     __slots__ = (
+        "checked",
+        "conflicts",
         "created",
         "generation",
         "in_doubt",
@@ -82,6 +86,8 @@ class Item:
         self.in_doubt = False
         self.written: Nanoseconds = 0
         self.next_edge: Nanoseconds | None = None
+        self.conflicts: tuple[Conflict, ...] = ()
+        self.checked: tuple[int, Nanoseconds] | None = None
 
     @property
     def key(self) -> Key:

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from cronhpa.api.patch import merge_patch
-from cronhpa.api.render import Event, Status, Turn, events, render
+from cronhpa.api.render import Event, Status, Turn, events, news, render
 from cronhpa.core.decision import Decision, Failed, Outcome, Scaled, Withheld
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import SECOND, Nanoseconds, format_instant
@@ -154,6 +154,7 @@ class Writer:
         item, decision = judged.item, judged.decision
         if not self._is_current(judged):
             return
+        before = item.status
         outcome = await self._act(judged) if judged.acts else Withheld()
         if item.spec is not None and item.spec.target != judged.spec.target:
             # Pointed at another target meanwhile: nothing of the old one may be remembered for the new one.
@@ -165,7 +166,7 @@ class Writer:
         turn = self._turn(judged, outcome, memory)
         item.memory = memory
         status = render(item.status, turn)
-        for event in events(turn):
+        for event in (*events(turn), *news(before, turn)):
             self._recorder.record(item, event, judged.now)
         if not is_worth_writing(item.status, status) and (
             abs(judged.now - item.written) < self._drift_interval() or not has_drifted(item.status, status)
@@ -221,6 +222,7 @@ class Writer:
             item.problems,
             judged.forecast,
             judged.budget_used,
+            item.conflicts,
         )
 
     async def _put_status(self, item: Item, status: Status, now: Nanoseconds) -> bool:

@@ -24,11 +24,13 @@ from core.situations import (
     seen,
     spec,
 )
-from cronhpa.api.render import Event, Turn, events, render, render_memory
+from cronhpa.api.render import Event, Turn, events, news, render, render_memory
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Failed, Scaled, Withheld
+from cronhpa.core.instant import SECOND
 from cronhpa.core.memory import Intent, Memory, ScaleEvent
 from cronhpa.core.observation import Absent, Gauge
+from cronhpa.core.scheduled.conflicts import conflicts as conflicts_of
 from cronhpa.core.spec import (
     ExternalMetric,
     ForecastSettings,
@@ -155,13 +157,53 @@ def test_metrics_that_are_absent_are_told():
     assert ("False", "FailedGetResourceMetric") == said(blind, "Ready")
 
 
-def test_bounds_that_contradict_each_other_are_named():
-    torn = turn(spec(schedules=(schedule("a", floor=30), schedule("b", cap=20))), queued(80, current=20))
+def torn(clock="10:00", **fields):
+    """At least 30 from 08:00 to 18:00, at most 20 from 12:00 on."""
+    of = spec(schedules=(schedule("a", floor=30), schedule("b", "0 12 * * *", cap=20)))
+    return turn(of, queued(80, current=20), clock=clock, conflicts=conflicts_of(of, at(clock)), **fields)
 
-    found = conditions(torn)["BoundsConsistent"]
+
+TORN = "Schedule/a asks for at least 30, Schedule/b for at most 20, at equal rank: the maximum wins"
+
+
+def test_bounds_that_contradict_each_other_are_named_with_the_time():
+    found = conditions(torn())["BoundsConsistent"]
 
     assert ("False", "Contradiction") == (found["status"], found["reason"])
-    assert found["message"].startswith("Schedule/a asks for at least 30, Schedule/b for at most 20")
+    assert found["message"] == f"from 2026-11-23T12:00:00Z until 2026-11-23T18:00:00Z {TORN}"
+
+
+def test_a_contradiction_is_an_event_once():
+    """Told when it is seen coming; not when it comes, nor the next day."""
+    before = render({}, torn())
+
+    assert [Event("Warning", "Contradiction", f"from 2026-11-23T12:00:00Z until 2026-11-23T18:00:00Z {TORN}")] == list(
+        news({}, torn())
+    )
+    assert [] == list(news(before, torn("12:00"))) == list(news(before, torn("19:00")))
+
+
+def test_bounds_that_agree_say_so_and_make_no_event():
+    calm = turn(spec(schedules=(schedule("a", floor=30),)), queued(80, current=30))
+
+    assert ("True", "Consistent") == said(calm, "BoundsConsistent")
+    assert [] == list(news({}, calm))
+
+
+def test_a_window_that_leads_says_by_how_much_and_when_it_opens():
+    of = spec(schedules=(schedule("day", floor=20, lead=600 * SECOND),))
+    leading = render({}, turn(of, queued(80, current=8), clock="07:55"))
+
+    assert [{"name": "day", "state": "Leading", "opens": "2026-11-23T08:00:00Z", "leadSeconds": 600}] == leading[
+        "schedules"
+    ]
+    assert {"time": "2026-11-23T08:00:00Z", "schedule": "day", "state": "Open"} == leading["nextEdge"]
+    assert (
+        "Schedule/day asks for at least 20 (600 s ahead of its start at 2026-11-23T08:00:00Z)"
+        == (leading["decision"]["reason"])
+    )
+    early = render({}, turn(of, queued(80, current=8), clock="07:00"))
+    assert {"time": "2026-11-23T07:50:00Z", "schedule": "day", "state": "Leading"} == early["nextEdge"]
 
 
 def test_a_schedule_that_cannot_be_read_is_named():

@@ -414,3 +414,10 @@ def test_the_floor_that_put_a_count_there_is_named_while_metrics_are_silent():
     decision = decided(of, seen(NO_METRICS, current=8), memory=recommended(8, "09:59"))
 
     assert (Path.HELD, "Schedule/day") == (decision.path, decision.decided_by)
+
+
+def test_a_cap_is_told_as_one_where_its_window_states_a_floor_too():
+    """A queue of 300 asks for 30 pods, and 10 are the most."""
+    decision = decided(spec(schedules=(schedule("day", floor=5, cap=10),)), queued(300, current=15))
+
+    assert ("Schedule/day", "Schedule/day asks for at most 10") == (decision.decided_by, decision.reason)

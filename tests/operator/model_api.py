@@ -2,7 +2,8 @@
 A Kubernetes API of a few kinds in memory, with the rules an operator lives by: resource versions and generations, merge
 patches, the status and scale subresources, lists, watches, 404, 409 and 422. And with switches for what goes wrong.
 
-Deployments have their pods at once, ready for an hour, of one core each; `load` is what they use together.
+Deployments have their pods at once, of one core each, ready for an hour, or after `start_up` seconds where that is set;
+`load` is what they use together.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ class ModelApi:
         self.scalings: list[tuple[int, str, int, int]] = []
         self.load: dict[tuple[str, str], int] = {}
         self.external: dict[str, int] = {}
+        self.start_up: float | None = None
         self.clock_offset = 0
         self.on_write: Callable[[int, bool], bool] | None = None
         self._version = 100
@@ -121,6 +123,13 @@ class ModelApi:
 
     def replicas(self, namespace: str, name: str) -> int:
         return self.objects["deployments"][namespace, name]["spec"]["replicas"]
+
+    def ready(self, namespace: str, name: str) -> int:
+        """How many pods of a Deployment are Ready."""
+        pods = [
+            item for (where, of), item in self.objects["pods"].items() if where == namespace and of.startswith(name)
+        ]
+        return sum(item["status"]["conditions"][0]["status"] == "True" for item in pods)
 
     def subscribe(self, plural: str) -> asyncio.Queue[tuple[str, dict[str, Any]]]:
         """The events of a kind from now on, of all namespaces."""
@@ -246,13 +255,14 @@ class ModelApi:
         meta, replicas = item["metadata"], item["spec"]["replicas"]
         item.setdefault("status", {})["replicas"] = replicas
         self._remove_pods(meta["namespace"], meta["name"], replicas)
-        born = format_instant(self.now() // SECOND * SECOND - HOUR)
-        ready = {"type": "Ready", "status": "True", "lastTransitionTime": born}
+        born = format_instant(self.now() // SECOND * SECOND - (HOUR if self.start_up is None else 0))
+        value = "True" if self.start_up is None else "False"
+        ready = {"type": "Ready", "status": value, "lastTransitionTime": born}
         for number in range(replicas):
             name = f"{meta['name']}-{number:03d}"
             if (meta["namespace"], name) in self.objects["pods"]:
                 continue
-            self.create(
+            made = self.create(
                 "pods",
                 meta["namespace"],
                 name,
@@ -260,6 +270,16 @@ class ModelApi:
                 spec={"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}]},
                 status={"phase": "Running", "startTime": born, "conditions": [ready]},
             )
+            if self.start_up is not None:
+                asyncio.get_running_loop().call_later(self.start_up, self._get_ready, made["metadata"]["uid"])
+
+    def _get_ready(self, uid: str) -> None:
+        for (namespace, name), item in self.objects["pods"].items():
+            if item["metadata"]["uid"] == uid:
+                now = format_instant(self.now() // SECOND * SECOND)
+                ready = {"type": "Ready", "status": "True", "lastTransitionTime": now}
+                self.edit("pods", namespace, name, status={"conditions": [ready]})
+                return
 
     def _remove_pods(self, namespace: str, name: str, left: int) -> None:
         for number in range(left, 1000):
