@@ -88,8 +88,8 @@ def test_an_operator_that_was_dead_when_the_lead_began_goes_for_the_floor_at_onc
 
 def test_a_lead_does_not_waver_when_start_up_is_learned_meanwhile_or_the_operator_dies():
     """
-    From zero nothing is known: 60 s to be Ready, 15 s, and 2, 4, 6, 8 in 90 s. The pods are Ready after 5 s: a lead that
-    began then would be 55 s shorter.
+    From zero nothing is known: 60 s to be Ready, 15 s, and 2, 4, 6, 8 in 90 s. The pods are Ready after 5 s: a lead
+    that began then would be 55 s shorter.
     """
 
     async def scenario():
