@@ -131,7 +131,9 @@ class Writer:
             known = conditions.get(kind, {})
             since = known.get("lastTransitionTime") if known.get("status") == "False" else format_instant(now)
             conditions[kind] = {"type": kind, "status": "False", "lastTransitionTime": since, **stamp}
-        status = {**item.status, "conditions": list(conditions.values())}
+        # No edge of a spec that is gone comes any more: the column NEXT would promise what does not happen.
+        kept = {key: value for key, value in item.status.items() if key not in {"nextEdge", "schedules"}}
+        status = {**kept, "conditions": list(conditions.values())}
         if item.status != status:  # the message too: another edit may be as unreadable for another reason
             await self._put_status(item, status, now)
             self._recorder.record(item, Event("Warning", "SpecUnreadable", text), now)

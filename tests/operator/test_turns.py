@@ -155,6 +155,39 @@ def test_a_spec_that_became_unreadable_does_not_spin_on_the_edge_it_had():
     live(scenario)
 
 
+def test_a_spec_that_became_unreadable_promises_no_edge_and_one_that_is_readable_again_does():
+    """From 07:00:30 on the window of 07:01 is next; unreadable, nothing is; readable again, the end at 08:00."""
+
+    async def scenario():
+        rush = {"name": "rush", "start": "1 7 * * *", "end": "0 8 * * *", "minReplicas": 4, "leadTimeSeconds": 0}
+        api = shop(schedules=[rush])
+        async with Life(api):
+            await until(30)
+            assert "2027-01-15T07:01:00Z" == status(api)["nextEdge"]["time"]
+            api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": "many"})
+            await until(50)
+            assert {"nextEdge", "schedules"}.isdisjoint(status(api))
+            api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": 9})
+            await until(80)
+            assert "2027-01-15T08:00:00Z" == status(api)["nextEdge"]["time"]
+
+    live(scenario)
+
+
+def test_an_override_is_the_next_edge_until_it_ends():
+    async def scenario():
+        api = shop(override={"minReplicas": 4, "until": "2027-01-15T07:01:00Z", "reason": "INC-4711"})
+        async with Life(api):
+            await until(30)
+            assert {"time": "2027-01-15T07:01:00Z", "schedule": "override", "state": "Closed"} == status(api)[
+                "nextEdge"
+            ]
+            await until(80)
+            assert "nextEdge" not in status(api)
+
+    live(scenario)
+
+
 def hpa(api, name="old", target="shop"):
     ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": target}
     api.create("horizontalpodautoscalers", "prod", name, spec={"scaleTargetRef": ref})
