@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from cronhpa.cli import adopt, convert, crd, explain, history, override, preview, replay, run
+from cronhpa.cli import adopt, backtest, convert, crd, explain, history, override, preview, replay, run
 
 app = typer.Typer(
     name="cronhpa",
@@ -19,6 +19,7 @@ app = typer.Typer(
 _OBJECTS, _MOVING, _OPERATOR = "An object and its bounds", "Moving over", "The operator"
 app.command(rich_help_panel=_OBJECTS)(explain.explain)
 app.command(rich_help_panel=_OBJECTS)(preview.preview)
+app.command(rich_help_panel=_OBJECTS)(backtest.backtest)
 app.command(rich_help_panel=_OBJECTS)(override.override)
 app.command(rich_help_panel=_MOVING)(convert.convert)
 app.command(rich_help_panel=_MOVING)(adopt.adopt)

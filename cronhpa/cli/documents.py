@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cronhpa.core.spec import Spec
 
 
 class UnreadableFileError(Exception):
@@ -32,6 +35,66 @@ def read_documents(path: Path) -> Iterator[Any]:
         yield from yaml.load_all(text, Loader=Loader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise UnreadableFileError(f"{path}: {' '.join(str(error).split())}") from error
+
+
+def read_objects(path: Path) -> list[Mapping[str, Any]]:
+    """
+    The CronHPA objects of a file, also those of a List, each with a name and a spec; `-` is the standard input.
+
+    Raises UnreadableFileError where there is none, or one that is no object.
+    """
+    documents = list(_flat(read_documents(path)))
+    found = [item for item in documents if item.get("kind") == "CronHPA"]
+    if not found:
+        kinds = ", ".join(sorted({str(item.get("kind", "a document without a kind")) for item in documents}))
+        raise UnreadableFileError(
+            f"{path}: no CronHPA is in it, only {kinds or 'nothing'}: name a file with kind: CronHPA"
+        )
+    for body in found:
+        metadata, spec = body.get("metadata"), body.get("spec")
+        if not isinstance(metadata, Mapping) or not isinstance(metadata.get("name"), str):
+            raise UnreadableFileError(f"{path}: metadata.name: a CronHPA needs a name")
+        if not isinstance(spec, Mapping):
+            raise UnreadableFileError(f"{path}: {metadata['name']}: spec: found {spec!r}: a mapping belongs here")
+    return found
+
+
+def _flat(documents: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
+    """The objects of documents and of the Lists among them."""
+    for document in documents:
+        if isinstance(document, Mapping) and isinstance(document.get("items"), list):
+            yield from _flat(document["items"])
+        elif isinstance(document, Mapping):
+            yield document
+
+
+def written_spec(body: Mapping[str, Any]) -> Spec:
+    """
+    The spec of an object that somebody wrote, with the upstream's defaults for what the operator's settings decide.
+
+    Raises SpecError for what the API server or the operator would not take, schedules that cannot be read included.
+    """
+    from cronhpa.api.parse import SpecError, SpecProblem, parse_spec, reject_unknown_fields
+    from cronhpa.core.spec import Tuning
+
+    reject_unknown_fields(body["spec"])
+    spec = parse_spec(body["spec"], body["metadata"].get("namespace") or "", Tuning())
+    unreadable = [
+        SpecProblem(f"spec.schedules[{index}] ({schedule.name})", schedule.problem)
+        for index, schedule in enumerate(spec.schedules)
+        if schedule.problem is not None
+    ]
+    if unreadable:
+        raise SpecError(unreadable)
+    return spec
+
+
+def own_zone(text: Mapping[str, Any], spec: Spec) -> str:
+    """The zone that the text of a spec states, else the one that all of its schedules share, else UTC."""
+    if isinstance(text.get("timeZone"), str):
+        return str(text["timeZone"])
+    zones = {schedule.window.zone for schedule in spec.schedules if schedule.problem is None}
+    return zones.pop() if len(zones) == 1 else "UTC"
 
 
 def as_yaml(manifests: Iterable[dict[str, Any]]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, read_object
 from cronhpa.core.instant import DAY, Nanoseconds
-from cronhpa.core.spec import Spec, Tuning
+from cronhpa.core.spec import Tuning
 
 if TYPE_CHECKING:
     from cronhpa.cli.timetable import Subject
@@ -75,17 +75,18 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     and a conflict.
     """
     from cronhpa.cli import timetable
+    from cronhpa.cli.drawing import check_picture
     from cronhpa.core.scheduled.windows import zone_problem
 
     if zone is not None and (problem := zone_problem(zone)):
         raise typer.BadParameter(problem, param_hint="--zone")
     if picture is not None:
-        _check_picture(picture)
+        check_picture(picture, "preview")
     is_file = _is_file(what)
-    bodies = _from_file(Path(what)) if is_file else iter([_from_cluster(what, namespace, kubeconfig, context)])
+    bodies = _from_file(Path(what)) if is_file else [_from_cluster(what, namespace, kubeconfig, context)]
     now = time.time_ns()
     asked = _Asked(begin, end, zone, None if start_up is None else _length(start_up), now)
-    subjects = [_subject(body, asked, is_file=is_file) for body in list(bodies)]
+    subjects = [_subject(body, asked, is_file=is_file) for body in bodies]
     if output is Output.JSON:
         typer.echo(timetable.as_json(subjects))
     else:
@@ -104,33 +105,13 @@ def _is_file(what: str) -> bool:
     return what == "-" or "/" in what or what.endswith((".yaml", ".yml", ".json")) or Path(what).is_file()
 
 
-def _from_file(path: Path) -> Iterator[Mapping[str, Any]]:
-    from cronhpa.cli.documents import UnreadableFileError, read_documents
+def _from_file(path: Path) -> list[Mapping[str, Any]]:
+    from cronhpa.cli.documents import UnreadableFileError, read_objects
 
     try:
-        documents = list(_flat(read_documents(path)))
+        return read_objects(path)
     except UnreadableFileError as error:
         _end(error)
-    found = [item for item in documents if item.get("kind") == "CronHPA"]
-    if not found:
-        kinds = ", ".join(sorted({str(item.get("kind", "a document without a kind")) for item in documents}))
-        _end(f"{path}: no CronHPA is in it, only {kinds or 'nothing'}: name a file with kind: CronHPA")
-    for body in found:
-        metadata, spec = body.get("metadata"), body.get("spec")
-        if not isinstance(metadata, Mapping) or not isinstance(metadata.get("name"), str):
-            _end(f"{path}: metadata.name: a CronHPA needs a name")
-        if not isinstance(spec, Mapping):
-            _end(f"{path}: {metadata['name']}: spec: found {spec!r}: a mapping belongs here")
-    yield from found
-
-
-def _flat(documents: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
-    """The objects of documents and of the Lists among them."""
-    for document in documents:
-        if isinstance(document, Mapping) and isinstance(document.get("items"), list):
-            yield from _flat(document["items"])
-        elif isinstance(document, Mapping):
-            yield document
 
 
 def _from_cluster(name: str, namespace: str, kubeconfig: str | None, context: str | None) -> dict[str, Any]:
@@ -168,39 +149,23 @@ def _length(text: str) -> Nanoseconds:
 
 
 def _subject(body: Mapping[str, Any], asked: _Asked, *, is_file: bool) -> Subject:
-    from cronhpa.api.parse import SpecError, parse_memory, parse_spec, reject_unknown_fields
+    from cronhpa.api.parse import SpecError, parse_memory, parse_spec
+    from cronhpa.cli.documents import own_zone, written_spec
     from cronhpa.cli.timetable import Subject
     from cronhpa.core.scheduled.timeline import timeline
 
     namespace, name = body["metadata"].get("namespace"), body["metadata"]["name"]
     label = f"{namespace}/{name}" if namespace else str(name)
     try:
-        if is_file:
-            reject_unknown_fields(body["spec"])
-        spec = parse_spec(body["spec"], namespace or "", Tuning())
+        spec = written_spec(body) if is_file else parse_spec(body["spec"], namespace or "", Tuning())
     except SpecError as error:
         _refuse(label, error.problems)
-    unreadable = [
-        f"spec.schedules[{index}] ({schedule.name}): {schedule.problem}"
-        for index, schedule in enumerate(spec.schedules)
-        if schedule.problem is not None
-    ]
-    if is_file and unreadable:
-        _refuse(label, unreadable)
-    shown = asked.zone or _own_zone(body["spec"], spec)
+    shown = asked.zone or own_zone(body["spec"], spec)
     start, stop = _span(asked, shown)
     memory = parse_memory({} if is_file else body.get("status") or {})
     start_up = memory.start_up if asked.start_up is None else asked.start_up
     line = timeline(spec, start, stop, zones=[shown], start_up=start_up, leads=memory.leads)
     return Subject(label, spec, shown, line, start_up)
-
-
-def _own_zone(text: Mapping[str, Any], spec: Spec) -> str:
-    """The zone that the spec states, else the one that all of its schedules share, else UTC."""
-    if isinstance(text.get("timeZone"), str):
-        return str(text["timeZone"])
-    zones = {schedule.window.zone for schedule in spec.schedules if schedule.problem is None}
-    return zones.pop() if len(zones) == 1 else "UTC"
 
 
 def _span(asked: _Asked, zone: str) -> tuple[Nanoseconds, Nanoseconds]:
@@ -238,16 +203,6 @@ def _print(subjects: list[Subject], *, every: bool) -> None:
         with console.capture() as captured:
             console.print(*table(subject, every=every), sep="\n")
         typer.echo("\n" * bool(number) + "\n".join(line.rstrip() for line in captured.get().splitlines()))
-
-
-def _check_picture(path: Path) -> None:
-    """Before anything is read: a picture that cannot be drawn is the first thing to be told."""
-    if path.suffix not in {".svg", ".png"}:
-        raise typer.BadParameter(f'"{path}" must end in .svg or .png', param_hint="--picture")
-    try:
-        import matplotlib as mpl  # noqa: F401 - the question is whether it is there
-    except ImportError:
-        _end("a picture is drawn by matplotlib, which is not installed: pip install 'cronhpa[plot]'")
 
 
 def _draw(subjects: list[Subject], path: Path) -> None:

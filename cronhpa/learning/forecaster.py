@@ -36,7 +36,7 @@ _FITS_PER_TASK = 10
 _RETRY_AFTER: Nanoseconds = 10 * MINUTE
 T = TypeVar("T")
 
-_WORKER_NEEDS = ("numpy", "pandas")
+WORKER_NEEDS = ("numpy", "pandas")
 
 _ENCODER = msgspec.msgpack.Encoder()
 _ASK = msgspec.msgpack.Decoder(Ask)
@@ -195,7 +195,7 @@ class Forecaster:
 
     def _abstained(self, series: Iterable[Series]) -> bool:
         """Whether all of these abstain, because what the workers need is not installed."""
-        missing = [name for name in _WORKER_NEEDS if importlib.util.find_spec(name) is None]
+        missing = [name for name in WORKER_NEEDS if importlib.util.find_spec(name) is None]
         if not missing:
             return False
         message = f"{' and '.join(missing)} are not installed: install cronhpa[forecast] where the operator runs"

@@ -145,6 +145,21 @@ def export_csv(store: Store, series: Series, out: IO[str]) -> int:
     return len(known)
 
 
+def read_points(
+    path: Path, *, progress: Callable[[int, int], None] = lambda _done, _total: None
+) -> list[tuple[Nanoseconds, float]]:
+    """
+    The values of a file as they were recorded, in order of time; of several at one instant the largest. No gaps.
+
+    Raises CsvError for what it cannot read, OSError where the file cannot be used.
+    """
+    found: dict[Nanoseconds, float] = {}
+    for _, at, value in _lines(path, progress):
+        if value is not None:
+            found[at] = max(value, found.get(at, 0.0))
+    return sorted(found.items())
+
+
 def _lines(path: Path, progress: Callable[[int, int], None]) -> Iterator[tuple[int, Nanoseconds, float | None]]:
     """(line number, instant, value or None for a gap) of every line below the header."""
     total = path.stat().st_size

@@ -13,13 +13,12 @@ from matplotlib import rc_context
 from cronhpa.cli.moments import format_moment
 from cronhpa.cli.picture.band import draw_band
 from cronhpa.cli.picture.calendar import draw_calendar
-from cronhpa.cli.picture.style import CONFLICT, RC
+from cronhpa.cli.picture.style import CONFLICT, DOTS_PER_INCH, RC
 from cronhpa.cli.timetable import Subject, conflict_texts
 from cronhpa.core.instant import DAY
 
 # Windows of hours are thinner than a line where a picture shows more days than these.
 _BAND_SPAN_MAX = 35 * DAY
-_DOTS_PER_INCH = 130
 _CAPTIONS_MAX = 6
 
 
@@ -34,4 +33,4 @@ def draw(subject: Subject, path: Path) -> None:
         if captions:
             last = figure.axes[-1]
             last.set_xlabel("\n".join(captions[:_CAPTIONS_MAX]), color=CONFLICT, loc="left", fontsize=8)
-        figure.savefig(path, dpi=_DOTS_PER_INCH, metadata={"Date": None} if path.suffix == ".svg" else None)
+        figure.savefig(path, dpi=DOTS_PER_INCH, metadata={"Date": None} if path.suffix == ".svg" else None)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from datetime import timedelta
 from itertools import pairwise
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, DateFormatter, DayLocator, HourLocator
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from cronhpa.cli.moments import local
 from cronhpa.cli.picture.style import (
     CAP,
     CONFLICT,
@@ -23,14 +19,15 @@ from cronhpa.cli.picture.style import (
     INCHES_WIDE,
     MARKS_NAMED_MAX,
     mark_clock_changes,
+    time_axis,
+    weekends,
     write,
     x_of,
 )
 from cronhpa.cli.timetable import Subject, conflict_texts
-from cronhpa.core.instant import DAY, HOUR, Nanoseconds, from_datetime
 from cronhpa.core.scheduled.timeline import OVERRIDE, stretches
 
-_BAND, _WEEKEND = "#dfeaf3", "#f4f4f4"
+_BAND = "#dfeaf3"
 _OPEN, _OVERRIDE, _LEAD = "#5b9bc8", "#8e5bb5", "#ffffff"
 # A lead of two minutes is drawn as wide as this share of the picture, or nobody would see it in a week.
 _LEAD_WIDTH_MIN = 0.004
@@ -46,14 +43,14 @@ def draw_band(subject: Subject) -> Figure:
     bars_high = _INCHES_BAR * max(len(names), 1)
     figure = Figure(figsize=(INCHES_WIDE, _INCHES_BAND + bars_high + 1.5), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[_INCHES_BAND, bars_high])
-    _weekends(subject, above, below)
+    weekends(line.start, line.end, subject.zone, above, below)
     _band(subject, above)
     _bars(subject, below, names)
     _conflicts(subject, above, below)
     mark_clock_changes(line, above, below)
     _legend(subject, above)
     above.set_xlim(x_of(line.start), x_of(line.end))
-    _time_axis(below, line.end - line.start, subject.zone)
+    time_axis(below, line.end - line.start, subject.zone)
     return figure
 
 
@@ -154,30 +151,3 @@ def _legend(subject: Subject, axes: Axes) -> None:
     if subject.timeline.conflicts:
         handles.append(Patch(facecolor=CONFLICT, alpha=0.3, label="conflict"))
     axes.legend(handles=handles, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(handles), frameon=False)
-
-
-def _weekends(subject: Subject, *both: Axes) -> None:
-    line, zone = subject.timeline, subject.zone
-    day = local(line.start, zone).replace(hour=0, minute=0, second=0, microsecond=0)
-    while day < local(line.end, zone):
-        if day.isoweekday() == 6:  # noqa: PLR2004 - Saturday
-            begins, ends = x_of(from_datetime(day)), x_of(from_datetime(day + timedelta(days=2)))
-            for axes in both:
-                axes.axvspan(begins, ends, facecolor=_WEEKEND, linewidth=0, zorder=0)
-        day += timedelta(days=1)
-
-
-def _time_axis(axes: Axes, span: Nanoseconds, zone: str) -> None:
-    """Local times: days with their weekday as long as they fit."""
-    info = ZoneInfo(zone)
-    if span <= 2 * DAY:
-        axes.xaxis.set_major_locator(HourLocator(interval=max(1, span // (12 * HOUR)), tz=info))
-        axes.xaxis.set_major_formatter(DateFormatter("%H:%M\n%a %d %b", tz=info))
-    elif span <= 16 * DAY:
-        axes.xaxis.set_major_locator(DayLocator(tz=info))
-        axes.xaxis.set_major_formatter(DateFormatter("%a\n%d %b", tz=info))
-        axes.xaxis.set_minor_locator(HourLocator(byhour=[6, 12, 18], tz=info))
-    else:
-        locator = AutoDateLocator(tz=info)
-        axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=info))

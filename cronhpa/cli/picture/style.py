@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, DateFormatter, DayLocator, HourLocator
 
-from cronhpa.core.instant import DAY, Nanoseconds
+from cronhpa.cli.moments import local
+from cronhpa.core.instant import DAY, HOUR, Nanoseconds, from_datetime
 from cronhpa.core.scheduled.timeline import Kind, Timeline
 
 FLOOR, CAP = "#1b6ca8", "#c4501b"
 CONFLICT, CLOCK = "#d62728", "#6a3d9a"
+_WEEKEND = "#f4f4f4"
 INCHES_WIDE = 13.0
+DOTS_PER_INCH = 130
 # Names of more marks would lie on each other.
 MARKS_NAMED_MAX = 24
 # What is written at a mark behind this share of the width would leave the picture on the right.
@@ -66,3 +72,30 @@ def write(
         xytext=(3 if ha == "left" else -3, -down if y is None else 2), textcoords="offset points", fontsize=7.5,
         color=color, fontweight=weight, ha=ha, va="top" if y is None else "bottom", zorder=8, annotation_clip=True,
     )  # fmt: skip
+
+
+def weekends(begin: Nanoseconds, end: Nanoseconds, zone: str, *every: Axes) -> None:
+    """Shade the local weekends between two instants in all axes."""
+    day = local(begin, zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    while day < local(end, zone):
+        if day.isoweekday() == 6:  # noqa: PLR2004 - Saturday
+            begins, ends = x_of(from_datetime(day)), x_of(from_datetime(day + timedelta(days=2)))
+            for axes in every:
+                axes.axvspan(begins, ends, facecolor=_WEEKEND, linewidth=0, zorder=0)
+        day += timedelta(days=1)
+
+
+def time_axis(axes: Axes, span: Nanoseconds, zone: str) -> None:
+    """Local times: days with their weekday as long as they fit."""
+    info = ZoneInfo(zone)
+    if span <= 2 * DAY:
+        axes.xaxis.set_major_locator(HourLocator(interval=max(1, span // (12 * HOUR)), tz=info))
+        axes.xaxis.set_major_formatter(DateFormatter("%H:%M\n%a %d %b", tz=info))
+    elif span <= 16 * DAY:
+        axes.xaxis.set_major_locator(DayLocator(tz=info))
+        axes.xaxis.set_major_formatter(DateFormatter("%a\n%d %b", tz=info))
+        axes.xaxis.set_minor_locator(HourLocator(byhour=[6, 12, 18], tz=info))
+    else:
+        locator = AutoDateLocator(tz=info)
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=info))

@@ -1,0 +1,19 @@
+"""What the commands that draw have in common, without importing what draws."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+
+def check_picture(path: Path, command: str) -> None:
+    """Before anything is read: a picture that cannot be drawn is the first thing to be told."""
+    if path.suffix not in {".svg", ".png"}:
+        raise typer.BadParameter(f'"{path}" must end in .svg or .png', param_hint="--picture")
+    try:
+        import matplotlib as mpl  # noqa: F401 - the question is whether it is there
+    except ImportError as error:
+        missing = "a picture is drawn by matplotlib, which is not installed: pip install 'cronhpa[plot]'"
+        typer.echo(f"cronhpa {command}: {missing}", err=True)
+        raise typer.Exit(1) from error

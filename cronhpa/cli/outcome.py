@@ -1,0 +1,138 @@
+"""The outcome of a backtest: what was run, as a table and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from cronhpa.cli.moments import format_length, format_moment
+from cronhpa.core.instant import DAY, SECOND, format_instant
+from cronhpa.core.spec import Span, Spec
+from cronhpa.simulation.compare import Variant
+from cronhpa.simulation.load import Load
+from cronhpa.simulation.run import Run
+from cronhpa.simulation.score import Score
+from cronhpa.simulation.world import Conditions
+
+_WIDTH = 120
+
+
+@dataclass(frozen=True)
+class Backtest:
+    """
+    One object under one recorded load.
+
+    spec: as it was run. zone: of the times that are shown. runs: at least one. forecasts: what was forecast, in words.
+    """
+
+    label: str
+    spec: Spec
+    load: Load
+    conditions: Conditions
+    span: Span
+    zone: str
+    runs: Mapping[Variant, Run]
+    forecasts: str = ""
+
+    @property
+    def compared_with(self) -> Variant:
+        """What the others are compared with: metrics alone, or else the first."""
+        return next(iter(self.runs))
+
+
+def as_table(found: Backtest) -> str:
+    """Lines for people: what was run, a row for each variant, and what it was run under."""
+    table = Table("", "under-provisioned", "unserved load", "pod-hours", "scale actions", "most pods", "decided by")
+    base = found.runs[found.compared_with].score
+    for variant, run in found.runs.items():
+        table.add_row(variant.value, *_row(run.score, base, is_base=variant is found.compared_with))
+    console = Console(highlight=False, width=_WIDTH)
+    with console.capture() as captured:
+        console.print(table)
+    span = found.span
+    length = format_length(span.end - span.begin)
+    begin, end = (format_moment(at, found.zone) for at in (span.begin, span.end))
+    lines = [f"{found.label}: {begin} to {end}, {length}", *captured.get().splitlines(), _world(found.conditions)]
+    if found.forecasts:
+        lines.append(f"Forecasts: {found.forecasts}.")
+    if base.unknown:
+        lines.append(f"The load of {format_length(base.unknown)} is not known: nothing is said about that time.")
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def as_json(found: Backtest) -> str:
+    """An object with the span, the conditions and a score for each variant; times in UTC, lengths in seconds."""
+    conditions = found.conditions
+    return json.dumps(
+        {
+            "object": found.label,
+            "from": format_instant(found.span.begin),
+            "to": format_instant(found.span.end),
+            "conditions": {
+                "podCapacity": conditions.capacity,
+                "podRequestMilli": dict(conditions.requests),
+                "startUpSeconds": conditions.start_up / SECOND,
+                "metricDelaySeconds": conditions.metric_delay / SECOND,
+                "metricWindowSeconds": conditions.metric_window / SECOND,
+                "syncPeriodSeconds": found.spec.tuning.sync_period / SECOND,
+            },
+            **({"forecasts": found.forecasts} if found.forecasts else {}),
+            "variants": {variant.value: _score(run.score) for variant, run in found.runs.items()},
+        },
+        indent=2,
+    )
+
+
+def _row(score: Score, base: Score, *, is_base: bool) -> list[str]:
+    days = score.span / DAY
+    minutes = f"{score.under_provisioned_minutes:,.1f} min"
+    if days > 1:
+        minutes += f"\n{score.under_provisioned_minutes / days:,.1f} a day"
+    avoided = base.under_provisioned_minutes - score.under_provisioned_minutes
+    if not is_base and base.under_provisioned:
+        minutes += f"\n{-100 * avoided / base.under_provisioned_minutes:+.0f} %"
+    pod_hours = f"{score.pod_hours:,.1f}"
+    if not is_base and base.pod_time:
+        pod_hours += f"\n{100 * (score.pod_time / base.pod_time - 1):+.1f} %"
+    turns = sum(score.turns_by.values())
+    shares = sorted(score.turns_by.items(), key=lambda item: -item[1])
+    return [
+        minutes,
+        f"{score.unserved_percent:.3f} %",
+        pod_hours,
+        f"{score.actions:,}",
+        f"{score.most_replicas:,}",
+        "\n".join(f"{name or 'nobody'} {100 * count / turns:.1f} %" for name, count in shares),
+    ]
+
+
+def _world(conditions: Conditions) -> str:
+    requests = "".join(f", requests {amount / 1000:g} {name}" for name, amount in conditions.requests.items())
+    return (
+        f"A pod carries {conditions.capacity:.4g}{requests}, is ready after {format_length(conditions.start_up)}; "
+        f"metrics are means of {format_length(conditions.metric_window)}, "
+        f"{format_length(conditions.metric_delay)} old."
+    )
+
+
+def _score(score: Score) -> dict[str, Any]:
+    return {
+        "underProvisionedMinutes": round(score.under_provisioned_minutes, 3),
+        "unservedLoadHours": round(score.unserved_hours, 6),
+        "unservedPercent": round(score.unserved_percent, 4),
+        "podHours": round(score.pod_hours, 3),
+        "scaleActions": score.actions,
+        "mostReplicas": score.most_replicas,
+        "unknownSeconds": round(score.unknown / SECOND),
+        "turnsDecidedBy": dict(score.turns_by),
+        "actionsDecidedBy": dict(score.actions_by),
+        "underProvisioned": [
+            {"from": format_instant(each.begin), "seconds": round((each.end - each.begin) / SECOND, 1)}
+            for each in score.stretches
+        ],
+    }

@@ -1,0 +1,229 @@
+"""`cronhpa backtest`: what would have happened, as a table, as JSON and as a picture; what it says of what is wrong."""
+
+from __future__ import annotations
+
+import json
+import struct
+from xml.etree import ElementTree as ET
+
+import pytest
+from typer.testing import CliRunner
+
+from cronhpa.cli import app
+from cronhpa.core.instant import HOUR, MINUTE, format_instant, parse_instant
+from cronhpa.learning.history import import_csv
+from cronhpa.learning.store import Series, Store
+
+MONDAY = parse_instant("2026-03-09T00:00:00Z")
+CPU = """
+apiVersion: cronhpa.io/v1alpha1
+kind: CronHPA
+metadata: {name: shop, namespace: prod}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}
+  minReplicas: 2
+  maxReplicas: 120
+  metrics:
+  - {type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}
+"""
+SCHEDULES = """\
+  schedules:
+  - {name: rush, start: "50 9 * * *", end: "0 11 * * *", minReplicas: 30, leadTimeSeconds: 0}
+"""
+FORECAST = "  forecast: {}\n"
+# 6 cores, from 10:00 to 11:00 each day 12; a pod of 1 core is scaled for 0.6 of it: 10 pods, then 20.
+REQUEST = ("--pod-request", "cpu=1", "--pod-startup", "2m")
+
+
+def csv(days=1, first=MONDAY, minutes=1):
+    lines = ["timestamp,value"]
+    for minute in range(0, days * 24 * 60 + 1, minutes):
+        at = first + minute * MINUTE
+        lines.append(f"{format_instant(at)},{12 if at // HOUR % 24 == 10 else 6}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def backtest(tmp_path, monkeypatch):
+    """Runs the command on the texts of an object and a history, in a directory of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(text, *options, history=None):
+        (tmp_path / "shop.yaml").write_text(text)
+        if history is not None or not (tmp_path / "load.csv").exists():
+            (tmp_path / "load.csv").write_text(csv() if history is None else history)
+        command = ["backtest", "shop.yaml", *(() if "--history" in options else ("--history", "load.csv"))]
+        return CliRunner().invoke(app, [*command, *options])
+
+    return run
+
+
+def scores(result):
+    assert 0 == result.exit_code, result.stderr
+    return json.loads(result.stdout)
+
+
+def hours(begin, end):
+    return ("--from", f"2026-03-09T{begin}:00Z", "--to", f"2026-03-09T{end}:00Z")
+
+
+def test_a_window_that_opens_before_the_rise_takes_its_minutes_away(backtest):
+    """
+    The rise is a line from 6 at 09:59 to 12 at 10:00. Reactive: the 10 pods of 1 core are passed at 2/3 of it, and 12
+    are carried once the pods asked for at 10:00:30 and later are ready. Scheduled: 30 pods from 09:52 on.
+    """
+    found = scores(backtest(CPU + SCHEDULES, *REQUEST, *hours("09:30", "11:30"), "-o", "json"))
+
+    reactive, scheduled = found["variants"]["reactive"], found["variants"]["scheduled"]
+    assert 2 < reactive["underProvisionedMinutes"] < 4
+    assert "2026-03-09T09:59:40Z" == reactive["underProvisioned"][0]["from"]
+    assert 0 == scheduled["underProvisionedMinutes"] == scheduled["unservedPercent"]
+    assert reactive["podHours"] < scheduled["podHours"]
+    assert {"Schedule/rush"} <= set(scheduled["actionsDecidedBy"])
+    assert ["reactive", "scheduled"] == list(found["variants"])
+    assert {"podCapacity": 1.0, "startUpSeconds": 120.0}.items() <= found["conditions"].items()
+
+
+def test_the_table_compares_with_metrics_alone(backtest):
+    result = backtest(CPU + SCHEDULES, *REQUEST, *hours("09:30", "11:30"))
+
+    assert 0 == result.exit_code
+    assert "prod/shop: Mon 2026-03-09 09:30 +00:00 to Mon 2026-03-09 11:30 +00:00, 2 h" == result.stdout.splitlines()[0]
+    assert all(word in result.stdout for word in ("reactive", "scheduled", "-100 %", "Schedule/rush", "pod-hours"))
+    assert "A pod carries 1, requests 1 cpu, is ready after 2 min; metrics are means of 1 min" in result.stdout
+
+
+def test_a_forecast_is_made_from_the_days_before_and_raises_ahead_of_the_rise(backtest):
+    """
+    Five days that rise at 10:00; on the sixth the forecast asks for its pods 135 s before. They are ready at 09:59:45,
+    five seconds after the line from 09:59 on passes what 10 pods carry.
+    """
+    options = (*REQUEST, "--from", "2026-03-14T09:30:00Z", "--to", "90m", "-o", "json")
+
+    found = scores(backtest(CPU + FORECAST, *options, history=csv(days=6)))
+
+    reactive, forecast = (found["variants"][name] for name in ("reactive", "forecast"))
+    assert 2 < reactive["underProvisionedMinutes"] < 4
+    assert forecast["underProvisionedMinutes"] < 0.1
+    assert forecast["actionsDecidedBy"]["Forecast/cpu"] > 0
+    assert found["forecasts"].startswith("18 forecasts by ")
+
+
+def test_the_last_seven_days_are_run_and_never_the_two_that_a_forecast_begins_with(backtest):
+    found = scores(backtest(CPU + FORECAST, *REQUEST, "--to", "30m", "-o", "json", history=csv(days=3)))
+
+    assert ("2026-03-11T00:00:00Z", "2026-03-11T00:30:00Z") == (found["from"], found["to"])
+
+
+def test_the_operators_own_store_is_a_history(backtest, tmp_path):
+    """The maxima of five minutes stand at their middle: the rise is a line from 09:57:30 to 10:02:30."""
+    (tmp_path / "load.csv").write_text(csv())
+    store = Store(tmp_path / "history.db")
+    import_csv(store, Series("prod", "shop", "cpu"), tmp_path / "load.csv")
+    store.close()
+
+    found = scores(backtest(CPU, *REQUEST, *hours("09:30", "11:30"), "--history", "history.db", "-o", "json"))
+
+    assert 0 < found["variants"]["reactive"]["underProvisionedMinutes"] < 4
+
+
+def test_a_store_that_knows_nothing_of_the_object_says_so(backtest, tmp_path):
+    Store(tmp_path / "history.db").close()
+
+    result = backtest(CPU, *REQUEST, "--history", "history.db")
+
+    assert 1 == result.exit_code
+    assert "nothing is known of prod/shop cpu" in result.stderr
+
+
+def test_what_a_cluster_knows_of_the_object_needs_not_be_said(backtest):
+    """As `kubectl get -o yaml` prints it: the status remembers what a pod requests and how long it takes to start."""
+    status = "status:\n  memory: {version: 1, recommendations: [], scaleUpEvents: [], scaleDownEvents: [],"
+    learnt = status + ' startUpSeconds: 75, requestPerPod: {cpu: "500m"}}\n'
+
+    found = scores(backtest(CPU + learnt, *hours("09:30", "10:30"), "-o", "json"))
+
+    assert {"podCapacity": 0.5, "startUpSeconds": 75.0}.items() <= found["conditions"].items()
+
+
+def test_a_pure_schedule_is_run_once_it_is_said_what_a_pod_carries(backtest):
+    pure = CPU.partition("  metrics:")[0] + SCHEDULES
+
+    refused = backtest(pure, *hours("09:30", "11:30"))
+    found = scores(backtest(pure, "--pod-capacity", "500m", *hours("09:30", "11:30"), "-o", "json"))
+
+    assert (1, True) == (refused.exit_code, "--pod-capacity" in refused.stderr)
+    # 2 pods carry 1 core of 6 until the window has raised them to 30, ready a minute after 09:51:00.
+    assert ["scheduled"] == list(found["variants"])
+    assert 60 > found["variants"]["scheduled"]["underProvisionedMinutes"] > 20
+
+
+def test_metrics_that_the_history_is_not_of_are_left_out_and_named(backtest):
+    memory = "  - {type: Resource, resource: {name: memory, target: {type: AverageValue, averageValue: 1Gi}}}\n"
+
+    result = backtest(CPU + memory, *REQUEST, *hours("09:30", "10:30"), "-o", "json")
+
+    assert {"Metric/cpu"} == set(scores(result)["variants"]["reactive"]["turnsDecidedBy"])
+    assert "memory is left out: the history is of cpu" in result.stderr
+
+
+def test_hours_that_nobody_recorded_are_told_and_left_out(backtest):
+    lines = csv().splitlines()
+    kept = [line for line in lines if "T05:" not in line]
+
+    result = backtest(CPU, *REQUEST, *hours("04:00", "07:00"), history="\n".join(kept))
+
+    assert "The load of 1 h 1 min is not known" in result.stdout
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_a_picture_is_drawn(backtest, tmp_path, suffix):
+    result = backtest(CPU + SCHEDULES, *REQUEST, *hours("09:30", "11:30"), "--picture", f"rush.{suffix}")
+
+    assert 0 == result.exit_code
+    content = (tmp_path / f"rush.{suffix}").read_bytes()
+    if suffix == "png":
+        width, height = struct.unpack(">II", content[16:24])
+        assert width > 1000 < height * 3
+    else:
+        texts = " ".join(
+            "".join(node.itertext()) for node in ET.fromstring(content).iter() if node.tag.endswith("text")
+        )
+        for words in (
+            "too few pods, reactive",
+            "too few pods, scheduled: 0 min",
+            "open: rush",
+            "pods that the load needs",
+        ):
+            assert words in texts
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        ((), 1, "--pod-request cpu=500m"),
+        (("--pod-request", "500m"), 2, "cpu=500m"),
+        (("--pod-request", "cpu=none"), 2, "cpu=500m"),
+        ((*REQUEST, "--pod-capacity", "0"), 2, "above zero"),
+        ((*REQUEST, "--metric-delay", "soon"), 2, "30"),
+        ((*REQUEST, "--from", "2031-01-01"), 1, "the history is of Mon 2026-03-09 00:00"),
+        ((*REQUEST, "--zone", "Berlin"), 2, "IANA"),
+        ((*REQUEST, "--history", "none.csv"), 1, "none.csv: No such file"),
+        ((*REQUEST, "--history", "shop.yaml"), 1, "shop.yaml, line 1"),
+        ((*REQUEST, "--name", "other"), 1, "--name: shop"),
+        ((*REQUEST, "--picture", "rush.jpg"), 2, ".svg or .png"),
+    ],
+    ids=["request", "unnamed", "text", "capacity", "length", "span", "zone", "missing", "no-csv", "name", "picture"],
+)
+def test_what_cannot_be_run_says_what_is_needed(backtest, options, code, says):
+    result = backtest(CPU, *options)
+
+    assert code == result.exit_code
+    assert says in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_a_wrong_spec_is_named_with_its_field(backtest):
+    result = backtest(CPU.replace("minReplicas: 2", "minReplica: 2"), *REQUEST)
+
+    assert 1 == result.exit_code
+    assert "shop: spec.minReplica" in result.stderr
