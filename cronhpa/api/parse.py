@@ -7,7 +7,9 @@ and no other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
+from datetime import date
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -20,13 +22,16 @@ from cronhpa.core.decision import Lead
 from cronhpa.core.instant import MINUTE, SECOND, parse_instant
 from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
 from cronhpa.core.quantity import parse_float, parse_milli
-from cronhpa.core.scheduled import cron
+from cronhpa.core.scheduled import calendars, cron
 from cronhpa.core.scheduled.windows import once, zone_problem
 from cronhpa.core.spec import (
     Behavior,
     CronWindow,
+    DateRange,
+    Days,
     ExternalMetric,
     ForecastSettings,
+    Holidays,
     LabelRequirement,
     LabelSelector,
     Metric,
@@ -261,7 +266,9 @@ def _schedule(item: schema.Schedule, zone: str) -> Schedule:
     else:
         duration = None if item.duration_minutes is None else item.duration_minutes * MINUTE
         window = CronWindow(start=item.start or "", zone=own, end=item.end, duration=duration)
-        found = _problem_of_window(window)
+        found = _problem_of_window(window) or _problem_of_days(item)
+        if found is None:
+            window = replace(window, exclude=_days(item.exclude), only=_days(item.only))
     exact = item.replicas
     return Schedule(
         name=item.name,
@@ -285,6 +292,52 @@ def _problem_of_window(window: CronWindow) -> str | None:
             return f"{key}: {found}"
     found = zone_problem(window.zone)
     return f"timeZone: {found}" if found else None
+
+
+def _problem_of_days(item: schema.Schedule) -> str | None:
+    """What cannot be read of `exclude` and `only`, the first of it."""
+    stated = (("exclude", item.exclude), ("only", item.only))
+    found = ((key, _problem_of_dates(days) or _problem_of_holidays(days)) for key, days in stated if days is not None)
+    return next((f"{key}.{problem}" for key, problem in found if problem is not None), None)
+
+
+def _problem_of_dates(days: schema.Days) -> str | None:
+    for index, item in enumerate(days.dates or ()):
+        for key, text in (("from", item.from_), ("to", item.to)):
+            if _date(text) is None:
+                return f'dates[{index}].{key}: "{text}" is no date: write a date that exists, such as "2026-12-27"'
+        if item.from_ > item.to:
+            return f'dates[{index}].to: "{item.to}" is before from, "{item.from_}": of one day both are the same'
+    return None
+
+
+def _problem_of_holidays(days: schema.Days) -> str | None:
+    for index, item in enumerate(days.holidays or ()):
+        found = calendars.problem(Holidays(item.country, item.subdivision))
+        if found is not None:
+            field, problem = found
+            return f"holidays[{index}].{field}: {problem}"
+    return None
+
+
+def _date(text: str) -> date | None:
+    # The pattern, because Python reads 20261227 and 2026-W52-7 as dates, too.
+    if not re.fullmatch(schema.DATE, text):
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _days(item: schema.Days | None) -> Days | None:
+    """Days in which no problem was found."""
+    if item is None:
+        return None
+    return Days(
+        ranges=tuple(DateRange(date.fromisoformat(one.from_), date.fromisoformat(one.to)) for one in item.dates or ()),
+        holidays=tuple(Holidays(one.country, one.subdivision) for one in item.holidays or ()),
+    )
 
 
 def _problem_of_event(window: OnceWindow) -> str | None:

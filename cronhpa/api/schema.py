@@ -19,16 +19,19 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from cronhpa.core.instant import parse_instant
+from cronhpa.core.scheduled import cron
 
 Json = dict[str, Any]
 
 MAX_METRICS = 30
 MAX_SCHEDULES = 50
 MAX_POLICIES = 30
+MAX_DATE_RANGES = 100
+MAX_HOLIDAY_CALENDARS = 10
 INT32_MAX = 2**31 - 1
 
 BY_RULE = "x-checked-by-rule"
@@ -147,6 +150,20 @@ LocalTime = Annotated[
     ),
 ]
 
+DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_DATE = 'write a date that exists, such as "2026-12-27"'
+Date = Annotated[
+    str,
+    BeforeValidator(str),  # YAML without quotes makes a date of it
+    Field(
+        max_length=64,
+        json_schema_extra=rules(
+            rule(f"self.matches({_quoted(DATE)})", _DATE, found=('found "%s"', "self")),
+            rule(f"!self.matches({_quoted(DATE)}) || timestamp(self + 'T00:00:00Z').getFullYear() > 0", _DATE),
+        ),
+    ),
+]
+
 ZONE = r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}$"
 TimeZone = Annotated[
     str,
@@ -170,47 +187,16 @@ TimeZone = Annotated[
 # --- cron texts --------------------------------------------------------------------------------------------------
 
 _FIELDS = r"self.lowerAscii().findAll('[^ \t]+')".replace("\t", "\\t")
-_MACROS = "@hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually"
-
-
-def _cron_field(value: str, steps: str, *others: str) -> str:
-    """The pattern of one cron field: a list of `*`, values and ranges with steps, and what else the field knows."""
-    item = "|".join((rf"(\*|{value}(-{value})?)(/{steps})?", *others))
-    return f"^({item})(,({item}))*$"
-
-
-_MINUTE = "0*[0-5]?[0-9]"
-_HOUR = "0*(1?[0-9]|2[0-3])"
-_DAY = "0*([1-9]|[12][0-9]|3[01])"
-_MONTH = "(0*([1-9]|1[0-2])|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
-_WEEKDAY = "(0*[0-7]|sun|mon|tue|wed|thu|fri|sat)"
-_NTH = f"({_WEEKDAY}#[1-5]|l0*[0-7])"
-
-CRON_FIELDS = (
-    (_cron_field(_MINUTE, "0*([1-9]|[1-5][0-9])"), "the minute is 0 to 59"),
-    (_cron_field(_HOUR, "0*([1-9]|1[0-9]|2[0-3])"), "the hour is 0 to 23"),
-    (
-        _cron_field(_DAY, _DAY, "l", f"{_DAY}-l"),
-        "the day of the month is 1 to 31, or L for the last; W and ? are not known",
-    ),
-    (_cron_field(_MONTH, "0*([1-9]|1[0-2])"), "the month is 1 to 12, or jan to dec"),
-    (
-        # A list is all of weekdays or all of nth weekdays: croniter reads no mixture.
-        f"({_cron_field(_WEEKDAY, '[1-7]')}|^{_NTH}(,{_NTH})*$)",
-        "the day of the week is 0 to 7, sun to sat, mon#2 (the second) or L5 (the last Friday); W and ? are not known",
-    ),
-)
-"""Pattern (of the text in lower case) and meaning of each field. Ranges, steps and lists are checked, dates are not."""
+_MACROS = f"{', '.join(list(cron.SHORTHANDS)[:-1])} and {list(cron.SHORTHANDS)[-1]}"
 
 Cron = Annotated[
     str,
     Field(
-        max_length=100,
+        max_length=cron.LENGTH_MAX,
         json_schema_extra=rules(
             rule("!self.contains('TZ=')", "name the zone in timeZone, not in the cron text", found=("found TZ=",)),
             rule(
-                "!self.startsWith('@') || self in ['@hourly', '@daily', '@midnight', '@weekly', '@monthly', '@yearly',"
-                " '@annually']",
+                f"!self.startsWith('@') || self in {list(cron.SHORTHANDS)}",
                 f"the names accepted are {_MACROS}; @every and @reboot have no place in a calendar",
                 found=('found "%s"', "self"),
             ),
@@ -221,11 +207,12 @@ Cron = Annotated[
             ),
             *(
                 rule(
-                    f"self.startsWith('@') || size({_FIELDS}) != 5 || {_FIELDS}[{index}].matches({_quoted(pattern)})",
-                    f"{meaning}; values, ranges (1-5), steps (*/10) and lists (1,3) are accepted",
+                    f"self.startsWith('@') || size({_FIELDS}) != 5 || {_FIELDS}[{index}].matches("
+                    f"{_quoted(field.pattern)})",
+                    f"{field.meaning}; {cron.ACCEPTED}",
                     found=('found "%s"', f"{_FIELDS}[{index}]"),
                 )
-                for index, (pattern, meaning) in enumerate(CRON_FIELDS)
+                for index, field in enumerate(cron.FIELDS)
             ),
         ),
     ),
@@ -681,6 +668,73 @@ class Behavior(Model):
 # --- schedules ---------------------------------------------------------------------------------------------------
 
 
+class DateRange(Model):
+    """Local dates, both inclusive."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "self.from <= self.to",
+                "from must not be after to; of one day both are the same",
+                found=("found from %s and to %s", "self.from", "self.to"),
+                at=".to",
+            )
+        )
+    )
+
+    from_: Date = Field(alias="from", description='The first date, such as "2026-12-27".')
+    to: Date = Field(description='The last date, such as "2026-12-31".')
+
+
+class HolidayCalendar(Model):
+    """The public holidays of a country, or of a part of it."""
+
+    country: str = Field(
+        max_length=64,
+        description="ISO 3166 code of the country, such as DE.",
+        json_schema_extra=rules(
+            rule(
+                "self.matches('^[A-Z]{2}$')",
+                "write the two capital letters of ISO 3166, such as DE",
+                found=('found "%s"', "self"),
+            )
+        ),
+    )
+    subdivision: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        description="Code of the part of the country, such as BY. Absent, the holidays of the whole country.",
+    )
+
+
+class Days(Model):
+    """A set of local dates."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "(has(self.dates) && size(self.dates) > 0) || (has(self.holidays) && size(self.holidays) > 0)",
+                "name dates or holidays, at least one",
+                reason=REQUIRED,
+            )
+        )
+    )
+
+    dates: list[DateRange] | None = Field(
+        default=None,
+        max_length=MAX_DATE_RANGES,
+        description="Dates, as ranges.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    holidays: list[HolidayCalendar] | None = Field(
+        default=None,
+        max_length=MAX_HOLIDAY_CALENDARS,
+        description="Public holidays, the days on which they are observed among them.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+
+
 _STATES_BOUND = "has(self.minReplicas) || has(self.maxReplicas) || has(self.replicas)"
 
 
@@ -729,6 +783,15 @@ class Schedule(Model):
                 "to must be after from",
                 found=("found from %s and to %s", "self.from", "self.to"),
                 at=".to",
+            ),
+            *(
+                rule(
+                    f"has(self.start) || !has(self.{days})",
+                    f"{days} chooses among the days of a start: an event from one time to another has none",
+                    at=f".{days}",
+                    reason=FORBIDDEN,
+                )
+                for days in ("exclude", "only")
             ),
             rule(
                 f"{_STATES_BOUND} || has(self.headroomPercent)",
@@ -806,6 +869,16 @@ class Schedule(Model):
         "maxReplicas, hold from the start on; maxReplicas of other schedules of no higher priority that close by then "
         "do not stand in the way. Absent, measured: podStartupSeconds (60 until known), one syncPeriodSeconds, and the "
         "time that behavior takes from the lower bound before. 0: not ahead.",
+    )
+    exclude: Days | None = Field(
+        default=None,
+        description="Days on which the window does not open: their starts are dropped. A window that is still open "
+        "from an earlier day goes on to its end, or to the first start that is dropped, which closes it.",
+    )
+    only: Days | None = Field(
+        default=None,
+        description="The only days on which the window opens: starts on other days are dropped, as if they were "
+        "excluded. With exclude beside it, the days that are named here and not there.",
     )
     suspend: bool = Field(default=False, description="Whether the schedule is set aside for now.")
 

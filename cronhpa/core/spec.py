@@ -7,6 +7,7 @@ a cache remembers its hash.
 
 from __future__ import annotations
 
+from datetime import date
 from enum import StrEnum
 
 from msgspec import Struct
@@ -128,13 +129,40 @@ class Tuning(Struct, frozen=True, cache_hash=True):
     metric_max_age: Nanoseconds | None = None
 
 
+class DateRange(Struct, frozen=True, cache_hash=True):
+    """Local dates, both inclusive."""
+
+    first: date
+    last: date
+
+
+class Holidays(Struct, frozen=True, cache_hash=True):
+    """The public holidays of a country, or of a part of it, by their ISO codes."""
+
+    country: str
+    subdivision: str | None = None
+
+
+class Days(Struct, frozen=True, cache_hash=True):
+    """A set of local dates: all that a range or a calendar of holidays names."""
+
+    ranges: tuple[DateRange, ...] = ()
+    holidays: tuple[Holidays, ...] = ()
+
+
 class CronWindow(Struct, frozen=True, tag=True, cache_hash=True):
-    """From each `start` to the first `end` after it, or for `duration`; cron texts read in `zone`."""
+    """
+    From each `start` to the first `end` after it, or for `duration`; cron texts read in `zone`.
+
+    exclude: the dates whose starts are dropped. only: the dates whose starts alone are kept.
+    """
 
     start: str
     zone: str
     end: str | None = None
     duration: Nanoseconds | None = None
+    exclude: Days | None = None
+    only: Days | None = None
 
 
 class OnceWindow(Struct, frozen=True, tag=True, cache_hash=True):

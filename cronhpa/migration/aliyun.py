@@ -14,10 +14,11 @@ import re
 from datetime import datetime
 
 from cronhpa.api.schema import MAX_SCHEDULES
+from cronhpa.core.scheduled import cron
 from cronhpa.migration import calendar, hpa
 from cronhpa.migration.calendar import Job, NoWindows
 from cronhpa.migration.document import Json, Node, Refused
-from cronhpa.migration.manifest import cron_hpa, cron_problem, metadata_of, unique_names, zone_problem
+from cronhpa.migration.manifest import cron_hpa, metadata_of, unique_names, zone_problem
 from cronhpa.migration.surroundings import Surroundings
 
 DEFAULT_ZONE = "Asia/Shanghai"
@@ -159,7 +160,7 @@ def _recurring(job: Node, name: str, size: int) -> Job:
         text, seconds = schedule, "0"
     else:
         text, seconds = calendar.without_seconds(schedule)
-    problem = cron_problem(text)
+    problem = cron.problem(text)
     if problem:
         raise job.refuse("schedule", problem, _BY_HAND)
     fields = text.split()

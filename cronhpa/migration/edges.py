@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from cronhpa.core.scheduled import cron
 from cronhpa.migration import calendar
 from cronhpa.migration.document import Json, Node
-from cronhpa.migration.manifest import cron_problem, zone_problem
+from cronhpa.migration.manifest import zone_problem
 from cronhpa.migration.surroundings import Surroundings
 
 
@@ -19,7 +20,7 @@ def window(at: Node, edges: tuple[str, str], zone: str, source: str, around: Sur
         raise at.refuse("timezone", found, "name the zone that is meant")
     start, end = (calendar.five_fields(text) for text in edges)
     for key, text in (("start", start), ("end", end)):
-        found = cron_problem(text)
+        found = cron.problem(text)
         if found:
             raise at.refuse(key, found, "write the window by hand")
     if start == end:

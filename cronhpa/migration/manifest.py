@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
-from cronhpa.api.schema import CRON_FIELDS, CronHPASpec
+from cronhpa.api.schema import CronHPASpec
 from cronhpa.core.scheduled import cron, windows
 from cronhpa.migration.document import Json, Node
 
@@ -102,20 +101,9 @@ def problems(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield "spec.timeZone", found
     for schedule in schedules:
         for text in (schedule.get("start"), schedule.get("end")):
-            found = cron_problem(text) if text else None
+            found = cron.problem(text) if text else None
             if found:
                 yield f"spec.schedules[{schedule['name']}]", found
-
-
-def cron_problem(text: str) -> str | None:
-    """Why neither the API server nor the operator would take a cron text; None where both do."""
-    found = cron.problem(text)
-    if found or text.startswith("@"):
-        return found
-    for field, (pattern, meaning) in zip(text.split(), CRON_FIELDS, strict=True):
-        if not re.search(pattern, field.lower()):
-            return f'"{text}": found "{field}": {meaning}'
-    return None
 
 
 def zone_problem(zone: str) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,8 +16,11 @@ from cronhpa.core.observation import Absent, Observation, Scale
 from cronhpa.core.spec import (
     Behavior,
     CronWindow,
+    DateRange,
+    Days,
     ExternalMetric,
     ForecastSettings,
+    Holidays,
     LabelRequirement,
     LabelSelector,
     MetricTarget,
@@ -138,6 +143,19 @@ def test_a_recurring_schedule_is_read():
     )
 
 
+def test_exceptions_are_read():
+    found = schedule(
+        start="0 8 * * *",
+        durationMinutes=60,
+        exclude={"dates": [{"from": "2026-12-27", "to": "2026-12-31"}], "holidays": [{"country": "DE"}]},
+        only={"holidays": [{"country": "DE", "subdivision": "BY"}]},
+    )
+
+    assert found.problem is None
+    assert Days((DateRange(date(2026, 12, 27), date(2026, 12, 31)),), (Holidays("DE"),)) == found.window.exclude
+    assert Days((), (Holidays("DE", "BY"),)) == found.window.only
+
+
 def test_a_planned_event_is_read():
     found = schedule(**{"from": "2026-11-27T00:00", "to": "2026-11-28T02:00", "timeZone": "America/New_York"})
 
@@ -205,6 +223,9 @@ def test_a_tolerance_that_nobody_can_mean_is_a_problem_of_the_behavior():
     assert ["spec.behavior"] == [path for path, _ in found]
 
 
+DAILY = {"start": "0 8 * * *", "durationMinutes": 60}
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
@@ -212,6 +233,26 @@ def test_a_tolerance_that_nobody_can_mean_is_a_problem_of_the_behavior():
         ({"start": "0 8 * * *", "end": "0 18 30 2 *"}, 'end: "0 18 30 2 *" names a date that never comes'),
         ({"start": "0 8 * * *", "durationMinutes": 60, "timeZone": "Berlin"}, 'timeZone: "Berlin" is not an IANA'),
         ({"start": "0 8 * * *"}, "end: neither end nor durationMinutes"),
+        (
+            DAILY | {"exclude": {"holidays": [{"country": "DE"}, {"country": "UK"}]}},
+            'exclude.holidays[1].country: "UK" is not known: use GB',
+        ),
+        (
+            DAILY | {"only": {"holidays": [{"country": "DE", "subdivision": "Bayern"}]}},
+            'only.holidays[0].subdivision: "Bayern" is not known in DE: use a code such as BY',
+        ),
+        (
+            DAILY | {"exclude": {"dates": [{"from": "2026-02-28", "to": "2026-02-30"}]}},
+            'exclude.dates[0].to: "2026-02-30" is no date: write a date that exists, such as "2026-12-27"',
+        ),
+        (
+            DAILY | {"only": {"dates": [{"from": "20261224", "to": "2026-12-24"}]}},
+            'only.dates[0].from: "20261224" is no date',
+        ),
+        (
+            DAILY | {"only": {"dates": [{"from": "2026-12-26", "to": "2026-12-24"}]}},
+            'only.dates[0].to: "2026-12-24" is before from, "2026-12-26"',
+        ),
         ({"from": "2026-02-30T00:00", "to": "2026-03-01T00:00"}, "from, to: "),
         ({"from": "2026-11-28T00:00", "to": "2026-11-27T00:00"}, 'to: "2026-11-27T00:00" is not after from'),
         ({"from": "9999-12-31T20:00", "to": "9999-12-31T23:59", "timeZone": "America/New_York"}, "from, to: "),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cronhpa.api.parse import parse_spec
-from cronhpa.api.schema import CRON_FIELDS, QUANTITY, CronHPASpec, CronHPAStatus
+from cronhpa.api.schema import QUANTITY, CronHPASpec, CronHPAStatus
 from cronhpa.core.quantity import parse_milli
 from cronhpa.core.scheduled import cron
 from cronhpa.core.spec import Tuning
@@ -149,7 +149,7 @@ def is_admitted(text):
     """What the CRD's rules say of five fields."""
     fields = text.lower().split()
     return len(fields) == 5 and all(
-        re.search(pattern, field) for field, (pattern, _) in zip(fields, CRON_FIELDS, strict=True)
+        re.search(known.pattern, field) for field, known in zip(fields, cron.FIELDS, strict=True)
     )
 
 

@@ -64,6 +64,13 @@ ACCEPTED = {
     "an event": event(),
     "names, steps, lists and L": scheduled(start="*/15 8-10/2 1,L jan-MAR/2 *", end="@daily"),
     "nth weekdays": scheduled(start="0 8 * * 5#2,L5"),
+    "days on which it does not open": scheduled(
+        exclude={"dates": [{"from": "2026-12-27", "to": "2026-12-31"}], "holidays": [{"country": "DE"}]}
+    ),
+    "the only days on which it opens, but for some": scheduled(
+        only={"holidays": [{"country": "DE", "subdivision": "BY"}]},
+        exclude={"dates": [{"from": "2028-02-29", "to": "2028-02-29"}]},
+    ),
     "blanks around a cron text": scheduled(start="  0 8 *  * * "),
     "a zone with a region": spec(timeZone="America/Argentina/Buenos_Aires"),
     "an override with an offset": spec(override={**UNTIL, "replicas": 0, "until": "2026-11-23T18:00:00.5+01:00"}),
@@ -113,6 +120,35 @@ REFUSED = {
     ),
     "a date that does not exist": (event(**{"from": "2026-02-30T00:00"}), "spec.schedules[0].from", "that exist"),
     "an event with an offset": (event(to="2026-11-28T02:00:00Z"), "spec.schedules[0].to", "without an offset"),
+    "an event with days": (
+        event(exclude={"dates": [{"from": "2026-11-27", "to": "2026-11-27"}]}),
+        "spec.schedules[0].exclude", "exclude chooses among the days of a start",
+    ),
+    "no days": (scheduled(only={}), "spec.schedules[0].only", "name dates or holidays"),
+    "a day that does not exist": (
+        scheduled(exclude={"dates": [{"from": "2026-02-28", "to": "2026-02-30"}]}),
+        "spec.schedules[0].exclude.dates[0].to", 'write a date that exists, such as "2026-12-27"',
+    ),
+    "a day that is not written as one": (
+        scheduled(only={"dates": [{"from": "24.12.2026", "to": "2026-12-26"}]}),
+        "spec.schedules[0].only.dates[0].from", 'found "24.12.2026": write a date that exists',
+    ),
+    "days that end before they begin": (
+        scheduled(only={"dates": [{"from": "2026-12-26", "to": "2026-12-24"}]}),
+        "spec.schedules[0].only.dates[0].to", "found from 2026-12-26 and to 2026-12-24: from must not be after to",
+    ),
+    "a country that is no code": (
+        scheduled(exclude={"holidays": [{"country": "Germany"}]}),
+        "spec.schedules[0].exclude.holidays[0].country", 'found "Germany": write the two capital letters of ISO 3166',
+    ),
+    "more dates than 100": (
+        scheduled(exclude={"dates": [{"from": "2026-12-24", "to": "2026-12-26"}] * 101}),
+        "spec.schedules[0].exclude.dates", "at most 100",
+    ),
+    "more calendars than 10": (
+        scheduled(exclude={"holidays": [{"country": "DE"}] * 11}),
+        "spec.schedules[0].exclude.holidays", "at most 10",
+    ),
     "a schedule that asks for nothing": (
         scheduled(minReplicas=None), "spec.schedules[0].minReplicas", "replicas or headroomPercent",
     ),
@@ -219,7 +255,11 @@ def test_the_largest_object_is_accepted(server):
         "maxReplicas": 3,
         "timeZone": "America/Argentina/Buenos_Aires",
     }
-    schedules = [schedule | {"name": f"{number:063d}"} for number in range(50)]
+    days = {
+        "dates": [{"from": "2026-12-27", "to": "2026-12-31"}] * 100,
+        "holidays": [{"country": "BR", "subdivision": "São Paulo Capital"}] * 10,
+    }
+    schedules = [schedule | {"name": f"{number:063d}", "exclude": days, "only": days} for number in range(50)]
 
     assert {} == server.verdict(spec(metrics=[metric] * 30, schedules=schedules)).causes
 

@@ -1,105 +1,279 @@
 """
-Cron texts: which are accepted, and which wall times match. Wall times only; time zones are decided in windows.py.
+Cron texts: which are accepted, and which dates and minutes they name. Wall times only; zones are decided in windows.py.
 
 Five fields with names, ranges, steps, lists, `L`, `#`, 7 as Sunday, and `@hourly` to `@yearly`. Day of month and day of
-week both restricted mean either of them, as in every cron.
+week both restricted mean either of them, as in every cron; restricted is what is neither `*` nor `*/1`.
+
+croniter reads the fields; which dates follow is worked out here. Its own walk takes `fri#2` beside a day of the month
+for both of them, and walks 41 years to find that 30 February never comes.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
+from calendar import monthrange
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import lru_cache
+from itertools import product
 
 from croniter import croniter
 from croniter.croniter import CroniterError
+from msgspec import Struct
 
 EXAMPLE = 'write for example "0 8 * * mon-fri"'
 LENGTH_MAX = 100
-_SHORTHANDS = {"@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually"}
-_ALLOWED = set("0123456789*/,-#lL") | set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+SHORTHANDS = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_NUMBERS = {name: str(number) for number, name in (*enumerate(_MONTHS, start=1), *enumerate(_WEEKDAYS))}
-_NAMES = {*_NUMBERS, "l"}
-_RANGE = re.compile(r"(?<!\w)(\w+)-(\w+)(?:/[0-9]+)?(?!\w)", re.ASCII)
-_FIELDS = ("minute", "hour", "day of month", "month", "day of week")
+_NUMBERS = {name: number for number, name in (*enumerate(_MONTHS, start=1), *enumerate(_WEEKDAYS))}
+# In a leap year: 29 February comes, 30 February never does.
+_LONGEST = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 # 29 February on a given weekday comes back after 40 years at the latest (across 2100).
-_YEARS = 41
-_TUESDAY = datetime(2024, 1, 2)  # noqa: DTZ001 - wall times carry no zone here
+_MONTHS_MAX = 41 * 12
+
+
+# --- grammar -----------------------------------------------------------------------------------------------------
+
+
+def _pattern(value: str, steps: str, *others: str) -> str:
+    """The pattern of one field: a list of `*`, values and ranges with steps, and what else the field knows."""
+    item = "|".join((rf"(\*|{value}(-{value})?)(/{steps})?", *others))
+    return f"^({item})(,({item}))*$"
+
+
+_MINUTE = "0*[0-5]?[0-9]"
+_HOUR = "0*(1?[0-9]|2[0-3])"
+_DAY = "0*([1-9]|[12][0-9]|3[01])"
+_MONTH = f"(0*([1-9]|1[0-2])|{'|'.join(_MONTHS)})"
+_WEEKDAY = f"(0*[0-7]|{'|'.join(_WEEKDAYS)})"
+_NTH = f"({_WEEKDAY}#[1-5]|l0*[0-7])"
+
+
+class Field(Struct, frozen=True):
+    """
+    One of the five fields: pattern of what is accepted, in lower case and for RE2 as well as for Python; meaning for
+    people; first: its smallest value; cycle: how many there are before it begins anew.
+    """
+
+    name: str
+    pattern: str
+    meaning: str
+    first: int
+    cycle: int
+
+
+FIELDS = (
+    Field("minute", _pattern(_MINUTE, "0*([1-9]|[1-5][0-9])"), "the minute is 0 to 59", 0, 60),
+    Field("hour", _pattern(_HOUR, "0*([1-9]|1[0-9]|2[0-3])"), "the hour is 0 to 23", 0, 24),
+    Field(
+        "day of the month",
+        _pattern(_DAY, _DAY, "l", f"{_DAY}-l"),
+        "the day of the month is 1 to 31, or L for the last; W and ? are not known",
+        1,
+        31,
+    ),
+    Field("month", _pattern(_MONTH, "0*([1-9]|1[0-2])"), "the month is 1 to 12, or jan to dec", 1, 12),
+    Field(
+        "day of the week",
+        # A list is all of weekdays or all of nth weekdays: croniter reads no mixture.
+        f"({_pattern(_WEEKDAY, '[1-7]')}|^{_NTH}(,{_NTH})*$)",
+        "the day of the week is 0 to 7, sun to sat, mon#2 (the second) or L5 (the last Friday); W and ? are not known",
+        0,
+        7,
+    ),
+)
+ACCEPTED = "values, ranges (1-5), steps within the field (*/10) and lists (1,3) are accepted"
 
 
 @lru_cache(maxsize=4096)
 def problem(text: str) -> str | None:
     """What is wrong with a cron text, with the field and an example that works; None when it can be read and fires."""
-    shown = text if len(text) <= LENGTH_MAX else text[:LENGTH_MAX] + "..."
     if len(text) > LENGTH_MAX:
-        return f'"{shown}" has {len(text)} characters, at most {LENGTH_MAX} are read'
+        return f'"{text[:LENGTH_MAX]}..." has {len(text)} characters, at most {LENGTH_MAX} are read'
     if text.startswith("@"):
-        return None if text in _SHORTHANDS else f'"{text}" is not known: use one of {", ".join(sorted(_SHORTHANDS))}'
-    fields = text.split()
-    if len(fields) != len(_FIELDS):
-        return f'"{shown}" has {len(fields)} fields, five are read ({", ".join(_FIELDS)}): {EXAMPLE}'
-    for name, field in zip(_FIELDS, fields, strict=True):
-        found = _problem_of_field(name, field)
-        if found:
-            return f'"{shown}": {found}: {EXAMPLE}'
+        return None if text in SHORTHANDS else f'"{text}" is not known: use one of {", ".join(sorted(SHORTHANDS))}'
+    fields = text.lower().split()
+    if len(fields) != len(FIELDS):
+        return (
+            f'"{text}" has {len(fields)} fields, five are read ({", ".join(field.name for field in FIELDS)}): {EXAMPLE}'
+        )
+    for found, shown, field in zip(fields, text.split(), FIELDS, strict=True):
+        if not _matcher(field.pattern).search(found):
+            return f'"{text}": found "{shown}": {field.meaning}; {ACCEPTED}: {EXAMPLE}'
     try:
-        croniter.expand(_without_single_ranges(text))
-    except (CroniterError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return f'"{shown}" cannot be read ({error}): {EXAMPLE}'
-    try:
-        _iterate(text, _TUESDAY).get_next(datetime)
-    except CroniterError:
-        return f'"{shown}" names a date that never comes'
-    return None
+        read = _read(text)
+    except (CroniterError, ValueError) as error:
+        return f'"{text}" cannot be read ({error}): {EXAMPLE}'
+    if read.fires:
+        return None
+    months = ", ".join(str(month) for month in sorted(read.months))
+    longest = max(_LONGEST[month] for month in read.months)
+    return f'"{text}" names a date that never comes (month {months} has at most {longest} days): {EXAMPLE}'
 
 
-def _problem_of_field(name: str, field: str) -> str | None:
-    strange = next((char for char in field if char not in _ALLOWED), None)
-    if strange is not None:
-        return f"the {name} {field!r} has {strange!r}, which is not supported"
-    word = ""
-    for char in field + " ":
-        if char.isalpha():
-            word += char
-            continue
-        if word and word.lower() not in _NAMES:
-            return f"the {name} {field!r} has {word!r}, which is no name of a month or weekday"
-        word = ""
-    return None
+@lru_cache(maxsize=16)
+def _matcher(pattern: str) -> re.Pattern[str]:
+    # Python's `$` also stands before a last line feed; a field that was split off has none. ASCII: digits are 0 to 9.
+    return re.compile(pattern, re.ASCII)
 
 
-def backwards(text: str, wall: datetime) -> Iterator[datetime]:
-    """The matching wall times at or before `wall`, latest first."""
-    matches = _iterate(text, wall + timedelta(seconds=1))
-    while True:
-        try:
-            yield matches.get_prev(datetime)
-        except CroniterError:
-            return
+# --- meaning -----------------------------------------------------------------------------------------------------
 
 
-def forwards(text: str, wall: datetime) -> Iterator[datetime]:
-    """The matching wall times after `wall`, earliest first."""
-    matches = _iterate(text, wall)
-    while True:
-        try:
-            yield matches.get_next(datetime)
-        except CroniterError:
-            return
+class _Cron(Struct, frozen=True):
+    """
+    minutes: of the day, ascending. days: of the month, None where any; last_day: whether the last is meant, too.
+    weekdays: 0 is Sunday, None where any; nth: pairs of weekday and number, 0 for the last of the month.
+    """
 
+    minutes: tuple[int, ...]
+    months: frozenset[int]
+    days: frozenset[int] | None
+    last_day: bool
+    weekdays: frozenset[int] | None
+    nth: frozenset[tuple[int, int]]
 
-def _iterate(text: str, wall: datetime) -> croniter:
-    return croniter(_without_single_ranges(text), wall, max_years_between_matches=_YEARS)
+    @property
+    def fires(self) -> bool:
+        """Whether a date ever comes. Every weekday, also the fifth of a February, does: 29 February meets all seven."""
+        if self.days is None or self.weekdays is not None or self.last_day:
+            return True
+        return min(self.days) <= max(_LONGEST[month] for month in self.months)
 
 
 @lru_cache(maxsize=4096)
-def _without_single_ranges(text: str) -> str:
-    """The text with each range of one value, `8-8` or `mon-1`, as that value: croniter takes such a range for `*`."""
-    return _RANGE.sub(lambda found: found[1] if _number(found[1]) == _number(found[2]) else found[0], text)
+def _read(text: str) -> _Cron:
+    """What a text that follows the grammar means."""
+    fields = SHORTHANDS.get(text, text).lower().split()
+    plain = " ".join(_without_turns(item, field) for item, field in zip(fields, FIELDS, strict=True))
+    expanded, nth = croniter.expand(plain)
+    minutes, hours, days, months, weekdays = (
+        range(field.first, field.first + field.cycle) if "*" in values else values
+        for values, field in zip(expanded, FIELDS, strict=True)
+    )
+    return _Cron(
+        minutes=tuple(sorted(60 * hour + minute for hour, minute in product(hours, minutes))),
+        months=frozenset(months),
+        days=None if _is_any(fields[2]) else frozenset(day for day in days if day != "l"),
+        last_day="l" in days,
+        weekdays=None if _is_any(fields[4]) else frozenset() if nth else frozenset(weekdays),
+        nth=frozenset((weekday, 0 if number == "l" else number) for weekday in nth for number in nth[weekday]),
+    )
 
 
-def _number(word: str) -> str:
-    return _NUMBERS.get(word.lower(), word.lstrip("0") or "0")
+def _is_any(field: str) -> bool:
+    return any(item == "*" or re.fullmatch(r"\*/0*1", item) for item in field.split(","))
+
+
+_RANGE = re.compile(r"(\w+)-(\w+)(?:/(\d+))?", re.ASCII)
+
+
+def _without_turns(text: str, field: Field) -> str:
+    """
+    The field with each range that turns around, or has one value, as the list of its values.
+
+    croniter takes `8-8` for `*`, and of `22-4/3` it makes 22 and 2, where the steps are 22, 1 and 4.
+    """
+    return ",".join(_values(item, field) for item in text.split(","))
+
+
+def _values(item: str, field: Field) -> str:
+    found = _RANGE.fullmatch(item)
+    if found is None or found[2] == "l":
+        return item
+    first, last = (_NUMBERS.get(word, -1) if word.isalpha() else int(word) for word in found.group(1, 2))
+    if first < last:
+        return item
+    values = range(first, first + (last - first) % field.cycle + 1, int(found[3] or 1))
+    return ",".join(str((value - field.first) % field.cycle + field.first) for value in values)
+
+
+# --- dates -------------------------------------------------------------------------------------------------------
+
+
+def minutes(text: str) -> tuple[int, ...]:
+    """The minutes of the day that a text names, ascending: 480 is 08:00."""
+    return _read(text).minutes
+
+
+def date_from(text: str, day: date) -> date | None:
+    """The first date on or after `day` that a text names; None when there is none within 41 years."""
+    days = days_of(text, day.year, day.month)
+    at = bisect_left(days, day.day)
+    if at < len(days):
+        return day.replace(day=days[at])
+    this = 12 * day.year + day.month - 1
+    return next(
+        (
+            date(*month, days[0])
+            for month in _months(text, range(this + 1, this + _MONTHS_MAX))
+            if (days := days_of(text, *month))
+        ),
+        None,
+    )
+
+
+def date_until(text: str, day: date) -> date | None:
+    """The last date on or before `day` that a text names; None when there is none within 41 years."""
+    days = days_of(text, day.year, day.month)
+    at = bisect_right(days, day.day)
+    if at:
+        return day.replace(day=days[at - 1])
+    this = 12 * day.year + day.month - 1
+    return next(
+        (
+            date(*month, days[-1])
+            for month in _months(text, range(this - 1, this - _MONTHS_MAX, -1))
+            if (days := days_of(text, *month))
+        ),
+        None,
+    )
+
+
+def _months(text: str, indices: range) -> Iterator[tuple[int, int]]:
+    """Year and month of the months among these, counted from the year 0, that a text may name a date of."""
+    months = _read(text).months
+    return ((index // 12, index % 12 + 1) for index in indices if index % 12 + 1 in months)
+
+
+@lru_cache(maxsize=16_384)
+def days_of(text: str, year: int, month: int) -> tuple[int, ...]:
+    """The days of a month that a text names, ascending."""
+    cron = _read(text)
+    if month not in cron.months:
+        return ()
+    # The weekday of the first, 0 for Sunday; Python counts from Monday.
+    first, length = (monthrange(year, month)[0] + 1) % 7, monthrange(year, month)[1]
+    return tuple(day for day in range(1, length + 1) if _is_named(cron, day, (first + day - 1) % 7, length))
+
+
+def _is_named(cron: _Cron, day: int, weekday: int, length: int) -> bool:
+    on_day = cron.days is None or day in cron.days or (cron.last_day and day == length)
+    on_weekday = (
+        cron.weekdays is None
+        or weekday in cron.weekdays
+        or (weekday, (day + 6) // 7) in cron.nth
+        or (day > length - 7 and (weekday, 0) in cron.nth)
+    )
+    if cron.days is None or cron.weekdays is None:
+        return on_day and on_weekday
+    return on_day or on_weekday
+
+
+def forwards(text: str, wall: datetime) -> Iterator[datetime]:
+    """The wall times after `wall` that a text names, earliest first."""
+    day = date_from(text, wall.date())
+    while day is not None:
+        begin = datetime(day.year, day.month, day.day)  # noqa: DTZ001 - wall times carry no zone here
+        yield from (moment for minute in minutes(text) if (moment := begin + timedelta(minutes=minute)) > wall)
+        day = date_from(text, day + timedelta(days=1))

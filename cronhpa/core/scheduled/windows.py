@@ -3,29 +3,42 @@ Windows: open or closed at an instant, and until when. Clock changes are decided
 
 - A wall time that a spring gap skips moves to the first instant that exists.
 - A wall time that an autumn fold repeats means the first of its two instants for a start, the second for an end.
-- A window is open at t if its latest start at or before t has no end after it that is at or before t.
+- A start on a date that `exclude` names, or that `only` does not name, is dropped: it opens nothing and acts as an end.
+  The date is the one written, also where a gap moves the start past midnight.
+- A window is open at t if its latest start at or before t is not dropped and has no end after it that is at or before
+  t, or began less than its duration before t. Of starts at one instant one that is not dropped is enough.
 
-Nothing is remembered between calls but the days that were worked out, which depend on the arguments alone: identical
-windows of different objects share them.
+Nothing is remembered between calls but what was worked out of the arguments alone: identical windows of different
+objects share it, a day of a window at a time.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from itertools import chain
+from typing import TypeAlias
+from zlib import crc32
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from cronhpa.core.instant import DAY, Nanoseconds, from_datetime, to_datetime
-from cronhpa.core.scheduled import cron
+from cronhpa.core.instant import DAY, MINUTE, Nanoseconds, from_datetime, to_datetime
+from cronhpa.core.scheduled import calendars, cron
 from cronhpa.core.spec import CronWindow, OnceWindow
 
-# A window whose starts keep it open for ever (hourly, for two hours) has no end worth naming. Of the day itself all
-# edges are found; beyond it this many instants are tried.
-_RENEWALS_MAX = 64
+# A window that its starts keep open (hourly, for two hours) has no end worth naming if this many dates bring none.
+_DATES_MAX = 366
+# How far a start is looked for that exceptions leave.
+_EXCEPTION_YEARS = 10
+_OVERLAP_DATES_MAX = 64
+_ONE_DAY = timedelta(days=1)
+_EPOCH = date(1970, 1, 1).toordinal()
+
+# Pairs of an instant and the offset from UTC that begins there, ascending.
+_Clock: TypeAlias = tuple[tuple[Nanoseconds, Nanoseconds], ...]
 
 
 class State(Struct, frozen=True):
@@ -35,33 +48,79 @@ class State(Struct, frozen=True):
     until: Nanoseconds | None
 
 
-class _Day(Struct, frozen=True):
-    """States from the beginning of one UTC day: state i holds from edges[i - 1] to edges[i]."""
+class _Run(Struct, frozen=True):
+    """Starts that follow each other without a close between them, from the first to the last; or one end."""
 
-    is_open: bool
+    first: Nanoseconds
+    last: Nanoseconds
+    opens: bool
+
+
+class _Stretch(Struct, frozen=True):
+    """A day of a window: state i holds from edges[i - 1] to edges[i]."""
+
     edges: tuple[Nanoseconds, ...]
-    following: Nanoseconds | None
+    states: tuple[State, ...]
 
 
 def state(window: CronWindow | OnceWindow, now: Nanoseconds) -> State:
-    """The state of a window that can be read (see `cron.problem` and `zone_problem`)."""
+    """The state of a window that can be read (see `cron.problem`, `calendars.problem` and `zone_problem`)."""
     if isinstance(window, OnceWindow):
         opens, closes = once(window)
         if now < opens:
             return State(is_open=False, until=opens)
         return State(is_open=now < closes, until=closes if now < closes else None)
-    day = _day(window, now // DAY)
-    passed = bisect_right(day.edges, now)
-    until = day.edges[passed] if passed < len(day.edges) else day.following
-    return State(is_open=day.is_open ^ bool(passed % 2), until=until)
+    stretch = _stretch(window, (now + _phase(window)) // DAY)
+    return stretch.states[bisect_right(stretch.edges, now)]
 
 
+@lru_cache(maxsize=65_536)
 def once(window: OnceWindow) -> tuple[Nanoseconds, Nanoseconds]:
     """The instants at which a planned event opens and closes."""
     return (
         to_instant(datetime.fromisoformat(window.opens), window.zone, is_end=False),
         to_instant(datetime.fromisoformat(window.closes), window.zone, is_end=True),
     )
+
+
+def never_opens(window: CronWindow, now: Nanoseconds) -> bool:
+    """Whether a window is closed and stays so: its exceptions leave no start within ten years."""
+    found = state(window, now)
+    return not found.is_open and found.until is None
+
+
+def never_closes(window: CronWindow, now: Nanoseconds) -> bool:
+    """Whether a window is open and a year of its starts and ends would not close it."""
+    found = state(window, now)
+    return found.is_open and found.until is None
+
+
+def overlaps_itself(window: CronWindow, now: Nanoseconds) -> Nanoseconds | None:
+    """
+    The first start, from the UTC day of `now` on, that comes before the duration of the one before it has passed.
+
+    None for a window with an end, where a start finds the window open by right, and where the next 64 dates with
+    starts bring none.
+    """
+    return None if window.duration is None else _overlap(window, _date(now))
+
+
+@lru_cache(maxsize=4096)
+def _overlap(window: CronWindow, today: date) -> Nanoseconds | None:
+    assert window.duration is not None
+    before: Nanoseconds | None = None
+    day = cron.date_until(window.start, today - _ONE_DAY)
+    day = _start_date(window, today if day is None else day, is_kept=True)
+    for _ in range(_OVERLAP_DATES_MAX):
+        if day is None:
+            return None
+        for start in _instants(cron.minutes(window.start), window.zone, day, is_end=False):
+            # A gap may bring two starts to one instant.
+            if before is not None and before < start < before + window.duration and start >= _utc(today):
+                return start
+            before = start
+        day = _start_date(window, day + _ONE_DAY, is_kept=True)
+    return None
 
 
 @lru_cache(maxsize=2048)
@@ -74,105 +133,241 @@ def zone_problem(zone: str) -> str | None:
     return None
 
 
+# --- from edge to edge -------------------------------------------------------------------------------------------
+
+
 @lru_cache(maxsize=65_536)
-def _day(window: CronWindow, day: int) -> _Day:
-    at = day * DAY
-    is_open = _is_open(window, at)
+def _phase(window: CronWindow) -> Nanoseconds:
+    """How long before midnight the days of a window begin: spread, so that no tick works out those of all windows."""
+    return crc32(f"{window.start}|{window.end}|{window.duration}|{window.zone}".encode()) * DAY >> 32
+
+
+@lru_cache(maxsize=65_536)
+def _stretch(window: CronWindow, day: int) -> _Stretch:
+    begin = day * DAY - _phase(window)
+    is_open = False
     edges: list[Nanoseconds] = []
-    current = is_open
-    while True:
-        edge = _next_change(window, at, is_open=current)
-        if edge is None or edge >= (day + 1) * DAY:
-            return _Day(is_open=is_open, edges=tuple(edges), following=edge)
-        edges.append(edge)
-        at, current = edge, not current
+    following: Nanoseconds | None = None
+    for edge in _edges(window, begin):
+        if edge >= begin + DAY:
+            following = edge
+            break
+        if edge > begin:
+            edges.append(edge)
+        else:
+            is_open = not is_open
+    states = [State(is_open=is_open ^ bool(index % 2), until=until) for index, until in enumerate((*edges, following))]
+    return _Stretch(tuple(edges), tuple(states))
 
 
-def _is_open(window: CronWindow, now: Nanoseconds) -> bool:
-    start = _latest(window.start, window.zone, now, is_end=False)
-    if start is None:
-        return False
-    if window.duration is not None:
-        return now < start + window.duration
-    assert window.end is not None
-    end = _latest(window.end, window.zone, now, is_end=True)
-    return end is None or end <= start
+def _edges(window: CronWindow, now: Nanoseconds) -> Iterator[Nanoseconds]:
+    """The edges from shortly before `now` on, ascending; the window is closed before the first of them."""
+    # What the latest start did settles all before it. Two days: its instant lies before `now` in any zone.
+    origin = cron.date_until(window.start, _date(now) - 3 * _ONE_DAY)
+    day = None if origin is None else _cluster(window.zone, origin)[0]
+    day = _next_date(window, day or _date(now) - 3 * _ONE_DAY, is_open=False)
+    is_open, closes, visited = False, 0, 0
+    while day is not None and visited < _DATES_MAX:
+        visited += 1
+        runs, day = _runs_on(window, day)
+        for run in runs:
+            if (
+                is_open
+                and window.duration is not None
+                and (closes < run.first or (closes == run.first and not run.opens))
+            ):
+                yield closes
+                is_open, visited = False, 0
+            if run.opens != is_open:
+                yield run.first
+                is_open, visited = run.opens, 0
+            if run.opens and window.duration is not None:
+                closes = run.last + window.duration
+        day = _next_date(window, day, is_open=is_open)
+    if day is None and is_open and window.duration is not None:
+        yield closes
 
 
-def _next_change(window: CronWindow, now: Nanoseconds, *, is_open: bool) -> Nanoseconds | None:
-    """The first instant after `now` at which a window that is open or closed at `now` is the other."""
+def _date(now: Nanoseconds) -> date:
+    return date.fromordinal(_EPOCH + now // DAY)
+
+
+def _next_date(window: CronWindow, day: date, *, is_open: bool) -> date | None:
+    """The first date from `day` on at which an open or a closed window may change, or an open one begin anew."""
     if not is_open:
-        for start in _candidates(window.start, window.zone, now, is_end=False):
-            if _is_open(window, start):
-                return start
-        return None
-    if window.duration is None:
-        assert window.end is not None
-        for end in _candidates(window.end, window.zone, now, is_end=True):
-            if not _is_open(window, end):
-                return end
-        return None
-    opened = _latest(window.start, window.zone, now, is_end=False)
-    assert opened is not None
-    closes = opened + window.duration
-    for renewal in _candidates(window.start, window.zone, now, is_end=False):
-        if renewal > closes:
-            return closes
-        closes = renewal + window.duration
-    return None
+        return _start_date(window, day, is_kept=True)
+    if window.duration is not None:
+        return cron.date_from(window.start, day)
+    assert window.end is not None
+    closing = (cron.date_from(window.end, day), _start_date(window, day, is_kept=False))
+    return min((found for found in closing if found is not None), default=None)
 
 
-def _latest(text: str, zone: str, now: Nanoseconds, *, is_end: bool) -> Nanoseconds | None:
-    """The latest instant at or before `now` that a cron text means in a zone."""
-    # By the rules above a later wall time is never an earlier instant, so the first that fits is the latest.
-    walls = cron.backwards(text, _wall(now, zone) + _shift_on(zone, now // DAY))
-    return next((at for at in (to_instant(wall, zone, is_end=is_end) for wall in walls) if at <= now), None)
+def _start_date(window: CronWindow, day: date, *, is_kept: bool) -> date | None:
+    """The first date from `day` on that has starts, which the exceptions keep or drop."""
+    if window.exclude is None and window.only is None:
+        return cron.date_from(window.start, day) if is_kept else None
+    last = day + _EXCEPTION_YEARS * 365 * _ONE_DAY
+    found: date | None = day
+    while found is not None:
+        day = found
+        found = cron.date_from(window.start, day)
+        if found is None or found > last or _is_kept(window, found) == is_kept:
+            break
+        found = _kept_date(window, found, last) if is_kept else _dropped_date(window, found, last)
+    return None if found is None or found > last else found
 
 
-def _instants(text: str, zone: str, now: Nanoseconds, *, is_end: bool) -> Iterator[Nanoseconds]:
-    """The instants after `now` that a cron text means in a zone, ascending, each once."""
-    last = now
-    for wall in cron.forwards(text, _wall(now, zone) - _shift_on(zone, now // DAY)):
-        instant = to_instant(wall, zone, is_end=is_end)
-        if instant > last:
-            last = instant
-            yield instant
+def _is_kept(window: CronWindow, day: date) -> bool:
+    is_among = window.only is None or calendars.contains(window.only, day)
+    return is_among and not (window.exclude is not None and calendars.contains(window.exclude, day))
 
 
-def _candidates(text: str, zone: str, now: Nanoseconds, *, is_end: bool) -> Iterator[Nanoseconds]:
-    """All of the instants after `now` on its UTC day, and some after it."""
-    tomorrow = (now // DAY + 1) * DAY
-    later = 0
-    for instant in _instants(text, zone, now, is_end=is_end):
-        yield instant
-        later += instant >= tomorrow
-        if later == _RENEWALS_MAX:
-            return
+def _kept_date(window: CronWindow, day: date, last: date) -> date | None:
+    """The first date from `day` to `last` that the exceptions keep, whether it has starts or not."""
+    found: date | None = day
+    while found is not None and not _is_kept(window, found):
+        day = found
+        found = day if window.only is None else calendars.first_in(window.only, day, last)
+        if found is not None and window.exclude is not None:
+            found = calendars.first_outside(window.exclude, found, last)
+    return found
 
 
-def _wall(now: Nanoseconds, zone: str) -> datetime:
-    return to_datetime(now).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
+def _dropped_date(window: CronWindow, day: date, last: date) -> date | None:
+    """The first date from `day` to `last` that the exceptions drop, whether it has starts or not."""
+    found = (
+        None if window.only is None else calendars.first_outside(window.only, day, last),
+        None if window.exclude is None else calendars.first_in(window.exclude, day, last),
+    )
+    return min((item for item in found if item is not None), default=None)
 
 
-@lru_cache(maxsize=65_536)
-def _shift_on(zone: str, day: int) -> timedelta:
-    """How far the zone's clock moves within a day of this UTC day."""
-    info = ZoneInfo(zone)
-    noon = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=day, hours=12)
-    offsets = [(noon + timedelta(hours=6 * i)).astimezone(info).utcoffset() or timedelta() for i in range(-8, 9)]
-    return max(offsets) - min(offsets)
+# --- what happens on a date --------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=65_536)
+def _runs_on(window: CronWindow, day: date) -> tuple[tuple[_Run, ...], date]:
+    """What happens on a date, ascending, and the date after it. Around a clock change: on all dates near it."""
+    clock = _clock(window.zone, day)
+    if len(clock) > 1:
+        first, last = _cluster(window.zone, day)
+        return _runs_near_change(window, first, last), last + _ONE_DAY
+    is_start, is_end = _is_named(window.start, day), _is_named(window.end, day)
+    midnight = _utc(day) - clock[0][1]
+    runs = _runs_of_plain_day(window, is_start and _is_kept(window, day), is_start, is_end)
+    return tuple(_Run(midnight + run.first, midnight + run.last, run.opens) for run in runs), day + _ONE_DAY
+
+
+@lru_cache(maxsize=16_384)
+def _runs_of_plain_day(window: CronWindow, is_kept: bool, is_start: bool, is_end: bool) -> tuple[_Run, ...]:  # noqa: FBT001 - lru_cache is faster so
+    """What happens on a date without a clock change near it, in nanoseconds from its midnight."""
+    starts = [minute * MINUTE for minute in cron.minutes(window.start)] if is_start else []
+    ends = [minute * MINUTE for minute in cron.minutes(window.end)] if is_end and window.end is not None else []
+    return _runs(starts if is_kept else [], ends if is_kept else [*ends, *starts], window.duration)
+
+
+@lru_cache(maxsize=4096)
+def _runs_near_change(window: CronWindow, first: date, last: date) -> tuple[_Run, ...]:
+    """What happens from the first to the last of these dates. Together: a fold mixes starts and ends of two dates."""
+    kept: list[Nanoseconds] = []
+    closing: list[Nanoseconds] = []
+    day = first
+    while day <= last:
+        if _is_named(window.start, day):
+            of_day = kept if _is_kept(window, day) else closing
+            of_day += _instants(cron.minutes(window.start), window.zone, day, is_end=False)
+        if window.end is not None and _is_named(window.end, day):
+            closing += _instants(cron.minutes(window.end), window.zone, day, is_end=True)
+        day += _ONE_DAY
+    return _runs(kept, closing, window.duration)
+
+
+def _is_named(text: str | None, day: date) -> bool:
+    return text is not None and day.day in cron.days_of(text, day.year, day.month)
+
+
+def _runs(starts: list[Nanoseconds], closing: list[Nanoseconds], duration: Nanoseconds | None) -> tuple[_Run, ...]:
+    """Starts and ends in their order, those that change nothing left out. An end at the instant of a start does not."""
+    runs: list[_Run] = []
+    opening = set(starts)
+    for at in sorted(opening.union(closing)):
+        opens = at in opening
+        if runs and runs[-1].opens == opens and (duration is None or not opens or at - runs[-1].last <= duration):
+            runs[-1] = _Run(runs[-1].first, at if opens else runs[-1].last, opens)
+        else:
+            runs.append(_Run(at, at, opens))
+    return tuple(runs)
+
+
+# --- clocks ------------------------------------------------------------------------------------------------------
+
+
 def to_instant(wall: datetime, zone: str, *, is_end: bool) -> Nanoseconds:
     """The instant that a wall time means in a zone, by the rules at the top of this file."""
+    return _shown(from_datetime(wall.replace(tzinfo=UTC)), _clock(zone, wall.date()), is_end=is_end)
+
+
+def _instants(minutes: tuple[int, ...], zone: str, day: date, *, is_end: bool) -> list[Nanoseconds]:
+    """The instants that minutes of a date mean in a zone."""
+    clock, midnight = _clock(zone, day), _utc(day)
+    if len(clock) == 1:
+        return [midnight - clock[0][1] + minute * MINUTE for minute in minutes]
+    return [_shown(midnight + minute * MINUTE, clock, is_end=is_end) for minute in minutes]
+
+
+def _shown(wall: Nanoseconds, clock: _Clock, *, is_end: bool) -> Nanoseconds:
+    """The instant at which a clock shows a wall time, which is given as if in UTC."""
+    behind = (*(begin for begin, _ in clock[1:]), wall + 7 * DAY)
+    shown = [wall - offset for (begin, offset), end in zip(clock, behind, strict=True) if begin <= wall - offset < end]
+    if shown:
+        return shown[-1] if is_end else shown[0]
+    return next(begin for begin, offset in clock if begin + offset > wall)
+
+
+@lru_cache(maxsize=16_384)
+def _cluster(zone: str, day: date) -> tuple[date, date]:
+    """The first and the last date around this one with a clock change near each; the date itself where none is near."""
+    first = last = day
+    while len(_clock(zone, first)) > 1 and len(_clock(zone, first - _ONE_DAY)) > 1:
+        first -= _ONE_DAY
+    while len(_clock(zone, last)) > 1 and len(_clock(zone, last + _ONE_DAY)) > 1:
+        last += _ONE_DAY
+    return first, last
+
+
+@lru_cache(maxsize=65_536)
+def _clock(zone: str, day: date) -> _Clock:
+    """The offsets of a zone from two days before a local date to two days after it, each with the instant it begins."""
+    midnight = _utc(day) // DAY
+    clock: list[tuple[Nanoseconds, Nanoseconds]] = []
+    for begin, offset in chain.from_iterable(_clock_of(zone, midnight + near) for near in range(-2, 3)):
+        if not clock or clock[-1][1] != offset:
+            clock.append((begin, offset))
+    return tuple(clock)
+
+
+@lru_cache(maxsize=65_536)
+def _clock_of(zone: str, day: int) -> _Clock:
+    """The offset of a zone at the beginning of a UTC day, and those that begin on it."""
     info = ZoneInfo(zone)
-    first = wall.replace(tzinfo=info, fold=0)
-    second = wall.replace(tzinfo=info, fold=1)
-    before, after = first.astimezone(UTC), second.astimezone(UTC)
-    if after < before:  # a gap: read with the old offset it lies behind the change, with the new one before it
-        return from_datetime(change_between(info, after, before))
-    return from_datetime(after if is_end else before)
+    low = to_datetime(day * DAY)
+    clock = [(day * DAY, _offset(low, info))]
+    # Six hours: no zone has gone and come back within them.
+    for _ in range(4):
+        high = low + timedelta(hours=6)
+        if _offset(high, info) != clock[-1][1]:
+            at = change_between(info, low, high)
+            clock.append((from_datetime(at), _offset(at, info)))
+        low = high
+    return tuple(clock)
+
+
+def _offset(moment: datetime, info: ZoneInfo) -> Nanoseconds:
+    return (moment.astimezone(info).utcoffset() or timedelta()) // timedelta(microseconds=1) * 1_000
+
+
+def _utc(day: date) -> Nanoseconds:
+    return (day.toordinal() - _EPOCH) * DAY
 
 
 def change_between(info: ZoneInfo, low: datetime, high: datetime) -> datetime:

@@ -1,0 +1,108 @@
+"""
+Calendars: which dates `exclude` and `only` name. Dates only; what becomes of a window is decided in windows.py.
+
+Holidays are those that the `holidays` library calls public, with the days on which they are observed. It is imported
+at the first holiday that somebody asks for: 80 ms and 11 MB that a cluster without holidays never pays.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from datetime import date, timedelta
+from difflib import get_close_matches
+from functools import lru_cache
+
+from cronhpa.core.spec import Days, Holidays
+
+_DAY = timedelta(days=1)
+
+
+@lru_cache(maxsize=1024)
+def problem(asked: Holidays) -> tuple[str, str] | None:
+    """The field with what is wrong in it and codes that are known; None when these holidays are known."""
+    countries = _countries()
+    country, part = asked.country, asked.subdivision
+    if country not in countries:
+        meant = _code_of(country) or f"an ISO 3166 code such as {_near(country, countries, 'DE, US')}"
+        return "country", f'"{country}" is not known: use {meant}'
+    parts = _parts(country)
+    if part is None or part in parts:
+        return None
+    if not parts:
+        return "subdivision", f'"{part}" is not known: {country} has no parts with holidays of their own, leave it out'
+    return "subdivision", f'"{part}" is not known in {country}: use a code such as {_near(part, parts, parts[0])}'
+
+
+def contains(days: Days, day: date) -> bool:
+    """Whether a date is among the days, whose holidays are known (see `problem`)."""
+    return any(item.first <= day <= item.last for item in days.ranges) or any(
+        day in _holidays_in(item, day.year) for item in days.holidays
+    )
+
+
+def first_in(days: Days, day: date, last: date) -> date | None:
+    """The first date from `day` to `last` that is among the days."""
+    found = [max(item.first, day) for item in days.ranges if item.last >= day]
+    found += [holiday for item in days.holidays if (holiday := _next_holiday(item, day, last)) is not None]
+    first = min(found, default=last + _DAY)
+    return first if first <= last else None
+
+
+def first_outside(days: Days, day: date, last: date) -> date | None:
+    """The first date from `day` to `last` that is not among the days."""
+    while day <= last:
+        ends = [item.last for item in days.ranges if item.first <= day <= item.last]
+        if not ends and not contains(days, day):
+            return day
+        day = min(max(ends, default=day), last) + _DAY
+    return None
+
+
+def _next_holiday(asked: Holidays, day: date, last: date) -> date | None:
+    for year in range(day.year, last.year + 1):
+        dates = _holidays_in(asked, year)
+        at = bisect_left(dates, day)
+        if at < len(dates):
+            return dates[at]
+    return None
+
+
+@lru_cache(maxsize=16_384)
+def _holidays_in(asked: Holidays, year: int) -> tuple[date, ...]:
+    import holidays  # noqa: PLC0415 - see the top of this file
+
+    found = holidays.country_holidays(asked.country, subdiv=asked.subdivision, years=year)
+    return tuple(sorted(day for day in found if day.year == year))
+
+
+@lru_cache(maxsize=1)
+def _countries() -> tuple[str, ...]:
+    from holidays.registry import EntityLoader  # noqa: PLC0415 - see the top of this file
+
+    return tuple(sorted(EntityLoader.get_country_codes(include_aliases=False)))
+
+
+def _code_of(country: str) -> str | None:
+    """The code that is read for a country that has others, too: GB for UK, DE for DEU."""
+    import holidays  # noqa: PLC0415 - see the top of this file
+    from holidays.registry import EntityLoader  # noqa: PLC0415 - see the top of this file
+
+    if country not in EntityLoader.get_country_codes(include_aliases=True):
+        return None
+    return holidays.country_holidays(country).country
+
+
+def _parts(country: str) -> tuple[str, ...]:
+    import holidays  # noqa: PLC0415 - see the top of this file
+
+    # Only this country's module is loaded; `list_supported_countries` would load all 250, 77 ms and 8 MB.
+    return tuple(holidays.country_holidays(country).subdivisions)
+
+
+def _near(given: str, known: Sequence[str], otherwise: str) -> str:
+    """Known codes that look like the one given, at most five."""
+    spelt = {code.lower(): code for code in known}
+    near = get_close_matches(given.lower(), spelt, n=5, cutoff=0.5)
+    near += [low for low, code in spelt.items() if low.startswith(given.lower()[:1]) and low not in near]
+    return ", ".join(spelt[low] for low in near[:5]) or otherwise
