@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -57,6 +58,13 @@ class _PodMetricsList(Struct):
     items: list[PodMetrics] | None
 
 
+class _RawList(Struct):
+    items: list[msgspec.Raw]
+
+
+_POD_METRICS = msgspec.json.Decoder(PodMetrics)
+
+
 class _ObjectRef(Struct, frozen=True):
     name: str = ""
 
@@ -95,7 +103,21 @@ async def list_pod_metrics(client: Client, namespace: str) -> PodMetricsByName |
     except ClusterError as error:
         return _unfetched("resource", error)
     listed = _decode(answer, _PodMetricsList, "resource")
-    return listed if isinstance(listed, Absent) else {item.metadata.name: item for item in listed.items or ()}
+    items = _readable(answer) or listed if isinstance(listed, Absent) else listed.items or ()
+    return items if isinstance(items, Absent) else {item.metadata.name: item for item in items}
+
+
+def _readable(answer: bytes) -> list[PodMetrics]:
+    """The pods of a list that can be read where the list as a whole cannot: one pod must not cost a namespace."""
+    try:
+        raws = msgspec.json.decode(answer, type=_RawList).items
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    found = []
+    for raw in raws:
+        with suppress(msgspec.DecodeError, RecursionError):
+            found.append(_POD_METRICS.decode(raw))
+    return found
 
 
 class MetricReader:

@@ -24,6 +24,7 @@ from cronhpa.kube.metrics import (
     pod_samples,
     samples_of,
 )
+from kube.fake_api import FakeApi, answering
 
 NOON = "2026-11-23T12:00:00Z"
 AVERAGE = MetricTarget("AverageValue", average_value=1000)
@@ -215,3 +216,38 @@ async def test_the_same_question_is_asked_once_in_a_tick():
 
     assert [3000, 3000] == answers
     assert 1 == len(api.asked)
+
+
+def told_of(name, **fields):
+    containers = [{"name": "app", "usage": {"cpu": "250m"}}]
+    return {
+        "metadata": {"name": name},
+        "timestamp": "2026-11-21T15:00:00Z",
+        "window": "15s",
+        "containers": containers,
+    } | fields
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"metadata": {"name": "bad"}, "timestamp": None}, {"metadata": None}, told_of("bad", containers=7), None, [[]], 3],
+    ids=["no time", "no name", "no containers", "null", "list", "number"],
+)
+async def test_a_pod_that_cannot_be_read_does_not_cost_the_others_of_its_namespace(broken):
+    api = FakeApi()
+    listed = {"items": [told_of("good"), broken, told_of("fine")]}
+    api.answers["/apis/metrics.k8s.io/v1beta1/namespaces/prod/pods"] = answering(listed)
+    async with api.client() as client:
+        found = await list_pod_metrics(client, "prod")
+
+    assert {"good", "fine"} == set(found)
+
+
+@pytest.mark.parametrize("items", [[7, None], 7], ids=["none readable", "no list"])
+async def test_a_list_of_which_nothing_can_be_read_is_no_empty_one(items):
+    api = FakeApi()
+    api.answers["/apis/metrics.k8s.io/v1beta1/namespaces/prod/pods"] = answering({"items": items})
+    async with api.client() as client:
+        found = await list_pod_metrics(client, "prod")
+
+    assert "Malformed" == found.reason
