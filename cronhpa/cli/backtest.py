@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -16,19 +15,19 @@ from cronhpa.core.spec import Metric, Span, Spec
 
 if TYPE_CHECKING:
     from cronhpa.cli.outcome import Backtest
+    from cronhpa.cli.past import Past, Query
     from cronhpa.core.decision import Decision
     from cronhpa.core.memory import Memory
     from cronhpa.core.observation import Observation
     from cronhpa.learning.hindsight import Hindsight
+    from cronhpa.learning.store import Series
     from cronhpa.simulation.load import Load
     from cronhpa.simulation.run import Forecasts
     from cronhpa.simulation.world import Conditions
 
 _SPAN: Nanoseconds = 7 * DAY
 _LEARNT_FROM: Nanoseconds = 2 * DAY
-_SQLITE = b"SQLite format 3\0"
-# A recorder that writes every hour has no gap every hour.
-_STEPS_PER_GAP = 3
+_DAYS_ASKED = 28
 
 
 class Output(StrEnum):
@@ -39,12 +38,16 @@ class Output(StrEnum):
 def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     file: Annotated[Path, typer.Argument(metavar="FILE|-", help="YAML or JSON with a CronHPA object.")],
     history: Annotated[
-        Path,
+        str,
         typer.Option(
-            metavar="FILE",
-            help="The load: a CSV (.gz) of `timestamp,value`, the total over all pods, or the operator's SQLite file.",
+            metavar="FILE|URL",
+            help="The load: a CSV (.gz) or Parquet file of `timestamp,value`, the total over all pods; the operator's "
+            "SQLite file; or a Prometheus, asked for 28 days.",
         ),
     ],
+    query: Annotated[
+        str | None, typer.Option(metavar="PROMQL", help="What to ask the Prometheus: one series, the total.")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Which object, where the file has several.")] = None,
     begin: Annotated[
         str | None,
@@ -87,7 +90,10 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     from cronhpa.cli import outcome
     from cronhpa.cli.documents import own_zone
     from cronhpa.cli.drawing import check_picture
+    from cronhpa.cli.outcome import Backtest
+    from cronhpa.cli.past import Query
     from cronhpa.core.scheduled.windows import zone_problem
+    from cronhpa.learning.store import Series
 
     if zone is not None and (problem := zone_problem(zone)):
         raise typer.BadParameter(problem, param_hint="--zone")
@@ -103,15 +109,17 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     metric, left_out = _metric_of(spec, requests)
     conditions = _conditions(spec, metric, requests, pod_capacity, memory, parsed)
     label = "/".join(part for part in (spec.namespace, str(body["metadata"]["name"])) if part)
-    points, load = _history(history, spec, label, metric)
+    series = Series(spec.namespace or "default", str(body["metadata"]["name"]), getattr(metric, "name", ""))
+    past = _past(history, series, Query(spec.target, query, _DAYS_ASKED))
     shown = zone or own_zone(body["spec"], spec)
-    span = _span(load, spec, begin, end, shown)
+    span = _span(past.load, spec, begin, end, shown)
 
     for remark in left_out:
         typer.echo(f"cronhpa backtest: {label}: {remark}", err=True)
     if metric is not None:
         spec = _with_one(spec, metric)
-    found = _run(label, spec, load, points, conditions, span, shown)
+    plan = Backtest(label, spec, past.load, conditions, span, shown)
+    found = _run(plan, series, past.points)
     typer.echo(outcome.as_json(found) if output is Output.JSON else outcome.as_table(found))
     if picture is not None:
         from cronhpa.cli.outcome_picture import draw
@@ -237,38 +245,13 @@ def _conditions(
     )
 
 
-def _history(path: Path, spec: Spec, label: str, metric: Metric | None) -> tuple[list[tuple[Nanoseconds, float]], Load]:
-    """What was recorded, and the load that it stands for."""
-    from cronhpa.learning.history import CsvError, read_points
-    from cronhpa.learning.store import STEP, Series, Store, StoreError
-    from cronhpa.simulation.load import GAP_MAX, Load
+def _past(source: str, series: Series, query: Query) -> Past:
+    from cronhpa.cli.past import PastError, read_past
 
-    is_store = False
     try:
-        with path.open("rb") as opened:
-            is_store = opened.read(len(_SQLITE)) == _SQLITE
-        if is_store:
-            store = Store(path)
-            try:
-                series = Series(spec.namespace, label.rpartition("/")[2], getattr(metric, "name", ""))
-                points = store.steps(series, 0, 2**63)
-            finally:
-                store.close()
-            if not points:
-                _end(f"{path}: nothing is known of {series}: `cronhpa history list` shows what there is")
-        else:
-            points = read_points(path)
-    except (CsvError, StoreError) as problem:
-        _end(problem)
-    except OSError as problem:
-        _end(f"{path}: {problem.strerror or problem}")
-    if len(points) < 2:  # noqa: PLR2004 - a line needs two points
-        _end(f"{path}: {len(points)} values: at least two are needed")
-    steps = sorted(later - earlier for (earlier, _), (later, _) in pairwise(points))
-    gap = max(GAP_MAX, _STEPS_PER_GAP * steps[len(steps) // 2])
-    # A maximum of five minutes stands at their middle.
-    shift = STEP // 2 if is_store else 0
-    return points, Load([(at + shift, value) for at, value in points], gap_max=gap)
+        return read_past(source, series, query)
+    except PastError as error:
+        _end(error)
 
 
 def _span(load: Load, spec: Spec, begin: str | None, end: str | None, zone: str) -> Span:
@@ -311,47 +294,38 @@ def _length(text: str, option: str) -> Nanoseconds:
 # --- what is run -------------------------------------------------------------------------------------------------
 
 
-def _run(
-    label: str,
-    spec: Spec,
-    load: Load,
-    points: list[tuple[Nanoseconds, float]],
-    conditions: Conditions,
-    span: Span,
-    zone: str,
-) -> Backtest:
-    from cronhpa.cli.outcome import Backtest
+def _run(plan: Backtest, series: Series, points: list[tuple[Nanoseconds, float]]) -> Backtest:
+    from dataclasses import replace
+
     from cronhpa.simulation.compare import Variant, variants
     from cronhpa.simulation.run import no_forecasts, run
 
+    span = plan.span
     runs, spoken = {}, ""
-    for variant, each in variants(spec).items():
+    for variant, each in variants(plan.spec).items():
         forecasts: Forecasts = no_forecasts
         if variant is Variant.FORECAST:
-            forecasts = hindsight = _forecasts(label, each, points, conditions, span)
+            forecasts = hindsight = _forecasts(plan, each, series, points)
             spoken = hindsight.summary
         with _progress(f"running {variant}") as done:
 
             def watch(_: Observation, decision: Decision, done: Callable[[int, int], None] = done) -> None:
                 done(decision.at - span.begin, span.end - span.begin)
 
-            runs[variant] = run(each, load, conditions, span, forecasts=forecasts, watch=watch)
-    return Backtest(label, spec, load, conditions, span, zone, runs, spoken)
+            runs[variant] = run(each, plan.load, plan.conditions, span, forecasts=forecasts, watch=watch)
+    return replace(plan, runs=runs, forecasts=spoken)
 
 
-def _forecasts(
-    label: str, spec: Spec, points: list[tuple[Nanoseconds, float]], conditions: Conditions, span: Span
-) -> Hindsight:
+def _forecasts(plan: Backtest, spec: Spec, series: Series, points: list[tuple[Nanoseconds, float]]) -> Hindsight:
     from cronhpa.learning.hindsight import NotInstalledError, hindsight
-    from cronhpa.learning.store import Series, StoreError
+    from cronhpa.learning.store import StoreError
     from cronhpa.learning.subject import Subject
 
-    name = getattr(spec.metrics[0], "name", "")
-    series = Series(spec.namespace, label.rpartition("/")[2], name)
-    subject = Subject(series, spec, conditions.start_up, conditions.requests.get(name))
+    conditions = plan.conditions
+    subject = Subject(series, spec, conditions.start_up, conditions.requests.get(series.metric))
     with _progress("forecasting") as done:
         try:
-            return hindsight(points, subject, span, delay=conditions.metric_delay, progress=done)
+            return hindsight(points, subject, plan.span, delay=conditions.metric_delay, progress=done)
         except (NotInstalledError, StoreError, OSError) as problem:
             _end(problem)
 

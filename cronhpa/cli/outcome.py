@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Console
@@ -27,7 +27,8 @@ class Backtest:
     """
     One object under one recorded load.
 
-    spec: as it was run. zone: of the times that are shown. runs: at least one. forecasts: what was forecast, in words.
+    spec: as it is run. zone: of the times that are shown. runs: what came of it, in the order in which to show it.
+    forecasts: what was forecast, in words.
     """
 
     label: str
@@ -36,7 +37,7 @@ class Backtest:
     conditions: Conditions
     span: Span
     zone: str
-    runs: Mapping[Variant, Run]
+    runs: Mapping[Variant, Run] = field(default_factory=dict)
     forecasts: str = ""
 
     @property

@@ -149,12 +149,18 @@ def read_points(
     path: Path, *, progress: Callable[[int, int], None] = lambda _done, _total: None
 ) -> list[tuple[Nanoseconds, float]]:
     """
-    The values of a file as they were recorded, in order of time; of several at one instant the largest. No gaps.
+    The values of a CSV or Parquet file as they were recorded, in order of time; of several at one instant the largest.
 
-    Raises CsvError for what it cannot read, OSError where the file cannot be used.
+    Raises HistoryError for what it cannot read, OSError where the file cannot be used, and ImportError where what reads
+    Parquet is not installed.
     """
+    values = ((at, value) for _, at, value in _lines(path, progress))
+    if is_parquet(path):
+        from cronhpa.learning import parquet  # noqa: PLC0415 - pandas and pyarrow, for Parquet alone
+
+        values = ((at, value) for _, at, value in parquet.rows(path))
     found: dict[Nanoseconds, float] = {}
-    for _, at, value in _lines(path, progress):
+    for at, value in values:
         if value is not None:
             found[at] = max(value, found.get(at, 0.0))
     return sorted(found.items())

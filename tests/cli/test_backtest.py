@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
-from cronhpa.core.instant import HOUR, MINUTE, format_instant, parse_instant
+from cronhpa.core.instant import DAY, HOUR, MINUTE, format_instant, parse_instant
 from cronhpa.learning.history import import_csv
+from cronhpa.learning.prometheus import Prometheus
 from cronhpa.learning.store import Series, Store
 
 MONDAY = parse_instant("2026-03-09T00:00:00Z")
@@ -174,6 +175,36 @@ def test_hours_that_nobody_recorded_are_told_and_left_out(backtest):
     result = backtest(CPU, *REQUEST, *hours("04:00", "07:00"), history="\n".join(kept))
 
     assert "The load of 1 h 1 min is not known" in result.stdout
+
+
+def test_a_parquet_file_is_a_history(backtest, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    (tmp_path / "load.csv").write_text(csv())
+    pandas.read_csv(tmp_path / "load.csv", parse_dates=["timestamp"]).to_parquet(tmp_path / "load.parquet")
+
+    options = (*REQUEST, *hours("09:30", "10:30"), "-o", "json")
+
+    assert scores(backtest(CPU, *options, "--history", "load.parquet")) == scores(backtest(CPU, *options))
+
+
+def test_a_prometheus_is_asked_for_28_days(backtest, monkeypatch):
+    """What it is asked and how it answers is held in tests/learning/test_prometheus.py."""
+    asked = []
+
+    async def load(_source, query, begin, end):
+        asked.append((query, end - begin))
+        yield [(MONDAY + minute * MINUTE, 6.0) for minute in range(60)]
+        yield [(MONDAY + minute * MINUTE, 6.0) for minute in range(60, 121)]
+
+    monkeypatch.setattr(Prometheus, "load", load)
+
+    found = scores(backtest(CPU, *REQUEST, "--history", "http://prometheus:9090", "-o", "json"))
+
+    assert ("2026-03-09T00:00:00Z", "2026-03-09T02:00:00Z") == (found["from"], found["to"])
+    ((query, length),) = asked
+    assert 28 * DAY == length
+    assert 'namespace="prod", pod=~"shop-.+"' in query
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])

@@ -1,0 +1,100 @@
+"""The recorded load of an object, from wherever a command is told to take it: a file, the store, a Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from itertools import pairwise
+from pathlib import Path
+
+from msgspec import Struct
+
+from cronhpa.core.instant import DAY, Nanoseconds
+from cronhpa.core.spec import TargetRef
+from cronhpa.learning.history import HistoryError, read_points
+from cronhpa.learning.prometheus import Prometheus, PrometheusError
+from cronhpa.learning.store import STEP, Sample, Series, Store, StoreError, is_load
+from cronhpa.simulation.load import GAP_MAX, Load
+
+_SQLITE = b"SQLite format 3\0"
+# A recorder that writes every hour has no gap every hour.
+_STEPS_PER_GAP = 3
+_POINTS_MIN = 2
+
+
+class PastError(Exception):
+    """Why there is no past: where, what was found, what to do."""
+
+
+class Past(Struct, frozen=True):
+    """points: as they were recorded, in order, at least two. load: the line that they stand for."""
+
+    points: list[tuple[Nanoseconds, float]]
+    load: Load
+
+
+class Query(Struct, frozen=True):
+    """What to ask a Prometheus: promql None: the usual one for the series. target: whose pods."""
+
+    target: TargetRef
+    promql: str | None
+    days: float
+
+
+def read_past(source: str, series: Series, query: Query) -> Past:
+    """
+    The load of a series.
+
+    source: a CSV or Parquet file, the operator's SQLite file, or the address of a Prometheus. Raises PastError.
+    """
+    shift = 0
+    try:
+        if source.startswith(("http://", "https://")):
+            points = asyncio.run(_asked(source, series, query))
+        elif _is_store(Path(source)):
+            points = _stored(Path(source), series)
+            shift = STEP // 2  # a maximum of five minutes stands at their middle
+        else:
+            points = read_points(Path(source))
+    except ImportError as problem:
+        raise PastError(f"{source}: {problem}: install cronhpa[parquet] to read it") from problem
+    except (HistoryError, StoreError, PrometheusError) as problem:
+        raise PastError(str(problem)) from problem
+    except OSError as problem:
+        raise PastError(f"{source}: {problem.strerror or problem}") from problem
+    if len(points) < _POINTS_MIN:
+        raise PastError(f"{source}: {len(points)} values of {series}: at least two are needed")
+    steps = sorted(later - earlier for (earlier, _), (later, _) in pairwise(points))
+    gap = max(GAP_MAX, _STEPS_PER_GAP * steps[len(steps) // 2])
+    try:
+        return Past(points, Load([(at + shift, value) for at, value in points], gap_max=gap))
+    except ValueError as problem:
+        raise PastError(f"{source}: {problem}") from problem
+
+
+def _is_store(path: Path) -> bool:
+    with path.open("rb") as opened:
+        return opened.read(len(_SQLITE)) == _SQLITE
+
+
+def _stored(path: Path, series: Series) -> list[tuple[Nanoseconds, float]]:
+    store = Store(path)
+    try:
+        points = store.steps(series, 0, 2**63)
+    finally:
+        store.close()
+    if not points:
+        raise PastError(f"{path}: nothing is known of {series}: `cronhpa history list` shows what there is")
+    return points
+
+
+async def _asked(url: str, series: Series, query: Query) -> list[tuple[Nanoseconds, float]]:
+    now = time.time_ns()
+    points: list[tuple[Nanoseconds, float]] = []
+    async with Prometheus(url) as source:
+        asked = query.promql or source.query_for(series, query.target)
+        async for part in source.load(asked, now - round(query.days * DAY), now):
+            points += [(at, value) for at, value in part if is_load(Sample(series, at, value))]
+    if not points:
+        raise PastError(f"{url} knows nothing of {series} over the last {query.days:g} days: asked was {asked}")
+    return points
