@@ -6,7 +6,7 @@ scaling is about. A gap is a missing row, never a zero. Several processes open t
 
 Two levels, because a minute's batch of 10,000 series takes 12 ms in a table keyed (time, series), where its rows lie
 together, and 206 ms keyed (series, time): newest steps are rows of `step`, older ones blobs of `day`, one for each
-series and UTC day (64 kB a series for 28 days). `compact` moves them; reading joins the two.
+series and UTC day (39 kB a series for 28 days, with 24 bits a value). `compact` moves them; reading joins the two.
 
 What goes wrong while writing (disk full, file locked, file damaged) is a `Fault`, a value to report: the operator goes
 on without history. What goes wrong while opening or reading raises StoreError.
@@ -46,8 +46,10 @@ _INSTANT_END = 2**63  # SQLite's integers end there
 _STEPS_PER_DAY = DAY // STEP
 # Steps stay rows this long: a late sample still finds its row, and the hourly compaction has whole hours to move.
 _ROWS_KEPT: Nanoseconds = 2 * HOUR
-# The first byte of a day's blob names how the rest is written. 0: 288 little-endian doubles, NaN for a gap.
-_PLAIN_DOUBLES = b"\0"
+# The first byte of a day's blob names how the rest is written: 288 little-endian doubles or floats, NaN for a gap.
+# Three days of floats share a page of 4096 bytes, a day of doubles took one for itself.
+_DOUBLES, _FLOATS = b"\0", b"\1"
+_FLOAT_MAX = 3.4e38
 
 _SCHEMA = """
 CREATE TABLE series (
@@ -117,7 +119,7 @@ class Sample(Struct, frozen=True, gc=False):
 
 
 class Recorded(Struct, frozen=True, tag=True):
-    """refused: samples that are no load (negative, not finite, not between 1970 and 2262); they were left out."""
+    """refused: samples that are no load (negative, NaN, above 3.4e38, not in 1970 to 2262); they were left out."""
 
     samples: int
     refused: tuple[Sample, ...] = ()
@@ -507,8 +509,8 @@ class Store:
 
 
 def is_load(sample: Sample) -> bool:
-    """Whether a sample can be a load at all: finite, not negative, at an instant between 1970 and 2262."""
-    return math.isfinite(sample.value) and sample.value >= 0 and 0 <= sample.at < _INSTANT_END
+    """Whether a sample can be a load at all: not negative, below 3.4e38, at an instant between 1970 and 2262."""
+    return 0 <= sample.value <= _FLOAT_MAX and 0 <= sample.at < _INSTANT_END
 
 
 def _raise(db: sqlite3.Connection, table: str, rows: Iterable[tuple[int, int, float]]) -> None:
@@ -551,22 +553,25 @@ def _merge_days(db: sqlite3.Connection, rows: Iterable[tuple[int, int, float]]) 
 
 
 def _pack(highs: array[float]) -> bytes:
-    return _PLAIN_DOUBLES + little_endian(highs).tobytes()
+    return _FLOATS + little_endian(array("f", highs)).tobytes()
 
 
 def _unpack(blob: bytes) -> array[float]:
-    if blob[:1] != _PLAIN_DOUBLES:
-        raise sqlite3.DatabaseError(f"a day is written in form {blob[:1]!r}: this release reads {_PLAIN_DOUBLES!r}")
-    highs = array("d")
+    form = blob[:1]
+    if form not in {_DOUBLES, _FLOATS}:
+        raise sqlite3.DatabaseError(
+            f"a day is written in form {form!r}: this release reads {_DOUBLES!r} and {_FLOATS!r}"
+        )
+    highs = array("d" if form == _DOUBLES else "f")
     highs.frombytes(blob[1:])
-    return little_endian(highs)
+    return array("d", little_endian(highs))
 
 
 def little_endian(values: array[float]) -> array[float]:
     """The same doubles in the file's byte order, or back from it."""
     if sys.byteorder == "little":
         return values
-    swapped = array("d", values)
+    swapped = array(values.typecode, values)
     swapped.byteswap()
     return swapped
 

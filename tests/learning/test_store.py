@@ -83,7 +83,7 @@ def test_series_are_told_apart_by_namespace_name_and_metric(store):
     assert sorted([WEB, *others]) == store.series()
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -0.001])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -0.001, 3.5e38])
 def test_what_is_no_load_is_refused_and_the_rest_of_the_batch_kept(store, value):
     outcome = store.record([sample(0, value), sample(0, 1.0, API)])
 
@@ -123,9 +123,9 @@ def test_what_was_recorded_is_there_after_closing_and_opening(tmp_path):
 @given(
     moves=st.lists(
         st.one_of(
-            st.tuples(st.integers(0, 3 * 86_400), st.floats(0, 1e12)),
+            st.tuples(st.integers(0, 3 * 86_400), st.floats(0, 2**40, width=32)),
             st.just("compact"),
-            st.lists(st.tuples(st.integers(0, 3 * 86_400), st.floats(0, 1e12)), min_size=1, max_size=4),
+            st.lists(st.tuples(st.integers(0, 3 * 86_400), st.floats(0, 2**40, width=32)), min_size=1, max_size=4),
         ),
         max_size=25,
     )
@@ -195,8 +195,8 @@ def test_the_file_stops_growing_at_what_28_days_need(store):
         sizes.append(store._db.execute("PRAGMA page_count").fetchone()[0])
 
     assert sizes[80] == sizes[-1]
-    # 29 days of 2305 bytes, one to a page of 4096 bytes, and a few dozen pages of everything else.
-    assert sizes[-1] <= 29 + 40
+    # 29 days of 1153 bytes, three to a page of 4096 bytes, and a few dozen pages of everything else.
+    assert sizes[-1] <= 10 + 40
 
 
 def test_forecasts_are_kept_with_their_issue_time_one_for_each_step(store):
@@ -324,6 +324,44 @@ def test_what_was_recorded_before_kill_9_is_there(tmp_path):
         # One batch may have been committed whose line was not printed any more.
         assert high in {float(committed), committed + 1.0}
         assert start == (NOON + int(high) * 15 * SECOND) // STEP * STEP
+    store.close()
+
+
+_ON_A_FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+from cronhpa.learning.store import Fault, Recorded, Sample, Series, Store
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write that is too long fails, as on a full disk
+store, at = Store(Path(sys.argv[1])), int(sys.argv[2])
+batch = lambda i: [Sample(Series("shop", f"web-{k}", "cpu"), at + i * 15 * 10**9, float(i)) for k in range(200)]
+resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
+outcomes = [store.record(batch(i)) for i in range(200)]
+good = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, Recorded)]
+bad = [i for i, outcome in enumerate(outcomes) if isinstance(outcome, Fault)]
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print(good[-1], bad[0], len(bad), type(store.record(batch(300))).__name__, store.compact(at + 10**13))
+"""
+
+
+def test_a_disk_that_fills_up_costs_what_does_not_fit_and_nothing_before_or_after(tmp_path):
+    """The file system refuses whatever would make a file longer than 400 kB; then there is room again."""
+    path = tmp_path / "history.db"
+    command = [sys.executable, "-c", _ON_A_FULL_DISK, str(path), str(NOON)]
+    good, first_bad, bad, after, compacted = subprocess.run(
+        command, capture_output=True, check=True, text=True
+    ).stdout.split()
+
+    assert 10 < int(first_bad)
+    assert int(good) < 199
+    assert int(bad) > 50
+    assert ("Recorded", "None") == (after, compacted)
+    store = Store(path)
+    assert [("ok",)] == store._db.execute("PRAGMA integrity_check").fetchall()
+    known = dict(everything(store, Series("shop", "web-7", "cpu")))
+    # Every step that was full before the first refusal has its maximum: 20 batches of 15 s each.
+    whole = range(int(first_bad) // 20)
+    assert [20.0 * step + 19 for step in whole] == [known[NOON + step * STEP] for step in whole]
+    assert 300.0 == known[NOON + 15 * STEP]
     store.close()
 
 
