@@ -12,7 +12,7 @@ import importlib.util
 import time
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,7 +22,7 @@ from cronhpa.core.observation import Absent
 from cronhpa.core.spec import Spec
 from cronhpa.learning.plan import due
 from cronhpa.learning.store import Learnt, Series, Store, StoreError
-from cronhpa.learning.subject import Answers, Ask, Lessons, Past, Studied, Subject, digest, gather, keep
+from cronhpa.learning.subject import Answers, Ask, Studied, Subject, digest
 from cronhpa.learning.workers import Processes, WorkerError, Workers
 
 if TYPE_CHECKING:
@@ -32,27 +32,16 @@ if TYPE_CHECKING:
 _FORECASTS_PER_TASK = 50
 # A fit takes a hundred times as long as a forecast from it.
 _FITS_PER_TASK = 10
+# A cluster takes many at once; the process that waits for them holds 65 kB of history for each.
+_FITS_PER_CLUSTER_TASK = 500
 # What failed alone is left alone for so long: a fit that hangs would take its worker again and again.
 _RETRY_AFTER: Nanoseconds = 10 * MINUTE
-T = TypeVar("T")
-
 WORKER_NEEDS = ("numpy", "pandas")
 
 _ENCODER = msgspec.msgpack.Encoder()
 _ASK = msgspec.msgpack.Decoder(Ask)
 _ANSWERS = msgspec.msgpack.Decoder(Answers)
 _STUDIED = msgspec.msgpack.Decoder(Studied)
-_LESSONS = msgspec.msgpack.Decoder(Lessons)
-
-
-class Lesson(msgspec.Struct, frozen=True):
-    """What goes to a worker that has no store: histories."""
-
-    pasts: list[Past]
-    now: Nanoseconds
-
-
-_LESSON = msgspec.msgpack.Decoder(Lesson)
 
 
 def forecast(payload: bytes) -> bytes:
@@ -69,14 +58,6 @@ def study(payload: bytes) -> bytes:
     return _ENCODER.encode(worker.study(_ASK.decode(payload)))
 
 
-def learn(payload: bytes) -> bytes:
-    """Runs in a worker on any machine: encoded Lesson to encoded Lessons."""
-    from cronhpa.learning import worker  # noqa: PLC0415 - imports pandas: only here, only in the worker
-
-    lesson = _LESSON.decode(payload)
-    return _ENCODER.encode(worker.learn(lesson.pasts, lesson.now))
-
-
 class Forecaster:
     """
     Forecasts for the operator's loop.
@@ -91,7 +72,7 @@ class Forecaster:
         store: Path,
         *,
         workers: Workers | None = None,
-        elsewhere: Workers | None = None,
+        cluster: str | None = None,
         deadline_seconds: float = 60.0,
         study_deadline_seconds: float = 300.0,
         share_percent: int = 100,
@@ -103,7 +84,8 @@ class Forecaster:
         No process is started before it is needed.
 
         workers: who forecasts and learns; they read the store. None: one process of our own.
-        elsewhere: who learns instead, given histories and nothing else; such as the executor of a dask cluster.
+        cluster: address of a dask scheduler on whose cluster fits are computed. A process more waits for them, so that
+            forecasts do not.
         deadline_seconds, study_deadline_seconds: for a task of several series, the start of a worker included.
         share_percent: how much of a worker's time learning may take.
         on_first: told of every series that has a forecast where it had none.
@@ -111,7 +93,8 @@ class Forecaster:
         """
         self._store = store
         self._workers = workers if workers is not None else Processes(1)
-        self._elsewhere = elsewhere
+        self._cluster = cluster
+        self._students = self._workers if cluster is None else Processes(1)
         self._deadline_seconds = deadline_seconds
         self._study_deadline_seconds = study_deadline_seconds
         self._share_percent = share_percent
@@ -160,8 +143,8 @@ class Forecaster:
             if self._abstained(wanted):
                 return
             chosen = await asyncio.to_thread(self._due, wanted, now)
-            tasks = self._split(chosen, _FITS_PER_TASK, now)
-            width = (self._elsewhere or self._workers).width
+            tasks = self._split(chosen, _FITS_PER_TASK if self._cluster is None else _FITS_PER_CLUSTER_TASK, now)
+            width = self._students.width
             self._problems["study"] = await _in_turn(tasks, width, lambda task: self._study_and_rest(task, now))
 
     def forget(self, series: Series) -> None:
@@ -174,8 +157,7 @@ class Forecaster:
     async def close(self) -> None:
         """End the workers, whatever they are doing."""
         await self._workers.close()
-        if self._elsewhere is not None:
-            await self._elsewhere.close()
+        await self._students.close()
 
     def _load(self) -> None:
         if not self._store.exists():
@@ -241,8 +223,10 @@ class Forecaster:
     async def _study(self, task: list[Subject], now: Nanoseconds) -> str | None:
         """Why the learning, or the storing of it, failed; None where it did not."""
         try:
-            found = await (self._study_elsewhere(task, now) if self._elsewhere else self._study_here(task, now))
-        except (WorkerError, StoreError, msgspec.MsgspecError) as error:
+            ask = _ENCODER.encode(Ask(str(self._store), task, now, self._cluster))
+            answer = await self._students.run(self._study_task, ask, self._study_deadline_seconds)
+            found = _STUDIED.decode(answer)
+        except (WorkerError, msgspec.MsgspecError) as error:
             return self._suspect(task, "fit", str(error), now)
         self._trust(task)
         learnt = dict(found.learnt)
@@ -253,25 +237,6 @@ class Forecaster:
         fitted = [each for each in task if each.series in learnt]
         problem = await self._refresh(fitted, now) if fitted else None
         return found.fault.message if found.fault else problem
-
-    async def _study_here(self, task: list[Subject], now: Nanoseconds) -> Studied:
-        ask = _ENCODER.encode(Ask(str(self._store), task, now))
-        return _STUDIED.decode(await self._workers.run(self._study_task, ask, self._study_deadline_seconds))
-
-    async def _study_elsewhere(self, task: list[Subject], now: Nanoseconds) -> Studied:
-        """The store is read and written here: a machine elsewhere does not have it."""
-        assert self._elsewhere is not None
-        pasts = await asyncio.to_thread(self._in_store, lambda store: gather(store, task, now))
-        payload = _ENCODER.encode(Lesson(pasts, now))
-        lessons = _LESSONS.decode(await self._elsewhere.run(learn, payload, self._study_deadline_seconds))
-        return await asyncio.to_thread(self._in_store, lambda store: keep(store, lessons))
-
-    def _in_store(self, work: Callable[[Store], T]) -> T:
-        store = Store(self._store)
-        try:
-            return work(store)
-        finally:
-            store.close()
 
     def _trust(self, task: list[Subject]) -> None:
         for each in task:

@@ -63,11 +63,12 @@ class Lessons(Struct, frozen=True):
 
 
 class Ask(Struct, frozen=True):
-    """What goes to a worker that reads and writes the store itself."""
+    """What goes to a worker. cluster: address of the dask scheduler on whose cluster fits are computed; None: here."""
 
     store: str
     subjects: list[Subject]
     now: Nanoseconds
+    cluster: str | None = None
 
 
 class Studied(Struct, frozen=True):

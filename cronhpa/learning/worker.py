@@ -24,6 +24,7 @@ from cronhpa_models import periodic_autoregression as method
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from concurrent.futures import Executor
 
 HISTORY_MIN: Nanoseconds = 2 * DAY
 # A fit is made anew every day; one that could not be is used for two days more.
@@ -33,6 +34,8 @@ FIT_AGE_MAX: Nanoseconds = 3 * DAY
 # without a rhythm should not forecast.
 QUANTILE_PERCENT = 95
 
+# A task of a cluster should take longer than sending it: ten histories are 650 kB and take a second or more.
+_PASTS_PER_TASK = 10
 _RECENT: Nanoseconds = 6 * HOUR
 _CEILING_SPAN: Nanoseconds = 7 * DAY
 _CEILING_FACTOR = 1.1
@@ -47,12 +50,29 @@ Answer = tuple[Series, Forecast | Absent]
 
 
 def study(ask: Ask) -> Studied:
-    """Learn from what the store holds and write it back. Raises StoreError where the store cannot be read."""
+    """
+    Learn from what the store holds and write it back.
+
+    Raises StoreError where the store cannot be read, OSError where the cluster cannot be reached.
+    """
     store = Store(Path(ask.store))
     try:
-        return keep(store, learn(gather(store, ask.subjects, ask.now), ask.now))
+        pasts = gather(store, ask.subjects, ask.now)
+        if ask.cluster is None:
+            return keep(store, learn(pasts, ask.now))
+        from cronhpa.learning import cluster  # noqa: PLC0415 - dask, for those who have a cluster alone
+
+        with cluster.connected(ask.cluster) as executor:
+            return keep(store, learn_on(executor, pasts, ask.now))
     finally:
         store.close()
+
+
+def learn_on(executor: Executor, pasts: Sequence[Past], now: Nanoseconds) -> Lessons:
+    """As `learn`, a few at a time, wherever the executor computes. Raises what the first of them raises."""
+    parts = [pasts[i : i + _PASTS_PER_TASK] for i in range(0, len(pasts), _PASTS_PER_TASK)]
+    lessons = [future.result() for future in [executor.submit(learn, part, now) for part in parts]]
+    return Lessons([fit for each in lessons for fit in each.fits], [none for each in lessons for none in each.absent])
 
 
 def learn(pasts: Sequence[Past], now: Nanoseconds) -> Lessons:

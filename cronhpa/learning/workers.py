@@ -1,5 +1,5 @@
 """
-Where learning is computed: processes of our own, or any executor that somebody else keeps.
+Where learning is computed: processes of our own.
 
 A task is a function that a new process can import by its name, from bytes to bytes. Nothing that happens in it can
 delay or break a decision: one that hangs or dies costs its own answer, and its process is replaced.
@@ -11,7 +11,7 @@ import asyncio
 import multiprocessing
 import os
 import signal
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import suppress
 from threading import Thread
 from typing import TYPE_CHECKING, Protocol
@@ -72,30 +72,6 @@ class Processes:
     async def close(self) -> None:
         for lane in self._lanes:
             lane.end()
-
-
-class Borrowed:
-    """
-    An executor that somebody else keeps, such as that of a dask cluster (`Client.get_executor()`).
-
-    A task that hangs there cannot be killed: its answer is no longer waited for.
-    """
-
-    def __init__(self, executor: Executor, width: int) -> None:
-        self.width = width
-        self._executor = executor
-
-    async def run(self, task: Callable[[bytes], bytes], payload: bytes, seconds: float) -> bytes:
-        try:
-            async with asyncio.timeout(seconds):
-                return await asyncio.wrap_future(self._executor.submit(task, payload))
-        except TimeoutError:
-            raise WorkerError(f"no answer within {seconds:g} s") from None
-        except Exception as problem:
-            raise WorkerError(f"{type(problem).__name__}: {problem}") from problem
-
-    async def close(self) -> None:
-        self._executor.shutdown(wait=False, cancel_futures=True)
 
 
 class _Lane:

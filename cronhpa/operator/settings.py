@@ -56,6 +56,9 @@ class Settings(BaseSettings):
     forecast_workers: int = Field(
         1, ge=1, le=64, description="Processes that learn and forecast; each takes some 200 MB."
     )
+    dask_scheduler: str | None = Field(
+        None, description="Address of a dask scheduler to fit on, such as tcp://dask:8786; absent, in those processes."
+    )
     learning_share_percent: int = Field(
         50,
         ge=1,

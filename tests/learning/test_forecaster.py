@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -19,7 +18,7 @@ from cronhpa.learning import forecaster as module
 from cronhpa.learning.forecaster import Forecaster, study
 from cronhpa.learning.store import STEP, Fit, Learnt, Series, Store
 from cronhpa.learning.subject import Answers, Ask, Studied, Subject, digest
-from cronhpa.learning.workers import Borrowed, Processes
+from cronhpa.learning.workers import Processes
 
 MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")
 WEB, API, JOBS = (Series("shop", name, "cpu") for name in ("web", "api", "jobs"))
@@ -295,32 +294,33 @@ async def test_learning_rests_for_as_long_as_it_worked_at_a_share_of_half(path, 
     assert 0.4 <= time.monotonic() - began  # 0.2 s of work, as much of rest
 
 
-async def test_learning_on_an_executor_elsewhere_gives_what_the_worker_here_gives(path, tmp_path, made):
-    """A pool of threads stands for a cluster: it is given histories and no store."""
-    remember(path, WEB)
-    here, there = made(path, study_task=study), made(tmp_path / "other.db", elsewhere=Borrowed(ThreadPoolExecutor(), 2))
-    remember(tmp_path / "other.db", WEB)
+async def test_fits_of_a_dask_cluster_are_those_of_the_worker_here(path, tmp_path, made):
+    """A scheduler and a worker in this process, reached over TCP as any other."""
+    from distributed import LocalCluster  # it brings numpy, which the workers of other tests must not find
 
-    await here.study(subjects(WEB, API), MIDNIGHT)
-    await there.study(subjects(WEB, API), MIDNIGHT)
+    remember(path, WEB)
+    remember(tmp_path / "other.db", WEB)
+    with LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp"
+    ) as dask:
+        here = made(path, study_task=study)
+        there = made(tmp_path / "other.db", study_task=study, cluster=dask.scheduler_address)
+        await here.study(subjects(WEB, API), MIDNIGHT)
+        await there.study(subjects(WEB, API), MIDNIGHT)
 
     assert isinstance(here.latest(WEB), Forecast)
     assert [here.latest(each) for each in (WEB, API)] == [there.latest(each) for each in (WEB, API)]
 
 
-async def test_what_fails_elsewhere_is_told_and_not_waited_for(path, made):
+async def test_a_cluster_that_is_not_there_costs_no_forecast_that_there_is(path, made):
     remember(path, WEB)
-    slow = Borrowed(_SlowThreads(), 1)
-    forecaster = made(path, elsewhere=slow, study_deadline_seconds=0.1)
+    forecaster = made(path, study_task=study, forecast_task=forecasts_all, cluster="tcp://127.0.0.1:9")
+    forecaster._latest[WEB] = stated(WEB, MIDNIGHT - MINUTE)
 
     await forecaster.study(subjects(WEB), MIDNIGHT)
 
-    assert ("fit of shop/web cpu: no answer within 0.1 s",) == forecaster.problems
-
-
-class _SlowThreads(ThreadPoolExecutor):
-    def submit(self, _task, _payload):
-        return super().submit(time.sleep, 1)
+    assert stated(WEB, MIDNIGHT - MINUTE) == forecaster.latest(WEB)
+    assert "Timed out trying to connect to tcp://127.0.0.1:9" in forecaster.problems[0]
 
 
 async def test_the_worker_is_nice_and_has_one_thread_for_algebra_before_numpy_is_there(path, made):
@@ -347,7 +347,7 @@ async def test_without_the_forecast_extra_it_abstains_and_says_what_to_install(p
 def test_the_controller_imports_no_pandas_numpy_or_method():
     names = ("learning.forecaster", "learning.store", "learning.history", "cli.history", "operator.app")
     modules = ", ".join(f"cronhpa.{name}" for name in names)
-    unwanted = {"pandas", "numpy", "scipy", "statsmodels", "cronhpa_models"}
+    unwanted = {"pandas", "numpy", "scipy", "statsmodels", "distributed", "pyarrow", "cronhpa_models"}
     check = f"import sys, {modules}; print(sorted({unwanted} & set(sys.modules)))"
 
     assert "[]\n" == subprocess.run([sys.executable, "-c", check], capture_output=True, check=True, text=True).stdout
