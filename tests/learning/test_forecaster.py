@@ -333,7 +333,7 @@ async def test_the_worker_is_nice_and_has_one_thread_for_algebra_before_numpy_is
 
 
 async def test_without_the_forecast_extra_it_abstains_and_says_what_to_install(path, made, monkeypatch):
-    monkeypatch.setattr(module, "_WORKER_NEEDS", ("msgspec", "no_such_package"))
+    monkeypatch.setattr(module, "WORKER_NEEDS", ("msgspec", "no_such_package"))
     workers = Processes(1)
     forecaster = made(path, workers=workers)
 
