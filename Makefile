@@ -42,6 +42,9 @@ test-long: $(VENV)/.ready  ## run what takes minutes: twins under recorded loads
 unit: $(VENV)/.ready  ## run the tests that need no control plane
 	$(RUN)/pytest -n 2 -m "not cluster and not long" $(ARGS)
 
+brute-force: $(VENV)/.ready  ## hold windows against brute force at each clock change of each zone, 2024 to 2040 (3 min)
+	@PYTHONPATH=tests $(RUN)/python -m core.scheduled.every_transition
+
 bench: $(VENV)/.ready  ## measure a decision, and 500 idle objects beside the upstream HPA (8 min; BENCH_OBJECTS=100: 6)
 	@$(RUN)/python benchmarks/decision.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/recorded_turns.py
@@ -68,4 +71,4 @@ demo: $(VENV)/.ready  ## upstream HPA and CronHPA side by side, 6 min (DEMO_SECO
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-long unit conformance bench bench-forecast format clean demo
+.PHONY: help setup lock check test test-long unit brute-force conformance bench bench-forecast format clean demo

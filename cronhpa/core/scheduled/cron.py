@@ -14,7 +14,7 @@ import re
 from bisect import bisect_left, bisect_right
 from calendar import monthrange
 from collections.abc import Iterator
-from datetime import date, datetime, timedelta
+from datetime import MAXYEAR, MINYEAR, date, datetime, timedelta
 from functools import lru_cache
 from itertools import product
 
@@ -243,7 +243,11 @@ def date_until(text: str, day: date) -> date | None:
 def _months(text: str, indices: range) -> Iterator[tuple[int, int]]:
     """Year and month of the months among these, counted from the year 0, that a text may name a date of."""
     months = _read(text).months
-    return ((index // 12, index % 12 + 1) for index in indices if index % 12 + 1 in months)
+    return (
+        (index // 12, index % 12 + 1)
+        for index in indices
+        if index % 12 + 1 in months and MINYEAR <= index // 12 <= MAXYEAR
+    )
 
 
 @lru_cache(maxsize=16_384)

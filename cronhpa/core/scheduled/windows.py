@@ -29,16 +29,18 @@ from cronhpa.core.instant import DAY, MINUTE, Nanoseconds, from_datetime, to_dat
 from cronhpa.core.scheduled import calendars, cron
 from cronhpa.core.spec import CronWindow, OnceWindow
 
-# A window that its starts keep open (hourly, for two hours) has no end worth naming if this many dates bring none.
+# A window that its starts keep open (hourly, for two hours) has no end worth naming if this many dates bring none, or
+# that many years.
 _DATES_MAX = 366
+_YEARS_MAX = 41
 # How far a start is looked for that exceptions leave.
 _EXCEPTION_YEARS = 10
 _OVERLAP_DATES_MAX = 64
 _ONE_DAY = timedelta(days=1)
 _EPOCH = date(1970, 1, 1).toordinal()
 
-# Pairs of an instant and the offset from UTC that begins there, ascending.
-_Clock: TypeAlias = tuple[tuple[Nanoseconds, Nanoseconds], ...]
+# Offsets from UTC, ascending: the instants at which one begins and ends, and how far the clock is ahead.
+_Clock: TypeAlias = tuple[tuple[Nanoseconds, Nanoseconds, Nanoseconds], ...]
 
 
 class State(Struct, frozen=True):
@@ -167,7 +169,8 @@ def _edges(window: CronWindow, now: Nanoseconds) -> Iterator[Nanoseconds]:
     day = None if origin is None else _cluster(window.zone, origin)[0]
     day = _next_date(window, day or _date(now) - 3 * _ONE_DAY, is_open=False)
     is_open, closes, visited = False, 0, 0
-    while day is not None and visited < _DATES_MAX:
+    last = _date(now) + _YEARS_MAX * 365 * _ONE_DAY
+    while day is not None and day <= last and visited < _DATES_MAX:
         visited += 1
         runs, day = _runs_on(window, day)
         for run in runs:
@@ -253,7 +256,7 @@ def _runs_on(window: CronWindow, day: date) -> tuple[tuple[_Run, ...], date]:
         first, last = _cluster(window.zone, day)
         return _runs_near_change(window, first, last), last + _ONE_DAY
     is_start, is_end = _is_named(window.start, day), _is_named(window.end, day)
-    midnight = _utc(day) - clock[0][1]
+    midnight = _utc(day) - clock[0][2]
     runs = _runs_of_plain_day(window, is_start and _is_kept(window, day), is_start, is_end)
     return tuple(_Run(midnight + run.first, midnight + run.last, run.opens) for run in runs), day + _ONE_DAY
 
@@ -310,18 +313,20 @@ def to_instant(wall: datetime, zone: str, *, is_end: bool) -> Nanoseconds:
 def _instants(minutes: tuple[int, ...], zone: str, day: date, *, is_end: bool) -> list[Nanoseconds]:
     """The instants that minutes of a date mean in a zone."""
     clock, midnight = _clock(zone, day), _utc(day)
-    if len(clock) == 1:
-        return [midnight - clock[0][1] + minute * MINUTE for minute in minutes]
+    offsets = [offset for _, _, offset in clock]
+    shift = max(offsets) - min(offsets)
+    for begin, behind, offset in clock:
+        first = midnight - offset
+        if begin + shift <= first and first + DAY + shift <= behind:  # nothing of the date is skipped or shown twice
+            return [first + minute * MINUTE for minute in minutes]
     return [_shown(midnight + minute * MINUTE, clock, is_end=is_end) for minute in minutes]
 
 
 def _shown(wall: Nanoseconds, clock: _Clock, *, is_end: bool) -> Nanoseconds:
     """The instant at which a clock shows a wall time, which is given as if in UTC."""
-    behind = (*(begin for begin, _ in clock[1:]), wall + 7 * DAY)
-    shown = [wall - offset for (begin, offset), end in zip(clock, behind, strict=True) if begin <= wall - offset < end]
-    if shown:
-        return shown[-1] if is_end else shown[0]
-    return next(begin for begin, offset in clock if begin + offset > wall)
+    if is_end:  # the last offset that has begun by then; in a gap, where it ends
+        return next(min(wall - offset, behind) for begin, behind, offset in reversed(clock) if wall - offset >= begin)
+    return next(max(wall - offset, begin) for begin, behind, offset in clock if wall - offset < behind)
 
 
 @lru_cache(maxsize=16_384)
@@ -337,18 +342,19 @@ def _cluster(zone: str, day: date) -> tuple[date, date]:
 
 @lru_cache(maxsize=65_536)
 def _clock(zone: str, day: date) -> _Clock:
-    """The offsets of a zone from two days before a local date to two days after it, each with the instant it begins."""
+    """The offsets of a zone from two days before a local date to two days after it."""
     midnight = _utc(day) // DAY
-    clock: list[tuple[Nanoseconds, Nanoseconds]] = []
-    for begin, offset in chain.from_iterable(_clock_of(zone, midnight + near) for near in range(-2, 3)):
-        if not clock or clock[-1][1] != offset:
-            clock.append((begin, offset))
-    return tuple(clock)
+    offsets: list[tuple[Nanoseconds, Nanoseconds]] = []
+    for begin, offset in chain.from_iterable(_offsets_on(zone, midnight + near) for near in range(-2, 3)):
+        if not offsets or offsets[-1][1] != offset:
+            offsets.append((begin, offset))
+    ends = (*(begin for begin, _ in offsets[1:]), _utc(day) + 3 * DAY)
+    return tuple((begin, behind, offset) for (begin, offset), behind in zip(offsets, ends, strict=True))
 
 
 @lru_cache(maxsize=65_536)
-def _clock_of(zone: str, day: int) -> _Clock:
-    """The offset of a zone at the beginning of a UTC day, and those that begin on it."""
+def _offsets_on(zone: str, day: int) -> tuple[tuple[Nanoseconds, Nanoseconds], ...]:
+    """The offset of a zone at the beginning of a UTC day, and those that begin on it: instants and offsets."""
     info = ZoneInfo(zone)
     low = to_datetime(day * DAY)
     clock = [(day * DAY, _offset(low, info))]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.scheduled.brute_force import Minutes
+from core.scheduled.every_transition import TEXTS, Text, compared
 from core.situations import at
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, format_instant, from_datetime
 from cronhpa.core.scheduled.windows import once, state, to_instant, zone_problem
@@ -172,60 +172,73 @@ def test_a_day_that_a_zone_skipped_whole():
     assert "2011-12-30T10:00:00Z" == meant("2011-12-30T18:30", "Pacific/Apia")
 
 
-ZONES = [
-    ("Europe/Berlin", "2026-03-29"),
-    ("Europe/Berlin", "2026-10-25"),
-    ("America/New_York", "2026-03-08"),
-    ("America/New_York", "2026-11-01"),
-    ("Australia/Lord_Howe", "2026-04-05"),
-    ("Australia/Lord_Howe", "2026-10-04"),
-    ("America/Sao_Paulo", "2018-11-04"),  # the gap is at midnight
-    ("Asia/Beirut", "2026-03-29"),
-    ("Africa/Casablanca", "2026-02-15"),  # back for Ramadan
-    ("Pacific/Apia", "2011-12-30"),  # a whole day is skipped
-    ("Asia/Kathmandu", "2026-06-01"),  # no change, UTC+5:45
-]
-WINDOWS = [
-    ("0 8 * * 1-5", "0 18 * * *", None),
-    ("30 2 * * *", "45 2 * * *", None),
-    ("0 1 * * *", "0 3 * * *", None),
-    ("0 0 * * *", "30 1 * * 0,6", None),
-    ("15 */2 * * *", "45 1-23/3 * * *", None),
-    ("30 1 * * 0", "0 2 * * 1", None),
-    ("30 2 * * *", None, 90),
-    ("*/30 1-3 * * *", None, 20),
-    ("0 22 * * 6", None, 480),
-    ("59 23 * * *", None, 3),
+# One change each, and what is rare about it.
+CHANGES = [
+    ("Europe/Berlin", "2026-03-29T01:00Z"),
+    ("Europe/Berlin", "2026-10-25T01:00Z"),
+    ("America/New_York", "2026-11-01T06:00Z"),
+    ("Australia/Lord_Howe", "2026-04-04T15:00Z"),  # half an hour
+    ("Australia/Lord_Howe", "2026-10-03T15:30Z"),
+    ("Antarctica/Troll", "2026-03-29T01:00Z"),  # two hours
+    ("Africa/Casablanca", "2026-02-15T02:00Z"),  # back for Ramadan
+    ("America/Sao_Paulo", "2018-11-04T03:00Z"),  # the gap is at midnight
+    ("America/Havana", "2026-11-01T05:00Z"),  # back to midnight
+    ("America/Nuuk", "2026-10-25T01:00Z"),  # back from midnight to the evening before
+    ("Pacific/Chatham", "2026-04-04T14:00Z"),  # UTC+12:45
+    ("Pacific/Apia", "2011-12-30T10:00Z"),  # a whole day is skipped
+    ("Asia/Kathmandu", "2026-06-01T00:00Z"),  # no change, UTC+5:45
 ]
 
 
-@pytest.fixture(scope="module", params=ZONES, ids=lambda item: f"{item[0]}-{item[1]}")
-def stretch(request):
-    """Eight days before a clock change, to have seen a start, and two after it."""
-    zone, day = request.param
-    middle = datetime.fromisoformat(f"{day}T00:00:00+00:00")
-    return zone, Minutes(zone, middle - timedelta(days=9), middle + timedelta(days=3))
+@pytest.mark.parametrize("change", CHANGES, ids=lambda item: f"{item[0]} {item[1][:10]}")
+def test_every_minute_around_a_clock_change_is_as_by_definition(change):
+    """36 hours, each minute of them, for all 40 windows: open or closed, and when that changes."""
+    zone, at = change
+
+    found = compared(zone, datetime.fromisoformat(at), TEXTS)
+
+    assert () == found.differences
+    assert len(TEXTS) * 36 * 60 == found.instants
 
 
-@pytest.mark.parametrize("window", WINDOWS, ids=lambda item: f"{item[0]} to {item[1] or item[2]}")
-def test_every_minute_around_a_clock_change_is_as_by_definition(stretch, window):
-    """The last four days of the stretch, each minute of them: open or closed, and when that changes."""
-    zone, minutes = stretch
-    start, end, length = window
-    ours = CronWindow(start, zone, end, None if length is None else length * MINUTE)
-    expected = minutes.open_at(start, end, length)
-    first = len(expected) - 4 * 24 * 60
-    instants = [from_datetime(instant) for instant in minutes.instants[first:]]
-    states = [state(ours, instant) for instant in instants]
+def field(low, high, *others):
+    """The text of a cron field that brute force reads as well."""
+    value = st.integers(low, high).map(str)
+    return st.one_of(
+        st.just("*"),
+        value,
+        st.tuples(value, value).map(",".join),
+        st.tuples(value, value).map("-".join),
+        st.tuples(value, value, st.integers(2, min(9, high)).map(str)).map(
+            lambda item: f"{item[0]}-{item[1]}/{item[2]}"
+        ),
+        st.integers(2, min(9, high)).map("*/{}".format),
+        *(st.just(other) for other in others),
+    )
 
-    assert expected[first:] == [item.is_open for item in states]
-    changes = [
-        instant
-        for instant, before, after in zip(instants[1:], expected[first:], expected[first + 1 :], strict=False)
-        if before != after
-    ]
-    named = sorted({item.until for item in states if item.until is not None and item.until <= instants[-1]})
-    assert changes == named
+
+# Starts within ten days, hours that clock changes touch more often than not.
+CRONS = st.tuples(
+    field(0, 59),
+    st.one_of(field(0, 23), field(0, 3), st.just("23")),
+    st.just("*"),
+    st.just("*"),
+    field(0, 7, "mon-fri", "sat,sun", "fri-mon"),
+).map(" ".join)
+NEAR = st.lists(st.integers(-2, 1), max_size=2).map(tuple)
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from(CHANGES), CRONS, st.one_of(CRONS, st.integers(1, 3000)), NEAR, st.one_of(st.none(), NEAR)
+)  # fmt: skip
+def test_any_window_is_as_by_definition_at_a_clock_change(change, start, closing, exclude, only):
+    zone, at = change
+    end, minutes = (closing, None) if isinstance(closing, str) else (None, closing)
+
+    found = compared(zone, datetime.fromisoformat(at), (Text(start, end, minutes, exclude, only or None),))
+
+    assert () == found.differences
 
 
 @given(
