@@ -158,6 +158,13 @@ def test_a_window_that_is_open_for_good_never_closes():
     assert not never_closes(CronWindow("0 8 * * *", "UTC", end="0 9 1 * *"), at("10:00"))
 
 
+def test_an_end_that_always_meets_a_start_is_not_looked_for_past_the_last_year():
+    """A fifth Monday of February comes every 28 years, and its midnight is a start, too."""
+    window = CronWindow("0 0 * * *", "UTC", end="0 0 * 2 mon#5")
+
+    assert never_closes(window, at("10:00"))
+
+
 def test_a_window_longer_than_its_period_says_when_it_begins_anew():
     """26 h from 08:00 on weekdays: Tuesday's start comes after 24 h of Monday's; 23 November 2026 is a Monday."""
     long = CronWindow("0 8 * * mon-fri", "UTC", duration=26 * HOUR)
