@@ -85,6 +85,7 @@ class Operator:
             on_first=self._on_first_forecast,
         )
         self._store: Store | None = None
+        self._history_problem = ""
         cluster = Cluster(client, discovery, self._pods, self._targets, self._owners, self._is_seen, self._blindness)
         self._cycle = Cycle(cluster, self._inventory, self._due, self._writer, self._forecaster)
         # By namespace; by "" where one view is of all.
@@ -255,7 +256,9 @@ class Operator:
         if fault is not None:
             self._cycle.ledger.restore(spend)
         problem = recorded if isinstance(recorded, Fault) else fault
-        if problem is not None:
+        told, self._history_problem = self._history_problem, "" if problem is None else problem.message
+        # Once, not every five seconds for as long as a disk is full.
+        if problem is not None and problem.message != told:
             LOG.warning("history in %s: %s", self._settings.store, problem.message)
 
     async def _keep_forecasts(self) -> None:
