@@ -297,6 +297,7 @@ def _length(text: str, option: str) -> Nanoseconds:
 def _run(plan: Backtest, series: Series, points: list[tuple[Nanoseconds, float]]) -> Backtest:
     from dataclasses import replace
 
+    from cronhpa.core.meter import Meter
     from cronhpa.simulation.compare import Variant, variants
     from cronhpa.simulation.run import no_forecasts, run
 
@@ -312,7 +313,7 @@ def _run(plan: Backtest, series: Series, points: list[tuple[Nanoseconds, float]]
             def watch(_: Observation, decision: Decision, done: Callable[[int, int], None] = done) -> None:
                 done(decision.at - span.begin, span.end - span.begin)
 
-            runs[variant] = run(each, plan.load, plan.conditions, span, forecasts=forecasts, watch=watch)
+            runs[variant] = run(each, plan.load, plan.conditions, span, forecasts=forecasts, meter=Meter(), watch=watch)
     return replace(plan, runs=runs, forecasts=spoken)
 
 

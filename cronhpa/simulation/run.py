@@ -16,6 +16,7 @@ from cronhpa.core.decision import Decision, Outcome, Scaled, Withheld
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.memory import Memory
+from cronhpa.core.meter import Meter
 from cronhpa.core.observation import Absent, Observation, Scale
 from cronhpa.core.observe import Measurement, observe
 from cronhpa.core.predictive.floor import target_load
@@ -49,13 +50,14 @@ def no_forecasts(_now: Nanoseconds) -> None:
     """Forecasts of an object that has none."""
 
 
-def run(
+def run(  # noqa: PLR0913 - the object, its world, and what may be watched of it
     spec: Spec,
     load: Load,
     conditions: Conditions,
     span: Span,
     *,
     forecasts: Forecasts = no_forecasts,
+    meter: Meter | None = None,
     replicas: int | None = None,
     watch: Callable[[Observation, Decision], None] = lambda _observation, _decision: None,
 ) -> Run:
@@ -63,8 +65,9 @@ def run(
     What the object would have done in a span of time, the first turn at its begin.
 
     load: what its metrics are about, all of one load. forecasts: the newest forecast at an instant, as the operator
-    would have it then; asked once a turn, in order. replicas: what is there at first, ready; None: what the load of
-    that instant needs, within the bounds. watch: called with every turn.
+    would have it then; asked once a turn, in order. meter: counts what they add, and lets them wait when the object's
+    budget is spent, as the operator does; None: no budget. replicas: what is there at first, ready; None: what the
+    load of that instant needs, within the bounds. watch: called with every turn.
     The memory begins as an operator's that has watched the target for long: the count seeds it.
     """
     begin, end = span.begin, span.end
@@ -80,7 +83,11 @@ def run(
     while now < end:
         observation = _observe(spec, world)
         memory = memory.settled(world.replicas, now)
-        decision = decide(spec, observation, forecasts(now), memory, now)
+        latest = forecasts(now)
+        told = latest if meter is None or not isinstance(latest, Forecast) else meter.verdict(spec, now) or latest
+        decision = decide(spec, observation, told, memory, now)
+        if meter is not None and isinstance(latest, Forecast):
+            meter.count(spec, observation, memory, decision, now)
         watch(observation, decision)
         outcome: Outcome = Withheld()
         if decision.rescales:

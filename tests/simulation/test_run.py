@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from core.situations import NOW, at, behavior, cpu, exactly, forecast, queue, rules, schedule, spec
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.core.meter import Meter
 from cronhpa.core.spec import ForecastSettings, Span, Tuning
 from cronhpa.simulation.load import Load, Shape
 from cronhpa.simulation.run import Change, run
@@ -107,6 +108,26 @@ def test_a_forecast_has_its_pods_ready_before_the_load_comes():
     assert (at("10:57:45"), 14) == (raised.at, raised.replicas)
     assert 0 == result.score.under_provisioned
     assert 1 == result.score.actions_by["Forecast/cpu"]
+
+
+def test_a_budget_that_is_spent_lets_the_forecast_wait_as_in_the_operator():
+    """
+    14 pods are foreseen where 10 are needed: 40 % more. At a budget of 5 % a day may cost 10 %: 24 h x 10 pods x 0.1
+    are 24 pod-hours, which 4 pods more have spent after 6 hours.
+    """
+    of = spec(minimum=1, metrics=(cpu(),), forecast=ForecastSettings(budget_percent=5))
+
+    def forecasts(now):
+        return forecast(12.0, 12.0, metric="cpu", issued_at=now, start=now - HOUR, step=HOUR)
+
+    free, _ = ran(of, steady(6.0), hours=12, forecasts=forecasts)
+    metered, turns = ran(of, steady(6.0), hours=12, forecasts=forecasts, meter=Meter())
+
+    assert 12 * 14 == pytest.approx(free.score.pod_hours, rel=0.001)
+    lowered = next(change for change in metered.changes if change.replicas < 14 and change.at > NOW)
+    assert 6.0 == pytest.approx((lowered.at - NOW) / HOUR, abs=0.2)
+    assert 10 == metered.changes[-1].replicas
+    assert "BudgetSpent" in {item.reason for _, decision in turns for item in decision.abstentions}
 
 
 def test_a_night_at_zero_ends_with_its_window_and_asks_no_metric():
