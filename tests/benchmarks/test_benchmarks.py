@@ -13,7 +13,7 @@ from testbed.control_plane import Request
 def _scripts(monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     yield
-    for name in ("decision", "idle_fleet", "report"):
+    for name in ("decision", "idle_fleet", "report", "simulated_week"):
         sys.modules.pop(name, None)
 
 
@@ -66,3 +66,14 @@ def test_the_targets_are_spread_evenly_over_the_namespaces():
 
     assert idle_fleet.OBJECTS == sum(per_namespace.values())
     assert max(per_namespace.values()) - min(per_namespace.values()) <= 1
+
+
+def test_the_simulator_is_measured_by_the_turns_of_its_span():
+    """An hour of turns every 15 s is 240; 20 pods on average are some at any hour."""
+    import simulated_week
+
+    found = simulated_week.measured(20, simulated_week.DAY // 24)
+
+    assert 240 == found["turns"]
+    assert found["pod_hours"] > 0
+    assert found["turns_per_second"] == pytest.approx(240 / found["cpu_seconds"], rel=0.05)
