@@ -18,6 +18,12 @@ from cronhpa.core.spec import Policy, Rules, Select, Tuning
 TUNING = Tuning()
 
 
+@pytest.fixture(autouse=True)
+def nothing_worked_out_before():
+    """A ramp that another test has asked for would be told from the cache, whatever the code says now."""
+    ramp.cache_clear()
+
+
 def metric_limits(minimum=1, maximum=1000):
     return Limits(minimum, maximum)
 

@@ -63,11 +63,15 @@ def test_an_unready_pod_dampens_a_scale_up():
     assert (4, 60) == (measured.replicas, measured.average_utilization)
 
 
-def test_an_unready_pod_dampens_a_scale_up_below_double_too():
-    """700 of 1000 over 50 % is 1.4; with an idle 1000 beside it 35 %, 0.7: the direction turns, and 2 stay."""
-    pods = [pod("shop-0", ready="False", ready_since=NOW - MINUTE, started=NOW - MINUTE), pod("shop-1")]
+def test_an_unready_pod_turns_no_scale_up_into_a_scale_down():
+    """
+    Of 10 replicas 3 are listed, and one of them starts: 1400 / 2000 = 70 %, over 50 % = 1.4, ceil(1.4 * 2) = 3.
 
-    assert 2 == asked(cpu(50), pods, using(300, 700)).replicas
+    With 0 of 1000 beside it 46 %, 0.92: the direction turns, and the 10 stay.
+    """
+    pods = [pod("shop-0", ready="False", ready_since=NOW - MINUTE, started=NOW - MINUTE), *shops(3)[1:]]
+
+    assert 10 == asked(cpu(50), pods, using(300, 700, 700), current=10, band=Tolerance(0.0, 0.0)).replicas
 
 
 def test_at_the_target_an_unready_pod_counts_for_nothing():
@@ -171,10 +175,10 @@ def test_the_smallest_request_is_one():
 
 
 def test_usage_is_shown_in_percent_and_as_an_average():
-    """(1000 + 701) / 2000 = 85.05 %, truncated; 1701 / 2 = 850.5, truncated."""
-    measured = asked(cpu(50), shops(2), using(1000, 701))
+    """(1000 + 999) / 2000 = 99.95 %, truncated 99, over 50 = 1.98; times 2 = 3.96. 1999 / 2 = 999.5, truncated."""
+    measured = asked(cpu(50), shops(2), using(1000, 999))
 
-    assert Measured("cpu resource utilization (percentage of request)", 4, None, 850, 85) == measured
+    assert Measured("cpu resource utilization (percentage of request)", 4, None, 999, 99) == measured
 
 
 def test_no_pods_and_no_samples_are_absences():

@@ -305,6 +305,8 @@ def sidecar(name="sidecar", **requests):
         (whole(app(cpu=100), init(cpu=90), init("more", cpu=130)), 130),  # one after the other
         (whole(app(cpu=10), sidecar(cpu=20), sidecar("more", cpu=3), init(cpu=80)), 103),  # beside sidecars before it
         (whole(app(cpu=10), sidecar(cpu=20), init()), 30),  # 20 beside nothing is less than 10 + 20
+        (whole(app(cpu=10), sidecar(), init(cpu=80)), 80),
+        (whole(app(), sidecar(cpu=20), init()), 20),
         (whole(app(cpu=10), init(cpu=80), sidecar(cpu=20)), 80),  # and not beside those after it
         (whole(app(cpu=100), init(cpu=150), cpu=7), 157),
         (whole(app(), cpu=7), 7),  # overhead alone is a request
