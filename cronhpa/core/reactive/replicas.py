@@ -127,10 +127,9 @@ def _replicas(
     _, cautious = rate(usage, request, count)
     if band.covers(cautious) or (ratio < 1.0 < cautious) or (cautious < 1.0 < ratio):
         return current
+    # The count of pods with samples may be another than the replicas: a proposal that goes the wrong way is none.
     proposal = round_up(cautious * float(count))
-    if (cautious < 1.0 and proposal > current) or (cautious > 1.0 and proposal < current):
-        return current
-    return proposal
+    return min(proposal, current) if cautious < 1.0 else max(proposal, current)
 
 
 def _from_gauge(

@@ -394,9 +394,10 @@ def test_a_count_beyond_all_counts_is_the_largest_there_is():
 
 
 def test_the_edges_of_the_tolerance_are_inside():
-    """110 / 100 is 1.1 and 1.0 + 0.1 is 1.1 in floats, too; 90 / 100 = 0.9 = 1.0 - 0.1."""
+    """110 / 100 is 1.1 and 1.0 + 0.1 is 1.1 in floats, too; 90 / 100 = 0.9 = 1.0 - 0.1, times 10 would be 9."""
     assert 1 == asked(cpu(100), shops(1), using(1100)).replicas
-    assert 1 == asked(cpu(100), shops(1), using(900)).replicas
+    assert 10 == asked(cpu(100), shops(10), using(*[900] * 10)).replicas
+    assert 9 == asked(cpu(100), shops(10), using(*[899] * 10)).replicas
 
 
 def test_each_direction_may_have_its_own_tolerance():
