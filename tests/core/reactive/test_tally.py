@@ -81,6 +81,12 @@ def test_an_average_is_counted_over_all_samples_that_are_left():
     assert expected == counted(REQUESTS, PODS, SAMPLES)
 
 
+def test_a_silent_pod_adds_nothing_to_a_target_of_nothing():
+    nothing = PodsMetric("requests", MetricTarget("AverageValue", average_value=0))
+
+    assert 0 == counted(nothing, PODS, SAMPLES).missing_usage
+
+
 def test_a_pods_metric_that_is_named_as_a_resource_waits_for_no_pod():
     assert 0 == counted(PodsMetric("cpu", AVERAGE), PODS, SAMPLES).unready
 
