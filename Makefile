@@ -60,6 +60,10 @@ VECTORS ?= tests/conformance/vectors
 conformance: $(VENV)/.ready  ## hold recordings of the upstream against this project (VECTORS=DIR)
 	@PYTHONPATH=tests $(RUN)/python -m conformance $(VECTORS)
 
+FRESH ?=
+mutation: $(VENV)/.ready  ## change core/reactive and core/behavior bit by bit: which change does no test notice? (FRESH=1)
+	@PYTHONPATH=tests nice -n 15 $(RUN)/python -m mutation $(if $(FRESH),--fresh)
+
 format: $(VENV)/.ready  ## format the code
 	$(RUN)/ruff format .
 	$(RUN)/ruff check --fix-only --quiet .
@@ -70,6 +74,6 @@ demo: $(VENV)/.ready  ## upstream HPA and CronHPA side by side, 6 min (DEMO_SECO
 		$(RUN)/python -m testbed.demo
 
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-long unit brute-force conformance bench bench-forecast format clean demo
+.PHONY: help setup lock check test test-long unit brute-force conformance mutation bench bench-forecast format clean demo

@@ -10,12 +10,17 @@ from __future__ import annotations
 import os
 import signal
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 # A slow machine is no failure: no deadline, and no complaint about how long examples take to make.
 _PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100, suppress_health_check=_PATIENT)
 settings.register_profile("explore", deadline=None, max_examples=1000, suppress_health_check=_PATIENT)
+# For `make mutation`: whatever example kills a mutant will do, so no smaller one is looked for, and a mutant that only
+# the hundredth example kills wants a test of its own.
+settings.register_profile(
+    "mutation", settings.get_profile("ci"), max_examples=25, phases=[Phase.explicit, Phase.generate]
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 # A shell starts what runs in its background with SIGINT ignored, and every process started from there inherits that:
