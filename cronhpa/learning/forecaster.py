@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import MINUTE, Nanoseconds
+from cronhpa.core.instant import MILLISECOND, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import Spec
 from cronhpa.learning.plan import due
@@ -36,6 +36,10 @@ _FITS_PER_TASK = 10
 _FITS_PER_CLUSTER_TASK = 500
 # What failed alone is left alone for so long: a fit that hangs would take its worker again and again.
 _RETRY_AFTER: Nanoseconds = 10 * MINUTE
+# Who has too little history is looked at again after ten seconds, so that an imported past counts at once; where there
+# are many of them, later by the 5 ms that each takes.
+_LEARNING_AGAIN: Nanoseconds = 10 * SECOND
+_LEARNING_AGAIN_EACH: Nanoseconds = 5 * MILLISECOND
 WORKER_NEEDS = ("numpy", "pandas")
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -106,6 +110,8 @@ class Forecaster:
         self._digests: dict[Series, tuple[Spec, str]] = {}
         # Series of a task that failed, and when they may be asked for again.
         self._suspects: dict[Series, Nanoseconds] = {}
+        # Series with too little history, and when they are looked at again.
+        self._learning: dict[Series, Nanoseconds] = {}
         self._problems: dict[str, tuple[str, ...]] = {}
         self._refreshing, self._studying = asyncio.Lock(), asyncio.Lock()
         self._load()
@@ -142,7 +148,11 @@ class Forecaster:
             wanted = {each.series: each for each in subjects}
             if self._abstained(wanted):
                 return
-            chosen = await asyncio.to_thread(self._due, wanted, now)
+            chosen = [
+                each
+                for each in await asyncio.to_thread(self._due, wanted, now)
+                if self._learning.get(each.series, now) <= now
+            ]
             tasks = self._split(chosen, _FITS_PER_TASK if self._cluster is None else _FITS_PER_CLUSTER_TASK, now)
             width = self._students.width
             self._problems["study"] = await _in_turn(tasks, width, lambda task: self._study_and_rest(task, now))
@@ -153,6 +163,7 @@ class Forecaster:
         self._learnt.pop(series, None)
         self._digests.pop(series, None)
         self._suspects.pop(series, None)
+        self._learning.pop(series, None)
 
     async def close(self) -> None:
         """End the workers, whatever they are doing."""
@@ -231,9 +242,12 @@ class Forecaster:
         self._trust(task)
         learnt = dict(found.learnt)
         self._learnt.update(learnt)
+        for series in learnt:
+            self._learning.pop(series, None)
         for series, absent in found.absent:
             self._learnt.pop(series, None)
             self._latest[series] = absent
+            self._learning[series] = now + _LEARNING_AGAIN + len(self._learning) * _LEARNING_AGAIN_EACH
         fitted = [each for each in task if each.series in learnt]
         problem = await self._refresh(fitted, now) if fitted else None
         return found.fault.message if found.fault else problem

@@ -45,6 +45,10 @@ LOG = logging.getLogger(__name__)
 _FLUSH_SECONDS = 5.0
 _COMPACT_SECONDS = 3600.0
 _BACKFILL_SECONDS = 10.0
+# Between two looks at who is to be fitted.
+_STUDY_SECONDS = 5.0
+# The loop is given back after so many: a millisecond or so.
+_SUBJECTS_PER_BREATH = 500
 _BACKFILL_AGAIN_SECONDS = 600.0
 _SYNC_SECONDS = 60.0
 # Below the 30 s after which a pod is killed.
@@ -262,16 +266,24 @@ class Operator:
             LOG.warning("history in %s: %s", self._settings.store, problem.message)
 
     async def _keep_forecasts(self) -> None:
-        await self._keep_learning(self._forecaster.refresh)
+        interval = parse_duration(self._settings.forecast_interval) / SECOND
+        await self._keep_learning(self._forecaster.refresh, interval)
 
     async def _keep_fits(self) -> None:
-        await self._keep_learning(self._forecaster.study)
+        await self._keep_learning(self._forecaster.study, _STUDY_SECONDS)
 
-    async def _keep_learning(self, work: Callable[[Iterable[Subject], Nanoseconds], Awaitable[None]]) -> None:
-        interval = parse_duration(self._settings.forecast_interval) / SECOND
+    async def _keep_learning(
+        self, work: Callable[[Iterable[Subject], Nanoseconds], Awaitable[None]], interval: float
+    ) -> None:
         told: tuple[str, ...] = ()
         while True:
-            subjects = [subject for item in self._inventory if (subject := subject_of(item)) is not None]
+            subjects: list[Subject] = []
+            for count, item in enumerate(list(self._inventory)):
+                subject = subject_of(item)
+                if subject is not None:
+                    subjects.append(subject)
+                if count % _SUBJECTS_PER_BREATH == 0:
+                    await asyncio.sleep(0)
             if subjects:
                 await work(subjects, time.time_ns())
             for problem in self._forecaster.problems:

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, MINUTE, parse_instant
+from cronhpa.core.instant import DAY, MINUTE, SECOND, parse_instant
 from cronhpa.core.spec import ForecastSettings, Spec, TargetRef
 from cronhpa.learning import forecaster as module
 from cronhpa.learning.forecaster import Forecaster, study
@@ -262,6 +262,19 @@ async def test_two_processes_work_side_by_side_and_one_that_dies_costs_the_other
     assert 2 == len(both)
     assert 1 == len(both & set(workers.pids))
     assert all(isinstance(forecaster.latest(each), Forecast) for each in many)
+
+
+async def test_who_is_learning_is_looked_at_again_after_ten_seconds_and_an_import_counts_then(path, made):
+    forecaster = made(path, study_task=study)
+    await forecaster.study(subjects(WEB), MIDNIGHT)
+    remember(path, WEB)
+
+    await forecaster.study(subjects(WEB), MIDNIGHT + 9 * SECOND)
+    early = forecaster.latest(WEB)
+    await forecaster.study(subjects(WEB), MIDNIGHT + 11 * SECOND)
+
+    assert "Learning" == early.reason
+    assert isinstance(forecaster.latest(WEB), Forecast)
 
 
 async def test_an_edit_that_matters_brings_a_new_fit_and_one_that_does_not_brings_none(path, made):
