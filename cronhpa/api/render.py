@@ -25,7 +25,7 @@ from cronhpa.core.decision import (
     Window,
     WindowState,
 )
-from cronhpa.core.forecast import Forecast
+from cronhpa.core.forecast import Forecast, TrackRecord
 from cronhpa.core.instant import SECOND, format_instant, format_instant_exact
 from cronhpa.core.memory import Memory, makes_zero
 from cronhpa.core.observation import Absent
@@ -324,7 +324,17 @@ def _forecast_active(turn: Turn) -> Stated:
         return "ForecastActive", False, "NotAsked", f"this turn went another way: {decision.path}"
     if turn.spec.forecast.mode is Mode.PREVIEW:
         return "ForecastActive", False, "Preview", f"it would ask for at least {proposal.replicas}: {proposal.reason}"
-    return "ForecastActive", True, "Acting", proposal.reason
+    if turn.forecast is None or turn.forecast.track_record is None:
+        return "ForecastActive", True, "Acting", proposal.reason
+    return "ForecastActive", True, "BeatsReactive", f"{_tried(turn.forecast.track_record)}; {proposal.reason}"
+
+
+def _tried(record: TrackRecord) -> str:
+    days = "1 day" if record.days == 1 else f"{record.days} days"
+    return (
+        f"{record.avoided:.0f} of {record.of:.0f} under-provisioned minutes avoided at {record.extra_percent:+.1f} % "
+        f"pod-hours over {days}"
+    )
 
 
 def _ready(turn: Turn, problems: tuple[str, ...]) -> Stated:

@@ -7,6 +7,21 @@ from msgspec import Struct
 from cronhpa.core.instant import Nanoseconds
 
 
+class TrackRecord(Struct, frozen=True):
+    """
+    What the chosen forecast did in the shadow run that chose it: a replay of an object's last days, each from what was
+    known before it.
+
+    avoided, of: under-provisioned minutes taken away, of those that metrics and schedules alone left.
+    extra_percent: pod-hours that it added to theirs.
+    """
+
+    avoided: float
+    of: float
+    extra_percent: float
+    days: int
+
+
 class Forecast(Struct, frozen=True, tag=True):
     """
     An upper quantile of a metric's load, step by step.
@@ -18,6 +33,7 @@ class Forecast(Struct, frozen=True, tag=True):
     model, quantile_percent, coverage_percent: what made it, which quantile it states, and how many percent of the
         recent outcomes were really below that quantile (None while too few are known).
     trained_until: the end of the history that the fit has seen.
+    track_record: why it is believed to pay; None where nobody tried.
     """
 
     metric: str
@@ -30,3 +46,4 @@ class Forecast(Struct, frozen=True, tag=True):
     quantile_percent: int
     trained_until: Nanoseconds
     coverage_percent: int | None = None
+    track_record: TrackRecord | None = None

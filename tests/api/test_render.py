@@ -27,6 +27,7 @@ from core.situations import (
 from cronhpa.api.render import Event, Turn, events, news, render, render_memory
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Failed, Scaled, Withheld
+from cronhpa.core.forecast import TrackRecord
 from cronhpa.core.instant import SECOND
 from cronhpa.core.memory import Intent, Memory, ScaleEvent
 from cronhpa.core.observation import Absent, Gauge
@@ -253,6 +254,21 @@ def test_a_forecast_says_what_it_does_and_why():
     assert ("False", "Learning") == said(turn(of, seen(NO_METRICS, current=8)), "ForecastActive")
     jumping = turn(replace(of, max_replicas=5), seen(NO_METRICS, current=8), told=told)
     assert ("False", "NotAsked") == said(jumping, "ForecastActive")
+
+
+def test_a_forecast_that_was_tried_says_what_it_did_then_and_what_it_costs_now():
+    requests = PodsMetric("requests", MetricTarget("AverageValue", average_value=50_000))
+    of = spec(metrics=(requests,), behavior=FAST, forecast=ForecastSettings())
+    told = forecast(1255, metric="requests", track_record=TrackRecord(41.7, 61.0, 2.84, 7))
+
+    taken = turn(of, seen(NO_METRICS, current=8), told=told, forecast=told, budget_used=28)
+
+    assert ("True", "BeatsReactive") == said(taken, "ForecastActive")
+    assert (
+        "42 of 61 under-provisioned minutes avoided at +2.8 % pod-hours over 7 days; "
+        "p95 load 1255 within 75 s / 50 per pod = 26" == conditions(taken)["ForecastActive"]["message"]
+    )
+    assert 28 == render({}, taken)["forecast"]["budgetUsedPermille"]
 
 
 # --- events ------------------------------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ AGE_MAX = 15 * MINUTE
 # A pod is planned to run at most at this share of its capacity: 0.9 needs +0.8 % pod-hours in hindsight, where
 # planning for the bare target pays twice for headroom and needs +7.6 %.
 GUARD_PERCENT = 90
+# A day has 288 outcomes, of which neighbours are alike: 0.9 of them within 0.05 is ordinary, within 0.15 is not chance.
+COVERAGE_SLACK_PERCENT = 15
 MILLI = 1000
 
 
@@ -47,6 +49,13 @@ def predict(
     age = now - forecast.issued_at
     if age > AGE_MAX:
         return abstain("Stale", f"the forecast was made {age // MINUTE} minutes ago, at most {AGE_MAX // MINUTE} count")
+    covered = forecast.coverage_percent
+    if covered is not None and covered < forecast.quantile_percent - COVERAGE_SLACK_PERCENT:
+        return abstain(
+            "CoverageLost",
+            f"{covered} % of the last day's loads were below what it stated for {forecast.quantile_percent} %: "
+            f"{forecast.quantile_percent - COVERAGE_SLACK_PERCENT} % are needed",
+        )
     loads = _covered(forecast, now, now + lead)
     if not loads:
         return abstain("Stale", "the forecast does not reach over the lead time")

@@ -161,3 +161,14 @@ def test_a_value_target_is_no_load():
 
 def test_a_shorter_turn_shortens_the_lead():
     assert 61 * SECOND == lead_time(None, Tuning(sync_period=SECOND))
+
+
+@pytest.mark.parametrize(("covered", "said"), [(None, None), (80, None), (79, "CoverageLost")])
+def test_a_forecast_that_is_exceeded_too_often_is_not_believed(covered, said):
+    """It states 95 %; fifteen less are the least that is believed."""
+    told = forecast(1255, 1255, metric="requests", coverage_percent=covered)
+    found = predict(
+        spec(metrics=(REQUESTS,), forecast=ForecastSettings()), queued(0, current=5), told, Memory(), 0, NOW
+    )
+
+    assert said == (found.reason if isinstance(found, Abstention) else None)
