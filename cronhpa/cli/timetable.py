@@ -83,7 +83,7 @@ def table(subject: Subject, *, every: bool) -> Iterator[RenderableType]:
     for rows, are_usual in _runs(_rows(line), zone, every=every):
         if are_usual:
             until = format_moment(rows[-1].segment.end, zone)
-            out.add_row("...", *[""] * (6 + headed), f"as on these weekdays above until {until}", style="dim")
+            out.add_row("...", *[""] * (6 + headed), f"as usual until {until}", style="dim")
             continue
         for row in rows:
             out.add_row(*_cells(row, zone, texts, headed=headed), style="red" if row.segment.conflict else "")

@@ -9,23 +9,27 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from cronhpa.cli.picture.style import (
     CAP,
     CONFLICT,
+    EXCEPTION,
     FLOOR,
     INCHES_WIDE,
     MARKS_NAMED_MAX,
+    exceptions_of,
     mark_clock_changes,
     time_axis,
     weekends,
+    why,
     write,
     x_of,
 )
 from cronhpa.cli.timetable import Subject, conflict_texts
-from cronhpa.core.scheduled.timeline import OVERRIDE, stretches
+from cronhpa.core.scheduled.timeline import OVERRIDE, Kind, stretches
 
 _BAND = "#dfeaf3"
 _OPEN, _OVERRIDE, _LEAD = "#5b9bc8", "#8e5bb5", "#ffffff"
@@ -46,6 +50,7 @@ def draw_band(subject: Subject) -> Figure:
     weekends(line.start, line.end, subject.zone, above, below)
     _band(subject, above)
     _bars(subject, below, names)
+    _exceptions(subject, below, names)
     _conflicts(subject, above, below)
     mark_clock_changes(line, above, below)
     _legend(subject, above)
@@ -132,6 +137,18 @@ def _bar_label(subject: Subject, name: str) -> str:
     return f"{name}: {(said + suffix).removeprefix(', ')}"
 
 
+def _exceptions(subject: Subject, axes: Axes, names: list[str]) -> None:
+    """A cross where a window does not open, a dot where it opens by way of exception, and why."""
+    for number, mark in enumerate(exceptions_of(subject.timeline)):
+        row = names.index(mark.schedules[0])
+        symbol = "x" if mark.kind is Kind.EXCLUDED else "o"
+        days = [x_of(at) for at in (mark.start, mark.end) if at is not None]
+        axes.plot(days, [row] * len(days), color=EXCEPTION, marker=symbol, markersize=6, linestyle=":", linewidth=1.2)
+        if number < MARKS_NAMED_MAX:
+            label = textwrap.fill(why(mark), 22)
+            write(axes, label, (days[0], row - 0.05), EXCEPTION)
+
+
 def _conflicts(subject: Subject, above: Axes, below: Axes) -> None:
     """Red through both halves, numbered as below the picture."""
     texts = conflict_texts(subject.timeline)
@@ -148,6 +165,10 @@ def _legend(subject: Subject, axes: Axes) -> None:
     handles.append(Patch(facecolor=_BAND, label="metrics and forecasts decide"))
     if any(segment.leading for segment in subject.timeline.segments):
         handles.append(Patch(facecolor=_LEAD, edgecolor=_OPEN, hatch="/////", label="lead"))
+    kinds = {mark.kind for mark in exceptions_of(subject.timeline)}
+    for kind, symbol, label in ((Kind.EXCLUDED, "x", "does not open"), (Kind.INCLUDED, "o", "opens by exception")):
+        if kind in kinds:
+            handles.append(Line2D([], [], color=EXCEPTION, marker=symbol, linestyle="none", label=label))
     if subject.timeline.conflicts:
         handles.append(Patch(facecolor=CONFLICT, alpha=0.3, label="conflict"))
     axes.legend(handles=handles, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(handles), frameon=False)

@@ -19,7 +19,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from cronhpa.cli.moments import local
-from cronhpa.cli.picture.style import CONFLICT, INCHES_WIDE, mark_clock_changes
+from cronhpa.cli.picture.style import (
+    CONFLICT,
+    EXCEPTION,
+    INCHES_WIDE,
+    MARKS_NAMED_MAX,
+    exceptions_of,
+    mark_clock_changes,
+    why,
+)
 from cronhpa.cli.timetable import Subject
 from cronhpa.core.instant import HOUR, Nanoseconds, from_datetime
 from cronhpa.core.scheduled.timeline import Segment, changes
@@ -35,16 +43,27 @@ Bound: TypeAlias = tuple[int, str]
 def draw_calendar(subject: Subject) -> Figure:
     line = subject.timeline
     figure = Figure(figsize=(INCHES_WIDE, _INCHES_HIGH), layout="constrained")
-    above, below = figure.subplots(2, 1, sharex=True)
-    _hours(subject, above, "floor: minReplicas in force", "Blues", lambda item: (item.minimum, item.minimum_by))
-    _hours(subject, below, "cap: maxReplicas in force", "Oranges", lambda item: (item.maximum, item.maximum_by))
+    # One colour needs no height to be seen.
+    heights = [1.0 if len({number_of(item) for item in line.segments}) > 1 else 0.2 for number_of in (_floor, _cap)]
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=heights)
+    _hours(subject, above, "floor: minReplicas in force", "Blues", _floor)
+    _hours(subject, below, "cap: maxReplicas in force", "Oranges", _cap)
     mark_clock_changes(line, above, below)
+    _exceptions(subject, above)
     first, last = (local(at, subject.zone).date() for at in (line.start, line.end - 1))
     above.set_xlim(_column(first), _column(last) + 1)
     locator = AutoDateLocator()
     below.xaxis.set_major_locator(locator)
     below.xaxis.set_major_formatter(ConciseDateFormatter(locator))
     return figure
+
+
+def _floor(segment: Segment) -> Bound:
+    return segment.minimum, segment.minimum_by
+
+
+def _cap(segment: Segment) -> Bound:
+    return segment.maximum, segment.maximum_by
 
 
 def _hours(subject: Subject, axes: Axes, title: str, colors: str, bound_of: Callable[[Segment], Bound]) -> None:
@@ -76,6 +95,16 @@ def _hours(subject: Subject, axes: Axes, title: str, colors: str, bound_of: Call
     if conflicts:
         handles.append(Patch(facecolor="none", edgecolor=CONFLICT, hatch="xxxx", label="conflict"))
     axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.005, 1), frameon=False, borderaxespad=0)
+
+
+def _exceptions(subject: Subject, axes: Axes) -> None:
+    """Why a window does not open on a day, or opens by way of exception, along the day's column."""
+    for mark in exceptions_of(subject.timeline)[:MARKS_NAMED_MAX]:
+        day = _column(local(mark.start, subject.zone).date())
+        axes.text(
+            day + 0.5, 23.5, why(mark), rotation=90, ha="center", va="bottom", fontsize=6.5, color=EXCEPTION, zorder=9,
+            clip_on=True, bbox={"facecolor": "white", "alpha": 0.85, "linewidth": 0, "pad": 0.8},
+        )  # fmt: skip
 
 
 def _pieces(subject: Subject) -> Iterator[tuple[Segment, date, float, float]]:

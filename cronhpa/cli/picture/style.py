@@ -11,10 +11,11 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, DateFormatte
 
 from cronhpa.cli.moments import local
 from cronhpa.core.instant import DAY, HOUR, Nanoseconds, from_datetime
-from cronhpa.core.scheduled.timeline import Kind, Timeline
+from cronhpa.core.scheduled.timeline import Kind, Mark, Timeline
 
 FLOOR, CAP = "#1b6ca8", "#c4501b"
 CONFLICT, CLOCK = "#d62728", "#6a3d9a"
+EXCEPTION = "#4d4d4d"
 _WEEKEND = "#f4f4f4"
 INCHES_WIDE = 13.0
 DOTS_PER_INCH = 130
@@ -36,6 +37,16 @@ RC: Any = {
 def x_of(at: Nanoseconds) -> float:
     """Where an instant lies: matplotlib counts days since 1970 in UTC, and its ticks know the zone."""
     return at / DAY
+
+
+def exceptions_of(line: Timeline) -> list[Mark]:
+    """The days that `exclude` takes out and `only` leaves."""
+    return [mark for mark in line.marks if mark.kind in {Kind.EXCLUDED, Kind.INCLUDED}]
+
+
+def why(mark: Mark) -> str:
+    """What names the days of an exception, such as `Christmas Day (DE-BY)`."""
+    return mark.text.partition(": ")[2]
 
 
 def mark_clock_changes(line: Timeline, *axes: Axes) -> None:

@@ -41,6 +41,17 @@ def contains(days: Days, day: date) -> bool:
     )
 
 
+def reason(days: Days, day: date) -> str | None:
+    """What names a date among the days, in words; None where nothing does."""
+    for item in days.holidays:
+        name = _names_in(item, day.year).get(day)
+        if name is not None:
+            place = "-".join(part for part in (item.country, item.subdivision) if part)
+            return f"{name} ({place})"
+    ranges = ((item.first, item.last) for item in days.ranges if item.first <= day <= item.last)
+    return next((f"{first}" if first == last else f"{first} to {last}" for first, last in ranges), None)
+
+
 def first_in(days: Days, day: date, last: date) -> date | None:
     """The first date from `day` to `last` that is among the days."""
     found = [max(item.first, day) for item in days.ranges if item.last >= day]
@@ -74,6 +85,16 @@ def _holidays_in(asked: Holidays, year: int) -> tuple[date, ...]:
 
     found = holidays.country_holidays(asked.country, subdiv=asked.subdivision, years=year)
     return tuple(sorted(day for day in found if day.year == year))
+
+
+@lru_cache(maxsize=1024)
+def _names_in(asked: Holidays, year: int) -> dict[date, str]:
+    """Names in English where the library has them, for people to read: no decision asks for them."""
+    import holidays  # noqa: PLC0415 - see the top of this file
+
+    return dict(
+        holidays.country_holidays(asked.country, subdiv=asked.subdivision, years=year, language="en_US").items()
+    )
 
 
 @lru_cache(maxsize=1)

@@ -8,19 +8,18 @@ edge, so a year costs its edges and not its minutes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from enum import StrEnum
-from itertools import chain
+from itertools import chain, groupby, pairwise
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cronhpa.core.decision import Lead, WindowState
-from cronhpa.core.instant import DAY, SECOND, Nanoseconds, from_datetime, to_datetime
-from cronhpa.core.scheduled import cron
+from cronhpa.core.instant import DAY, Nanoseconds, to_datetime
+from cronhpa.core.scheduled import calendars, cron, windows
 from cronhpa.core.scheduled.bounds import Bounds, resolve
-from cronhpa.core.scheduled.windows import change_between
 from cronhpa.core.spec import CronWindow, OnceWindow, Schedule, Spec
 
 # A window that opens every other minute has 262,800 edges a year: nobody reads that, and nobody should wait for it.
@@ -53,6 +52,8 @@ class Kind(StrEnum):
     """What a mark tells of."""
 
     CLOCK_CHANGE = "ClockChange"
+    EXCLUDED = "Excluded"  # a day on which a window does not open
+    INCLUDED = "Included"  # a day on which alone it does
     CONFLICT = "Conflict"
     UNREADABLE = "Unreadable"
 
@@ -127,6 +128,7 @@ def timeline(
     marks = chain(
         _conflicts(segments),
         _clock_changes(spec, start, end, zones),
+        _exceptions(spec, start, end),
         _unreadable(spec, start),
     )
     return Timeline(start, end, tuple(segments), tuple(sorted(marks, key=lambda mark: mark.start)), is_cut)
@@ -223,6 +225,51 @@ def _unreadable(spec: Spec, start: Nanoseconds) -> Iterator[Mark]:
             yield Mark(Kind.UNREADABLE, start, None, text, (schedule.name,))
 
 
+def _exceptions(spec: Spec, start: Nanoseconds, end: Nanoseconds) -> Iterator[Mark]:
+    """The days with starts that `exclude` drops, and those that `only` leaves; in one mark where they follow."""
+    for schedule in spec.schedules:
+        window = schedule.window
+        if schedule.problem is not None or schedule.suspend or not isinstance(window, CronWindow):
+            continue
+        found = ((*_exception(window, day), day) for day in _start_dates(window, start, end))
+        for (kind, reason), group in groupby(found, key=lambda item: item[:2]):
+            days = [day for _, _, day in group]
+            if kind is None:
+                continue
+            first, last = (_first_start(window, day) for day in (days[0], days[-1]))
+            verb = "does not open" if kind is Kind.EXCLUDED else "opens"
+            until = "" if first == last else f" until {days[-1]:%a} {days[-1]}"
+            text = f"{schedule.name} {verb}{until}: {reason}"
+            yield Mark(kind, first, None if first == last else last, text, (schedule.name,))
+
+
+def _exception(window: CronWindow, day: date) -> tuple[Kind | None, str]:
+    """What the exceptions of a window make of its starts on a date, and what names the date."""
+    if window.exclude is not None:
+        dropped = calendars.reason(window.exclude, day)
+        if dropped is not None:
+            return Kind.EXCLUDED, dropped
+    kept = None if window.only is None else calendars.reason(window.only, day)
+    return (None, "") if kept is None else (Kind.INCLUDED, kept)
+
+
+def _start_dates(window: CronWindow, start: Nanoseconds, end: Nanoseconds) -> Iterator[date]:
+    """The dates on which a window with exceptions has starts, the first of them within the span."""
+    if window.exclude is None and window.only is None:
+        return
+    info = ZoneInfo(window.zone)
+    day = cron.date_from(window.start, to_datetime(start).astimezone(info).date())
+    while day is not None and _first_start(window, day) < end:
+        if _first_start(window, day) >= start:
+            yield day
+        day = cron.date_from(window.start, day + timedelta(days=1))
+
+
+def _first_start(window: CronWindow, day: date) -> Nanoseconds:
+    wall = datetime.combine(day, time()) + timedelta(minutes=cron.minutes(window.start)[0])
+    return windows.to_instant(wall, window.zone, is_end=False)
+
+
 def _clock_changes(spec: Spec, start: Nanoseconds, end: Nanoseconds, zones: Iterable[str]) -> Iterator[Mark]:
     schedules = [item for item in spec.schedules if item.problem is None and not item.suspend]
     for zone in sorted({*zones, *(item.window.zone for item in schedules)}):
@@ -246,21 +293,15 @@ class Change(Struct, frozen=True):
 
 def changes(zone: str, start: Nanoseconds, end: Nanoseconds) -> Iterator[Change]:
     """The clock changes of a zone after `start` and before `end`."""
-    info = ZoneInfo(zone)
-    # No zone has changed its clocks twice within less than a day since 1970.
-    low, last = to_datetime(start - start % SECOND), to_datetime(end)
-    while low < last:
-        high = min(low + timedelta(hours=12), last)
-        if _offset(low, info) != _offset(high, info):
-            at = change_between(info, low, high)
-            if from_datetime(at) < end:
-                before, after = (at + _offset(moment, info) for moment in (low, high))
-                yield Change(zone, from_datetime(at), before.replace(tzinfo=None), after.replace(tzinfo=None))
-        low = high
+    for day in range(start // DAY, (end - 1) // DAY + 1):
+        for (_, before), (at, after) in pairwise(windows.offsets_on(zone, day)):
+            if start < at < end:
+                yield Change(zone, at, _wall(at + before), _wall(at + after))
 
 
-def _offset(moment: datetime, info: ZoneInfo) -> timedelta:
-    return moment.astimezone(info).utcoffset() or timedelta()
+def _wall(shown: Nanoseconds) -> datetime:
+    """The wall time that is given as if in UTC."""
+    return to_datetime(shown).replace(tzinfo=None)
 
 
 def _touches(schedule: Schedule, change: Change) -> bool:

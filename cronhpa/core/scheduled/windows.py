@@ -345,7 +345,7 @@ def _clock(zone: str, day: date) -> _Clock:
     """The offsets of a zone from two days before a local date to two days after it."""
     midnight = _utc(day) // DAY
     offsets: list[tuple[Nanoseconds, Nanoseconds]] = []
-    for begin, offset in chain.from_iterable(_offsets_on(zone, midnight + near) for near in range(-2, 3)):
+    for begin, offset in chain.from_iterable(offsets_on(zone, midnight + near) for near in range(-2, 3)):
         if not offsets or offsets[-1][1] != offset:
             offsets.append((begin, offset))
     ends = (*(begin for begin, _ in offsets[1:]), _utc(day) + 3 * DAY)
@@ -353,8 +353,8 @@ def _clock(zone: str, day: date) -> _Clock:
 
 
 @lru_cache(maxsize=65_536)
-def _offsets_on(zone: str, day: int) -> tuple[tuple[Nanoseconds, Nanoseconds], ...]:
-    """The offset of a zone at the beginning of a UTC day, and those that begin on it: instants and offsets."""
+def offsets_on(zone: str, day: int) -> tuple[tuple[Nanoseconds, Nanoseconds], ...]:
+    """The offset of a zone at the beginning of a UTC day, and those that begin until its end: instants and offsets."""
     info = ZoneInfo(zone)
     low = to_datetime(day * DAY)
     clock = [(day * DAY, _offset(low, info))]
@@ -362,7 +362,7 @@ def _offsets_on(zone: str, day: int) -> tuple[tuple[Nanoseconds, Nanoseconds], .
     for _ in range(4):
         high = low + timedelta(hours=6)
         if _offset(high, info) != clock[-1][1]:
-            at = change_between(info, low, high)
+            at = _change_between(info, low, high)
             clock.append((from_datetime(at), _offset(at, info)))
         low = high
     return tuple(clock)
@@ -376,7 +376,7 @@ def _utc(day: date) -> Nanoseconds:
     return (day.toordinal() - _EPOCH) * DAY
 
 
-def change_between(info: ZoneInfo, low: datetime, high: datetime) -> datetime:
+def _change_between(info: ZoneInfo, low: datetime, high: datetime) -> datetime:
     """The instant in (low, high] at which the zone's offset changes, by bisection to the second."""
     offset = low.astimezone(info).utcoffset()
     while high - low > timedelta(seconds=1):

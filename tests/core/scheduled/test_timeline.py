@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from itertools import pairwise
 
 from hypothesis import given
@@ -9,10 +10,10 @@ from hypothesis import strategies as st
 
 from core.situations import DOWN, NOW, UP, at, event, overrides, schedule, schedules, spec
 from cronhpa.core.decision import Lead
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, format_instant
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, format_instant, to_datetime
 from cronhpa.core.scheduled.bounds import resolve
 from cronhpa.core.scheduled.timeline import Kind, Stretch, changes, stretches, timeline
-from cronhpa.core.spec import Behavior, Override
+from cronhpa.core.spec import Behavior, CronWindow, DateRange, Days, Holidays, Override, Schedule
 
 
 def told(found):
@@ -232,3 +233,64 @@ def test_a_schedule_that_cannot_be_read_is_marked_at_the_beginning():
     line = timeline(spec(schedules=(schedule("broken", problem="start: it has six fields"),)), NOW, NOW + DAY)
 
     assert [("2026-11-23T10:00:00Z", "broken cannot be read: start: it has six fields")] == marks(line, Kind.UNREADABLE)
+
+
+# --- exceptions --------------------------------------------------------------------------------------------------
+
+BAVARIA = Days(holidays=(Holidays("DE", "BY"),))
+WINTER = {"start": at("2026-12-21T00:00:00Z"), "end": at("2027-01-08T00:00:00Z")}
+
+
+def working(**days):
+    window = CronWindow("0 8 * * mon-fri", "Europe/Berlin", end="0 18 * * *", **days)
+    return spec(schedules=(Schedule("day", window, floor=20),))
+
+
+def test_a_day_on_which_a_window_does_not_open_is_marked_with_what_names_it():
+    """Christmas Day 2026 is a Friday; the 26th a Saturday without a start, of which nothing is to be told."""
+    line = timeline(working(exclude=BAVARIA), **WINTER)
+
+    assert [
+        ("2026-12-25T07:00:00Z", "day does not open: Christmas Day (DE-BY)"),
+        ("2027-01-01T07:00:00Z", "day does not open: New Year's Day (DE-BY)"),
+        ("2027-01-06T07:00:00Z", "day does not open: Epiphany (DE-BY)"),
+    ] == marks(line, Kind.EXCLUDED)
+    assert all(mark.schedules == ("day",) for mark in line.marks)
+
+
+def test_days_that_follow_each_other_are_one_mark():
+    """Of 27 to 31 December Monday to Thursday have starts."""
+    closed = Days(ranges=(DateRange(date(2026, 12, 27), date(2026, 12, 31)),))
+
+    (mark,) = timeline(working(exclude=closed), **WINTER).marks
+
+    assert "day does not open until Thu 2026-12-31: 2026-12-27 to 2026-12-31" == mark.text
+    assert (at("2026-12-28T07:00:00Z"), at("2026-12-31T07:00:00Z")) == (mark.start, mark.end)
+
+
+def test_the_days_on_which_alone_a_window_opens_are_marked_and_those_that_exclude_takes_out_of_them():
+    only = Days(ranges=(DateRange(date(2026, 12, 24), date(2026, 12, 28)),))
+
+    line = timeline(working(only=only, exclude=BAVARIA), **WINTER)
+
+    assert [
+        ("2026-12-24T07:00:00Z", "day opens: 2026-12-24 to 2026-12-28"),
+        ("2026-12-28T07:00:00Z", "day opens: 2026-12-24 to 2026-12-28"),
+    ] == marks(line, Kind.INCLUDED)
+    assert "day does not open: Christmas Day (DE-BY)" == marks(line, Kind.EXCLUDED)[0][1]
+    assert [("2026-12-24", "2026-12-24"), ("2026-12-28", "2026-12-28")] == [
+        (format_instant(item.start)[:10], format_instant(item.end)[:10]) for item in stretches(line) if not item.leads
+    ]
+
+
+@given(st.integers(0, 500), st.integers(1, 60))
+def test_a_window_opens_on_just_the_days_with_starts_that_are_not_marked(begins, days):
+    start = at("2026-01-01T00:00:00Z") + begins * DAY
+    line = timeline(working(exclude=BAVARIA), start, start + days * DAY)
+
+    marked = {to_datetime(at).date() for mark in line.marks for at in (mark.start, mark.end) if at and mark.schedules}
+    opened = {to_datetime(item.start).date() for item in stretches(line) if not item.leads}
+    dates = (to_datetime(start).date() + timedelta(days=number) for number in range(days))
+
+    assert {day for day in dates if day.isoweekday() <= 5} == opened | marked
+    assert set() == opened & marked
