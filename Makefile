@@ -48,6 +48,7 @@ brute-force: $(VENV)/.ready  ## hold windows against brute force at each clock c
 bench: $(VENV)/.ready  ## measure a decision, and 500 idle objects beside the upstream HPA (8 min; BENCH_OBJECTS=100: 6)
 	@$(RUN)/python benchmarks/decision.py
 	@$(RUN)/python benchmarks/simulated_week.py
+	@$(RUN)/python benchmarks/learning_lag.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/recorded_turns.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/idle_fleet.py
 

@@ -207,6 +207,20 @@ async def test_the_loop_goes_on_while_a_worker_hangs(path, made):
     assert max(later - earlier for earlier, later in itertools.pairwise(turns)) < 1
 
 
+async def test_learning_takes_hardly_any_time_of_the_process_that_decides(path, made):
+    """Thirty fits of three days take a worker a second or so; here they are bytes in and bytes out."""
+    many = [Series("shop", f"web-{i}", "cpu") for i in range(30)]
+    remember(path, WEB, *many)
+    forecaster = made(path, study_task=study)
+    await forecaster.study(subjects(WEB), MIDNIGHT)  # the start of the process
+
+    began = time.process_time()
+    await forecaster.study(subjects(*many), MIDNIGHT)
+
+    assert time.process_time() - began < 0.2
+    assert all(isinstance(forecaster.latest(each), Forecast) for each in many)
+
+
 @pytest.mark.parametrize("task", [dies_on_jobs, raises_on_jobs])
 async def test_a_series_that_breaks_the_worker_costs_the_others_one_round(path, made, task):
     """All in one task: the first round is lost to all three, the second to the guilty one only."""

@@ -1,0 +1,137 @@
+"""
+What learning costs the loop that decides: how late a turn begins while many objects are fitted, against none.
+
+A stand-in for turns, a decision of `decide` every 20 ms, runs on the loop that also drives the real Forecaster, whose
+worker reads a real store of 28 days for each object. Lag is how much later than meant a turn begins; on a machine whose
+cores are all busy with something else it is large without any learning, so the two are measured one after the other.
+
+LAG_OBJECTS: how many are fitted (200).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+import decision
+from report import calibration_line, machine, save
+from rich.console import Console
+from rich.table import Table
+
+from cronhpa.core.decide import decide
+from cronhpa.core.instant import DAY, HOUR, SECOND, Nanoseconds
+from cronhpa.core.spec import ForecastSettings, Spec, TargetRef
+from cronhpa.learning.forecaster import Forecaster
+from cronhpa.learning.store import STEP, Series, Store
+from cronhpa.learning.subject import Subject
+
+OBJECTS = 200
+_PERIOD_SECONDS = 0.02
+_ALONE_SECONDS = 10.0
+
+
+def subjects(count: int) -> list[Subject]:
+    return [
+        Subject(
+            Series("bench", f"app-{i}", "cpu"),
+            Spec(TargetRef("apps/v1", "Deployment", f"app-{i}"), 1, 100, forecast=ForecastSettings()),
+        )
+        for i in range(count)
+    ]
+
+
+def fill(path: Path, wanted: list[Subject], now: Nanoseconds) -> None:
+    """28 days of a load that is ten times as large from six to eighteen o'clock."""
+    store = Store(path)
+    end = now - now % STEP
+    for number, subject in enumerate(wanted):
+        load = [
+            (at, (10.0 if 6 * HOUR <= at % DAY < 18 * HOUR else 1.0) + (at // STEP + number) % 7 / 10)
+            for at in range(end - 28 * DAY, end, STEP)
+        ]
+        store.backfill(subject.series, load)
+    store.close()
+
+
+class Turns:
+    """Begins a decision every 20 ms; how late each began, in seconds."""
+
+    def __init__(self) -> None:
+        self.lags: list[float] = []
+        self._situation = decision.situation(decision.TIMED, decision.forecast(decision.NOW))
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        meant = loop.time()
+        while True:
+            meant = max(meant + _PERIOD_SECONDS, loop.time())
+            await asyncio.sleep(meant - loop.time())
+            self.lags.append(loop.time() - meant)
+            situation = self._situation
+            decide(situation.spec, situation.observation, situation.forecast, situation.memory, decision.NOW)
+
+
+async def measured(work: Any) -> dict[str, Any]:
+    """Lags while `work` runs, and the CPU that this process, the controller's stand-in, takes meanwhile."""
+    turns = Turns()
+    turning = asyncio.create_task(turns.run())
+    cpu, began = time.process_time(), time.monotonic()
+    await work
+    seconds, cpu = time.monotonic() - began, time.process_time() - cpu
+    turning.cancel()
+    cuts = quantiles(turns.lags, n=100)
+    return {
+        "seconds": round(seconds, 2),
+        "turns": len(turns.lags),
+        "median_ms": round(cuts[49] * 1000, 2),
+        "p99_ms": round(cuts[98] * 1000, 2),
+        "max_ms": round(max(turns.lags) * 1000, 2),
+        "controller_cpu_percent": round(100 * cpu / seconds, 1),
+    }
+
+
+async def run(count: int) -> dict[str, Any]:
+    now = time.time_ns() // SECOND * SECOND
+    wanted = subjects(count)
+    with tempfile.TemporaryDirectory(prefix="cronhpa-bench-") as folder:
+        path = Path(folder) / "history.db"
+        fill(path, wanted, now)
+        forecaster = Forecaster(path, study_deadline_seconds=3600)
+        try:
+            alone = await measured(asyncio.sleep(_ALONE_SECONDS))
+            fitted = await measured(forecaster.study(wanted, now))
+            forecast = await measured(forecaster.refresh(wanted, now))
+            if forecaster.problems:
+                sys.exit(f"learning_lag: {forecaster.problems[0]}")
+        finally:
+            await forecaster.close()
+    return {"objects": count, "without learning": alone, "while all are fitted": fitted, "all forecast": forecast}
+
+
+def main() -> None:
+    console = Console()
+    count = int(os.environ.get("LAG_OBJECTS", OBJECTS))
+    figures = asyncio.run(run(count))
+    table = Table(
+        "", "s", "turns", "lag median", "p99", "max ms", "controller CPU", title=f"{count} objects, 28 days each"
+    )
+    for name, each in figures.items():
+        if isinstance(each, dict):
+            table.add_row(
+                name, str(each["seconds"]), str(each["turns"]), str(each["median_ms"]), str(each["p99_ms"]),
+                str(each["max_ms"]), f"{each['controller_cpu_percent']} %",
+            )  # fmt: skip
+    console.print(table)
+    speed = machine()
+    console.print(calibration_line(speed))
+    console.print(f"written to {save('learning_lag', {**figures, 'machine': speed})}")
+
+
+if __name__ == "__main__":
+    main()
