@@ -40,15 +40,14 @@ class Change(NamedTuple):
 
 
 def change(mutant: str, path: Path) -> Change:
-    function = mutant.partition("__mutmut_")[0].removeprefix("cronhpa.core.").replace("x_", "", 1)
-    if "ǁ" in function:
-        module, _, name = function.partition("xǁ")
-        function = module + name.replace("ǁ", ".")
+    # mutmut calls a function x_name, and a method xǁClassǁname.
+    module, _, name = mutant.removeprefix("cronhpa.core.").partition("__mutmut_")[0].rpartition(".")
+    name = name[1:].replace("ǁ", ".").removeprefix(".").removeprefix("_")
     lines = [line for line in get_diff_for_mutant(mutant, path=path).splitlines() if line[:3] not in {"---", "+++"}]
     before, after = (
         "\n".join(line[1:].strip() for line in lines if line.startswith(sign) and line[1:].strip()) for sign in "-+"
     )
-    return Change(function, before, after)
+    return Change(f"{module}.{name}", before, after)
 
 
 def tried() -> Iterator[SourceFileMutationData]:
@@ -72,9 +71,10 @@ def mark(mutants: Iterable[str], code: int | None) -> None:
     """code: how the tests ended; None: to be tried again."""
     names = set(mutants)
     for of_file in tried():
-        for mutant in names & set(of_file.exit_code_by_key):
-            of_file.exit_code_by_key[mutant] = code
-        of_file.save()
+        of_this_file = names & set(of_file.exit_code_by_key)
+        if of_this_file:
+            of_file.exit_code_by_key.update(dict.fromkeys(of_this_file, code))
+            of_file.save()
 
 
 def listed() -> Counter[Change]:
@@ -97,7 +97,9 @@ def unlisted() -> dict[str, Change]:
 def test() -> None:
     """The first sieve, for every mutant that has no verdict yet."""
     command = [str(Path(sys.executable).with_name("mutmut")), "run", "--max-children", "1"]
-    subprocess.run(command, check=True, env={**os.environ, "HYPOTHESIS_PROFILE": "mutation"})
+    ended = subprocess.run(command, check=False, env={**os.environ, "HYPOTHESIS_PROFILE": "mutation"}).returncode
+    if ended:
+        raise SystemExit(f"mutmut ended with {ended}; what it says above is about the tests without any mutant")
 
 
 def replay(mutants: Iterable[str]) -> None:
@@ -108,9 +110,12 @@ def replay(mutants: Iterable[str]) -> None:
     with subprocess.Popen(command, cwd=root, env={**os.environ, **paths}, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            mutant, life = line.split()
-            print(f"  {mutant} differs in {life}" if life != "none" else f"  {mutant} differs in no life", flush=True)
-            if life != "none":
+            mutant, life = line.split(maxsplit=1)
+            is_noticed = life.strip() != "none"
+            print(
+                f"  {mutant} differs in {life.strip()}" if is_noticed else f"  {mutant} differs in no life", flush=True
+            )
+            if is_noticed:
                 mark([mutant], KILLED)
     assert process.returncode == 0
 
