@@ -201,7 +201,7 @@ def _failure_text(decision: Decision) -> str:
     return f"invalid metrics ({bad} invalid out of {len(decision.metrics)}), first error is: {first}"
 
 
-def _clip(text: str) -> str:
+def clip(text: str) -> str:
     """A text as long as a status may hold: an answer from elsewhere can be of any length, and a refused status lost."""
     return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 3] + "..."
 
@@ -220,7 +220,7 @@ def _conditions(previous: Iterable[Condition], turn: Turn) -> list[Condition]:
         condition |= {
             "status": value,
             "reason": reason,
-            "message": _clip(message),
+            "message": clip(message),
             "observedGeneration": turn.generation,
         }
     return conditions
@@ -361,14 +361,14 @@ def _explained(decision: Decision, owner_problem: str | None) -> dict[str, Any]:
     if decision.decided_by:
         text["decidedBy"] = decision.decided_by
     if decision.reason:
-        text["reason"] = _clip(decision.reason)
+        text["reason"] = clip(decision.reason)
     elif decision.path not in {Path.COMPUTED, Path.HELD}:
         text["reason"] = str(decision.path)
     if owner_problem is not None:
         text["withheld"] = owner_problem
     text["proposals"] = [_proposal(item) for item in decision.proposals]
     text["abstentions"] = [
-        {"source": str(item.source), "name": item.name, "reason": item.reason, "message": _clip(item.message)}
+        {"source": str(item.source), "name": item.name, "reason": item.reason, "message": clip(item.message)}
         for item in decision.abstentions
     ]
     text["steps"] = [{"rule": str(item.rule), "from": item.before, "to": item.after} for item in decision.steps]

@@ -181,7 +181,8 @@ class Forecaster:
         try:
             self._latest.update(store.latest_forecasts())
             self._learnt.update(store.learnt())
-        except (StoreError, msgspec.MsgspecError) as problem:
+        except (StoreError, msgspec.MsgspecError, TypeError, ValueError) as problem:
+            # A value that somebody else wrote may be anything: what is kept there can be learnt again.
             self._problems["store"] = (str(problem),)
         finally:
             store.close()

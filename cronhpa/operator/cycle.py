@@ -56,8 +56,9 @@ _BREATH = 25
 # A turn that takes longer is given up, and the next one tries again: every request in it has a shorter deadline.
 _TURN_SECONDS = 40
 # 50 windows with an edge a minute take 0.1 to 0.5 s to work out, once a day. A few such objects after each other would
-# be seconds in which nobody else has a turn: those of more windows than this are decided in a thread.
-_WINDOWS_AT_ONCE = 4
+# be seconds in which nobody else has a turn: those of more windows than this are decided in a thread. The usual handful
+# is not: a thread costs more than their decision.
+_WINDOWS_AT_ONCE = 16
 # A spec that cannot be read waits for its edit; its condition is looked after now and then.
 _UNREADABLE_PERIOD = 60 * SECOND
 _CLOCK_STEP = 5 * SECOND

@@ -47,11 +47,13 @@ class Item:
     status is what the API is known to hold at resource version `version`, `memory` what this process knows beyond it.
     resumed: whether the memory has been taken up by this process. uncertain: whether the last write may have been done
     or not. next_edge: when a schedule changes next. in_doubt: whether a status write may have been done or not.
+    complaint: what was logged last of status writes that failed, "" once one succeeds.
     conflicts: schedules that contradict each other; checked: of which generation, and until when that holds.
     """
 
     __slots__ = (
         "checked",
+        "complaint",
         "conflicts",
         "created",
         "generation",
@@ -84,6 +86,7 @@ class Item:
         self.resumed = False
         self.uncertain = False
         self.in_doubt = False
+        self.complaint = ""
         self.written: Nanoseconds = 0
         self.next_edge: Nanoseconds | None = None
         self.conflicts: tuple[Conflict, ...] = ()

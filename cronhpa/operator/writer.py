@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from cronhpa.api.patch import merge_patch
-from cronhpa.api.render import Event, Status, Turn, events, news, render
+from cronhpa.api.render import Event, Status, Turn, clip, events, news, render
 from cronhpa.core.decision import Decision, Failed, Outcome, Scaled, Withheld
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import SECOND, Nanoseconds, format_instant
@@ -124,7 +124,7 @@ class Writer:
 
     async def reject(self, item: Item, now: Nanoseconds) -> None:
         """Says on an object whose spec cannot be read as a whole what is wrong with it."""
-        text = "; ".join(item.problems)
+        text = clip("; ".join(item.problems))
         stamp = {"reason": "Unreadable", "message": text, "observedGeneration": item.generation}
         conditions = {entry["type"]: entry for entry in item.status.get("conditions", [])}
         for kind in ("SpecAccepted", "Ready"):
@@ -250,8 +250,12 @@ class Writer:
             if error.status == HTTPStatus.NOT_FOUND:
                 self._inventory.drop(item.key, item.uid)
             item.in_doubt = is_ambiguous(error)
-            LOG.warning("status of %s/%s: %s", item.namespace, item.name, error.message)
+            # Once a trouble, not once a turn: a right that is taken away is taken away for every object.
+            if item.complaint != error.message:
+                LOG.warning("status of %s/%s: %s", item.namespace, item.name, error.message)
+            item.complaint = error.message
             return False
+        item.complaint = ""
         item.written = now
         version = resource_version(written.metadata)
         if version >= item.version:  # else somebody wrote after us, and the watch has told of it already

@@ -3,9 +3,11 @@
 import asyncio
 import itertools
 import os
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -161,6 +163,20 @@ async def test_a_restarted_operator_begins_with_what_was_stored(path, made):
     assert stated(WEB, MIDNIGHT) == forecaster.latest(WEB)  # fitted a minute ago: nobody's turn
     await forecaster.refresh(subjects(WEB), MIDNIGHT + MINUTE)
     assert stated(WEB, MIDNIGHT + MINUTE) == forecaster.latest(WEB)
+
+
+@pytest.mark.parametrize("value", [7, "no forecast", b"no forecast"])
+async def test_a_stored_forecast_that_is_none_is_a_problem_and_not_the_end(path, made, value):
+    store = Store(path)
+    store.save_forecasts([(WEB, stated(WEB, MIDNIGHT))])
+    store.close()
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE forecast SET value = ?", (value,))
+
+    forecaster = made(path)
+
+    assert 1 == len(forecaster.problems)
+    assert "Learning" == forecaster.latest(WEB).reason
 
 
 async def test_a_store_that_cannot_be_opened_is_a_problem_and_not_the_end(path, made):

@@ -9,7 +9,7 @@ from model_api import ModelApi
 from cronhpa.operator import cycle
 
 NIGHTS = [
-    {"name": f"night-{hour}", "start": f"0 {hour} * * *", "durationMinutes": 30, "minReplicas": 3} for hour in range(5)
+    {"name": f"night-{hour}", "start": f"0 {hour} * * *", "durationMinutes": 30, "minReplicas": 3} for hour in range(17)
 ]
 
 

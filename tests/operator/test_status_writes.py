@@ -2,9 +2,9 @@
 
 from itertools import pairwise
 
-from lives import Life, cronhpa, deployment, until
+from lives import Life, condition, cronhpa, deployment, until
 from model_api import START as START_OF_MODEL
-from model_api import ModelApi
+from model_api import Fault, ModelApi
 from virtual_time import live
 
 from cronhpa.api.render import Turn, render
@@ -95,3 +95,39 @@ def test_numbers_that_only_drift_are_written_every_half_minute():
 
     assert 8 <= len(written) <= 10
     assert min(later - earlier for earlier, later in pairwise(written)) >= 30 * SECOND - SECOND // 100
+
+
+def test_a_status_that_is_refused_at_every_turn_is_complained_of_once(caplog):
+    """A right that was taken away: 2,000 objects at a turn every 15 s would write 133 lines a second."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api)
+        cronhpa(api)
+        api.faults = [Fault("PATCH", "/cronhpas/shop/status$", status=403, times=None)]
+        async with Life(api):
+            await until(300)
+
+    live(scenario)
+
+    assert 1 == sum("status of prod/shop" in record.message for record in caplog.records)
+
+
+def test_problems_of_any_length_fit_into_the_status():
+    """The API refuses a message of more than 32,768 characters, and with it all of the status."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api)
+        cronhpa(api)
+        async with Life(api) as life:
+            await until(20)
+            item = life.inventory.items["prod", "shop"]
+            item.problems = tuple(f"spec.schedules[{number}].start: {'x' * 1000}" for number in range(50))
+            await life.operator._writer.reject(item, api.now())
+            return condition(api, "SpecAccepted")["message"]
+
+    message = live(scenario)
+
+    assert 32_768 >= len(message)
+    assert message.startswith("spec.schedules[0].start: xxx")

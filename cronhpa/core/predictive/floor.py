@@ -56,6 +56,8 @@ def predict(
             f"{covered} % of the last day's loads were below what it stated for {forecast.quantile_percent} %: "
             f"{forecast.quantile_percent - COVERAGE_SLACK_PERCENT} % are needed",
         )
+    if forecast.step <= 0:
+        return abstain("Absurd", f"the forecast has steps of {forecast.step} ns")
     loads = _covered(forecast, now, now + lead)
     if not loads:
         return abstain("Stale", "the forecast does not reach over the lead time")

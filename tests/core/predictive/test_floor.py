@@ -132,6 +132,10 @@ def test_an_absurd_ceiling_abstains(ceiling):
     assert "Absurd" == reason(floor(forecast(5, metric="requests", ceiling=ceiling)))
 
 
+def test_a_forecast_of_no_step_abstains():
+    assert "Absurd" == reason(floor(forecast(5, metric="requests", step=0)))
+
+
 def test_a_load_beyond_all_numbers_asks_for_as_much_as_there_is():
     """1e308 and half of it again is infinite; it ends at the largest count there is."""
     assert 2**31 - 1 == floor(1e308, headroom=1000).replicas
