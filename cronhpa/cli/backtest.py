@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _SPAN: Nanoseconds = 7 * DAY
 _LEARNT_FROM: Nanoseconds = 2 * DAY
 _DAYS_ASKED = 28
+_WIDTH_PIPED = 120
 
 
 class Output(StrEnum):
@@ -87,7 +88,6 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 
     Exit codes: 0 done; 1 a file cannot be read, or its spec is wrong, or too little is known; 2 an option is wrong.
     """
-    from cronhpa.cli import outcome
     from cronhpa.cli.documents import own_zone
     from cronhpa.cli.drawing import check_picture
     from cronhpa.cli.outcome import Backtest
@@ -114,13 +114,15 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     shown = zone or own_zone(body["spec"], spec)
     span = _span(past.load, spec, begin, end, shown)
 
+    if spec.override is not None:
+        left_out.append("override: it is left out, as it was for an incident")
     for remark in left_out:
         typer.echo(f"cronhpa backtest: {label}: {remark}", err=True)
     if metric is not None:
         spec = _with_one(spec, metric)
     plan = Backtest(label, spec, past.load, conditions, span, shown)
     found = _run(plan, series, past.points)
-    typer.echo(outcome.as_json(found) if output is Output.JSON else outcome.as_table(found))
+    _print(found, output)
     if picture is not None:
         from cronhpa.cli.outcome_picture import draw
 
@@ -129,6 +131,16 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         except OSError as error:
             _end(f"{picture}: {error.strerror or error}")
         typer.echo(f"drawn: {picture}", err=True)
+
+
+def _print(found: Backtest, output: Output) -> None:
+    from rich.console import Console
+
+    from cronhpa.cli import outcome
+
+    console = Console()
+    width = console.width if console.is_terminal else _WIDTH_PIPED
+    typer.echo(outcome.as_json(found) if output is Output.JSON else outcome.as_table(found, width))
 
 
 # --- what is read ------------------------------------------------------------------------------------------------
@@ -338,7 +350,8 @@ def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=None)
         shown = -1
 

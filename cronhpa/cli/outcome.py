@@ -19,8 +19,6 @@ from cronhpa.simulation.run import Run
 from cronhpa.simulation.score import Score
 from cronhpa.simulation.world import Conditions
 
-_WIDTH = 120
-
 
 @dataclass(frozen=True)
 class Backtest:
@@ -46,13 +44,13 @@ class Backtest:
         return next(iter(self.runs))
 
 
-def as_table(found: Backtest) -> str:
+def as_table(found: Backtest, width: int) -> str:
     """Lines for people: what was run, a row for each variant, and what it was run under."""
     table = Table("", "under-provisioned", "unserved load", "pod-hours", "scale actions", "most pods", "decided by")
     base = found.runs[found.compared_with].score
     for variant, run in found.runs.items():
         table.add_row(variant.value, *_row(run.score, base, is_base=variant is found.compared_with))
-    console = Console(highlight=False, width=_WIDTH)
+    console = Console(highlight=False, width=width)
     with console.capture() as captured:
         console.print(table)
     span = found.span
@@ -94,9 +92,8 @@ def _row(score: Score, base: Score, *, is_base: bool) -> list[str]:
     minutes = f"{score.under_provisioned_minutes:,.1f} min"
     if days > 1:
         minutes += f"\n{score.under_provisioned_minutes / days:,.1f} a day"
-    avoided = base.under_provisioned_minutes - score.under_provisioned_minutes
     if not is_base and base.under_provisioned:
-        minutes += f"\n{-100 * avoided / base.under_provisioned_minutes:+.0f} %"
+        minutes += f"\n{100 * (score.under_provisioned - base.under_provisioned) / base.under_provisioned:+.0f} %"
     pod_hours = f"{score.pod_hours:,.1f}"
     if not is_base and base.pod_time:
         pod_hours += f"\n{100 * (score.pod_time / base.pod_time - 1):+.1f} %"

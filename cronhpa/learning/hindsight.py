@@ -48,10 +48,14 @@ class Hindsight:
     def summary(self) -> str:
         """What was answered, in a sentence: how many forecasts by which model, and why others were not made."""
         made = Counter(answer.model for _, answer in self.answers if isinstance(answer, Forecast))
-        absent = Counter(answer.reason for _, answer in self.answers if isinstance(answer, Absent))
-        said = [f"{count:,} forecasts by {model}" for model, count in made.most_common()]
-        said += [f"{reason} {count:,} times" for reason, count in absent.most_common()]
-        return ", ".join(said) or "no forecast was made"
+        absent = [answer for _, answer in self.answers if isinstance(answer, Absent)]
+        newest = {answer.reason: answer.message for answer in absent}
+        said = [f"{count:,} by {model}" for model, count in made.most_common()]
+        said += [
+            f"{count:,} times none ({reason}, at last: {newest[reason]})"
+            for reason, count in Counter(answer.reason for answer in absent).most_common()
+        ]
+        return ", ".join(said) or "none was made"
 
 
 def hindsight(

@@ -107,7 +107,7 @@ def test_a_forecast_is_made_from_the_days_before_and_raises_ahead_of_the_rise(ba
     assert 2 < reactive["underProvisionedMinutes"] < 4
     assert forecast["underProvisionedMinutes"] < 0.1
     assert forecast["actionsDecidedBy"]["Forecast/cpu"] > 0
-    assert found["forecasts"].startswith("18 forecasts by ")
+    assert found["forecasts"].startswith("18 by ")
 
 
 def test_the_last_seven_days_are_run_and_never_the_two_that_a_forecast_begins_with(backtest):
@@ -166,6 +166,15 @@ def test_metrics_that_the_history_is_not_of_are_left_out_and_named(backtest):
 
     assert {"Metric/cpu"} == set(scores(result)["variants"]["reactive"]["turnsDecidedBy"])
     assert "memory is left out: the history is of cpu" in result.stderr
+
+
+def test_an_override_was_for_an_incident_and_is_left_out(backtest):
+    override = '  override: {minReplicas: 50, until: "2030-01-01T00:00:00Z", reason: INC-4711}\n'
+
+    result = backtest(CPU + override, *REQUEST, *hours("08:00", "09:00"), "-o", "json")
+
+    assert 10 == scores(result)["variants"]["reactive"]["mostReplicas"]
+    assert "override: it is left out" in result.stderr
 
 
 def test_hours_that_nobody_recorded_are_told_and_left_out(backtest):

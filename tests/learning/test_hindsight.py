@@ -79,12 +79,12 @@ def test_a_history_too_short_to_learn_from_says_so():
     found = asked(days(1))
 
     assert {"Learning"} == {answer.reason for _, answer in found.answers}
-    assert "Learning 12 times" == found.summary
+    assert found.summary.startswith("12 times none (Learning, at last: 24 h of cpu measured over 24 h: ")
 
 
 def test_a_summary_counts_forecasts_by_model():
-    assert asked(days(3), hours=0.5).summary.startswith("6 forecasts by ")
-    assert "no forecast was made" == Hindsight([]).summary
+    assert asked(days(3), hours=0.5).summary.startswith("6 by ")
+    assert "none was made" == Hindsight([]).summary
 
 
 def test_progress_is_told_step_by_step():
