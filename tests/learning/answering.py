@@ -1,0 +1,40 @@
+"""A server that answers range queries as Prometheus does, on loopback."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+
+class Answering:
+    """A server that notes what it was asked and answers with one value at each minute of the span; or as told."""
+
+    def __init__(self, value=lambda _: "1.5", answer=None, status=200):
+        self.asked, self.headers = [], []
+        self._value, self._answer, self._status = value, answer, status
+
+    async def __aenter__(self):
+        application = web.Application()
+        application.router.add_post("/api/v1/query_range", self._range)
+        self._runner = web.AppRunner(application)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(self, *_):
+        await self._runner.cleanup()
+
+    async def _range(self, request):
+        form = await request.post()
+        self.asked.append((form["query"], int(form["start"]), int(form["end"]), int(form["step"])))
+        self.headers.append(request.headers.get("Authorization"))
+        if self._answer is not None:
+            return web.Response(text=self._answer, status=self._status)
+        seconds = range(int(form["start"]), int(form["end"]) + 1, int(form["step"]))
+        values = [[at, value] for at in seconds if (value := self._value(at)) is not None]
+        return web.json_response({"status": "success", "data": matrix(values)})
+
+
+def matrix(*lines):
+    return {"resultType": "matrix", "result": [{"metric": {}, "values": values} for values in lines if values]}
