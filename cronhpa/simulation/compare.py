@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.core.instant import DAY, Nanoseconds
+from cronhpa.core.forecast import Forecast, TrackRecord
+from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
+from cronhpa.core.observation import Absent
+from cronhpa.core.predictive.floor import forecast_metric, planned_load
 from cronhpa.core.spec import Mode, Span, Spec
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import Forecasts, run
@@ -42,6 +46,36 @@ def variants(spec: Spec) -> dict[Variant, Spec]:
     return found
 
 
+def asking_for(floors: Sequence[int], spec: Spec, conditions: Conditions, begin: Nanoseconds) -> Forecasts:
+    """
+    Forecasts that ask for these counts, as a shadow run in columns states them: one a minute, in force from `begin` on.
+
+    Before and behind them there is none. Raises ValueError for a spec whose metrics tell no load of one pod.
+    """
+    name = forecast_metric(spec)
+    percent = spec.forecast.pod_capacity_percent if spec.forecast is not None else None
+    planned = next(
+        (
+            planned_load(metric, conditions.requests.get(name), percent)
+            for metric in spec.metrics
+            if name is not None and getattr(metric, "name", None) == name
+        ),
+        None,
+    )
+    if name is None or not planned:
+        raise ValueError("a floor in pods needs a Utilization or AverageValue target, and for Utilization a request")
+
+    def forecasts(now: Nanoseconds) -> Forecast | Absent:
+        minute = (now - begin) // MINUTE
+        if not 0 <= minute < len(floors):
+            return Absent("Learning", "no floor is stated for this minute")
+        # Half a pod below the count: rounded up it is the count, whatever the last digit says.
+        load = max(floors[minute] - 0.5, 0.0) * planned
+        return Forecast(name, now, now, DAY, (load, load), load, "floors", 50, now)
+
+    return forecasts
+
+
 class Confirmation(Struct, frozen=True):
     """What a forecast would have changed, by the decisions themselves. without: metrics and schedules alone."""
 
@@ -63,6 +97,16 @@ class Confirmation(Struct, frozen=True):
         """What it adds to the pod-hours; 0 where there were none."""
         before = self.without.pod_hours
         return 100 * (self.with_forecast.pod_hours - before) / before if before else 0.0
+
+    @property
+    def track_record(self) -> TrackRecord:
+        """The same, as the status tells it."""
+        return TrackRecord(
+            avoided=self.minutes_avoided,
+            of=self.of_minutes,
+            extra_percent=self.extra_pod_hours_percent,
+            days=round(self.without.span / DAY),
+        )
 
     def pays(self, budget_percent: float) -> bool:
         """Whether it takes minutes away, at pod-hours within the budget."""

@@ -6,11 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from core.situations import NOW, at, cpu, forecast, queue, schedule, spec
+from cronhpa.core.decision import Source
 from cronhpa.core.instant import DAY, HOUR, MINUTE
 from cronhpa.core.observation import Absent
-from cronhpa.core.spec import ForecastSettings, Mode, Override
-from cronhpa.simulation.compare import Variant, confirm, variants
+from cronhpa.core.spec import ForecastSettings, Mode, Override, Span
+from cronhpa.simulation.compare import Variant, asking_for, confirm, variants
 from cronhpa.simulation.load import Load, Shape
+from cronhpa.simulation.run import run
 from cronhpa.simulation.world import Conditions
 
 ONE_CORE = Conditions(capacity=1.0, requests={"cpu": 1000}, start_up=2 * MINUTE)
@@ -109,3 +111,34 @@ def test_what_cannot_be_confirmed_is_refused():
         confirm(spec(metrics=(queue(),)), RUSH, ONE_CORE, knowing(), NOW)
     with pytest.raises(ValueError, match="earlier"):
         confirm(FORECAST, Load([(NOW, 1.0)]), ONE_CORE, knowing(), NOW)
+
+
+def test_floors_in_pods_are_asked_for_minute_by_minute():
+    """Floors of 0, 15 and 12 for a minute each, from one minute in on; 10 pods carry the load."""
+    found = []
+    forecasts = asking_for([0, 15, 12], FORECAST, ONE_CORE, NOW + MINUTE)
+
+    run(
+        FORECAST, Load([(NOW, 6.0)]), ONE_CORE, Span(NOW, NOW + 6 * MINUTE), forecasts=forecasts,
+        watch=lambda _, decision: found.append(asked(decision)),
+    )  # fmt: skip
+
+    assert [None] * 4 + [0] * 4 + [15] * 4 + [12] * 4 + [None] * 8 == found
+
+
+def asked(decision):
+    """What the forecast asks for; None where it abstains."""
+    return next((item.replicas for item in decision.proposals if item.source is Source.FORECAST), None)
+
+
+def test_a_floor_in_pods_needs_a_target_that_tells_the_load_of_one():
+    with pytest.raises(ValueError, match="request"):
+        asking_for([1], FORECAST, Conditions(capacity=1.0), NOW)
+
+
+def test_a_confirmation_is_told_as_a_track_record():
+    found = confirm(FORECAST, RUSH, ONE_CORE, knowing(), NOW, span=DAY, sync_period=MINUTE)
+
+    record = found.track_record
+    assert (found.minutes_avoided, found.of_minutes, 1) == (record.avoided, record.of, record.days)
+    assert found.extra_pod_hours_percent == record.extra_percent

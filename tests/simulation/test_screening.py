@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from core.situations import cpu, spec
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.core.instant import DAY, MINUTE, SECOND
 from cronhpa.core.spec import ForecastSettings, Span
 from cronhpa.learning.screening import World, simulate
+from cronhpa.simulation.compare import asking_for
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import run
 from cronhpa.simulation.world import Conditions
@@ -17,7 +17,7 @@ from testbed.loads import K8S_APP11, Trace
 
 _TICK = 15 * SECOND
 _DELAY = 30 * SECOND
-# What a pod is planned to carry at most, of what it can: a floor of n is a forecast load just below 0.9 n.
+# What a pod is planned to carry at most, of what it can.
 _GUARD = 0.9
 
 
@@ -45,16 +45,10 @@ def floors(load, span):
 
 
 def simulated(load, span, floor, start_up):
-    """The score of the simulator with forecasts that make this floor, each in force from 30 s after its minute."""
-
-    def forecasts(now):
-        minute = max((now - _DELAY - span.begin) // MINUTE, 0)
-        wanted = max(_GUARD * int(floor[minute]) - 1e-6, 0.0)
-        start = now - now % HOUR
-        return Forecast("cpu", now, start, HOUR, (wanted, wanted), wanted, "known", 50, now)
-
+    """The score of the simulator with forecasts that ask for this floor, each in force from 30 s after its minute."""
     of = spec(minimum=1, maximum=10_000, metrics=(cpu(60),), forecast=ForecastSettings())
     conditions = Conditions(capacity=1.0, requests={"cpu": 1000}, start_up=start_up * SECOND)
+    forecasts = asking_for([floor[0], *floor], of, conditions, span.begin + _DELAY - MINUTE)
     return run(of, load, conditions, span, forecasts=forecasts).score
 
 

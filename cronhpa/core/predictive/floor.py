@@ -98,12 +98,19 @@ def _load_per_pod(
         if not isinstance(metric, ResourceMetric | PodsMetric) or metric.name != name:
             continue
         request = observation.request_per_pod.get(name) or memory.request_per_pod.get(name)
-        target = target_load(metric, request)
-        capacity = pod_capacity(metric, request, settings.pod_capacity_percent)
-        if target is None or capacity is None:
-            return None
-        return max(target, capacity * GUARD_PERCENT / 100)
+        return planned_load(metric, request, settings.pod_capacity_percent)
     return None
+
+
+def planned_load(metric: Metric, request: int | None, percent: int | None) -> float | None:
+    """
+    The load that one pod is planned to carry at most: its target, or 0.9 of what it can carry where that is more.
+
+    percent: see `pod_capacity`. None where the target says nothing of one pod.
+    """
+    target = target_load(metric, request)
+    capacity = pod_capacity(metric, request, percent)
+    return None if target is None or capacity is None else max(target, capacity * GUARD_PERCENT / 100)
 
 
 def target_load(metric: Metric, request: int | None) -> float | None:
