@@ -257,12 +257,13 @@ def _reason(
     reason: str, target: Target, proposals: tuple[Proposal, ...], decided_by: str, merged: int, current: int
 ) -> str:
     """Why a rescale happens: the upstream's words for the metrics' decisions, ours for a floor or a cap."""
-    if decided_by.startswith(Source.METRIC) or merged in {current, target.replicas}:
+    is_measured = bool(target.measured) or target.failure is not None
+    if decided_by.startswith(Source.METRIC) or merged == current or (is_measured and merged == target.replicas):
         return reason
     role = Role.CAP if merged < target.replicas else Role.FLOOR
     asked = next((item for item in proposals if item.label == decided_by and item.role is role), None)
     if asked is None:
-        return reason
+        return reason if is_measured else f"{decided_by} asks for at least {merged}"
     bound = "at least" if asked.role is Role.FLOOR else "at most"
     return f"{decided_by} asks for {bound} {asked.replicas}" + (f" ({asked.reason})" if asked.reason else "")
 

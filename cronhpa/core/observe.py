@@ -76,13 +76,15 @@ def start_up(pods: Sequence[Pod]) -> Nanoseconds | None:
     """
     The 90th percentile of creation to Ready, rounded up to five seconds; None while no pod is Ready.
 
-    A pod that turned Ready over an hour after its creation was not starting all that time.
+    Both instants are cut to the second, so up to one second more may have passed. A pod that turned Ready over an hour
+    after its creation was not starting all that time.
     """
     taken = sorted(pod.ready_since - pod.created for pod in pods if pod.ready == "True" and not pod.deleting)
     taken = [item for item in taken if 0 <= item <= HOUR]
     if not taken:
         return None
-    return ceil(taken[ceil(0.9 * len(taken)) - 1] / _START_UP_GRAIN) * _START_UP_GRAIN
+    longest = taken[ceil(0.9 * len(taken)) - 1] + SECOND
+    return -(-longest // _START_UP_GRAIN) * _START_UP_GRAIN
 
 
 def requests_per_pod(spec: Spec, pods: Sequence[Pod]) -> dict[str, int]:

@@ -275,7 +275,7 @@ class Cycle:
             raise
         item.next_edge = None if decision.next_edge is None else decision.next_edge.at
         if item.checked is None or item.checked[0] != generation or item.checked[1] <= now:
-            item.conflicts = conflicts(spec, now)
+            item.conflicts = await asyncio.to_thread(conflicts, spec, now) if _is_long(spec) else conflicts(spec, now)
             item.checked = (generation, now + DAY if item.next_edge is None else item.next_edge)
         target = item.target
         assert target is not None

@@ -42,11 +42,18 @@ class Scaled:
     """`Scaled(plane, namespace, "web", replicas=2, schedules=[...])` makes a Deployment and its CronHPA."""
 
     def __init__(
-        self, plane: ControlPlane, namespace: str, name: str = "web", *, replicas: int = 1, **spec: Any
+        self,
+        plane: ControlPlane,
+        namespace: str,
+        name: str = "web",
+        *,
+        replicas: int = 1,
+        start_up_time: str = "1s",
+        **spec: Any,
     ) -> None:
         self._plane = plane
         self.namespace, self.name = namespace, name
-        self._replicas = replicas
+        self._replicas, self._start_up_time = replicas, start_up_time
         self.create_target()
         plane.apply(cron_hpa(name, namespace, **spec))
 
@@ -56,7 +63,9 @@ class Scaled:
 
     def create_target(self) -> None:
         # Created with a count, and applied without one later: whoever scales owns it.
-        made = deployment(self.name, namespace=self.namespace, replicas=self._replicas)
+        made = deployment(
+            self.name, namespace=self.namespace, replicas=self._replicas, start_up_time=self._start_up_time
+        )
         self._plane.create(f"/apis/apps/v1/namespaces/{self.namespace}/deployments", [made])
 
     def delete_target(self) -> None:
