@@ -7,18 +7,21 @@ It is looked for when a spec or one of its windows has changed, and not at every
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from msgspec import Struct
 
-from cronhpa.core.instant import Nanoseconds, format_instant
+from cronhpa.core.instant import DAY, MINUTE, Nanoseconds, format_instant
 from cronhpa.core.scheduled import windows
 from cronhpa.core.scheduled.bounds import contradiction, settled_at
-from cronhpa.core.spec import Schedule, Spec
+from cronhpa.core.spec import CronWindow, Schedule, Spec
 
 # Of 50 schedules that all contradict each other the first to come are told: 100 instants cost 5 ms.
 _INSTANTS_MAX = 100
 # What a condition's message has room for, with names of 63 characters.
 _TOLD_MAX = 10
+# How often a window is looked through for starts within its own duration: that is half a millisecond.
+_LOOK_AGAIN = 30 * DAY
 
 
 class Conflict(Struct, frozen=True):
@@ -42,7 +45,8 @@ def conflicts(spec: Spec, now: Nanoseconds) -> tuple[Conflict, ...]:
     """
     What contradicts each other in the windows that are open at `now` and in the next one of each schedule.
 
-    The first occurrence of each is told, in the order in which they come.
+    The first occurrence of each is told, in the order in which they come. Behind them windows that never open, and such
+    as are longer than the time between their starts.
     """
     readable = [item for item in spec.schedules if item.problem is None and not item.suspend]
     instants = sorted({now, *(start for item in readable for start in _starts(item, now)), *_meetings(readable, now)})
@@ -54,7 +58,7 @@ def conflicts(spec: Spec, now: Nanoseconds) -> tuple[Conflict, ...]:
             ends = (settled.low.proposal.until, settled.high.proposal.until)
             end = min((end for end in ends if end is not None), default=None)
             found[text] = Conflict("Contradiction", text, None if at == now else at, end)
-    return tuple(found.values())[:_TOLD_MAX]
+    return (*found.values(), *(odd for item in readable for odd in _oddities(item, now)))[:_TOLD_MAX]
 
 
 def _starts(schedule: Schedule, now: Nanoseconds) -> Iterator[Nanoseconds]:
@@ -84,3 +88,22 @@ def _start_within(one: Schedule, other: Schedule, now: Nanoseconds) -> Iterator[
     found = windows.state(one.window, begin)
     if not found.is_open and found.until is not None and (end is None or found.until < end):
         yield found.until
+
+
+def _oddities(schedule: Schedule, now: Nanoseconds) -> Iterator[Conflict]:
+    window = schedule.window
+    if not isinstance(window, CronWindow):
+        return
+    if windows.never_opens(window, now):
+        yield Conflict("NeverOpens", f"Schedule/{schedule.name} never opens: exclude and only leave it no start")
+    if window.duration is not None and _overlap(window, now - now % _LOOK_AGAIN) is not None:
+        yield Conflict(
+            "OverlapsItself",
+            f"Schedule/{schedule.name} starts again before its {window.duration // MINUTE} minutes are over: "
+            "it stays open from one start into the next",
+        )
+
+
+@lru_cache(maxsize=65_536)
+def _overlap(window: CronWindow, since: Nanoseconds) -> Nanoseconds | None:
+    return windows.overlaps_itself(window, since)

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.situations import NOW, at, event, exactly, schedule, schedules, spec
-from cronhpa.core.instant import DAY, SECOND
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.scheduled.bounds import resolve
 from cronhpa.core.scheduled.conflicts import conflicts
-from cronhpa.core.spec import CronWindow, Override, Schedule
+from cronhpa.core.spec import CronWindow, Days, Holidays, Override, Schedule
 
 
 def told(*windows, clock="10:00", **fields):
@@ -94,6 +94,23 @@ def test_the_same_contradiction_has_the_same_words_each_time():
     assert now[0].text == later[0].text
 
 
+def test_a_window_longer_than_the_time_between_its_starts_is_told():
+    """Hourly for 90 minutes never closes; hourly for an hour, and daily for a day, are meant to go on."""
+    hourly = schedule("hourly", "0 * * * *", duration=90 * MINUTE, floor=3)
+
+    assert [
+        "Schedule/hourly starts again before its 90 minutes are over: it stays open from one start into the next"
+    ] == told(hourly)
+    assert [] == told(schedule("hourly", "0 * * * *", duration=HOUR, floor=3))
+    assert [] == told(schedule("daily", "@daily", duration=DAY, floor=3))
+
+
+def test_a_window_whose_exceptions_leave_no_start_is_told():
+    window = CronWindow("0 8 24 12 *", "UTC", duration=HOUR, exclude=Days(holidays=(Holidays("CZ"),)))
+
+    assert ["Schedule/eve never opens: exclude and only leave it no start"] == told(Schedule("eve", window, floor=9))
+
+
 def test_many_schedules_that_contradict_each_other_are_a_matter_of_milliseconds():
     """25 floors over 25 caps, each with an hour of its own: all pairs do. The days they fall on are known already."""
     hours = [f"{minute} {hour} * * *" for minute in (0, 30) for hour in range(13)][:25]
@@ -119,6 +136,8 @@ def test_what_is_told_is_so_and_what_holds_now_is_told(windows, now):
     found = conflicts(of, now)
 
     for item in found:
+        if item.reason != "Contradiction":
+            continue
         assert resolve(of, now if item.start is None else item.start).conflict == item.text
     assert resolve(of, now).conflict in {"", *(item.text for item in found if item.start is None)}
 
