@@ -128,7 +128,7 @@ def confirm(
 
     load: in the unit of the metric that is forecast; fewer days where it begins later. forecasts: what would have been
     the newest one at each instant. sync_period: between turns, None: the object's own; a longer one costs less and
-    sees less (a week of 20 pods: 2 x 2.8 s of CPU at 15 s, 2 x 0.8 s at 60 s).
+    sees less (of 20 pods a week costs 6.7 s of CPU at 15 s and 1.4 s at 60 s, a day of the latter 0.2 s).
     Raises ValueError for a spec without a forecast, and for a load that begins at `now` or later.
     """
     if spec.forecast is None:

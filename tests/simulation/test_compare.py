@@ -72,7 +72,7 @@ def test_a_forecast_that_knows_takes_every_minute_away():
 
 def test_a_forecast_that_exaggerates_does_not_pay():
     """Twice the load: 12 / 0.9 = 14 pods all day, 27 in the rush."""
-    found = confirm(FORECAST, RUSH, ONE_CORE, knowing(2.0), NOW, span=DAY)
+    found = confirm(FORECAST, RUSH, ONE_CORE, knowing(2.0), NOW, span=DAY, sync_period=MINUTE)
 
     assert found.of_minutes == found.minutes_avoided
     assert 30 < found.extra_pod_hours_percent < 60
@@ -83,7 +83,7 @@ def test_a_forecast_that_exaggerates_does_not_pay():
     "forecasts", [lambda _: None, lambda _: Absent("Learning", "not yet"), knowing(0.1)], ids=["none", "absent", "low"]
 )
 def test_a_forecast_that_says_nothing_changes_nothing(forecasts):
-    found = confirm(FORECAST, RUSH, ONE_CORE, forecasts, NOW, span=DAY)
+    found = confirm(FORECAST, RUSH, ONE_CORE, forecasts, NOW, span=6 * HOUR)
 
     assert replace(found.without, turns_by={}) == replace(found.with_forecast, turns_by={})
     assert (0, 0) == (found.minutes_avoided, found.extra_pod_hours_percent)
@@ -94,16 +94,16 @@ def test_the_schedules_are_on_both_sides():
     """With a floor of 13 from 10:30 on the rise is covered: nothing is left for a forecast to gain."""
     early = schedule("rush", "30 10 * * *", "0 12 * * *", floor=13)
 
-    found = confirm(replace(FORECAST, schedules=(early,)), RUSH, ONE_CORE, knowing(), NOW, span=DAY)
+    found = confirm(replace(FORECAST, schedules=(early,)), RUSH, ONE_CORE, knowing(), NOW, span=DAY, sync_period=MINUTE)
 
     assert 0 == found.of_minutes
     assert not found.pays(budget_percent=5)
 
 
 def test_a_load_that_begins_later_is_confirmed_over_what_there_is():
-    late = Load([(NOW - DAY, 6.0), (NOW, 6.0)], gap_max=2 * DAY)
+    late = Load([(NOW - HOUR, 6.0), (NOW, 6.0)], gap_max=DAY)
 
-    assert DAY == confirm(FORECAST, late, ONE_CORE, knowing(), NOW).without.span
+    assert HOUR == confirm(FORECAST, late, ONE_CORE, knowing(), NOW).without.span
 
 
 def test_what_cannot_be_confirmed_is_refused():
