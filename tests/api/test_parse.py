@@ -156,6 +156,13 @@ def test_exceptions_are_read():
     assert Days((), (Holidays("DE", "BY"),)) == found.window.only
 
 
+def test_a_lead_is_read_and_measured_where_none_is_stated():
+    window = {"start": "0 8 * * *", "durationMinutes": 60, "minReplicas": 3}
+    found = parsed(schedules=[{"name": "a", **window}, {"name": "b", **window, "leadTimeSeconds": 90}]).schedules
+
+    assert [None, 90 * SECOND] == [item.lead for item in found]
+
+
 def test_a_planned_event_is_read():
     found = schedule(**{"from": "2026-11-27T00:00", "to": "2026-11-28T02:00", "timeZone": "America/New_York"})
 

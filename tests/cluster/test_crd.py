@@ -62,6 +62,8 @@ ACCEPTED = {
     "a window of headroom alone": scheduled(minReplicas=None, headroomPercent=50),
     "a duration in place of an end": scheduled(end=None, durationMinutes=60),
     "an event": event(),
+    "a lead of a day": scheduled(leadTimeSeconds=86_400),
+    "no lead": scheduled(leadTimeSeconds=0),
     "names, steps, lists and L": scheduled(start="*/15 8-10/2 1,L jan-MAR/2 *", end="@daily"),
     "nth weekdays": scheduled(start="0 8 * * 5#2,L5"),
     "days on which it does not open": scheduled(
@@ -170,6 +172,12 @@ REFUSED = {
     "a city for a zone": (spec(timeZone="Berlin"), "spec.timeZone", 'such as "Europe/Berlin"'),
     "an offset for a zone": (scheduled(timeZone="+02:00"), "spec.schedules[0].timeZone", 'such as "Europe/Berlin"'),
     "the server's own zone": (spec(timeZone="Local"), "spec.timeZone", 'such as "Europe/Berlin"'),
+    "a lead longer than a day": (
+        scheduled(leadTimeSeconds=86_401), "spec.schedules[0].leadTimeSeconds", "less than or equal to 86400",
+    ),
+    "a lead behind the start": (
+        scheduled(leadTimeSeconds=-1), "spec.schedules[0].leadTimeSeconds", "greater than or equal to 0",
+    ),
     "an override for ever": (spec(override={"replicas": 3, "reason": "x"}), "spec.override.until", "Required"),
     "an override without a reason": (
         spec(override={"replicas": 3, **UNTIL, "reason": ""}), "spec.override.reason", "at least 1",
