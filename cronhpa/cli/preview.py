@@ -57,7 +57,7 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             help="How long a pod takes to be Ready, for measured leads. Absent, what the operator learned, else 1m.",
         ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Print days, too, that are as that weekday mostly is.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Print days, too, that are as that weekday usually is.")] = False,
     fail_on_conflict: Annotated[
         bool, typer.Option("--fail-on-conflict", help="Exit with 3 where schedules contradict each other.")
     ] = False,
@@ -93,7 +93,7 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         _print(subjects, every=every)
     if picture is not None:
         _draw(subjects, picture)
-    if fail_on_conflict and any(subject.timeline.conflicts for subject in subjects):
+    if fail_on_conflict and not all(subject.timeline.is_consistent for subject in subjects):
         raise typer.Exit(_CONFLICT)
 
 

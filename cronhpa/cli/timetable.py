@@ -52,13 +52,15 @@ class _Row(Struct, frozen=True):
 
 # Shorter runs of days that repeat are printed: a line that stands for them would save nothing.
 _SKIPPED_MIN = 4
+# So often a weekday is the same for it to be usual.
+_HABIT = 3
 
 
 def table(subject: Subject, *, every: bool) -> Iterator[RenderableType]:
     """
     What is printed for an object: a heading, the table, the conflicts.
 
-    every: whether days are printed, too, that are as that weekday mostly is.
+    every: whether days are printed, too, that are as that weekday usually is.
     """
     spec, line, zone = subject.spec, subject.timeline, subject.zone
     begin, end = format_moment(line.start, zone), format_moment(line.end, zone)
@@ -132,24 +134,25 @@ def _rows(line: Timeline) -> list[_Row]:
 
 def _runs(rows: list[_Row], zone: str, *, every: bool) -> Iterator[tuple[list[_Row], bool]]:
     """
-    Runs of rows, each with whether it only repeats what is usual on its weekdays and was printed before.
+    Runs of rows, each with whether it only repeats what was printed before.
 
-    A row belongs to the local day on which it begins.
+    A row belongs to the local day on which it begins. What a weekday was several times is usual, until it usually is
+    something else: clock changes in another zone move edges for half a year, a holiday is no habit.
     """
     days: dict[date, list[_Row]] = {}
     for row in rows:
         days.setdefault(local(row.segment.start, zone).date(), []).append(row)
     patterns = {day: tuple(_pattern(row, zone) for row in of_day) for day, of_day in days.items()}
-    usual = [Counter(patterns[day] for day in days if day.weekday() == weekday) for weekday in range(7)]
-    shown: set[int] = set()
+    counts = Counter((day.weekday(), pattern) for day, pattern in patterns.items())
+    usual: dict[int, tuple[Pattern, ...]] = {}
 
     def repeats(item: tuple[date, list[_Row]]) -> bool:
-        day = item[0]
-        is_usual = patterns[day] == usual[day.weekday()].most_common(1)[0][0]
-        was_shown = day.weekday() in shown
-        if is_usual:
-            shown.add(day.weekday())
-        return is_usual and was_shown and not every
+        weekday, pattern = item[0].weekday(), patterns[item[0]]
+        if usual.get(weekday) == pattern:
+            return not every
+        if counts[weekday, pattern] >= _HABIT:
+            usual[weekday] = pattern
+        return False
 
     for are_usual, group in groupby(days.items(), key=repeats):
         run = [row for _, of_day in group for row in of_day]

@@ -20,6 +20,7 @@ from cronhpa.core.decision import Lead, WindowState
 from cronhpa.core.instant import DAY, Nanoseconds, to_datetime
 from cronhpa.core.scheduled import calendars, cron, windows
 from cronhpa.core.scheduled.bounds import Bounds, resolve
+from cronhpa.core.scheduled.conflicts import conflicts
 from cronhpa.core.spec import CronWindow, OnceWindow, Schedule, Spec
 
 # A window that opens every other minute has 262,800 edges a year: nobody reads that, and nobody should wait for it.
@@ -55,6 +56,7 @@ class Kind(StrEnum):
     EXCLUDED = "Excluded"  # a day on which a window does not open
     INCLUDED = "Included"  # a day on which alone it does
     CONFLICT = "Conflict"
+    SELF_CONFLICT = "SelfConflict"  # a window that can never open, or starts again before it is over
     UNREADABLE = "Unreadable"
 
 
@@ -96,7 +98,13 @@ class Timeline(Struct, frozen=True):
 
     @property
     def conflicts(self) -> tuple[Mark, ...]:
+        """The stretches in which bounds contradict each other."""
         return tuple(mark for mark in self.marks if mark.kind is Kind.CONFLICT)
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether nothing in it contradicts anything else or itself."""
+        return all(mark.kind not in {Kind.CONFLICT, Kind.SELF_CONFLICT} for mark in self.marks)
 
 
 def timeline(
@@ -127,6 +135,7 @@ def timeline(
             segments.append(segment)
     marks = chain(
         _conflicts(segments),
+        _self_conflicts(spec, start),
         _clock_changes(spec, start, end, zones),
         _exceptions(spec, start, end),
         _unreadable(spec, start),
@@ -216,6 +225,13 @@ def _conflicts(segments: Iterable[Segment]) -> Iterator[Mark]:
         found = Mark(Kind.CONFLICT, segment.start, segment.end, segment.conflict) if segment.conflict else None
     if found is not None:
         yield found
+
+
+def _self_conflicts(spec: Spec, start: Nanoseconds) -> Iterator[Mark]:
+    # Contradictions between schedules are in the segments, each time that they come.
+    for item in conflicts(spec, start):
+        if item.reason != "Contradiction":
+            yield Mark(Kind.SELF_CONFLICT, start, None, item.text)
 
 
 def _unreadable(spec: Spec, start: Nanoseconds) -> Iterator[Mark]:

@@ -294,3 +294,26 @@ def test_a_window_opens_on_just_the_days_with_starts_that_are_not_marked(begins,
 
     assert {day for day in dates if day.isoweekday() <= 5} == opened | marked
     assert set() == opened & marked
+
+
+def test_a_window_that_starts_again_before_it_is_over_is_told_and_is_no_conflict_with_others():
+    """Every hour for 90 minutes: it never closes, which nobody writes on purpose."""
+    renewed = schedule("renewed", "0 * * * *", duration=90 * MINUTE, floor=20)
+
+    line = timeline(spec(schedules=(renewed,)), NOW, NOW + DAY)
+
+    (mark,) = line.marks
+    assert (Kind.SELF_CONFLICT, NOW) == (mark.kind, mark.start)
+    assert mark.text.startswith("Schedule/renewed starts again before its 90 minutes are over")
+    assert () == line.conflicts
+    assert not line.is_consistent
+
+
+def test_a_window_that_its_exceptions_leave_no_day_is_told():
+    """The 27th of December alone, a Sunday, of a window that opens on working days."""
+    sunday = Days(ranges=(DateRange(date(2026, 12, 27), date(2026, 12, 27)),))
+
+    (mark,) = timeline(working(only=sunday), **WINTER).marks
+
+    assert Kind.SELF_CONFLICT is mark.kind
+    assert "Schedule/day never opens" in mark.text
