@@ -106,6 +106,8 @@ def test_a_conflict_is_an_exit_code_where_that_is_asked_for(preview):
     assert 0 == preview(CONFLICT, *MONDAY).exit_code
     assert 3 == preview(CONFLICT, *MONDAY, "--fail-on-conflict").exit_code
     assert 0 == preview(SHOP, *MONDAY, "--fail-on-conflict").exit_code
+    endless = SHOP.replace('end: "0 18 * * *"', "durationMinutes: 2000")
+    assert 3 == preview(endless, *MONDAY, "--fail-on-conflict").exit_code
 
 
 def test_headroom_has_a_column_where_there_is_any(preview):
