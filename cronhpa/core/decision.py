@@ -50,7 +50,7 @@ class Source(StrEnum):
     SPEC = "Spec"
 
 
-class Proposal(Struct, frozen=True):
+class Proposal(Struct, frozen=True, gc=False):
     """What one source asks for. reason: the arithmetic in words; until: when it ends by itself."""
 
     source: Source
@@ -88,7 +88,7 @@ class WindowState(StrEnum):
     UNREADABLE = "Unreadable"
 
 
-class Edge(Struct, frozen=True):
+class Edge(Struct, frozen=True, gc=False):
     """The next instant at which what a schedule asks for changes, and its state from then on."""
 
     at: Nanoseconds
@@ -96,7 +96,7 @@ class Edge(Struct, frozen=True):
     state: WindowState
 
 
-class Window(Struct, frozen=True):
+class Window(Struct, frozen=True, gc=False):
     """
     A schedule's state. changes: when it opens or closes next by itself. lead: how long before its start it is asked
     for, while it leads.

@@ -21,14 +21,16 @@ from cronhpa.core.decision import Abstention, Edge, Lead, Proposal, Role, Source
 from cronhpa.core.instant import SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import lead_time
 from cronhpa.core.scheduled import windows
-from cronhpa.core.spec import OnceWindow, Override, Schedule, Spec
+from cronhpa.core.spec import CronWindow, OnceWindow, Override, Schedule, Spec
 
+# gc=False: values without cycles, of which an edge that all objects share makes very many at once.
 Rank = tuple[int, int, int]
 _SPEC: Rank = (0, 0, 0)
 _OVERRIDE: Rank = (1, 0, 0)
+_FOR_EVER: Nanoseconds = 2**63
 
 
-class Bounds(Struct, frozen=True):
+class Bounds(Struct, frozen=True, gc=False):
     """
     minimum, maximum: the effective bounds. floor, cap: the same where a schedule or an override set them, else None.
     minimum_by, maximum_by: who did. conflict: bounds that contradict each other now, in words.
@@ -52,7 +54,7 @@ class Bounds(Struct, frozen=True):
     unreadable: bool
 
 
-class Stated(Struct, frozen=True):
+class Stated(Struct, frozen=True, gc=False):
     """A bound that somebody states, and its rank."""
 
     rank: Rank
@@ -67,7 +69,7 @@ class Stated(Struct, frozen=True):
         return self.proposal.label
 
 
-class Settled(Struct, frozen=True):
+class Settled(Struct, frozen=True, gc=False):
     """
     low, high: the minimum and the maximum of the highest rank, each for itself. minimum, maximum: what holds; where low
     is above high, one of the two is both.
@@ -79,7 +81,7 @@ class Settled(Struct, frozen=True):
     maximum: Stated
 
 
-class _Leading(Struct, frozen=True):
+class _Leading(Struct, frozen=True, gc=False):
     """A schedule that is asked for ahead of its start. floor: what it raises the minimum to, None if it does not."""
 
     schedule: Schedule
@@ -110,7 +112,54 @@ def resolve(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None = None, l
 
     start_up: how long the target's pods take to become Ready, None while it is not known; leads: those that have begun.
     Both are the memory's, and only measured leads depend on them.
+
+    Bounds hold from one edge to the next, so those that an object had last are kept until then.
     """
+    kept = _kept(spec, start_up, leads)
+    held = kept.held
+    if held is None or not held.begin <= now < held.end:
+        held = kept.held = _hold(spec, now, start_up, leads)
+    return held.bounds
+
+
+class _Held(Struct, frozen=True, gc=False):
+    """Bounds, and from when to when they hold."""
+
+    begin: Nanoseconds
+    end: Nanoseconds
+    bounds: Bounds
+
+
+class _Kept(Struct):
+    """The last bounds of one object. In one place, because decisions are made in threads, too."""
+
+    held: _Held | None = None
+
+
+@lru_cache(maxsize=16_384)
+def _kept(spec: Spec, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> _Kept:  # noqa: ARG001 - the key
+    return _Kept()
+
+
+def _hold(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> _Held:
+    bounds = _resolved(spec, now, start_up, leads)
+    # The end of a window that is renewed for long may come in sight at any time.
+    is_vague = any(
+        item.changes is None
+        and item.state in {WindowState.OPEN, WindowState.CLOSED}
+        and isinstance(schedule.window, CronWindow)
+        for item, schedule in zip(bounds.windows, spec.schedules, strict=True)
+    )
+    if is_vague:
+        end = now
+    elif bounds.next_edge is None:
+        end = _FOR_EVER
+    else:
+        end = bounds.next_edge.at
+    return _Held(now, end, bounds)
+
+
+def _resolved(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> Bounds:
     seen = _look(spec, now)
     leading = _leading(spec, seen, now, start_up, leads) if seen.closed else []
     settled = _settle(spec, seen.stated)
@@ -164,7 +213,7 @@ def _look_at(seen: _Seen, index: int, schedule: Schedule, now: Nanoseconds) -> N
     state = windows.state(schedule.window, now)
     if state.is_open:
         seen.states.append(Window(schedule.name, WindowState.OPEN, state.until))
-        seen.stated += _statements(Source.SCHEDULE, schedule, _rank(schedule), state.until)
+        seen.stated += _stated_by(schedule, state.until)
         seen.headroom = max(seen.headroom, schedule.headroom_percent)
         seen.meets(state.until, schedule.name, WindowState.CLOSED)
         return
@@ -182,7 +231,7 @@ def settled_at(spec: Spec, at: Nanoseconds) -> Settled:
         if schedule.problem is None and not schedule.suspend:
             state = windows.state(schedule.window, at)
             if state.is_open:
-                stated += _statements(Source.SCHEDULE, schedule, _rank(schedule), state.until)
+                stated += _stated_by(schedule, state.until)
     if spec.override is not None and at < spec.override.until:
         stated += _statements(Source.OVERRIDE, spec.override, _OVERRIDE, spec.override.until)
     return _settle(spec, stated)
@@ -228,6 +277,12 @@ def _of_spec(minimum: int, maximum: int) -> tuple[Stated, Stated]:
         Stated(_SPEC, Proposal(Source.SPEC, "", Role.FLOOR, minimum)),
         Stated(_SPEC, Proposal(Source.SPEC, "", Role.CAP, maximum)),
     )
+
+
+# At an edge of one schedule the others of its object state what they did.
+@lru_cache(maxsize=65_536)
+def _stated_by(schedule: Schedule, until: Nanoseconds | None) -> tuple[Stated, ...]:
+    return tuple(_statements(Source.SCHEDULE, schedule, _rank(schedule), until))
 
 
 def _rank(schedule: Schedule) -> Rank:

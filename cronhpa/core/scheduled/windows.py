@@ -43,14 +43,14 @@ _EPOCH = date(1970, 1, 1).toordinal()
 _Clock: TypeAlias = tuple[tuple[Nanoseconds, Nanoseconds, Nanoseconds], ...]
 
 
-class State(Struct, frozen=True):
+class State(Struct, frozen=True, gc=False):
     """Whether a window is open, and the instant at which that changes; None: not within what is worth naming."""
 
     is_open: bool
     until: Nanoseconds | None
 
 
-class _Run(Struct, frozen=True):
+class _Run(Struct, frozen=True, gc=False):
     """Starts that follow each other without a close between them, from the first to the last; or one end."""
 
     first: Nanoseconds
@@ -58,7 +58,7 @@ class _Run(Struct, frozen=True):
     opens: bool
 
 
-class _Stretch(Struct, frozen=True):
+class _Stretch(Struct, frozen=True, gc=False):
     """A day of a window: state i holds from edges[i - 1] to edges[i]."""
 
     edges: tuple[Nanoseconds, ...]

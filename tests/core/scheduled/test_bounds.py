@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from core.situations import at, event, exactly, schedule, spec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.situations import at, event, exactly, schedule, spec, specs
 from cronhpa.core.decision import Edge, Proposal, Role, Source, Window, WindowState
+from cronhpa.core.instant import DAY, MINUTE, SECOND
+from cronhpa.core.scheduled import bounds as bounds_module
 from cronhpa.core.scheduled.bounds import resolve
 from cronhpa.core.spec import Override
 
@@ -190,3 +195,36 @@ def test_the_next_edge_is_the_earliest_of_all_windows_and_the_override():
     assert Edge(at("12:00"), "noon", WindowState.OPEN) == bounds(day, noon).next_edge
     assert Edge(at("18:00"), "day", WindowState.CLOSED) == bounds(day).next_edge
     assert Edge(at("11:00"), "override", WindowState.CLOSED) == bounds(day, noon, override=override(floor=30)).next_edge
+
+
+# --- what is kept between edges ----------------------------------------------------------------------------------
+
+
+@given(
+    specs(timed=True),
+    st.none() | st.sampled_from([5 * SECOND, 10 * MINUTE]),
+    st.booleans(),
+    st.lists(st.integers(-2 * 24 * 60, 4 * 24 * 60), min_size=2, max_size=8),
+)
+def test_what_is_kept_is_what_would_be_found_anew(of, start_up, has_leads, minutes):
+    """In whichever order instants are asked for, as a clock may step back."""
+    leads = resolve(of, at("06:55"), start_up).leads if has_leads else ()
+
+    for instant in (at("10:00") + minute * MINUTE for minute in minutes):
+        assert bounds_module._resolved(of, instant, start_up, leads) == resolve(of, instant, start_up, leads)
+
+
+def test_between_edges_nothing_is_worked_out_anew():
+    """From 08:00 to 18:00 the bounds are the same object."""
+    of = spec(2, 120, schedules=(schedule("day", floor=20),))
+
+    assert resolve(of, at("08:00")) is resolve(of, at("17:59:59.999999999"))
+    assert resolve(of, at("18:00")) is not resolve(of, at("17:59"))
+
+
+def test_a_window_whose_end_is_not_in_sight_is_looked_at_each_time():
+    """Renewed each day for good: its end may come in sight at any time, so nothing of it is kept."""
+    of = spec(2, 120, schedules=(schedule("always", duration=DAY, floor=20),))
+
+    assert resolve(of, at("10:00")) is not resolve(of, at("10:01"))
+    assert resolve(of, at("10:00")) == resolve(of, at("10:01"))
