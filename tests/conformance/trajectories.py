@@ -2,10 +2,6 @@
 Replays recorded lives of an upstream HorizontalPodAutoscaler through observe, decide, Memory.after and render.
 
 A line of trajectories.jsonl.gz is one object's life; each of its ticks holds what the upstream saw and what it did.
-
-    python -m conformance.trajectories DIR    (from tests/)
-
-replays DIR/trajectories.jsonl.gz, prints one line, and the first difference where there is one.
 """
 
 from __future__ import annotations
