@@ -7,7 +7,7 @@ A stretch of virtual time: observe, decide, act, remember, at every sync period 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil
+from math import ceil, isnan
 
 from msgspec import Struct
 
@@ -74,10 +74,12 @@ def run(  # noqa: PLR0913 - the object, its world, and what may be watched of it
     assert begin < end, "a run must last"
     current = _first_replicas(spec, load, conditions, begin) if replicas is None else replicas
     # The first turn already finds whole windows of metrics.
-    world = World(conditions, load, current, begin - conditions.metric_window - conditions.metric_delay)
+    early = begin - conditions.metric_window - conditions.metric_delay
+    world = World(conditions, load, current, early, container=_container(spec))
     world.advance(begin)
     ledger = Ledger(conditions.capacity)
-    memory = Memory(request_per_pod=conditions.requests)
+    # A zero that a run begins with is the object's own: nobody else is there to have made it.
+    memory = Memory(request_per_pod=conditions.requests, zero=current == 0 or None)
     changes = [Change(begin, world.replicas, world.ready)]
     now = begin
     while now < end:
@@ -128,11 +130,17 @@ def _measured(metric: Metric, world: World) -> Measurement:
     return _NO_METRICS if total is None else total
 
 
+def _container(spec: Spec) -> str:
+    """The container that carries the load: the one that a metric names."""
+    named = (metric.container for metric in spec.metrics if isinstance(metric, ResourceMetric))
+    return next((name for name in named if name is not None), "main")
+
+
 def _first_replicas(spec: Spec, load: Load, conditions: Conditions, begin: Nanoseconds) -> int:
     """The count at which the metrics are content, or that carries the load where there is none."""
     bounds = resolve(spec, begin)
     value = load.at(begin)
-    if value != value:  # noqa: PLR0124 - NaN: unknown
+    if isnan(value):
         return bounds.minimum
     targets = (target_load(metric, conditions.requests.get(getattr(metric, "name", ""))) for metric in spec.metrics)
     per_pod = min((each for each in targets if each), default=conditions.capacity)

@@ -71,11 +71,13 @@ class World:
     It begins with `replicas` pods that have been ready for long.
     """
 
-    def __init__(self, conditions: Conditions, load: Load, replicas: int, now: Nanoseconds) -> None:
+    def __init__(
+        self, conditions: Conditions, load: Load, replicas: int, now: Nanoseconds, *, container: str = "main"
+    ) -> None:
         self.conditions = conditions
         self.now = now
         self._load = load
-        self._container = (Container("main", conditions.requests),)
+        self._container = (Container(container, conditions.requests),)
         self._made = 0
         old = [self._pod(now - _LONG_AGO, ready=True) for _ in range(replicas)]
         self._ready: list[_Cohort] = [_Cohort(old, now - _LONG_AGO + conditions.start_up)] if replicas else []

@@ -11,7 +11,7 @@ from core.situations import NOW, at, behavior, cpu, exactly, forecast, queue, ru
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.meter import Meter
-from cronhpa.core.spec import ForecastSettings, Span, Tuning
+from cronhpa.core.spec import ForecastSettings, ResourceMetric, Span, Tuning
 from cronhpa.simulation.load import Load, Shape
 from cronhpa.simulation.run import Change, run
 from cronhpa.simulation.world import Conditions
@@ -155,6 +155,26 @@ def test_an_external_metric_states_the_whole_load():
 
     assert (Change(NOW, 4, 4),) == result.changes
     assert {40_000} == {observation.readings[0].value for observation, _ in turns}
+
+
+def test_a_metric_of_one_container_is_measured_in_it():
+    of = spec(minimum=1, metrics=(ResourceMetric("cpu", cpu().target, container="web"),))
+
+    result, _ = ran(of, steady(6.0), hours=0.25)
+
+    assert (Change(NOW, 10, 10),) == result.changes
+    assert ["Metric/cpu"] == list(result.score.turns_by)
+
+
+def test_an_empty_queue_begins_at_zero_and_is_left_when_work_comes():
+    """Nothing until 10:30, then 40 at 10 a pod; at zero the first turn that sees some of it asks for one pod."""
+    of = spec(minimum=0, metrics=(queue(10),))
+
+    result, _ = ran(of, step(0.0, 40.0, clock="10:30"), conditions=Conditions(capacity=10.0))
+
+    assert (0, 0, 0) == counts(result)[0]
+    assert 30 < counts(result)[1][0] < 31
+    assert 4 == result.changes[-1].replicas
 
 
 def test_an_unknown_load_holds_what_is_there_and_is_left_out_of_the_count():
