@@ -126,6 +126,22 @@ def test_every_object_of_a_file_and_of_its_lists_is_shown(preview):
     ]
 
 
+def test_the_standard_input_is_read_where_the_file_is_a_dash():
+    result = CliRunner().invoke(app, ["preview", "-", *MONDAY], input=SHOP)
+
+    assert "prod/shop: Deployment/shop" == lines(result)[0]
+
+
+def test_a_measured_lead_follows_from_how_long_a_pod_takes(preview):
+    """2 to 20 by doubling, without a behavior: 4, 8, 16, 20 in four turns; with 15 s for a turn and 2 min for a pod."""
+    led = SHOP.replace(", leadTimeSeconds: 0", "")
+
+    shown = lines(preview(led, *MONDAY, "--pod-startup", "2m"))
+
+    assert "measured leads: a pod is taken to be Ready 2 min after it is asked for" == shown[2]
+    assert "Mon 2026-11-23 07:57 +01:00 3 min 20 Schedule/day 120 Spec day (lead)" == shown[5]
+
+
 # --- JSON --------------------------------------------------------------------------------------------------------
 
 
