@@ -12,6 +12,7 @@ from msgspec import Struct
 from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, path_of_object, read_object
 from cronhpa.cli.moments import format_length, format_moment, parse_length, parse_moment
 from cronhpa.core.instant import SECOND, Nanoseconds, format_instant
+from cronhpa.core.memory import Memory
 from cronhpa.core.spec import Override, Spec, Tuning
 
 Json = dict[str, Any]
@@ -169,12 +170,15 @@ def _asks(item: Override, zone: str, now: Nanoseconds) -> str:
 
 def _comes_to(body: Json, now: Nanoseconds) -> list[str]:
     """The bounds now and after the override, and what keeps them from being acted on."""
+    from cronhpa.api.parse import parse_memory
+
     spec, status = _parsed(body), body.get("status") or {}
+    memory = parse_memory(status)
     current = status.get("currentReplicas")
     seen = "" if current is None else f"; {current} replicas when last seen"
-    lines = [f"  in force now: {_bounds(spec, now)}{seen}"]
+    lines = [f"  in force now: {_bounds(spec, memory, now)}{seen}"]
     if spec.override is not None and now < spec.override.until:
-        lines.append(f"  from then on: {_bounds(spec, spec.override.until)}")
+        lines.append(f"  from then on: {_bounds(spec, memory, spec.override.until)}")
     if spec.mode == "Preview":
         lines.append("  its mode is Preview: it decides and scales nothing")
     lines += [
@@ -185,10 +189,10 @@ def _comes_to(body: Json, now: Nanoseconds) -> list[str]:
     return lines
 
 
-def _bounds(spec: Spec, at: Nanoseconds) -> str:
+def _bounds(spec: Spec, memory: Memory, at: Nanoseconds) -> str:
     from cronhpa.core.scheduled.bounds import resolve
 
-    found = resolve(spec, at)
+    found = resolve(spec, at, memory.start_up, memory.leads)
     return f"{found.minimum} ({found.minimum_by}) to {found.maximum} ({found.maximum_by})"
 
 

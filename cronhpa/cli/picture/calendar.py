@@ -75,7 +75,7 @@ def _hours(subject: Subject, axes: Axes, title: str, colors: str, bound_of: Call
     color = {bound: shades(0.12 + 0.8 * number / max(len(bounds) - 1, 1)) for number, bound in enumerate(bounds)}
     cells: dict[Bound, list[Rectangle]] = {bound: [] for bound in bounds}
     conflicts: list[Rectangle] = []
-    for segment, day, hour, hours in _pieces(subject):
+    for segment, day, hour, hours in pieces(subject):
         cell = Rectangle((_column(day), hour), 1, hours)
         cells[bound_of(segment)].append(cell)
         if segment.conflict:
@@ -107,7 +107,7 @@ def _exceptions(subject: Subject, axes: Axes) -> None:
         )  # fmt: skip
 
 
-def _pieces(subject: Subject) -> Iterator[tuple[Segment, date, float, float]]:
+def pieces(subject: Subject) -> Iterator[tuple[Segment, date, float, float]]:
     """The segments, cut at local midnights and where the clocks change: the day, the hour of it, how many hours."""
     line, zone = subject.timeline, subject.zone
     jumps = [change.at for change in changes(zone, line.start, line.end)]
