@@ -384,6 +384,23 @@ class Store:
         rows = (-(-since // HOUR),)
         return self._read(lambda db: [Spend(Series(*row[:3]), *row[3:]) for row in db.execute(query, rows)])
 
+    def spent(self, series: Series, since: Nanoseconds) -> tuple[float, float]:
+        """(extra, base) of one series over the hours from `since` on: a look-up for each hour."""
+        query = """
+            WITH RECURSIVE clock (at) AS (SELECT ? UNION ALL SELECT at + 1 FROM clock WHERE at < ?)
+            SELECT total(extra), total(base) FROM clock CROSS JOIN spend ON hour = at AND series = ?
+        """
+
+        def work(db: sqlite3.Connection) -> tuple[float, float]:
+            (last,) = db.execute("SELECT max(hour) FROM spend").fetchone()
+            first = -(-since // HOUR)
+            if last is None or last < first:
+                return 0.0, 0.0
+            extra, base = db.execute(query, (first, last, self._known_id(db, series))).fetchone()
+            return extra, base
+
+        return self._read(work)
+
     def note_backfill(self, series: Series, until: Nanoseconds) -> Fault | None:
         """Another source was asked for the history up to then."""
         row = "INSERT OR REPLACE INTO backfill VALUES (?, ?)"

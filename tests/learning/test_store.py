@@ -248,6 +248,8 @@ def test_spend_adds_up_within_an_hour_and_is_kept_for_eight_days(store):
 
     whole = [Spend(WEB, hour, 75.0, 700.0), Spend(API, hour, 0.0, 5.0), Spend(WEB, hour + 1, 1.0, 2.0)]
     assert whole == store.spend(NOON)
+    assert [(76.0, 702.0), (0.0, 5.0)] == [store.spent(each, NOON) for each in (WEB, API)]
+    assert [(1.0, 2.0), (0.0, 0.0)] == [store.spent(WEB, at) for at in (NOON + MINUTE, NOON + DAY)]
     assert whole[2:] == store.spend(NOON + MINUTE)
     store.compact(NOON + 8 * DAY)
     assert whole == store.spend(0)
