@@ -223,7 +223,8 @@ def _look_at(seen: _Seen, index: int, schedule: Schedule, now: Nanoseconds) -> N
         seen.closed.append((index, state.until))
 
 
-@lru_cache(maxsize=65_536)
+# Schedules that open or meet at one instant share it; what is kept for longer is the lead that comes of it.
+@lru_cache(maxsize=4096)
 def settled_at(spec: Spec, at: Nanoseconds) -> Settled:
     """What the windows that are open at an instant, the override and the spec come to; leads left aside."""
     stated: list[Stated] = []
