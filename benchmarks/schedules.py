@@ -129,7 +129,7 @@ def measured(specs: list[Spec]) -> Figures:
     tick(specs, BEGIN - MINUTE)
     kept = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    for cache in (bounds._kept, windows._stretch, windows._clock, windows._offsets_on):  # noqa: SLF001 - as in a new process
+    for cache in (bounds._kept, windows._stretch):  # noqa: SLF001 - as in a new process
         cache.cache_clear()
     gc.collect()
     gc.freeze()

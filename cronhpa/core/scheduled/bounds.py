@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from cronhpa.core.behavior import ramp
 from cronhpa.core.decision import Abstention, Edge, Lead, Proposal, Role, Source, Window, WindowState
-from cronhpa.core.instant import SECOND, Nanoseconds, format_instant
+from cronhpa.core.instant import DAY, SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import lead_time
 from cronhpa.core.scheduled import windows
 from cronhpa.core.spec import CronWindow, OnceWindow, Override, Schedule, Spec
@@ -27,7 +27,7 @@ from cronhpa.core.spec import CronWindow, OnceWindow, Override, Schedule, Spec
 Rank = tuple[int, int, int]
 _SPEC: Rank = (0, 0, 0)
 _OVERRIDE: Rank = (1, 0, 0)
-_FOR_EVER: Nanoseconds = 2**63
+FOR_EVER: Nanoseconds = 1 << 80
 
 
 class Bounds(Struct, frozen=True, gc=False):
@@ -118,7 +118,8 @@ def resolve(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None = None, l
     kept = _kept(spec, start_up, leads)
     held = kept.held
     if held is None or not held.begin <= now < held.end:
-        held = kept.held = _hold(spec, now, start_up, leads)
+        bounds = _resolved(spec, now, start_up, leads)
+        held = kept.held = _Held(now, holds_until(spec, bounds, now), bounds)
     return held.bounds
 
 
@@ -141,22 +142,16 @@ def _kept(spec: Spec, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> 
     return _Kept()
 
 
-def _hold(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> _Held:
-    bounds = _resolved(spec, now, start_up, leads)
-    # The end of a window that is renewed for long may come in sight at any time.
-    is_vague = any(
-        item.changes is None
-        and item.state in {WindowState.OPEN, WindowState.CLOSED}
-        and isinstance(schedule.window, CronWindow)
-        for item, schedule in zip(bounds.windows, spec.schedules, strict=True)
+def holds_until(spec: Spec, found: Bounds, at: Nanoseconds) -> Nanoseconds:
+    """Until when `resolve` says the same as at `at`: the next edge, or the end of the day where none is in sight."""
+    edge = FOR_EVER if found.next_edge is None else found.next_edge.at
+    # A window that keeps renewing itself names its end once that is in sight, a year ahead.
+    is_open_end = any(
+        state.changes is None and isinstance(schedule.window, CronWindow)
+        for schedule, state in zip(spec.schedules, found.windows, strict=True)
+        if state.state in {WindowState.OPEN, WindowState.CLOSED}
     )
-    if is_vague:
-        end = now
-    elif bounds.next_edge is None:
-        end = _FOR_EVER
-    else:
-        end = bounds.next_edge.at
-    return _Held(now, end, bounds)
+    return min(edge, (at // DAY + 1) * DAY) if is_open_end else edge
 
 
 def _resolved(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> Bounds:

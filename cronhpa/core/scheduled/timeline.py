@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from cronhpa.core.decision import Lead, WindowState
 from cronhpa.core.instant import DAY, Nanoseconds, to_datetime
 from cronhpa.core.scheduled import calendars, cron, windows
-from cronhpa.core.scheduled.bounds import Bounds, resolve
+from cronhpa.core.scheduled.bounds import Bounds, holds_until, resolve
 from cronhpa.core.scheduled.conflicts import conflicts
 from cronhpa.core.spec import CronWindow, OnceWindow, Schedule, Spec
 
@@ -165,27 +165,9 @@ def _walk(
     while at < end:
         found = resolve(spec, at, start_up, leads)
         leads = found.leads
-        until = min(end, _holds_until(spec, found, at))
+        until = min(end, holds_until(spec, found, at))
         yield _segment(spec, found, at, until)
         at = until
-
-
-def _holds_until(spec: Spec, found: Bounds, at: Nanoseconds) -> Nanoseconds:
-    """An instant until which `resolve` says the same: the next edge, or where it knows none, the day's end."""
-    edge = None if found.next_edge is None else found.next_edge.at
-    # A window that keeps renewing itself names its end only on the day on which it comes.
-    is_open_end = any(
-        state.changes is None and isinstance(schedule.window, CronWindow)
-        for schedule, state in zip(spec.schedules, found.windows, strict=True)
-        if state.state in {WindowState.OPEN, WindowState.CLOSED}
-    )
-    tomorrow = (at // DAY + 1) * DAY
-    if edge is None:
-        return tomorrow if is_open_end else _FOR_EVER
-    return min(edge, tomorrow) if is_open_end else edge
-
-
-_FOR_EVER: Nanoseconds = 1 << 80
 
 
 def _segment(spec: Spec, found: Bounds, start: Nanoseconds, end: Nanoseconds) -> Segment:

@@ -222,9 +222,10 @@ def test_between_edges_nothing_is_worked_out_anew():
     assert resolve(of, at("18:00")) is not resolve(of, at("17:59"))
 
 
-def test_a_window_whose_end_is_not_in_sight_is_looked_at_each_time():
-    """Renewed each day for good: its end may come in sight at any time, so nothing of it is kept."""
+def test_a_window_whose_end_is_not_in_sight_is_looked_at_once_a_day():
+    """Renewed each day for good: its end may come in sight on any day, a year ahead."""
     of = spec(2, 120, schedules=(schedule("always", duration=DAY, floor=20),))
 
-    assert resolve(of, at("10:00")) is not resolve(of, at("10:01"))
-    assert resolve(of, at("10:00")) == resolve(of, at("10:01"))
+    assert resolve(of, at("10:00")) is resolve(of, at("23:59"))
+    assert resolve(of, at("23:59")) is not resolve(of, at("2026-11-24T00:00:00Z"))
+    assert resolve(of, at("23:59")) == resolve(of, at("2026-11-24T00:00:00Z"))
