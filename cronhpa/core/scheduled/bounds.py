@@ -160,13 +160,21 @@ def _resolved(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads:
     settled = _settle(spec, seen.stated)
     conflict = contradiction(settled)
     proposals = [item.proposal for item in seen.stated]
-    if leading:
-        ahead = [_ahead(item) for item in leading if item.floor is not None]
-        blocked = [_is_set_aside(item, leading) for item in seen.stated]
-        settled = _settle(spec, [item for item, is_out in zip(seen.stated, blocked, strict=True) if not is_out], ahead)
-        proposals = [_told(item, is_out=is_out) for item, is_out in zip(proposals, blocked, strict=True)]
-        proposals += [item.proposal for item in ahead]
     low, high = settled.minimum, settled.maximum
+    if leading:
+        blocked = [_is_set_aside(item, leading) for item in seen.stated]
+        left = [item for item, is_out in zip(seen.stated, blocked, strict=True) if not is_out]
+        ahead = [_ahead(item) for item in leading if item.floor is not None]
+        for item in ahead:
+            # Each for itself, and no bound lower than it is: beside a cap of higher rank the largest of them may end up
+            # lowest, and a cap that is set aside may be one that allows more than the spec does.
+            found = _settle(spec, left, item)
+            low, high = max(low, found.minimum, key=_number), max(high, found.maximum, key=_number)
+        proposals = [
+            _told(item.proposal, is_out=is_out and item.number < high.number)
+            for item, is_out in zip(seen.stated, blocked, strict=True)
+        ]
+        proposals += [item.proposal for item in ahead]
     return Bounds(
         minimum=low.number,
         maximum=high.number,
@@ -248,8 +256,8 @@ def contradiction(settled: Settled) -> str:
     return f"{asked}: {settled.minimum.label} is of higher rank and wins"
 
 
-def _settle(spec: Spec, stated: Sequence[Stated], ahead: Iterable[Stated] = ()) -> Settled:
-    """ahead: floors that lead: they raise the minimum, whoever set it, and never lower it."""
+def _settle(spec: Spec, stated: Sequence[Stated], ahead: Stated | None = None) -> Settled:
+    """ahead: a floor that leads: it raises the minimum, whoever set it."""
     low, high = _of_spec(spec.min_replicas, spec.max_replicas)
     for item in stated:
         if item.proposal.role is Role.FLOOR:
@@ -257,14 +265,17 @@ def _settle(spec: Spec, stated: Sequence[Stated], ahead: Iterable[Stated] = ()) 
                 low = item
         elif (item.rank, -item.number) > (high.rank, -high.number):
             high = item
-    for item in ahead:
-        if item.number > low.number:
-            low = item
+    if ahead is not None and ahead.number > low.number:
+        low = ahead
     if low.number <= high.number:
         return Settled(low, high, low, high)
     # The higher rank moves the other; at equal rank the maximum wins.
     winner = low if low.rank > high.rank else high
     return Settled(low, high, winner, winner)
+
+
+def _number(item: Stated) -> int:
+    return item.number
 
 
 @lru_cache(maxsize=65_536)

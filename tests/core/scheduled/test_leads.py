@@ -26,7 +26,7 @@ from cronhpa.core.decision import Edge, Lead, Proposal, Role, Source, Window, Wi
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.memory import Memory
 from cronhpa.core.scheduled.bounds import resolve, settled_at
-from cronhpa.core.spec import Override
+from cronhpa.core.spec import CronWindow, Override
 
 
 def day(floor=20, **fields):
@@ -250,6 +250,38 @@ def test_a_floor_of_higher_priority_that_closes_at_the_start_does_not_block_the_
     assert 20 == bounds(freeze, day(), clock="07:59").minimum
 
 
+def test_a_window_that_allows_more_than_the_spec_allows_it_until_it_closes():
+    """What leads must not take the 300 of a sale away before its end; nor is its cap told as in the way."""
+    sale = schedule("sale", "0 6 * * *", "0 8 * * *", cap=300)
+
+    found = bounds(sale, day(), clock="07:59")
+
+    assert (20, 300) == numbers(found)
+    assert "Schedule/sale" == found.maximum_by
+    assert Proposal(Source.SCHEDULE, "sale", Role.CAP, 300, at("08:00")) in found.proposals
+
+
+def test_a_lead_below_a_cap_that_something_higher_overrules_lowers_nothing():
+    """At least 40 by hand beats at most 30; the 20 000 of what comes would not, and must not bring the 30 back."""
+    freeze = night(cap=30)
+    override = Override(at("08:00"), "INC-4711", floor=40)
+
+    found = bounds(freeze, day(floor=20_000, priority=-1), clock="07:59", override=override)
+
+    assert (40, 40) == numbers(found)
+    assert "Override" == found.minimum_by
+
+
+def test_of_two_leads_the_larger_does_not_hide_the_one_that_beats_a_cap():
+    """`large` yields to the cap of 10, which is open until it starts; `first` is of higher rank than the cap."""
+    cap = schedule("cap", "0 6 * * *", "0 9 * * *", cap=10)
+    first = schedule("first", "0 8 * * *", "0 9 * * *", floor=20, priority=1)
+    large = schedule("large", "0 9 * * *", "0 18 * * *", floor=50, priority=-1, lead=2 * HOUR)
+
+    assert (20, 20) == numbers(bounds(cap, first, large, clock="07:59:50"))
+    assert (20, 20) == numbers(bounds(cap, first, large, clock="08:00"))
+
+
 def test_an_override_stands_above_a_lead():
     cap = Override(at("11:00"), "INC-4711", cap=5)
     floor = Override(at("11:00"), "INC-4711", floor=30)
@@ -273,8 +305,25 @@ def test_a_lead_says_who_it_is_and_until_when():
 
 # --- whatever the schedules --------------------------------------------------------------------------------------
 
-several = st.lists(schedules(), min_size=1, max_size=4, unique_by=lambda item: item.name).map(tuple)
-instants = st.integers(-DAY // SECOND, DAY // SECOND).map(lambda seconds: NOW + seconds * SECOND)
+# Of any windows, or of two that meet: what closes at 10:00 stands in the way of what opens then.
+meeting = st.builds(
+    replace,
+    schedules(),
+    window=st.sampled_from(
+        [CronWindow("0 6 * * *", "UTC", end="0 10 * * *"), CronWindow("0 10 * * *", "UTC", end="0 18 * * *")]
+    ),
+    lead=st.just(HOUR),
+    suspend=st.just(False),
+    problem=st.none(),
+)
+several = st.one_of(
+    st.lists(windows, min_size=least, max_size=4, unique_by=lambda item: item.name).map(tuple)
+    for windows, least in ((schedules(), 1), (meeting, 2))
+)
+# Any time of three days, and as often within a lead to where one window closes and another opens.
+instants = st.integers(-DAY // SECOND, DAY // SECOND).map(lambda seconds: NOW + seconds * SECOND) | st.sampled_from(
+    [at("07:59:50"), at("09:30")]
+)
 start_ups = st.none() | st.integers(0, 3600).map(lambda seconds: seconds * SECOND)
 
 
