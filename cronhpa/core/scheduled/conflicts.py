@@ -49,7 +49,15 @@ def conflicts(spec: Spec, now: Nanoseconds) -> tuple[Conflict, ...]:
     as are longer than the time between their starts.
     """
     readable = [item for item in spec.schedules if item.problem is None and not item.suspend]
-    instants = sorted({now, *(start for item in readable for start in _starts(item, now)), *_meetings(readable, now)})
+    # Only floors above the lowest cap can contradict, and caps below the highest floor: most objects have none.
+    highest = max((spec.min_replicas, *(item.floor for item in readable if item.floor is not None)))
+    lowest = min((spec.max_replicas, *(item.cap for item in readable if item.cap is not None)))
+    torn = [
+        item
+        for item in readable
+        if (item.floor is not None and item.floor > lowest) or (item.cap is not None and item.cap < highest)
+    ]
+    instants = sorted({*(start for item in torn for start in (now, *_starts(item, now))), *_meetings(torn, now)})
     found: dict[str, Conflict] = {}
     for at in instants[:_INSTANTS_MAX]:
         settled = settled_at(spec, at)
