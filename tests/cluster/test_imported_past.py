@@ -1,0 +1,59 @@
+"""An object learns by itself: from an imported past to pods that are ready before the load comes."""
+
+import re
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from cronhpa.core.instant import MINUTE, SECOND, format_instant, from_datetime
+from testbed.loads import K8S_APP11, Trace
+from testbed.twin import Scaled
+
+_STEP = 5 * MINUTE
+# k8s_app11 rises each day from 06:03 to 06:05 from about 1.5 to 8 to 13 cores; here that is about to happen.
+RECORDED_RISE = from_datetime(datetime(2021, 10, 22, 6, 3, tzinfo=UTC))
+
+
+@pytest.mark.long
+def test_an_imported_past_makes_pods_ready_before_the_rise(control_plane, namespace, plant, operator, record_property):
+    """
+    Pods take 20 s to become Ready, carry 1 core each, and half of it is their target. The load is played as it was
+    recorded; nothing behind now is known to the operator.
+    """
+    shop = Scaled(control_plane, namespace, replicas=4, maxReplicas=60, forecast={}, start_up_time="20s")
+    rise = time.time_ns() + 150 * SECOND
+    if rise % _STEP > 2 * MINUTE:  # as recorded, it begins early within a step
+        rise = rise - rise % _STEP + _STEP + 30 * SECOND
+    trace = Trace.read(K8S_APP11).shifted(rise - RECORDED_RISE)
+    plant.add_target(shop.namespace, shop.labels, trace)
+
+    shop.says("ForecastActive", "False", "Learning", within_s=30)
+    import_history(operator, shop, trace.rows(before=time.time_ns()))
+    told = shop.says("ForecastActive", "True", "BeatsReactive", within_s=(rise - time.time_ns()) / SECOND)
+    time.sleep((rise - time.time_ns()) / SECOND)
+    ready, night, risen = shop.ready, trace.at(rise), trace.at(rise + 2 * MINUTE)
+    record_property(
+        "told", f"{ready} pods ready at a load of {night:.1f} cores, two minutes before {risen:.1f}: {told}"
+    )
+
+    tried = re.match(
+        r"(\d+) of (\d+) under-provisioned minutes avoided at \+?(-?\d+\.\d) % pod-hours over (\d) days", told
+    )
+    avoided, of, extra, days = (float(each) for each in tried.groups())
+    assert 0 < avoided <= of
+    assert extra <= 5
+    assert 7 == days
+    # By its target alone it would have one pod for each half core of the night.
+    assert ready >= 2 * (night / 0.5)
+    assert ready >= risen
+
+
+def import_history(operator, shop, rows):
+    file = operator.store.parent / f"{shop.namespace}.csv"
+    file.write_text("\n".join(["timestamp,value", *(f"{format_instant(at)},{value}" for at, value in rows)]))
+    target = f"{shop.namespace}/{shop.name}"
+    command = [sys.executable, "-m", "cronhpa.cli", "history", "import", target, str(file), "--store", operator.store]
+    subprocess.run(command, check=True, capture_output=True)
