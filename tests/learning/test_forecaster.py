@@ -337,6 +337,7 @@ async def test_learning_rests_for_as_long_as_it_worked_at_a_share_of_half(path, 
     assert 0.4 <= time.monotonic() - began  # 0.2 s of work, as much of rest
 
 
+@pytest.mark.long
 async def test_fits_of_a_dask_cluster_are_those_of_the_worker_here(path, tmp_path, made):
     """A scheduler and a worker in this process, reached over TCP as any other."""
     from distributed import LocalCluster  # it brings numpy, which the workers of other tests must not find
