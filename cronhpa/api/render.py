@@ -207,9 +207,12 @@ def clip(text: str) -> str:
 
 
 def _conditions(previous: Iterable[Condition], turn: Turn) -> list[Condition]:
-    conditions = [dict(item) for item in previous]
+    stated = (*_upstream_conditions(turn), *_own_conditions(turn))
+    kinds = {kind for kind, *_ in stated}
+    # What schedules or a forecast were, once there are none any more, is nothing to go on telling.
+    conditions = [dict(item) for item in previous if item["type"] in kinds or item["type"] not in _WHERE_ASKED_FOR]
     stamp = format_instant(turn.decision.at)
-    for kind, is_true, reason, message in (*_upstream_conditions(turn), *_own_conditions(turn)):
+    for kind, is_true, reason, message in stated:
         condition = next((item for item in conditions if item["type"] == kind), None)
         if condition is None:
             condition = {"type": kind}
@@ -227,6 +230,7 @@ def _conditions(previous: Iterable[Condition], turn: Turn) -> list[Condition]:
 
 
 Stated = tuple[str, bool, str, str]
+_WHERE_ASKED_FOR = {"BoundsConsistent", "ForecastActive"}
 
 
 def _upstream_conditions(turn: Turn) -> Iterator[Stated]:

@@ -184,6 +184,13 @@ def test_a_contradiction_is_an_event_once():
     assert [] == list(news(before, torn("12:00"))) == list(news(before, torn("19:00")))
 
 
+def test_a_contradiction_goes_with_the_schedules():
+    before = render({}, torn())
+
+    assert "BoundsConsistent" in {item["type"] for item in before["conditions"]}
+    assert "BoundsConsistent" not in conditions(turn(spec(), queued(80, current=20)), before)
+
+
 def test_bounds_that_agree_say_so_and_make_no_event():
     calm = turn(spec(schedules=(schedule("a", floor=30),)), queued(80, current=30))
 
