@@ -1,5 +1,6 @@
 """The benchmarks measure what they say: the situation that is decided, and what is counted of whom."""
 
+import random
 import sys
 from collections import Counter
 from pathlib import Path
@@ -13,7 +14,7 @@ from testbed.control_plane import Request
 def _scripts(monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     yield
-    for name in ("decision", "idle_fleet", "report", "simulated_week"):
+    for name in ("decision", "idle_fleet", "report", "schedules", "simulated_week"):
         sys.modules.pop(name, None)
 
 
@@ -77,3 +78,28 @@ def test_the_simulator_is_measured_by_the_turns_of_its_span():
     assert 240 == found["turns"]
     assert found["pod_hours"] > 0
     assert found["turns_per_second"] == pytest.approx(240 / found["cpu_seconds"], rel=0.05)
+
+
+def test_the_fleet_of_schedules_shares_windows_that_can_all_be_read(monkeypatch):
+    import schedules
+
+    monkeypatch.setattr(schedules, "OBJECTS", 400)
+    fleet = schedules.fleet(random.Random(1))
+    windows = Counter(item.window for spec in fleet for item in spec.schedules)
+
+    assert 400 * 5 == windows.total()
+    assert 100 <= len(windows) <= 120
+    assert [] == [item.problem for spec in fleet for item in spec.schedules if item.problem]
+    assert any(window.exclude for window in windows)
+
+
+def test_a_tick_of_schedules_is_the_bounds_of_every_object(monkeypatch):
+    import schedules
+
+    monkeypatch.setattr(schedules, "OBJECTS", 20)
+    fleet = schedules.fleet(random.Random(1))
+
+    cost, found = schedules.tick(fleet, schedules.BEGIN)
+
+    assert cost > 0
+    assert [5] * 20 == [len(item.windows) for item in found]

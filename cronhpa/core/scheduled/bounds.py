@@ -137,6 +137,7 @@ class _Kept(Struct):
     held: _Held | None = None
 
 
+# 3 kB an object. Bounds of more objects than this are worked out at each turn.
 @lru_cache(maxsize=16_384)
 def _kept(spec: Spec, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> _Kept:  # noqa: ARG001 - the key
     return _Kept()
