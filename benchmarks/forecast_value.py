@@ -19,12 +19,16 @@ from report import machine, save
 from rich.console import Console
 from rich.table import Table
 from rivals import RIVALS
+from selected import screened_days, selected_floors, settings_of
 
-from cronhpa.learning.screening import MINUTES_PER_STEP, TICKS_PER_MINUTE, Counts, Floats, World, simulate
+from cronhpa.learning.screening import MINUTES_PER_STEP, Counts, Floats, World, simulate
 
 # Scored is where plain reactive scaling is short for at least this long a day.
 _STRESSED_MINUTES = 0.25
 _FLOOR_MAX = 14_000
+# Percent of pod-hours; the line at the end is of the second.
+BUDGETS = (2, 5, 10)
+_TICKS_PER_MINUTE = 4
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ def main() -> int:
         scores[series.name] = run(series, world)
         cpu[series.name] = time.process_time() - begun
         console.print(f"{series.name}: {cpu[series.name]:.1f} s of CPU", style="dim", highlight=False)
+    console.print(by_series(scores))
     console.print(by_policy(scores))
     path = save(
         "forecast-value",
@@ -63,6 +68,9 @@ def main() -> int:
         },
     )
     console.print(f"figures: {path}", highlight=False)
+    reduction, extra, worst, _, _ = summary(scores, ours(5))
+    line = f"stressed minutes -{reduction:.1f} % pod-hours {extra:+.1f} % worst {worst:+.1f} %"
+    console.print(line, highlight=False)
     return 0
 
 
@@ -71,11 +79,38 @@ def run(series: Recorded, world: World) -> dict[str, Score]:
     floors = {"reactive": np.zeros(len(series.steps) * MINUTES_PER_STEP, np.int16)}
     floors |= {name: _laid(series, rival(series) / world.target, world) for name, rival in RIVALS.items()}
     floors["oracle"] = _oracle(series, world)
+    screened = screened_days(series, settings_of(series, world, 0))
+    several = [settings_of(series, world, budget) for budget in BUDGETS]
+    floors |= zip(map(ours, BUDGETS), selected_floors(series, screened, several, world), strict=True)
     outcomes = simulate(series.load, np.stack(list(floors.values())), world)
     found = {name: _score(series, outcomes, row) for row, name in enumerate(floors)}
     low = World(**{**asdict(world), "target": world.target - 0.1})
     found["reactive, lower target"] = _score(series, simulate(series.load, floors["reactive"][None], low), 0)
     return found
+
+
+def ours(budget: int) -> str:
+    return f"ours, budget {budget} %"
+
+
+def by_series(scores: dict[str, dict[str, Score]]) -> Table:
+    """A row a series: minutes and pod-hours of ours at 5 %, and of the oracle."""
+    out = Table(title="Under-provisioned minutes a day, pod-hours against reactive")
+    for heading in ("series", "reactive", "ours 5 %", "pod-hours", "ours 10 %", "pod-hours", "actions x", "oracle"):
+        out.add_column(heading, justify="left" if heading == "series" else "right")
+    for name, each in scores.items():
+        plain, five, ten = each["reactive"], each[ours(5)], each[ours(10)]
+        out.add_row(
+            name,
+            f"{plain.minutes:.2f}",
+            f"{five.minutes:.2f}",
+            f"{100 * (five.pod_hours / plain.pod_hours - 1):+.1f} %",
+            f"{ten.minutes:.2f}",
+            f"{100 * (ten.pod_hours / plain.pod_hours - 1):+.1f} %",
+            f"{five.actions / max(plain.actions, 1e-9):.2f}",
+            f"{100 * (each['oracle'].pod_hours / plain.pod_hours - 1):+.1f} %",
+        )
+    return out
 
 
 def by_policy(scores: dict[str, dict[str, Score]]) -> Table:
@@ -141,7 +176,7 @@ def _oracle(series: Recorded, world: World) -> Counts:
     reach = (world.delay_seconds + 60 + world.start_up_seconds) // 15 + 1
     padded = np.concatenate([series.load, np.full(reach, series.load[-1])])
     most = np.lib.stride_tricks.sliding_window_view(padded, reach + 1)[: len(series.load)].max(axis=1)
-    return np.clip(np.ceil(most[::TICKS_PER_MINUTE] / 0.9), 0, _FLOOR_MAX).astype(np.int16)
+    return np.clip(np.ceil(most[::_TICKS_PER_MINUTE] / 0.9), 0, _FLOOR_MAX).astype(np.int16)
 
 
 def _options() -> argparse.Namespace:

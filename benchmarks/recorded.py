@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from cronhpa.learning.screening import MINUTES_PER_STEP, TICKS_PER_STEP, Floats
+from cronhpa.learning.screening import MINUTES_PER_STEP, Floats
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+TICKS_PER_STEP = 20  # of 15 s
 
 # The mean load is what 20 pods carry at a target of 60 %.
 _MEAN_LOAD = 20 * 0.6

@@ -23,17 +23,19 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int16]
+Rows = NDArray[np.int64]
 
-TICK_SECONDS = 15
-TICKS_PER_MINUTE = 60 // TICK_SECONDS
 MINUTES_PER_STEP = 5
-TICKS_PER_STEP = MINUTES_PER_STEP * TICKS_PER_MINUTE
 
-_DAY_TICKS = 86_400 // TICK_SECONDS
-_BEFORE_TICKS = 7_200 // TICK_SECONDS
-# int16 columns of this many fit the second-level cache with all that a tick looks at.
-_COLUMNS = 12_000
+_STEP_SECONDS = 60 * MINUTES_PER_STEP
+_DAY_SECONDS = 86_400
+_STEPS_PER_DAY = _DAY_SECONDS // _STEP_SECONDS
+_BEFORE_SECONDS = 7_200
+# int16 columns of this many fit the second-level cache with all that a tick looks at, and a day of them 50 MB.
+_COLUMNS = 4_000
 _REPLICAS_MAX = 30_000
+# The upstream's default rates: in 15 s the larger of twice as many and four more.
+_RATE_SECONDS = 15
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class World:
 
     target: the load a pod is scaled for, of what it can carry. start_up_seconds: from created to Ready.
     The metric is the mean of `window_seconds` and `delay_seconds` old when it is read.
+    tick_seconds: how often is decided, a divisor of 60. Ticks of a minute cost a quarter and are a tick late.
     """
 
     target: float = 0.6
@@ -51,7 +54,11 @@ class World:
     window_seconds: int = 60
     tolerance: float = 0.1
     stabilization_seconds: int = 300
-    can_clip: bool = False
+    tick_seconds: int = 15
+
+    def ticks(self, seconds: int) -> int:
+        """How many ticks these seconds are, rounded to the nearest."""
+        return (seconds + self.tick_seconds // 2) // self.tick_seconds
 
 
 @dataclass(frozen=True)
@@ -77,27 +84,34 @@ def simulate(load: Floats, floors: Counts, world: World) -> Outcomes:
     start of each minute of `load` for a minute; zero where there is none.
     """
     ticks = len(load)
-    candidates = len(floors)
-    steps = ticks // TICKS_PER_STEP
-    found = Outcomes(*(np.zeros((candidates, steps), np.float32) for _ in range(4)))
+    per_step = world.ticks(_STEP_SECONDS)
+    found = Outcomes(*(np.zeros((len(floors), ticks // per_step), np.float32) for _ in range(4)))
     signals = _Signals.of(load, world)
-    delay = world.delay_seconds // TICK_SECONDS
-    # The floor in force at each tick, as the number of its minute.
-    minute = np.clip((np.arange(ticks) - delay) // TICKS_PER_MINUTE, 0, floors.shape[1] - 1)
-    for first, count in _segments(ticks, candidates):
-        starts = first + np.arange(count) * _DAY_TICKS
-        rows = starts[:, None] + np.arange(-_BEFORE_TICKS, _DAY_TICKS)
-        inside = (rows >= 0) & (rows < ticks)
-        rows = np.clip(rows, 0, ticks - 1)
-        replicas = _scale(signals, floors, minute, rows.T, world)
-        kept = _score(load, replicas, rows.T, world)
+    for starts, rows in _segments(ticks, len(floors), world):
+        replicas = _scale(signals, floors, np.clip(rows, 0, ticks - 1), world)
+        kept = _score(load, replicas, np.clip(rows, 0, ticks - 1), world)
         for name, values in kept.items():
             target = getattr(found, name)
             for i, start in enumerate(starts):
-                step = start // TICKS_PER_STEP
-                upto = int(inside[i, _BEFORE_TICKS:].sum()) // TICKS_PER_STEP
+                step = start // per_step
+                upto = min(_STEPS_PER_DAY, target.shape[1] - step)
                 target[:, step : step + upto] = values[:upto, i].T
     return found
+
+
+def reactive_replicas(load: Floats, world: World) -> Counts:
+    """(minutes,): what the metric alone runs when the floor of each minute would come into force."""
+    ticks = len(load)
+    signals = _Signals.of(load, world)
+    found = np.empty(ticks, np.int16)
+    before = world.ticks(_BEFORE_SECONDS)
+    for starts, rows in _segments(ticks, 1, world):
+        replicas = _scale(signals, np.zeros((1, 1), np.int16), np.clip(rows, 0, ticks - 1), world)
+        for i, start in enumerate(starts):
+            upto = min(len(rows) - before, ticks - start)
+            found[start : start + upto] = replicas[before : before + upto, i, 0]
+    at = np.arange(0, ticks, world.ticks(60)) + world.ticks(world.delay_seconds)
+    return found[np.minimum(at, ticks - 1)]
 
 
 @dataclass(frozen=True)
@@ -120,7 +134,7 @@ class _Signals:
 
 def _metric(load: Floats, world: World) -> Floats:
     """The mean of the window that was complete when each tick reads it."""
-    window, delay = world.window_seconds // TICK_SECONDS, world.delay_seconds // TICK_SECONDS
+    window, delay = max(1, world.ticks(world.window_seconds)), world.ticks(world.delay_seconds)
     total = np.concatenate([[0.0], np.cumsum(load)])
     end = np.clip(np.arange(len(load)) - delay + 1, 1, len(load))
     begin = np.maximum(end - window, 0)
@@ -132,95 +146,90 @@ def _whole(values: Floats) -> Counts:
     return np.clip(values, 1, _REPLICAS_MAX).astype(np.int16)
 
 
-def _segments(ticks: int, candidates: int) -> Iterator[tuple[int, int]]:
-    """(first tick, days) so that days times candidates are about as many columns as fit the cache."""
+def _segments(ticks: int, candidates: int, world: World) -> Iterator[tuple[Rows, Rows]]:
+    """
+    (first tick of each day, rows of the load (ticks of the run-up and of a day, days)).
+
+    So many days at once that days times candidates are about as many columns as fit the cache.
+    """
+    day, before = world.ticks(_DAY_SECONDS), world.ticks(_BEFORE_SECONDS)
+    starts = np.arange(0, ticks, day)
     at_once = max(1, _COLUMNS // candidates)
-    for first in range(0, ticks, at_once * _DAY_TICKS):
-        yield first, min(at_once, -(-(ticks - first) // _DAY_TICKS))
+    for first in range(0, len(starts), at_once):
+        chosen = starts[first : first + at_once]
+        yield chosen, np.arange(-before, day)[:, None] + chosen
 
 
-def _scale(
-    signals: _Signals, floors: Counts, minute: NDArray[np.int64], rows: NDArray[np.int64], world: World
-) -> Counts:
+def _scale(signals: _Signals, floors: Counts, rows: Rows, world: World) -> Counts:
     """Replicas (ticks, days, candidates) after each tick's decision; rows: (ticks, days) of the load."""
-    wanted, low, high = signals.wanted[rows], signals.low[rows], signals.high[rows]
+    wanted, low, high = (each[rows][:, :, None] for each in (signals.wanted, signals.low, signals.high))
     length, days = rows.shape
     shape = (days, len(floors))
-    window = world.stabilization_seconds // TICK_SECONDS
+    window = max(1, world.ticks(world.stabilization_seconds))
+    per_minute, delay = world.ticks(60), world.ticks(world.delay_seconds)
+    minute = np.clip((rows - delay) // per_minute, 0, floors.shape[1] - 1)
+    by_minute = np.ascontiguousarray(floors.T)
+    doublings = world.tick_seconds // _RATE_SECONDS
     replicas = np.empty((length, *shape), np.int16)
-    proposed = np.empty((length, *shape), np.int16)
-    current = np.broadcast_to(wanted[0][:, None], shape).copy()
-    newest = np.zeros(shape, np.int16)  # the maximum of the proposals of this block
-    # Sliding maxima in blocks (van Herk, Gil and Werman): what the last block held from each of its ticks on.
+    current = np.broadcast_to(wanted[0], shape).copy()
+    # Sliding maxima in blocks (van Herk, Gil and Werman): the maximum of this block so far, and what the block before
+    # held from each of its ticks on.
+    block = np.zeros((window, *shape), np.int16)
+    newest = np.zeros(shape, np.int16)
     earlier = np.zeros((window + 1, *shape), np.int16)
-    by_minute = floors.T
-    floor = by_minute[minute[rows[0]]]
-    # Days begin with a minute, so that all columns pass from one floor to the next in the same tick.
-    passes = world.delay_seconds // TICK_SECONDS % TICKS_PER_MINUTE
+    floor = by_minute[minute[0]]
     for i in range(length):
-        if i % TICKS_PER_MINUTE == passes:
-            floor = by_minute[minute[rows[i]]]
-        # Within the tolerance the count stays; below `low` and above `high` the metric's own count holds.
-        keeps = (current >= low[i][:, None]) & (current <= high[i][:, None])
-        merged = np.where(keeps, current, wanted[i][:, None])
-        np.maximum(merged, floor, out=merged)
-        proposed[i] = merged
+        # Days begin with a minute, so that all columns pass from one floor to the next in the same tick.
+        if (i - delay) % per_minute == 0:
+            floor = by_minute[minute[i]]
         place = i % window
         if place == 0:
-            newest[:] = merged
-            if i:
-                block = proposed[i - window : i]
-                earlier[:window] = np.maximum.accumulate(block[::-1], axis=0)[::-1]
-        else:
-            np.maximum(newest, merged, out=newest)
-        highest = np.maximum(newest, earlier[place + 1] if place + 1 < window else 0)
-        np.minimum(highest, current, out=highest)
-        np.maximum(merged, highest, out=merged)
-        most = np.maximum(current * 2, current + 4)
-        np.minimum(merged, most, out=current)
-        np.minimum(current, _REPLICAS_MAX // 2, out=current)
+            np.maximum.accumulate(block[::-1], axis=0, out=block[::-1])
+            earlier[:window] = block
+            newest[:] = 0
+        # Within the tolerance the count stays; below `low` and above `high` the metric's own count holds.
+        merged = block[place]
+        merged[...] = wanted[i]
+        np.copyto(merged, current, where=(current >= low[i]) & (current <= high[i]))
+        np.maximum(merged, floor, out=merged)
+        np.maximum(newest, merged, out=newest)
+        kept = np.maximum(newest, earlier[place + 1])
+        np.minimum(kept, current, out=kept)
+        np.maximum(kept, merged, out=kept)
+        for _ in range(doublings):
+            current = np.maximum(current * 2, current + 4)
+            np.minimum(current, _REPLICAS_MAX // 2, out=current)
+        np.minimum(current, kept, out=current)
         replicas[i] = current
     return replicas
 
 
-def _score(load: Floats, replicas: Counts, rows: NDArray[np.int64], world: World) -> dict[str, NDArray[np.float32]]:
+def _score(load: Floats, replicas: Counts, rows: Rows, world: World) -> dict[str, NDArray[np.float32]]:
     """(steps, days, candidates) of each outcome, for the ticks after the run-up."""
-    start_up = world.start_up_seconds // TICK_SECONDS
-    # Whoever is not ready is removed first, so what is ready is the least that ran since: a sliding minimum.
+    before, per_step = world.ticks(_BEFORE_SECONDS), world.ticks(_STEP_SECONDS)
+    ready = _ready(replicas, world.ticks(world.start_up_seconds))[before:]
+    demand = load[rows[before:]]
+    need = _whole(np.ceil(demand - 1e-9))[:, :, None]
+    by_step = (_STEPS_PER_DAY, per_step, *replicas.shape[1:])
+    short = ready < need
+    under = np.add.reduce(short.view(np.int8).reshape(by_step), axis=1, dtype=np.int8)
+    pods = np.add.reduce(replicas[before:].reshape(by_step), axis=1, dtype=np.int32)
+    missing = np.where(short, demand.astype(np.float32)[:, :, None] - ready, np.float32(0))
+    changed = replicas[before:] != replicas[before - 1 : -1]
+    return {
+        "under": under.astype(np.float32) * np.float32(world.tick_seconds),
+        "pods": pods.astype(np.float32) / np.float32(per_step),
+        "unserved": missing.reshape(by_step).sum(axis=1) / np.float32(per_step),
+        "actions": np.add.reduce(changed.view(np.int8).reshape(by_step), axis=1, dtype=np.int8).astype(np.float32),
+    }
+
+
+def _ready(replicas: Counts, start_up: int) -> Counts:
+    """Whoever is not ready is removed first, so what is ready is the least that ran since: a sliding minimum."""
     ready = replicas
     reach = 0
     while reach < start_up:
         step = min(max(reach, 1), start_up - reach)
         ready = np.concatenate([ready[:step], np.minimum(ready[step:], ready[:-step])])
         reach += step
-    kept = slice(_BEFORE_TICKS, None)
-    demand = load[rows[kept]]
-    need = _whole(np.ceil(demand - 1e-9))[:, :, None]
-    steps = _DAY_TICKS // TICKS_PER_STEP
-    by_step = (steps, TICKS_PER_STEP, *replicas.shape[1:])
-    short = ready[kept] < need
-    under = short.reshape(by_step).sum(axis=1, dtype=np.float32) * np.float32(TICK_SECONDS)
-    pods = replicas[kept].reshape(by_step).sum(axis=1, dtype=np.float32) / np.float32(TICKS_PER_STEP)
-    missing = np.where(short, demand.astype(np.float32)[:, :, None] - ready[kept], np.float32(0))
-    unserved = missing.reshape(by_step).sum(axis=1) / np.float32(TICKS_PER_STEP)
-    changed = replicas[kept] != replicas[_BEFORE_TICKS - 1 : -1]
-    actions = changed.reshape(by_step).sum(axis=1, dtype=np.float32)
-    return {"under": under, "pods": pods, "unserved": unserved, "actions": actions}
-
-
-def reactive_replicas(load: Floats, world: World) -> Counts:
-    """(minutes,): what the metric alone runs when the floor of each minute would come into force."""
-    ticks = len(load)
-    signals = _Signals.of(load, world)
-    minute = np.zeros(ticks, np.int64)
-    found = np.empty(ticks, np.int16)
-    for first, count in _segments(ticks, 1):
-        starts = first + np.arange(count) * _DAY_TICKS
-        rows = starts[:, None] + np.arange(-_BEFORE_TICKS, _DAY_TICKS)
-        inside = (rows >= 0) & (rows < ticks)
-        replicas = _scale(signals, np.zeros((1, 1), np.int16), minute, np.clip(rows, 0, ticks - 1).T, world)
-        for i, start in enumerate(starts):
-            upto = int(inside[i, _BEFORE_TICKS:].sum())
-            found[start : start + upto] = replicas[_BEFORE_TICKS : _BEFORE_TICKS + upto, i, 0]
-    at = np.arange(0, ticks, TICKS_PER_MINUTE) + world.delay_seconds // TICK_SECONDS
-    return found[np.minimum(at, ticks - 1)]
+    return ready

@@ -17,11 +17,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds
 from cronhpa.core.observation import Absent
+from cronhpa.core.predictive.budget import Hour
 from cronhpa.core.spec import Mode, Span, Spec
 from cronhpa.learning.store import STEP, STEPS_KEPT, Fault, Fit, Learnt, Series, Store, little_endian
 
+# A day by single minutes, the hour before it, and the 25 steps before that which its first forecast looks at.
+MINUTES_TRIED: Nanoseconds = DAY + HOUR + 25 * STEP
+_WEEK: Nanoseconds = 7 * DAY
 _JSON = msgspec.json.Encoder(order="sorted")
 
 
@@ -47,12 +51,18 @@ class Past(Struct, frozen=True):
     """
     The history of a subject: maxima of the steps from `first` on, NaN for a gap and where it must not be learned from.
 
-    highs: little-endian doubles, as numpy reads them without a copy.
+    highs: little-endian doubles, as numpy reads them without a copy. minutes: maxima of the single minutes since
+    `minutes_first`, in the same way. before: what the last round kept for this one, as the worker wrote it.
+    spent_percent: what the forecast added to the pod-hours of the last seven days.
     """
 
     subject: Subject
     first: Nanoseconds
     highs: bytes
+    minutes_first: Nanoseconds = 0
+    minutes: bytes = b""
+    before: bytes = b""
+    spent_percent: float = 0.0
 
 
 class Lessons(Struct, frozen=True):
@@ -100,11 +110,36 @@ def digest(spec: Spec) -> str:
 def gather(store: Store, subjects: Sequence[Subject], now: Nanoseconds) -> list[Past]:
     """The complete steps before `now` of each. Raises StoreError where they cannot be read."""
     end = now - now % STEP
+    before = {each: fit.state for fit, members in store.fits([one.series for one in subjects]) for each in members}
+    spent: dict[Series, Hour] = {}
+    for spend in store.spend(now - _WEEK):
+        spent[spend.series] = spent.get(spend.series, Hour()) + Hour(spend.extra, spend.base)
     pasts = []
     for subject in subjects:
         first, highs = store.history(subject.series, end - STEPS_KEPT, end)
-        pasts.append(Past(subject, first, little_endian(masked(first, highs, subject.ignored)).tobytes()))
+        counted = spent.get(subject.series, Hour())
+        pasts.append(
+            Past(
+                subject,
+                first,
+                little_endian(masked(first, highs, subject.ignored)).tobytes(),
+                end - MINUTES_TRIED,
+                little_endian(_minutes(store, subject, end)).tobytes(),
+                before.get(subject.series, b""),
+                100 * counted.extra / counted.base if counted.base else 0.0,
+            )
+        )
     return pasts
+
+
+def _minutes(store: Store, subject: Subject, end: Nanoseconds) -> array[float]:
+    """The maxima of the single minutes before `end`, NaN for a gap and where they must not be learned from."""
+    first = end - MINUTES_TRIED
+    out = array("d", [math.nan]) * (MINUTES_TRIED // MINUTE)
+    for at, high in store.minutes(subject.series, first, end):
+        if not any(span.begin < at + MINUTE and at < span.end for span in subject.ignored):
+            out[(at - first) // MINUTE] = high
+    return out
 
 
 def keep(store: Store, lessons: Lessons) -> Studied:

@@ -12,15 +12,38 @@ from array import array
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
-from pandas import DataFrame, to_datetime, to_timedelta
+from msgspec import Struct
+from msgspec.structs import replace
 
-from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, HOUR, Nanoseconds, format_instant
+from cronhpa.core.forecast import Forecast, TrackRecord
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, format_instant
+from cronhpa.core.memory import lead_time
 from cronhpa.core.observation import Absent
+from cronhpa.core.predictive.floor import GUARD_PERCENT, pod_capacity, target_load
+from cronhpa.core.spec import UnknownMetric
+from cronhpa.learning.selection import (
+    CEILING,
+    RUN_UP,
+    Choice,
+    Day,
+    NothingToGain,
+    Screened,
+    Settings,
+    budget_correction,
+    choose,
+    far_steps,
+    reactive_pods,
+    screen_day,
+    stated,
+    together,
+)
+from cronhpa.learning.selection import DAYS as SELECTION_DAYS
 from cronhpa.learning.store import STEP, Fit, Learnt, Series, Store
 from cronhpa.learning.subject import Answers, Ask, Lessons, Past, Studied, Subject, digest, gather, keep, masked
-from cronhpa_models import periodic_autoregression as method
+from cronhpa_models import error_mixture
+from cronhpa_models.error_mixture import LAGS, Origins
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,24 +52,66 @@ if TYPE_CHECKING:
 HISTORY_MIN: Nanoseconds = 2 * DAY
 # A fit is made anew every day; one that could not be is used for two days more.
 FIT_AGE_MAX: Nanoseconds = 3 * DAY
-# With floors of load / (0.9 x request) the 0.95 quantile left a seventh of reactive scaling's uncovered five-minute
-# steps on k8s_app11 for 7 % more capacity, the 0.9 quantile a quarter for 5 %. On pure noise both are dear: an object
-# without a rhythm should not forecast.
-QUANTILE_PERCENT = 95
+# What a fit is kept as. Raise the number where states of an older release cannot be read any more.
+MODEL = "ErrorMixture/1"
+# What a floor without a method is called.
+LEAST = "Least"
 
 # A task of a cluster should take longer than sending it: ten histories are 650 kB and take a second or more.
 _PASTS_PER_TASK = 10
 _RECENT: Nanoseconds = 6 * HOUR
 _CEILING_SPAN: Nanoseconds = 7 * DAY
-_CEILING_FACTOR = 1.1
 # Two days with a day of gaps in them show no rhythm: a day's worth of steps must be known.
 _STEPS_MIN = DAY // STEP
 # Coverage of 0.95 counted on fewer outcomes would be off by more than four percent, two standard errors.
 _OUTCOMES_MIN = 100
+_STEPS_PER_DAY = DAY // STEP
+# A day with more minutes missing than this is tried by its five-minute maxima.
+_MINUTES_MISSED_MAX = 200
+# A daily turn comes when a worker is free: a day tried an hour off is the same day.
+_TURN_SLACK: Nanoseconds = HOUR
+_START_UP_SLACK_SECONDS = 20
+# A load unseen for longer than this many steps is not extrapolated.
+_UNSEEN_STEPS_MAX = 3
 # A fit is kept with 24 bits: a load that never moves must not count as uncovered by its last digit.
 _ROUNDED = 1 + 1e-6
 
-Answer = tuple[Series, Forecast | Absent]
+
+class TriedDay(Struct, frozen=True):
+    """
+    What every candidate did on the day from `begin` on; minutes, pods: little-endian floats of 32 bits.
+
+    expected: percent of pod-hours that the choice in force was to add; None where none was.
+    """
+
+    begin: Nanoseconds
+    minutes: bytes
+    pods: bytes
+    expected: float | None = None
+
+    @classmethod
+    def of(cls, begin: Nanoseconds, screened: Screened, expected: float | None) -> TriedDay:
+        minutes, pods = (each[:, 0].astype("<f4").tobytes() for each in (screened.minutes, screened.pods))
+        return cls(begin, minutes, pods, expected)
+
+    def screened(self) -> Screened:
+        minutes, pods = (np.frombuffer(each, "<f4").astype(np.float64)[:, None] for each in (self.minutes, self.pods))
+        return Screened(minutes, pods)
+
+
+class Knowledge(Struct, frozen=True):
+    """Of one series: its fit, what it was made for, what suits it and why. expected: percent more pod-hours."""
+
+    fitted: bytes
+    settings: Settings
+    choice: Choice | NothingToGain
+    tried: list[TriedDay]
+    expected: float
+
+
+_JSON = msgspec.json.Encoder()
+_STATES = msgspec.msgpack.Encoder()
+_STATES_DECODER = msgspec.msgpack.Decoder(dict[str, Knowledge])
 
 
 def study(ask: Ask) -> Studied:
@@ -76,22 +141,119 @@ def learn_on(executor: Executor, pasts: Sequence[Past], now: Nanoseconds) -> Les
 
 
 def learn(pasts: Sequence[Past], now: Nanoseconds) -> Lessons:
-    """A fit of each series with two days of history, absences for the others. Touches no store: it runs anywhere."""
+    """
+    What suits each series with two days of history, and its fit; absences for the others.
+
+    Touches no store: it runs anywhere.
+    """
     absent: list[tuple[Series, Absent]] = []
-    known: list[tuple[Past, np.ndarray]] = []
+    known: dict[Series, Knowledge] = {}
+    learnt: list[tuple[Series, Learnt]] = []
+    end = now - now % STEP
     for past in pasts:
-        highs = np.frombuffer(past.highs, dtype="<f8")
-        measured = int(np.count_nonzero(~np.isnan(highs)))
-        if measured >= _STEPS_MIN and now - past.first >= HISTORY_MIN:
-            known.append((past, highs))
+        series = past.subject.series
+        found = _study(past, now, end)
+        if isinstance(found, Absent):
+            absent.append((series, found))
         else:
-            absent.append((past.subject.series, _learning(past, measured, now)))
+            known[series] = found
+            choice = _JSON.encode(found.choice)
+            learnt.append((series, Learnt(now, digest(past.subject.spec), choice)))
     if not known:
         return Lessons([], absent)
-    end = now - now % STEP
-    fit = Fit(model=method.NAME, fitted_at=now, trained_until=end, state=method.fit(_wide(known, end)))
-    members = [(past.subject.series, Learnt(now, digest(past.subject.spec))) for past, _ in known]
-    return Lessons([(fit, members)], absent)
+    state = _STATES.encode({str(series): each for series, each in known.items()})
+    return Lessons([(Fit(MODEL, now, end, state), learnt)], absent)
+
+
+def _study(past: Past, now: Nanoseconds, end: Nanoseconds) -> Knowledge | Absent:
+    """Try the days that were not tried yet, choose from all of them, and fit."""
+    highs = np.frombuffer(past.highs, dtype="<f8")
+    measured = int(np.count_nonzero(~np.isnan(highs)))
+    if measured < _STEPS_MIN or now - past.first < HISTORY_MIN:
+        return _learning(past, measured, now)
+    settings = settings_of(past.subject)
+    if settings is None:
+        return Absent(
+            "NoPodLoad",
+            f"what one pod may carry of {past.subject.series.metric} is not known: it needs a "
+            "Utilization or AverageValue target, and for Utilization a request",
+        )
+    # A history that ended before now did so with a gap.
+    steps = np.concatenate([highs, np.full((end - past.first) // STEP - len(highs), np.nan)])
+    before = _known_before(past)
+    tried = _tried(past, steps, settings, before, end)
+    choice: Choice | NothingToGain = NothingToGain(0.0, 0)
+    if tried:
+        planned = [each.expected for each in tried if each.expected is not None]
+        correction = budget_correction(planned, [past.spent_percent]) if planned else 1.0
+        corrected = replace(settings, budget_percent=settings.budget_percent * correction)
+        screened = together([each.screened() for each in tried])
+        choice = choose(screened, corrected, steps[-len(tried) * _STEPS_PER_DAY :])
+    fitted = error_mixture.fit(steps, steps_per_day=_STEPS_PER_DAY, windows=(1, far_steps(settings)))
+    if fitted is None:
+        return _learning(past, measured, now)
+    expected = choice.extra_percent if isinstance(choice, Choice) else 0.0
+    return Knowledge(error_mixture.encode(fitted), settings, choice, tried, expected)
+
+
+def _tried(
+    past: Past, steps: np.ndarray, settings: Settings, before: Knowledge | None, end: Nanoseconds
+) -> list[TriedDay]:
+    """The last seven days, each as every candidate would have spent it; fewer while there are fewer."""
+    kept = before.tried if before is not None and _same_world(before.settings, settings) else []
+    days: list[TriedDay] = []
+    for back in range(min(SELECTION_DAYS, len(steps) // _STEPS_PER_DAY - 1), 0, -1):
+        begin = end - back * DAY
+        near = [each for each in kept if abs(each.begin - begin) < _TURN_SLACK]
+        if near:
+            days.append(near[0])
+            continue
+        row = len(steps) - back * _STEPS_PER_DAY - RUN_UP
+        minutes = np.frombuffer(past.minutes, dtype="<f8") if back == 1 else None
+        if minutes is not None and np.count_nonzero(np.isnan(minutes)) > _MINUTES_MISSED_MAX:
+            minutes = None
+        day = Day(steps[row : row + RUN_UP + _STEPS_PER_DAY], minutes, RUN_UP)
+        screened = screen_day(steps[:row], day, settings)
+        expected = before.expected if before is not None and back == 1 else None
+        days.append(TriedDay.of(begin, screened, expected))
+    return days
+
+
+def _same_world(one: Settings, other: Settings) -> bool:
+    """Whether days tried under one say something under the other: only the budget may differ, start-up by a little."""
+    if abs(one.start_up_seconds - other.start_up_seconds) > _START_UP_SLACK_SECONDS:
+        return False
+    return replace(one, budget_percent=0.0, start_up_seconds=0) == replace(
+        other, budget_percent=0.0, start_up_seconds=0
+    )
+
+
+def _known_before(past: Past) -> Knowledge | None:
+    """What the last round kept; None where there was none, or one of another release."""
+    try:
+        return _STATES_DECODER.decode(past.before).get(str(past.subject.series)) if past.before else None
+    except msgspec.MsgspecError:
+        return None
+
+
+def settings_of(subject: Subject) -> Settings | None:
+    """What the object's spec makes of its load; None where it does not say what a pod carries."""
+    spec = subject.spec
+    known = [each for each in spec.metrics if not isinstance(each, UnknownMetric)]
+    metric = next((each for each in known if each.name == subject.series.metric), None)
+    if metric is None or spec.forecast is None:
+        return None
+    target = target_load(metric, subject.request)
+    capacity = pod_capacity(metric, subject.request, spec.forecast.pod_capacity_percent)
+    if target is None or capacity is None or target <= 0:
+        return None
+    return Settings(
+        target=target,
+        carried=max(target, capacity * GUARD_PERCENT / 100),
+        capacity=max(target, capacity),
+        start_up_seconds=lead_time(subject.start_up, spec.tuning) // SECOND,
+        budget_percent=float(spec.forecast.budget_percent),
+    )
 
 
 def forecast(ask: Ask) -> Answers:
@@ -107,8 +269,11 @@ def forecast(ask: Ask) -> Answers:
             each: Absent("Learning", f"{each.metric} waits to be fitted") for each in subjects
         }
         for fit, members in store.fits(list(subjects)):
-            if fit.model == method.NAME and 0 <= ask.now - fit.fitted_at < FIT_AGE_MAX:
-                answers |= dict(_forecast(store, fit, [subjects[each] for each in members], ask.now))
+            if fit.model == MODEL and 0 <= ask.now - fit.fitted_at < FIT_AGE_MAX:
+                known = _STATES_DECODER.decode(fit.state)
+                for series in members:
+                    made = _forecast(store, fit, subjects[series], known[str(series)], ask.now)
+                    answers[series] = made
         unsaved = store.save_forecasts([(s, value) for s, value in answers.items() if isinstance(value, Forecast)])
     finally:
         store.close()
@@ -125,93 +290,100 @@ def _learning(past: Past, measured: int, now: Nanoseconds) -> Absent:
     )
 
 
-def _forecast(store: Store, fit: Fit, subjects: list[Subject], now: Nanoseconds) -> list[Answer]:
-    """Forecasts from one fit, made with the complete steps before the one that contains `now`."""
-    start = now - now % STEP
-    recent = {each.series: store.steps(each.series, start - _RECENT, start + STEP) for each in subjects}
-    level = QUANTILE_PERCENT / 100
-    upper = method.forecast(fit.state, _frame(recent, start - _RECENT, start), [level]).at(level).to_numpy()
-    answers: list[Answer] = []
-    for i, subject in enumerate(subjects):
-        series, load = subject.series, upper[:, i]
-        if np.isnan(load).any():
-            answers.append((series, _stale(series, recent[series])))
-            continue
-        # What has been measured within the running step is the least that its maximum can be.
-        so_far = recent[series][-1][1] if recent[series] and recent[series][-1][0] == start else 0.0
-        ceiling, coverage = _track_record(store, subject, start, QUANTILE_PERCENT)
-        made = Forecast(
-            metric=series.metric,
-            issued_at=now,
-            start=start,
-            step=STEP,
-            load=(max(float(load[0]), so_far), *(float(value) for value in load[1:])),
-            ceiling=max(ceiling, _CEILING_FACTOR * so_far),
-            model=fit.model,
-            quantile_percent=QUANTILE_PERCENT,
-            trained_until=fit.trained_until,
-            coverage_percent=coverage,
+def _forecast(store: Store, fit: Fit, subject: Subject, known: Knowledge, now: Nanoseconds) -> Forecast | Absent:
+    """What the choice says now, from the newest complete minutes, or steps where there are no minutes."""
+    series, choice, settings = subject.series, known.choice, known.settings
+    if isinstance(choice, NothingToGain):
+        return Absent(
+            "NothingToGain",
+            f"of {choice.of:.0f} under-provisioned minutes in {choice.days} days too few could be avoided "
+            f"within {settings.budget_percent:g} % more pod-hours",
         )
-        answers.append((series, made))
-    return answers
+    start = now - now % STEP
+    fitted = error_mixture.decode(known.fitted)
+    first = fit.trained_until - len(fitted.load) * STEP
+    later = _later(store, subject, fit.trained_until, start)
+    origin = _minute_origin(store, series, first, now)
+    by_minute = origin is not None
+    if origin is None:
+        whole = np.concatenate([fitted.load, later])
+        seen = np.flatnonzero(~np.isnan(whole))
+        if not len(seen) or len(whole) - 1 - seen[-1] > _UNSEEN_STEPS_MAX:
+            return _stale(store, series, start)
+        origin = error_mixture.on_grid(fitted, later, seen[-1:])
+    ceiling, recent_hits = _track_record(store, subject, start)
+    ceiling = max(ceiling, CEILING * float(np.nanmax(origin.recent[:, :2])))
+    running = float(reactive_pods(origin.recent[:, 0], settings)[0])
+    said = stated(choice, error_mixture.chances(fitted, later, origin), running, settings.carried, ceiling)
+    if said is None:
+        return _stale(store, series, start)
+    near, far = said.load
+    # By the minute the first window ends within the next step; by the step it is the one that runs.
+    load = (near, near, far, far) if by_minute else (near, far, far, far)
+    level = said.level[0]
+    return Forecast(
+        metric=series.metric,
+        issued_at=now,
+        start=start,
+        step=STEP,
+        load=load + load[-1:] * far_steps(settings),
+        ceiling=ceiling,
+        model=choice.method or LEAST,
+        quantile_percent=round(100 * level),
+        trained_until=fit.trained_until,
+        coverage_percent=None if recent_hits is None else round(100 * min(max(level + recent_hits, 0.0), 1.0)),
+        track_record=TrackRecord(choice.avoided, choice.of, choice.extra_percent, choice.days),
+    )
 
 
-def _stale(series: Series, steps: list[tuple[Nanoseconds, float]]) -> Absent:
+def _later(store: Store, subject: Subject, since: Nanoseconds, until: Nanoseconds) -> np.ndarray:
+    """The complete steps since the fit, NaN for a gap."""
+    out = np.full(max((until - since) // STEP, 0), np.nan)
+    first, highs = store.history(subject.series, since, until)
+    values = np.asarray(masked(first, highs, subject.ignored))
+    row = (first - since) // STEP
+    out[row : row + len(values)] = values[: len(out) - row] if len(values) else values
+    return out
+
+
+def _minute_origin(store: Store, series: Series, first: Nanoseconds, now: Nanoseconds) -> Origins | None:
+    """The newest complete minute as an origin; None where one of the last two was not measured."""
+    end = now - now % MINUTE
+    known = store.minutes(series, end - LAGS * STEP, end)
+    if len(known) < 2 or known[-2][0] < end - 2 * MINUTE:  # noqa: PLR2004 - two minutes, as above
+        return None
+    recent = np.full(LAGS, np.nan)
+    for at, high in known:
+        back = (end - MINUTE - at) // STEP
+        recent[back] = np.fmax(recent[back], high)
+    return Origins(np.array([(end - first) / STEP - 1]), recent[None])
+
+
+def _stale(store: Store, series: Series, start: Nanoseconds) -> Absent:
+    steps = store.steps(series, start - _RECENT, start + STEP)
     seen = f"last measured before {format_instant(steps[-1][0] + STEP)}" if steps else "not measured for six hours"
     return Absent("Stale", f"{series.metric} was {seen}: a forecast needs a load from the last 15 minutes")
 
 
-def _track_record(
-    store: Store, subject: Subject, start: Nanoseconds, quantile_percent: int
-) -> tuple[float, int | None]:
+def _track_record(store: Store, subject: Subject, start: Nanoseconds) -> tuple[float, float | None]:
     """
-    (ceiling, coverage in percent or None) as known at `start`.
+    (ceiling, share of outcomes that stayed below what was stated, less the share that was stated) as known at `start`.
 
-    Coverage is counted on the second step of the last day's forecasts: that is five to ten minutes ahead.
+    Counted on the second step of the last day's forecasts. Levels differ from forecast to forecast, so that only what
+    they are over or under can be added up; None while too few are known.
     """
-    earlier = store.forecasts(subject.series, start - DAY, start + STEP)
-    if earlier and earlier[-1].start == start and earlier[-1].quantile_percent == quantile_percent:
-        # The same step's forecast of a minute ago has counted already.
-        return earlier[-1].ceiling, earlier[-1].coverage_percent
     first, highs = store.history(subject.series, start - _CEILING_SPAN, start)
     outcomes = masked(first, highs, subject.ignored)
     hits = [
-        outcome <= each.load[1] * _ROUNDED
-        for each in earlier
-        if each.model == method.NAME
-        and each.quantile_percent == quantile_percent
-        and not math.isnan(outcome := _at(first, outcomes, each.start + STEP))
+        (outcome <= each.load[1] * _ROUNDED) - each.quantile_percent / 100
+        for each in store.forecasts(subject.series, start - DAY, start)
+        if not math.isnan(outcome := _at(first, outcomes, each.start + STEP))
     ]
-    coverage = round(100 * sum(hits) / len(hits)) if len(hits) >= _OUTCOMES_MIN else None
-    return _CEILING_FACTOR * max((high for high in outcomes if not math.isnan(high)), default=0.0), coverage
+    over = sum(hits) / len(hits) if len(hits) >= _OUTCOMES_MIN else None
+    return CEILING * max((high for high in outcomes if not math.isnan(high)), default=0.0), over
 
 
 def _at(first: Nanoseconds, highs: array[float], start: Nanoseconds) -> float:
     """The maximum of the step at `start`, NaN where it is not known."""
     index = (start - first) // STEP
     return highs[index] if 0 <= index < len(highs) else math.nan
-
-
-def _wide(known: Sequence[tuple[Past, np.ndarray]], end: Nanoseconds) -> DataFrame:
-    """The histories beside each other on the five-minute grid up to `end`."""
-    first = min(past.first for past, _ in known)
-    load = np.full(((end - first) // STEP, len(known)), np.nan)
-    for i, (past, highs) in enumerate(known):
-        row = (past.first - first) // STEP
-        load[row : row + len(highs), i] = highs
-    return _indexed(load, first, [str(past.subject.series) for past, _ in known])
-
-
-def _frame(histories: dict[Series, list[tuple[Nanoseconds, float]]], first: Nanoseconds, end: Nanoseconds) -> DataFrame:
-    """A wide frame on the five-minute grid from `first` to `end`, NaN where nothing is known."""
-    load = np.full(((end - first) // STEP, len(histories)), np.nan)
-    for i, steps in enumerate(histories.values()):
-        for at, high in steps:
-            if at < end:
-                load[(at - first) // STEP, i] = high
-    return _indexed(load, first, [str(each) for each in histories])
-
-
-def _indexed(load: np.ndarray, first: Nanoseconds, columns: list[str]) -> DataFrame:
-    index = to_datetime(first, unit="ns", utc=True) + to_timedelta(np.arange(len(load)) * STEP, unit="ns")
-    return DataFrame(load, index=index, columns=columns)

@@ -5,14 +5,13 @@ import pytest
 
 from cronhpa.learning.screening import (
     MINUTES_PER_STEP,
-    TICKS_PER_MINUTE,
-    TICKS_PER_STEP,
     World,
     reactive_replicas,
     simulate,
 )
 
 HOURS = 12
+TICKS_PER_MINUTE, TICKS_PER_STEP = 4, 20
 
 
 def load(*hours):

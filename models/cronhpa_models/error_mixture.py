@@ -1,0 +1,374 @@
+"""
+Error mixtures: how likely each load is in the coming steps, by a ridge forecast and the errors that it used to make.
+
+Card
+  What for   Floors that buy minutes: not one quantile but the whole distribution of the largest load ahead, so that a
+             caller can weigh each pod against the chance that it is needed.
+  Formula    z = log(load + c), c = 5 % of the mean load. For each window of 1 to h steps ahead
+             log(max load + c) = z[t] + b' x[t] + error, b by ridge, a day counting half as much after 7 days.
+             x: differences from z[t] of six lags, two exponential means, the same clock of yesterday and of last week,
+             the mean of earlier days at that clock, and their moves. An unknown difference is zero.
+             The distribution of the error is a mixture of empirical ones, weights by METHODS:
+             near, clock   errors at the same clock of the last 14 days, within a step, within a quarter of an hour
+             load          loads (not errors) at the same clock: a jump goes to a level, whatever is there before it
+             hours         errors at the same minute of each of the last 48 hours, close hours of the day counting more:
+                           batches start on the hour, though not every hour
+             moves         errors after moves of the last two steps that were like the present one
+             recent        errors of the last two hours, half-life 10 steps
+             all           every error of the last seven days
+             A day counts half after five days; the same weekday counts double.
+  Source     Direct multi-step forecasts: Marcellino, Stock & Watson (2006). Conditional empirical errors: split
+             conformal with localised weights, Guan (2023), Biometrika 110(1).
+  Cost       printed by `make bench-forecast`.
+  Scores     docs/forecasting.md: coverage of the 0.9 quantile, MASE and pinball loss on each series.
+  Weak at    Clocks are UTC. A first occurrence is never foreseen. What is rarer than once in a few days is seen as
+             rarely as it came.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cronhpa_models.method import Floats
+
+Rows = NDArray[np.int64]
+
+SOURCES = ("near", "clock", "load", "hours", "moves", "recent", "all")
+# The weight of each source; what a source cannot say (no day before, no move like it) counts for nothing.
+METHODS: dict[str, dict[str, float]] = {
+    "Clock": {"clock": 0.6, "recent": 0.2, "all": 0.2},
+    "NearClock": {"near": 0.7, "recent": 0.2, "all": 0.1},
+    "ClockAndLoad": {"near": 0.3, "load": 0.3, "moves": 0.2, "recent": 0.1, "all": 0.1},
+    "ClockLoad": {"load": 0.6, "recent": 0.2, "all": 0.2},
+    "EventClock": {"hours": 0.6, "recent": 0.2, "all": 0.2},
+    "Moves": {"moves": 0.3, "recent": 0.4, "all": 0.3},
+}
+LAGS = 25  # steps behind an origin that its features look at, itself included
+
+_DAYS_KEPT = 28
+_SHORT_LAGS = (1, 2, 3, 5, 8, 12)
+_DAYS_BACK = 14
+_HOURS_BACK = 48
+_RECENT = 24
+_ALIKE = 40
+_ERRORS_MIN = 50
+# Of a day.
+_KNOWN_SHARE = 0.5
+_RIDGE = 0.003
+# Upper edges of the bins of errors: closer where most of them lie, even over the tail where jumps lie.
+_LEVELS = np.array(
+    [0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998]
+)
+_TAIL_BINS = 32
+# Fractions of a step below this are noise of the arithmetic.
+_WHOLE = 1e-6
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """
+    What was learnt of one object.
+
+    load: (rows,), the history itself, five-minute maxima up to 28 days back. windows: how many steps ahead each window
+    reaches. coefficients: (windows, features + 1).
+    """
+
+    load: Floats
+    offset: float
+    steps_per_day: int
+    windows: tuple[int, ...]
+    coefficients: Floats
+
+
+@dataclass(frozen=True)
+class Origins:
+    """
+    Where forecasts are made.
+
+    position: (n,), rows since the start of the history; 7.4 has seen two fifths of what row 8 will be the maximum of.
+    recent: (n, LAGS), the maxima of the last steps before each, the newest first. A gap is NaN.
+    """
+
+    position: Floats
+    recent: Floats
+
+
+@dataclass(frozen=True)
+class Chances:
+    """
+    How likely the largest load of each window stays at or below each of some loads.
+
+    load: (windows, origins, bins), rising. below: (methods of METHODS, windows, origins, bins), rising to one.
+    NaN loads where nothing can be said.
+    """
+
+    load: Floats
+    below: Floats
+
+    def quantile(self, method: str, window: int, level: float) -> Floats:
+        """(origins,): the least load that is stated to cover `level`."""
+        below = self.below[list(METHODS).index(method), window]
+        place = np.minimum((below < level - 1e-9).sum(axis=-1), below.shape[-1] - 1)
+        return np.take_along_axis(self.load[window], place[:, None], axis=-1)[:, 0]
+
+
+def fit(load: Floats, *, steps_per_day: int, windows: tuple[int, ...] = (1, 2)) -> Fitted | None:
+    """Learn from five-minute maxima, NaN for a gap. None where less than a day or fewer than fifty errors are known."""
+    kept = np.asarray(load[-_DAYS_KEPT * steps_per_day :], dtype=np.float64)
+    known = ~np.isnan(kept)
+    if known.sum() < steps_per_day * _KNOWN_SHARE:
+        return None
+    offset = max(0.05 * float(kept[known].mean()), 1e-9)
+    z = np.log(kept + offset)
+    rows = np.arange(len(z))
+    x = _features(z, steps_per_day, rows.astype(np.float64), _lagged(z, rows))
+    age = (len(z) - rows) / steps_per_day
+    coefficients = []
+    for reach in windows:
+        moved = _largest_ahead(z, reach) - z
+        moved[len(z) - reach :] = np.nan
+        good = ~np.isnan(moved)
+        if good.sum() < _ERRORS_MIN:
+            return None
+        coefficients.append(_ridge(x[good], moved[good], 0.5 ** (age[good] / 7)))
+    return Fitted(kept, offset, steps_per_day, tuple(windows), np.stack(coefficients))
+
+
+def on_grid(fitted: Fitted, later: Floats, rows: Rows) -> Origins:
+    """Origins at whole rows of the history and what came `later`."""
+    return Origins(rows.astype(np.float64), _lagged(np.concatenate([fitted.load, later]), rows))
+
+
+def chances(fitted: Fitted, later: Floats, origins: Origins) -> Chances:
+    """
+    What may come after each origin, from what was known at it.
+
+    later: the rows since the fit, the oldest first; nothing at or behind an origin's own future is looked at.
+    """
+    z = np.log(np.concatenate([fitted.load, later]) + fitted.offset)
+    recent = np.log(origins.recent + fitted.offset)
+    day = fitted.steps_per_day
+    rows = np.arange(len(z))
+    # Only what is sampled below needs its error: two weeks of the history and all that came later.
+    x = _features(z, day, rows.astype(np.float64), _lagged(z, rows))
+    at = _features(z, day, origins.position, recent)
+    found = [_window(fitted, z, x, at, recent, origins.position, number) for number in range(len(fitted.windows))]
+    return Chances(np.stack([load for load, _ in found]), np.stack([below for _, below in found], axis=1))
+
+
+def _window(
+    fitted: Fitted, z: Floats, x: Floats, at: Floats, recent: Floats, position: Floats, number: int
+) -> tuple[Floats, Floats]:
+    """(origins, bins) loads and (methods, origins, bins) chances of one window."""
+    reach = fitted.windows[number]
+    b = fitted.coefficients[number]
+    day = fitted.steps_per_day
+    came = _largest_ahead(z, reach)
+    errors = came - z - (x @ b[:-1] + b[-1])
+    learnt = len(fitted.load) - reach
+    centre = recent[:, 0] + at @ b[:-1] + b[-1]
+    last_week = errors[max(0, learnt - 7 * day) : learnt]
+    edges = _edges(last_week[~np.isnan(last_week)], came[:learnt], z[:learnt])
+    bins = len(edges)
+    bin_of = np.where(np.isnan(errors), -1, np.minimum(np.searchsorted(edges, errors), bins - 1))
+    counts = np.zeros((len(SOURCES), len(centre), bins))
+    whole = np.floor(position + 1e-9).astype(np.int64)
+    part = position - whole
+
+    def take(source: str, rows: Rows, weights: Floats, before: Rows | int) -> None:
+        """Count the errors of these rows, those that were known before the given row."""
+        good = (rows >= 0) & (rows < before)
+        chosen = np.where(good, bin_of[np.clip(rows, 0, len(z) - 1)], -1)
+        counts[SOURCES.index(source)] = _histogram(chosen, weights, bins)
+
+    known = (whole - reach + 1)[:, None]
+    days = np.arange(1, _DAYS_BACK + 1)
+    by_day = 0.5 ** (days / 5.0) * np.where(days % 7 == 0, 2.0, 1.0)
+    rows, weights = _around(whole, part, days * day, by_day, 2.5)
+    take("clock", rows, weights, known)
+    rows, weights = _around(whole, part, days * day, by_day, 0.6)
+    take("near", rows, weights, known)
+    good = (rows >= 0) & (rows < known)
+    levels = np.where(good, came[np.clip(rows, 0, len(z) - 1)], np.nan) - centre[:, None]
+    chosen = np.where(np.isnan(levels), -1, np.minimum(np.searchsorted(edges, levels), bins - 1))
+    counts[SOURCES.index("load")] = _histogram(chosen, weights, bins)
+    hours = np.arange(1, _HOURS_BACK + 1)
+    apart = np.minimum(hours % 24, 24 - hours % 24)
+    by_hour = 0.5 ** (hours / 24) * (np.exp(-apart / 4) + 0.15)
+    offsets = hours * max(day // 24, 1)
+    enough = offsets > reach + 1
+    rows, weights = _around(whole, part, offsets[enough], by_hour[enough], 0.6)
+    take("hours", rows, weights, known)
+    back = np.arange(_RECENT)
+    take("recent", whole[:, None] - reach - back, np.broadcast_to(0.5 ** (back / 10), (len(whole), _RECENT)), known)
+    counts[SOURCES.index("moves")] = _alike(z[:learnt], recent, bin_of[:learnt], bins)
+    of_week = bin_of[max(0, learnt - 7 * day) : learnt]
+    counts[SOURCES.index("all")] = np.bincount(of_week[of_week >= 0], minlength=bins)
+    total = counts.sum(axis=-1, keepdims=True)
+    shares = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
+    mixed = np.tensordot(_WEIGHTS, shares, axes=1)
+    below = np.cumsum(mixed, axis=-1)
+    load = np.exp(np.minimum(centre[:, None] + edges, 700.0)) - fitted.offset
+    return np.maximum(load, 0.0), below / np.maximum(below[..., -1:], 1e-300)
+
+
+_WEIGHTS = np.array([[weights.get(source, 0.0) for source in SOURCES] for weights in METHODS.values()])
+
+
+def _edges(errors: Floats, came: Floats, z: Floats) -> Floats:
+    """Upper edges of the bins, rising: quantiles of the errors, then even steps up to the largest that may be seen."""
+    body = np.quantile(errors, _LEVELS)
+    highest = max(float(errors.max()), float(np.nanmax(came)) - float(np.nanmin(z)), body[-1])
+    start = float(np.quantile(errors, 0.9))
+    tail = start + (highest - start) * np.arange(1, _TAIL_BINS + 1) / _TAIL_BINS
+    return np.sort(np.concatenate([body, tail])) + 1e-9
+
+
+def _around(whole: Rows, part: Floats, offsets: Rows, weights: Floats, width: float) -> tuple[Rows, Floats]:
+    """Rows so many steps before each origin with their neighbours, (origins, samples), and their weights."""
+    reach = int(np.ceil(width))
+    beside = np.arange(-reach, reach + 2)
+    rows = whole[:, None, None] - offsets[None, :, None] + beside
+    near = np.maximum(1 - np.abs(beside - part[:, None]) / (width + 0.5), 0.0)
+    weight = weights[None, :, None] * near[:, None, :]
+    return rows.reshape(len(whole), -1), weight.reshape(len(whole), -1)
+
+
+def _alike(z: Floats, recent: Floats, bin_of: NDArray[np.int64], bins: int) -> Floats:
+    """Errors after moves like the present one: above the lower of the two steps before."""
+    moves = z - np.fmin(_shifted(z, 1), _shifted(z, 2))
+    now = recent[:, 0] - np.fmin(recent[:, 1], recent[:, 2])
+    good = np.flatnonzero(~np.isnan(moves) & (bin_of >= 0))
+    order = good[np.argsort(moves[good], kind="stable")]
+    place = np.searchsorted(moves[order], np.nan_to_num(now))
+    # In the middle of the moves there are many like it; at the ends the nearest forty must do.
+    width = np.clip(np.minimum(place, len(order) - place), _ALIKE, max(_ALIKE, len(order) // 50))
+    spread = (place[:, None] + np.linspace(-1, 1, _ALIKE) * width[:, None]).astype(np.int64)
+    return _histogram(bin_of[order][np.clip(spread, 0, len(order) - 1)], np.ones(spread.shape), bins)
+
+
+def _histogram(chosen: NDArray[np.int64], weights: Floats, bins: int) -> Floats:
+    """(origins, samples) of bins, -1 for none, and weights to (origins, bins)."""
+    origins = len(chosen)
+    place = np.where(chosen >= 0, chosen, 0) + np.arange(origins)[:, None] * bins
+    weight = np.where(chosen >= 0, weights, 0.0)
+    counted = np.bincount(place.ravel(), weights=weight.ravel(), minlength=origins * bins)
+    return counted.astype(np.float64).reshape(origins, bins)
+
+
+def _features(z: Floats, day: int, position: Floats, recent: Floats) -> Floats:
+    """(n, features) at positions of z whose last steps were `recent`; nothing later is looked at."""
+    profile = _profile(z, day)
+    now = recent[:, 0]
+    columns = [recent[:, lag] - now for lag in _SHORT_LAGS]
+    columns += [_fading(recent, 0.4) - now, _fading(recent, 0.1) - now]
+    yesterday, last_week = _between(z, position - day), _between(z, position - 7 * day)
+    usual = _between(profile, position)
+    for ahead in (1, 2):
+        columns += [
+            _between(z, position + ahead - day) - now,
+            _between(z, position + ahead - 7 * day) - now,
+            _between(profile, position + ahead) - now,
+        ]
+    columns += [
+        _between(z, position + 1 - day) - yesterday,
+        _between(profile, position + 1) - usual,
+        yesterday - now,
+        last_week - now,
+    ]
+    return np.nan_to_num(np.stack(columns, axis=1))
+
+
+def _profile(z: Floats, day: int) -> Floats:
+    """At each row, and two beyond the last, the mean of earlier days at the same clock, half-life four days."""
+    days = -(-(len(z) + 2) // day)
+    padded = np.full(days * day, np.nan)
+    padded[: len(z)] = z
+    total, weight = np.zeros(day), np.zeros(day)
+    profile = np.full((days, day), np.nan)
+    for number, values in enumerate(padded.reshape(days, day)):
+        profile[number] = np.divide(total, weight, out=np.full(day, np.nan), where=weight > 0)
+        known = ~np.isnan(values)
+        total = total * 0.5**0.25 + np.where(known, values, 0.0)
+        weight = weight * 0.5**0.25 + known
+    return profile.ravel()
+
+
+def _fading(recent: Floats, alpha: float) -> Floats:
+    """The exponential mean of the last steps, the newest first."""
+    weight = (1 - alpha) ** np.arange(LAGS) * ~np.isnan(recent)
+    total = weight.sum(axis=1)
+    unknown = np.full(len(recent), np.nan)
+    mean: Floats = np.divide((weight * np.nan_to_num(recent)).sum(axis=1), total, out=unknown, where=total > 0)
+    return mean
+
+
+def _lagged(z: Floats, rows: Rows) -> Floats:
+    """(n, LAGS): what was at each row and before it, NaN before the start."""
+    padded = np.concatenate([np.full(LAGS - 1, np.nan), z])
+    return np.asarray(np.lib.stride_tricks.sliding_window_view(padded, LAGS)[rows, ::-1])
+
+
+def _largest_ahead(z: Floats, reach: int) -> Floats:
+    """At each row the largest of the next `reach`, NaN where one of them is a gap or has not come."""
+    padded = np.concatenate([z, np.full(reach, np.nan)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, reach)[1 : len(z) + 1]
+    return np.asarray(windows.max(axis=1), dtype=np.float64)
+
+
+def _between(values: Floats, position: Floats) -> Floats:
+    """Values at fractional rows, linear between whole ones, NaN outside."""
+    low = np.floor(position + 1e-9).astype(np.int64)
+    part = np.where(position - low > _WHOLE, position - low, 0.0)
+    at_low = _taken(values, low)
+    return np.where(part == 0, at_low, at_low * (1 - part) + _taken(values, low + 1) * part)
+
+
+def _taken(values: Floats, rows: Rows) -> Floats:
+    inside = (rows >= 0) & (rows < len(values))
+    return np.where(inside, values[np.clip(rows, 0, len(values) - 1)], np.nan)
+
+
+def _shifted(z: Floats, rows: int) -> Floats:
+    return np.concatenate([np.full(rows, np.nan), z[:-rows]])
+
+
+def _ridge(x: Floats, y: Floats, weight: Floats) -> Floats:
+    """Coefficients of weighted ridge regression on scaled features, the constant last and unpenalised."""
+    scale = np.sqrt((weight[:, None] * x**2).sum(axis=0) / weight.sum()) + 1e-9
+    full = np.column_stack([x / scale, np.ones(len(x))])
+    gram = full.T @ (full * weight[:, None])
+    gram[np.diag_indices(len(scale))] += _RIDGE * weight.sum()
+    gram[np.diag_indices(len(gram))] += 1e-9
+    found = np.linalg.solve(gram, full.T @ (weight * y))
+    return np.concatenate([found[:-1] / scale, found[-1:]])
+
+
+def encode(fitted: Fitted) -> bytes:
+    """An .npz of plain arrays; loads are kept with 24 bits, an error of 1e-7 of each."""
+    out = io.BytesIO()
+    np.savez(
+        out,
+        load=fitted.load.astype(np.float32),
+        offset=fitted.offset,
+        steps_per_day=fitted.steps_per_day,
+        windows=fitted.windows,
+        coefficients=fitted.coefficients,
+    )
+    return out.getvalue()
+
+
+def decode(state: bytes) -> Fitted:
+    """What `encode` wrote. Pickled objects are refused: bytes from a file must not execute code."""
+    with np.load(io.BytesIO(state), allow_pickle=False) as arrays:
+        return Fitted(
+            load=arrays["load"].astype(np.float64),
+            offset=float(arrays["offset"]),
+            steps_per_day=int(arrays["steps_per_day"]),
+            windows=tuple(int(each) for each in arrays["windows"]),
+            coefficients=arrays["coefficients"],
+        )

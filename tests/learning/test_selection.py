@@ -1,0 +1,165 @@
+"""Which forecast is used: the one that saves most within the budget, and none where none pays."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cronhpa.learning.selection import (
+    CANDIDATES,
+    LEASTS,
+    PRICES,
+    STEPS_PER_DAY,
+    Choice,
+    Day,
+    NothingToGain,
+    Screened,
+    Settings,
+    budget_correction,
+    candidate_floors,
+    choose,
+    chosen_floors,
+    least_replicas,
+    needs_far,
+    priced_floors,
+    select,
+    stated,
+)
+from cronhpa_models import error_mixture
+from cronhpa_models.error_mixture import LAGS, METHODS, Chances
+
+# Pods are scaled for 0.6, planned to carry 0.9, and short above 1.
+PODS = Settings(target=0.6, carried=0.9, capacity=1.0, start_up_seconds=120, budget_percent=5)
+DAYS = 6
+
+
+def daily_jump(days=DAYS):
+    """6 until 06:00, 30 after it: 10 pods, then 50 at a target of 0.6."""
+    return np.where(np.arange(days * STEPS_PER_DAY) % STEPS_PER_DAY < 72, 6.0, 30.0)
+
+
+def screened(*rows):
+    """(minutes, pods) of plain reactive scaling and of the first candidates; the others do as it does."""
+    table = np.array([*rows, *[rows[0]] * (1 + len(CANDIDATES) - len(rows))], dtype=np.float64)
+    return Screened(table[:, :1], table[:, 1:])
+
+
+def test_a_daily_jump_is_worth_a_forecast():
+    choice = select(daily_jump(), PODS)
+
+    assert isinstance(choice, Choice)
+    assert choice.avoided > 0.7 * choice.of > 0
+    assert choice.extra_percent <= 5
+    assert DAYS - 1 == choice.days
+
+
+def test_a_load_that_is_never_short_has_nothing_to_gain():
+    assert NothingToGain(0.0, DAYS - 1) == select(np.full(DAYS * STEPS_PER_DAY, 12.0), PODS)
+
+
+def test_one_day_is_not_enough_to_try_anything():
+    assert NothingToGain(0.0, 0) == select(daily_jump(1), PODS)
+
+
+def test_the_fewest_minutes_within_the_budget_win():
+    """+6 % is too dear, whatever it saves; of those within 5 % the second leaves 10 of 50 minutes."""
+    table = screened((50, 100), (0, 106), (10, 104), (30, 101))
+
+    choice = choose(table, PODS, daily_jump(1))
+
+    assert (40.0, 50.0, pytest.approx(4.0)) == (choice.avoided, choice.of, choice.extra_percent)
+
+
+def test_of_those_hardly_worse_the_cheapest_is_taken():
+    """20.5 minutes are within 5 % of 20, for a quarter of the pods."""
+    choice = choose(screened((50, 100), (20, 104), (20.5, 101)), PODS, daily_jump(1))
+
+    assert pytest.approx(1.0) == choice.extra_percent
+
+
+def test_what_saves_less_than_a_minute_in_a_week_is_not_used():
+    """A seventh of a minute on the one day that was tried: 0.1 is less, 0.2 is more."""
+    assert isinstance(choose(screened((5, 100), (4.9, 100)), PODS, daily_jump(1)), NothingToGain)
+    assert isinstance(choose(screened((5, 100), (4.8, 100)), PODS, daily_jump(1)), Choice)
+
+
+def test_a_pod_is_taken_when_its_chance_is_worth_its_price():
+    """
+    10 pods run, 5 load is certain, 20 comes with a chance of 0.2: 20 pods are 10 more than run, as many as usual.
+
+    At a price of 0.15 that costs 0.15 for a chance of 0.2; at 0.25 it costs more than it may save.
+    """
+    shape = (len(METHODS), 1, 1, 2)
+    found = Chances(np.array([[[5.0, 20.0]]]), np.broadcast_to([0.8, 1.0], shape))
+
+    floors = priced_floors(found, np.array([[10.0]]), 1.0, 100.0, 10.0)[0, :, 0, 0]
+
+    assert [0, 20] == [floors[PRICES.index(price)] for price in (0.25, 0.15)]
+
+
+def test_no_floor_is_above_the_ceiling():
+    found = Chances(np.array([[[5.0, 500.0]]]), np.broadcast_to([0.0, 1.0], (len(METHODS), 1, 1, 2)))
+
+    floors = priced_floors(found, np.array([[1.0]]), 1.0, 50.0, 10.0)
+
+    assert 50 == floors.max()
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(1, 60), min_size=10, max_size=200))
+def test_a_least_adds_no_more_than_its_share(counts):
+    reactive = np.array(counts, dtype=np.float64)
+
+    for share, least in zip(LEASTS, least_replicas(reactive), strict=True):
+        added = np.maximum(least - reactive, 0).sum() / reactive.sum()
+        assert added <= share + 1e-9
+
+
+def test_a_plan_that_came_out_dearer_plans_with_less():
+    """Planned 4 %, spent 10 %: (4 + 2) / (10 + 2) = 0.5."""
+    assert (1.0, 0.5) == (budget_correction([], []), budget_correction([4.0], [10.0]))
+    assert 1.0 < budget_correction([4.0], [1.0]) <= 1.5
+
+
+@pytest.mark.parametrize(("start_up", "expected"), [(60, 3), (120, 2), (240, 0)], ids=["1 min", "2 min", "4 min"])
+def test_slow_pods_are_asked_for_earlier_in_a_step(start_up, expected):
+    """The minute from which on a pod would be ready for the step after the next only: delay + minutes + start-up."""
+    slow = Settings(0.6, 0.9, 1.0, start_up, 5)
+
+    assert expected == next(minute for minute in range(9) if needs_far(minute, slow))
+
+
+@pytest.mark.parametrize("by_minute", [False, True], ids=["steps", "minutes"])
+def test_floors_of_a_morning_do_not_know_the_afternoon(by_minute):
+    """The leak test of the whole way from history to floors."""
+    load = daily_jump()
+    draw = np.random.default_rng(5)
+    minutes = np.repeat(load, 5) * draw.uniform(0.9, 1.0, 5 * len(load))
+    row, noon = 5 * STEPS_PER_DAY, 144
+    floors = []
+    for factor in (np.ones(STEPS_PER_DAY - noon), draw.uniform(0.05, 1.0, STEPS_PER_DAY - noon)):
+        day = load[row : row + STEPS_PER_DAY].copy()
+        own = minutes[(row - LAGS) * 5 : (row + STEPS_PER_DAY) * 5].copy()
+        day[noon:] *= factor
+        own[(LAGS + noon) * 5 :] *= np.repeat(factor, 5)
+        floors.append(candidate_floors(load[:row], Day(day, own if by_minute else None), PODS, STEPS_PER_DAY))
+
+    np.testing.assert_array_equal(floors[0][:, : noon * 5], floors[1][:, : noon * 5])
+    assert (floors[0] != floors[1]).any()
+
+
+def test_what_is_stated_comes_back_as_the_same_floor():
+    """The load that stands for n pods, divided by what one carries and rounded up, is n."""
+    load = daily_jump()[: 5 * STEPS_PER_DAY + 71]
+    fitted = error_mixture.fit(load, steps_per_day=STEPS_PER_DAY)
+    found = error_mixture.chances(
+        fitted, np.array([]), error_mixture.on_grid(fitted, np.array([]), np.array([len(load) - 1]))
+    )
+    choice = Choice("NearClock", 0.15, 0, 30.0, 1.0, 2.0, 3.0, 5)
+
+    said = stated(choice, found, 10.0, 0.9, 33.0)
+    floors = chosen_floors(choice, found, np.full((2, 1), 10.0), 0.9, 33.0)
+
+    assert floors[1, 0] == np.ceil(said.load[1] / 0.9) >= 34  # 30 / 0.9 = 33.3
+    assert said.level[1] > 0.5
+    assert said.load[0] < 10.0 * 0.9 + 1e-9

@@ -1,0 +1,123 @@
+"""Error mixtures: calibrated, blind to the future, and aware of clocks, hours and gaps."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cronhpa_models.error_mixture import LAGS, METHODS, Origins, chances, decode, encode, fit, on_grid
+
+DAY = 288
+
+
+def daily_jump(days, seed=1):
+    """1 until 06:00, 10 after it, with 10 % of noise."""
+    clock = np.arange(days * DAY) % DAY
+    return np.where(clock < 72, 1.0, 10.0) * np.exp(0.1 * np.random.default_rng(seed).standard_normal(days * DAY))
+
+
+def at(load, origin, windows=(1, 2)):
+    fitted = fit(load, steps_per_day=DAY, windows=windows)
+    return chances(fitted, np.array([]), on_grid(fitted, np.array([]), np.array([origin])))
+
+
+@pytest.mark.parametrize("method", ["Clock", "NearClock", "ClockAndLoad", "ClockLoad"])
+def test_a_jump_that_comes_every_day_is_expected_one_step_before_it(method):
+    """The last step before 06:00 begins at 05:55: after it the next step holds the jump."""
+    load = daily_jump(11)[: 10 * DAY + 72]
+
+    found = at(load, len(load) - 1)
+
+    assert found.quantile(method, 0, 0.5)[0] == pytest.approx(10.0, rel=0.3)
+
+
+def test_what_starts_on_most_full_hours_is_expected_on_the_next():
+    """Ten minutes of load at seven of ten full hours, drawn anew each day: no clock of a day knows which."""
+    draw = np.random.default_rng(4)
+    active = np.repeat(draw.random(8 * 24) < 0.7, 12)
+    load = np.where((np.arange(8 * DAY) % 12 < 2) & active, 10.0, 1.0)[: 7 * DAY + 144]
+
+    expected, between = at(load, len(load) - 1), at(load, len(load) - 6)
+
+    assert expected.quantile("EventClock", 0, 0.8)[0] > 5.0
+    assert between.quantile("EventClock", 0, 0.8)[0] < 2.0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nine_tenths_of_outcomes_lie_below_the_nine_tenths_quantile(method):
+    """3 days of noise after 14: 864 outcomes tell 0.9 within 0.02, two standard errors."""
+    draw = np.random.default_rng(3)
+    clock = np.arange(17 * DAY) / DAY * 2 * np.pi
+    load = (10 + 4 * np.sin(clock)) * np.exp(0.2 * draw.standard_normal(len(clock)))
+    fitted = fit(load[: 14 * DAY], steps_per_day=DAY, windows=(1,))
+    rows = np.arange(14 * DAY, 17 * DAY - 1)
+
+    found = chances(fitted, load[14 * DAY :], on_grid(fitted, load[14 * DAY :], rows))
+    covered = (load[rows + 1] <= found.quantile(method, 0, 0.9)).mean()
+
+    assert 0.86 <= covered <= 0.96
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6), st.integers(4 * DAY, 5 * DAY - 2))
+def test_nothing_after_an_origin_is_looked_at(seed, origin):
+    """The leak test: whatever comes after an origin, what is said at it stays the same."""
+    load = daily_jump(5, seed=2)
+    noise = np.random.default_rng(seed).gamma(1.0, 50.0, len(load) - origin - 1)
+    other = np.concatenate([load[: origin + 1], noise])
+    fitted = fit(load[: 4 * DAY], steps_per_day=DAY)
+    rows = np.arange(4 * DAY, origin + 1)
+
+    one, two = (chances(fitted, each[4 * DAY :], on_grid(fitted, each[4 * DAY :], rows)) for each in (load, other))
+
+    np.testing.assert_array_equal(one.load, two.load)
+    np.testing.assert_array_equal(one.below, two.below)
+
+
+def test_an_origin_between_two_steps_is_between_what_they_say():
+    """Three minutes into a step the window has moved by three fifths; half of the neighbours' errors count more."""
+    load = daily_jump(10)
+    fitted = fit(load, steps_per_day=DAY, windows=(1,))
+    recent = np.full((1, LAGS), 1.0)
+
+    levels = [
+        chances(fitted, np.array([]), Origins(np.array([9 * DAY + 70 + part]), recent)).quantile("ClockLoad", 0, 0.7)[0]
+        for part in (0.0, 0.6, 1.0)
+    ]
+
+    assert levels[0] < 2.0
+    assert levels[2] > 5.0
+    assert levels[0] <= levels[1] <= levels[2] * 1.1
+
+
+def test_chances_rise_to_one_and_loads_rise_with_them():
+    found = at(daily_jump(6), 6 * DAY - 1)
+
+    assert (np.diff(found.load, axis=-1) >= 0).all()
+    assert (np.diff(found.below, axis=-1) >= -1e-12).all()
+    np.testing.assert_allclose(found.below[..., -1], 1.0)
+
+
+def test_gaps_mask_only_what_they_touch():
+    load = daily_jump(8)
+    load[3 * DAY + 100 : 3 * DAY + 200] = np.nan
+
+    found = at(load, len(load) - 1)
+
+    assert np.isfinite(found.load).all()
+
+
+def test_less_than_half_a_day_is_not_fitted():
+    assert fit(daily_jump(1)[:140], steps_per_day=DAY) is None
+    assert fit(np.full(3 * DAY, np.nan), steps_per_day=DAY) is None
+
+
+def test_a_fit_survives_being_written_and_read():
+    load = daily_jump(4)
+    fitted = fit(load, steps_per_day=DAY)
+
+    read = decode(encode(fitted))
+
+    assert (DAY, (1, 2)) == (read.steps_per_day, read.windows)
+    np.testing.assert_allclose(load, read.load, rtol=1e-6)
+    np.testing.assert_array_equal(fitted.coefficients, read.coefficients)
