@@ -154,11 +154,11 @@ def test_compacting_forgets_what_is_too_old_to_keep(store):
     now = NOON + 30 * DAY
     old, kept = now - 29 * DAY, now - 28 * DAY + STEP
     store.backfill(WEB, [(old, 1.0), (kept, 2.0)])
-    store.record([Sample(WEB, now - 3 * HOUR - MINUTE, 3.0), Sample(WEB, now - MINUTE, 4.0)])
+    store.record([Sample(WEB, now - 28 * HOUR - MINUTE, 3.0), Sample(WEB, now - MINUTE, 4.0)])
 
     store.compact(now)
 
-    assert [kept, now - 3 * HOUR - STEP, now - STEP] == [start for start, _ in everything(store)]
+    assert [kept, now - 28 * HOUR - STEP, now - STEP] == [start for start, _ in everything(store)]
     assert [(now - MINUTE, 4.0)] == store.minutes(WEB, 0, 2**63)
 
 
