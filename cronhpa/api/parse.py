@@ -344,11 +344,21 @@ def _problem_of_event(window: OnceWindow) -> str | None:
     found = zone_problem(window.zone)
     if found:
         return f"timeZone: {found}"
+    for key, text in (("from", window.opens), ("to", window.closes)):
+        # Python reads weeks and offsets, too, and here an offset would be lost.
+        if not re.fullmatch(schema.LOCAL_TIME, text):
+            return (
+                f'{key}: "{text}" is no local time to the minute: write for example "2026-11-27T00:00", and no offset'
+            )
     try:
         opens, closes = once(window)
     except (ValueError, OverflowError):
         return f'from, to: "{window.opens}", "{window.closes}": write local times such as "2026-11-27T00:00"'
-    return None if opens < closes else f'to: "{window.closes}" is not after from, "{window.opens}"'
+    if opens < closes:
+        return None
+    if window.opens < window.closes:
+        return f'from, to: the clocks of {window.zone} skip all from "{window.opens}" to "{window.closes}"'
+    return f'to: "{window.closes}" is not after from, "{window.opens}"'
 
 
 def _override(item: schema.Override | None) -> Override | None:

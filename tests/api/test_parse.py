@@ -262,6 +262,15 @@ DAILY = {"start": "0 8 * * *", "durationMinutes": 60}
         ),
         ({"from": "2026-02-30T00:00", "to": "2026-03-01T00:00"}, "from, to: "),
         ({"from": "2026-11-28T00:00", "to": "2026-11-27T00:00"}, 'to: "2026-11-27T00:00" is not after from'),
+        (
+            {"from": "2026-11-27T00:00+05:00", "to": "2026-11-28T00:00"},
+            'from: "2026-11-27T00:00+05:00" is no local time',
+        ),
+        ({"from": "2026-11-27T00:00", "to": "2026-W48-6"}, 'to: "2026-W48-6" is no local time'),
+        (
+            {"from": "2026-03-29T02:10", "to": "2026-03-29T02:50", "timeZone": "Europe/Berlin"},
+            'the clocks of Europe/Berlin skip all from "2026-03-29T02:10" to "2026-03-29T02:50"',
+        ),
         ({"from": "9999-12-31T20:00", "to": "9999-12-31T23:59", "timeZone": "America/New_York"}, "from, to: "),
         ({"from": "0001-01-01T00:00", "to": "2026-11-27T00:00", "timeZone": "Asia/Tokyo"}, "from, to: "),
     ],
