@@ -111,7 +111,8 @@ def render(previous: Status, turn: Turn) -> Status:
         status["podStartupSeconds"] = turn.memory.start_up // SECOND
     status["decision"] = _explained(decision, turn.owner_problem)
     if spec.schedules:
-        status["schedules"] = [_window(item) for item in decision.windows]
+        problems = {item.name: item.message for item in decision.abstentions if item.source is Source.SCHEDULE}
+        status["schedules"] = [_window(item, problems.get(item.name)) for item in decision.windows]
     if decision.next_edge is not None:
         status["nextEdge"] = _edge(decision.next_edge)
     if spec.forecast is not None and turn.forecast is not None:
@@ -391,12 +392,14 @@ def _proposal(item: Proposal) -> dict[str, Any]:
     return text
 
 
-def _window(item: Window) -> dict[str, Any]:
+def _window(item: Window, problem: str | None) -> dict[str, Any]:
     text: dict[str, Any] = {"name": item.name, "state": str(item.state)}
     if item.changes is not None:
         text["closes" if item.state is WindowState.OPEN else "opens"] = format_instant(item.changes)
     if item.lead is not None:
         text["leadSeconds"] = item.lead // SECOND
+    if problem is not None:
+        text["message"] = clip(problem)
     return text
 
 

@@ -220,6 +220,7 @@ def test_a_schedule_that_cannot_be_read_is_named():
     found = conditions(broken)
 
     assert ("False", "schedule a: start: what?") == (found["SpecAccepted"]["status"], found["SpecAccepted"]["message"])
+    assert [{"name": "a", "state": "Unreadable", "message": "start: what?"}] == render({}, broken)["schedules"]
     assert ("False", "SpecUnreadable") == (found["Ready"]["status"], found["Ready"]["reason"])
 
 
