@@ -253,7 +253,7 @@ class Cycle:
             item.next_edge = None  # it brought this turn; the next period tries again
         return None
 
-    async def _decide(self, item: Item, spec: Spec, answers: Answers) -> Judged:
+    async def _decide(self, item: Item, spec: Spec, answers: Answers) -> Judged | None:
         generation = item.generation
         if item.in_doubt:
             await self._writer.refresh(item)
@@ -278,7 +278,8 @@ class Cycle:
             item.conflicts = await asyncio.to_thread(conflicts, spec, now) if _is_long(spec) else conflicts(spec, now)
             item.checked = (generation, now + DAY if item.next_edge is None else item.next_edge)
         target = item.target
-        assert target is not None
+        if target is None:
+            return None  # edited into what cannot be read while this turn waited: the edit brings a turn of its own
         owner_problem = self._cluster.owners.problem(item, self._inventory.on_target(target))
         used = None
         if known is not None and owner_problem is None and spec.mode is Mode.ACTIVE:

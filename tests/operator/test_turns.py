@@ -86,6 +86,24 @@ def test_an_edit_during_a_turn_is_acted_upon_when_the_turn_is_over():
     live(scenario)
 
 
+def test_an_edit_into_what_cannot_be_read_ends_a_turn_that_waits_without_an_error():
+    async def scenario():
+        api = shop(minReplicas=3)
+        goes_on = asyncio.Event()
+        api.faults = [Fault("GET", "/metrics.k8s.io", waits=goes_on)]
+        async with Life(api) as life:
+            await until(1)
+            api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": "many"})
+            await until(2)
+            goes_on.set()
+            await until(3)
+            assert 0 == life.cycle.pulse.errors
+        assert [] == timeline(api)
+        assert "False" == condition(api, "SpecAccepted")["status"]
+
+    live(scenario)
+
+
 def test_an_edge_is_acted_upon_at_its_instant():
     """The window opens at 07:01:00; with turns an hour apart nothing else would look at it."""
 
