@@ -45,8 +45,8 @@ def conflicts(spec: Spec, now: Nanoseconds) -> tuple[Conflict, ...]:
     """
     What contradicts each other in the windows that are open at `now` and in the next one of each schedule.
 
-    The first occurrence of each is told, in the order in which they come. Behind them windows that never open, and such
-    as are longer than the time between their starts.
+    The first occurrence of each is told, in the order in which they come. Behind them windows that never open, or never
+    close though they have an end, and such as are longer than the time between their starts.
     """
     readable = [item for item in spec.schedules if item.problem is None and not item.suspend]
     # Only floors above the lowest cap can contradict, and caps below the highest floor: most objects have none.
@@ -104,6 +104,11 @@ def _oddities(schedule: Schedule, now: Nanoseconds) -> Iterator[Conflict]:
         return
     if windows.never_opens(window, now):
         yield Conflict("NeverOpens", f"Schedule/{schedule.name} never opens: exclude and only leave it no start")
+    if window.end is not None and windows.never_closes(window, now):
+        yield Conflict(
+            "NeverCloses",
+            f"Schedule/{schedule.name} never closes: each of its ends comes at the instant of a start",
+        )
     if window.duration is not None and _overlap(window, now - now % _LOOK_AGAIN) is not None:
         yield Conflict(
             "OverlapsItself",

@@ -105,6 +105,14 @@ def test_a_window_longer_than_the_time_between_its_starts_is_told():
     assert [] == told(schedule("daily", "@daily", duration=DAY, floor=3))
 
 
+def test_a_window_whose_ends_are_all_starts_is_told():
+    """An end closes what began before it: 08:00 to 08:00 goes on for ever, 08:00 to 08:01 does not."""
+    assert ["Schedule/day never closes: each of its ends comes at the instant of a start"] == told(
+        schedule("day", "0 8 * * *", "0 8 * * *", floor=3)
+    )
+    assert [] == told(schedule("day", "0 8 * * *", "1 8 * * *", floor=3))
+
+
 def test_a_window_whose_exceptions_leave_no_start_is_told():
     window = CronWindow("0 8 24 12 *", "UTC", duration=HOUR, exclude=Days(holidays=(Holidays("CZ"),)))
 
