@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds
 from cronhpa.core.observation import Absent
-from cronhpa.core.predictive.budget import Hour
 from cronhpa.core.spec import Mode, Span, Spec
 from cronhpa.learning.store import STEP, STEPS_KEPT, Fault, Fit, Learnt, Series, Store, little_endian
 
@@ -111,13 +110,10 @@ def gather(store: Store, subjects: Sequence[Subject], now: Nanoseconds) -> list[
     """The complete steps before `now` of each. Raises StoreError where they cannot be read."""
     end = now - now % STEP
     before = {each: fit.state for fit, members in store.fits([one.series for one in subjects]) for each in members}
-    spent: dict[Series, Hour] = {}
-    for spend in store.spend(now - _WEEK):
-        spent[spend.series] = spent.get(spend.series, Hour()) + Hour(spend.extra, spend.base)
     pasts = []
     for subject in subjects:
         first, highs = store.history(subject.series, end - STEPS_KEPT, end)
-        counted = spent.get(subject.series, Hour())
+        extra, base = store.spent(subject.series, now - _WEEK)
         pasts.append(
             Past(
                 subject,
@@ -126,7 +122,7 @@ def gather(store: Store, subjects: Sequence[Subject], now: Nanoseconds) -> list[
                 end - MINUTES_TRIED,
                 little_endian(_minutes(store, subject, end)).tobytes(),
                 before.get(subject.series, b""),
-                100 * counted.extra / counted.base if counted.base else 0.0,
+                100 * extra / base if base else 0.0,
             )
         )
     return pasts

@@ -119,7 +119,7 @@ def test_a_floor_comes_from_a_forecast_before_the_load_does(web, plant, operator
     import_csv(store, Series(shop.namespace, shop.name, "cpu"), file)
     store.close()
 
-    shop.says("ForecastActive", "True", "Acting", within_s=100)
+    shop.says("ForecastActive", "True", "BeatsReactive", within_s=100)
     # The least of the last days' peaks, 8.3 cores, over 0.9 cores a pod is 10 pods; the load of now needs 3.
     wait_until(lambda: shop.replicas, lambda seen: seen >= 10, within_s=(rise - time.time_ns()) / SECOND)
     assert "Forecast/cpu" == wait_until(lambda: shop.decided_by, lambda by: by == "Forecast/cpu")
