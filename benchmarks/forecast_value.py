@@ -12,6 +12,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from recorded import Recorded, read
@@ -19,7 +20,7 @@ from report import machine, save
 from rich.console import Console
 from rich.table import Table
 from rivals import RIVALS
-from selected import screened_days, selected_floors, settings_of
+from selected import qualities, screened_days, selected_floors, settings_of
 
 from cronhpa.learning.screening import MINUTES_PER_STEP, Counts, Floats, World, simulate
 
@@ -28,6 +29,7 @@ _STRESSED_MINUTES = 0.25
 _FLOOR_MAX = 14_000
 # Percent of pod-hours; the line at the end is of the second.
 BUDGETS = (2, 5, 10)
+GRID_BUDGETS = (5, 10, 20)
 _TICKS_PER_MINUTE = 4
 
 
@@ -50,14 +52,18 @@ def main() -> int:
     world = World()
     scores: dict[str, dict[str, Score]] = {}
     cpu: dict[str, float] = {}
+    quality: dict[str, dict[str, dict[str, float]]] = {}
     for path in files:
         series = read(path)
         begun = time.process_time()
         scores[series.name] = run(series, world)
         cpu[series.name] = time.process_time() - begun
+        quality[series.name] = qualities(series)
         console.print(f"{series.name}: {cpu[series.name]:.1f} s of CPU", style="dim", highlight=False)
     console.print(by_series(scores))
     console.print(by_policy(scores))
+    console.print(by_quality(quality))
+    grid = run_grid(files, scores, console) if options.grid else {}
     path = save(
         "forecast-value",
         {
@@ -65,6 +71,8 @@ def main() -> int:
             "world": asdict(world),
             "scores": {name: {policy: asdict(s) for policy, s in each.items()} for name, each in scores.items()},
             "cpu_seconds": cpu,
+            "quality": quality,
+            "grid": grid,
         },
     )
     console.print(f"figures: {path}", highlight=False)
@@ -111,6 +119,60 @@ def by_series(scores: dict[str, dict[str, Score]]) -> Table:
             f"{100 * (each['oracle'].pod_hours / plain.pod_hours - 1):+.1f} %",
         )
     return out
+
+
+def by_quality(quality: dict[str, dict[str, dict[str, float]]]) -> Table:
+    """A row a method: calibration and accuracy of the largest load of the coming step, over the series."""
+    out = Table(title="The largest load of the coming step")
+    for heading in ("method", "coverage of 0.9: mean", "least", "most", "MASE, mean", "pinball 0.9, median, % of mean"):
+        out.add_column(heading, justify="left" if heading == "method" else "right")
+    for method in next(iter(quality.values())):
+        covered, errors, losses = (
+            [each[method][name] for each in quality.values()] for name in ("coverage", "mase", "pinball")
+        )
+        out.add_row(
+            method,
+            f"{np.mean(covered):.3f}",
+            f"{min(covered):.3f}",
+            f"{max(covered):.3f}",
+            f"{np.nanmean(errors):.2f}",
+            f"{np.median(losses):.2f}",
+        )
+    return out
+
+
+def run_grid(files: list[Path], base: dict[str, dict[str, Score]], console: Console) -> dict[str, Any]:
+    """Other start-up times and targets; then what a target of 80 % with a forecast costs against 60 % without."""
+    grid: dict[str, Any] = {}
+    for start_up, target in ((60, 0.6), (240, 0.6), (120, 0.8), (240, 0.8)):
+        world = World(start_up_seconds=start_up, target=target)
+        scores = {series.name: run_ours(series, world, GRID_BUDGETS) for series in map(read, files)}
+        name = f"start-up {start_up} s, target {100 * target:.0f} %"
+        grid[name] = {each: {policy: asdict(score) for policy, score in row.items()} for each, row in scores.items()}
+        for budget in GRID_BUDGETS:
+            reduction, extra, worst, actions, _ = summary(scores, ours(budget))
+            line = f"{name}, budget {budget} %: stressed minutes -{reduction:.1f} % pod-hours {extra:+.1f} %"
+            console.print(f"{line} worst {worst:+.1f} % actions x {actions:.2f}", highlight=False)
+        if (start_up, target) == (120, 0.8):
+            for budget in GRID_BUDGETS:
+                minutes = np.mean([row[ours(budget)].minutes for row in scores.values()])
+                plain = np.mean([row["reactive"].minutes for row in base.values()])
+                pods = [
+                    row[ours(budget)].pod_hours / base[each]["reactive"].pod_hours - 1 for each, row in scores.items()
+                ]
+                line = f"target 80 % with a budget of {budget} % against 60 % without a forecast: "
+                line += f"{minutes:.1f} against {plain:.1f} minutes a day at {100 * np.mean(pods):+.1f} % pod-hours"
+                console.print(line, highlight=False)
+    return grid
+
+
+def run_ours(series: Recorded, world: World, budgets: tuple[int, ...]) -> dict[str, Score]:
+    """Reactive scaling and ours alone."""
+    screened = screened_days(series, settings_of(series, world, 0))
+    several = [settings_of(series, world, budget) for budget in budgets]
+    floors = selected_floors(series, screened, several, world)
+    outcomes = simulate(series.load, np.concatenate([np.zeros_like(floors[:1]), floors]), world)
+    return {name: _score(series, outcomes, row) for row, name in enumerate(["reactive", *map(ours, budgets)])}
 
 
 def by_policy(scores: dict[str, dict[str, Score]]) -> Table:

@@ -39,7 +39,7 @@ LEASTS = (0.0, 0.01, 0.02, 0.035, 0.05, 0.08)
 # A floor is no larger than this times what the largest load of the last seven days needed.
 CEILING = 1.1
 
-_NEAR_BEST = 1.05
+_NEAR_BEST = 1.01
 # Whose distribution tells the level of a floor that no method asked for.
 _PLAIN = "Clock"
 _CORRECTION_MIN, _CORRECTION_MAX = 0.5, 1.5

@@ -7,8 +7,6 @@ on this side of the process border.
 
 from __future__ import annotations
 
-import math
-from array import array
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -311,8 +309,10 @@ def _forecast(store: Store, fit: Fit, subject: Subject, known: Knowledge, now: N
         if not len(seen) or len(whole) - 1 - seen[-1] > _UNSEEN_STEPS_MAX:
             return _stale(store, series, start)
         origin = error_mixture.on_grid(fitted, later, seen[-1:])
-    ceiling, recent_hits = _track_record(store, subject, start)
-    ceiling = max(ceiling, CEILING * float(np.nanmax(origin.recent[:, :2])))
+    steps = np.concatenate([fitted.load, later])
+    recent_hits = _over_or_under(store, series, steps, first, start)
+    highest = np.concatenate([steps[-_CEILING_SPAN // STEP :], origin.recent[0, :2]])
+    ceiling = CEILING * float(np.nanmax(highest))
     running = float(reactive_pods(origin.recent[:, 0], settings)[0])
     said = stated(choice, error_mixture.chances(fitted, later, origin), running, settings.carried, ceiling)
     if said is None:
@@ -365,25 +365,22 @@ def _stale(store: Store, series: Series, start: Nanoseconds) -> Absent:
     return Absent("Stale", f"{series.metric} was {seen}: a forecast needs a load from the last 15 minutes")
 
 
-def _track_record(store: Store, subject: Subject, start: Nanoseconds) -> tuple[float, float | None]:
+def _over_or_under(
+    store: Store, series: Series, steps: np.ndarray, first: Nanoseconds, start: Nanoseconds
+) -> float | None:
     """
-    (ceiling, share of outcomes that stayed below what was stated, less the share that was stated) as known at `start`.
+    The share of outcomes that stayed below what was stated, less the share that was stated, as known at `start`.
 
     Counted on the second step of the last day's forecasts. Levels differ from forecast to forecast, so that only what
     they are over or under can be added up; None while too few are known.
     """
-    first, highs = store.history(subject.series, start - _CEILING_SPAN, start)
-    outcomes = masked(first, highs, subject.ignored)
-    hits = [
-        (outcome <= each.load[1] * _ROUNDED) - each.quantile_percent / 100
-        for each in store.forecasts(subject.series, start - DAY, start)
-        if not math.isnan(outcome := _at(first, outcomes, each.start + STEP))
-    ]
-    over = sum(hits) / len(hits) if len(hits) >= _OUTCOMES_MIN else None
-    return CEILING * max((high for high in outcomes if not math.isnan(high)), default=0.0), over
-
-
-def _at(first: Nanoseconds, highs: array[float], start: Nanoseconds) -> float:
-    """The maximum of the step at `start`, NaN where it is not known."""
-    index = (start - first) // STEP
-    return highs[index] if 0 <= index < len(highs) else math.nan
+    newest = store.forecasts(series, start, start + STEP)
+    if newest and newest[0].coverage_percent is not None:
+        # The same step's forecast of a minute ago has counted already.
+        return (newest[0].coverage_percent - newest[0].quantile_percent) / 100
+    hits = []
+    for each in store.forecasts(series, start - DAY, start):
+        row = (each.start + STEP - first) // STEP
+        if 0 <= row < len(steps) and not np.isnan(steps[row]):
+            hits.append((steps[row] <= each.load[1] * _ROUNDED) - each.quantile_percent / 100)
+    return float(sum(hits)) / len(hits) if len(hits) >= _OUTCOMES_MIN else None

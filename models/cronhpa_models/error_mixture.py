@@ -13,7 +13,7 @@ Card
              load          loads (not errors) at the same clock: a jump goes to a level, whatever is there before it
              hours         errors at the same minute of each of the last 48 hours, close hours of the day counting more:
                            batches start on the hour, though not every hour
-             moves         errors after moves of the last two steps that were like the present one
+             moves         errors of the last week after moves of two steps that were like the present one
              recent        errors of the last two hours, half-life 10 steps
              all           every error of the last seven days
              A day counts half after five days; the same weekday counts double.
@@ -152,29 +152,49 @@ def chances(fitted: Fitted, later: Floats, origins: Origins) -> Chances:
     z = np.log(np.concatenate([fitted.load, later]) + fitted.offset)
     recent = np.log(origins.recent + fitted.offset)
     day = fitted.steps_per_day
-    rows = np.arange(len(z))
-    # Only what is sampled below needs its error: two weeks of the history and all that came later.
+    rows = _sampled(len(fitted.load), len(z), origins.position, day)
     x = _features(z, day, rows.astype(np.float64), _lagged(z, rows))
     at = _features(z, day, origins.position, recent)
-    found = [_window(fitted, z, x, at, recent, origins.position, number) for number in range(len(fitted.windows))]
+    found = [
+        _window(fitted, z, (rows, x), at, recent, origins.position, number) for number in range(len(fitted.windows))
+    ]
     return Chances(np.stack([load for load, _ in found]), np.stack([below for _, below in found], axis=1))
 
 
+def _sampled(learnt: int, length: int, position: Floats, day: int) -> Rows:
+    """The rows whose errors any source may look at: a week, what came later, and the clocks of two weeks."""
+    needed = np.zeros(length, dtype=bool)
+    needed[max(0, learnt - 7 * day) :] = True
+    clocks = np.unique(np.floor(position + 1e-9).astype(np.int64))
+    beside = np.arange(-3, 5)
+    rows = clocks[:, None, None] - np.arange(1, _DAYS_BACK + 1)[:, None] * day + beside
+    needed[rows[(rows >= 0) & (rows < length)]] = True
+    return np.flatnonzero(needed)
+
+
 def _window(
-    fitted: Fitted, z: Floats, x: Floats, at: Floats, recent: Floats, position: Floats, number: int
+    fitted: Fitted,
+    z: Floats,
+    sampled: tuple[Rows, Floats],
+    at: Floats,
+    recent: Floats,
+    position: Floats,
+    number: int,
 ) -> tuple[Floats, Floats]:
     """(origins, bins) loads and (methods, origins, bins) chances of one window."""
     reach = fitted.windows[number]
     b = fitted.coefficients[number]
     day = fitted.steps_per_day
     came = _largest_ahead(z, reach)
-    errors = came - z - (x @ b[:-1] + b[-1])
+    errors = np.full(len(z), np.nan)
+    rows, x = sampled
+    errors[rows] = came[rows] - z[rows] - (x @ b[:-1] + b[-1])
     learnt = len(fitted.load) - reach
     centre = recent[:, 0] + at @ b[:-1] + b[-1]
     last_week = errors[max(0, learnt - 7 * day) : learnt]
     edges = _edges(last_week[~np.isnan(last_week)], came[:learnt], z[:learnt])
     bins = len(edges)
-    bin_of = np.where(np.isnan(errors), -1, np.minimum(np.searchsorted(edges, errors), bins - 1))
+    bin_of = _bins(edges, errors)
     counts = np.zeros((len(SOURCES), len(centre), bins))
     whole = np.floor(position + 1e-9).astype(np.int64)
     part = position - whole
@@ -194,8 +214,7 @@ def _window(
     take("near", rows, weights, known)
     good = (rows >= 0) & (rows < known)
     levels = np.where(good, came[np.clip(rows, 0, len(z) - 1)], np.nan) - centre[:, None]
-    chosen = np.where(np.isnan(levels), -1, np.minimum(np.searchsorted(edges, levels), bins - 1))
-    counts[SOURCES.index("load")] = _histogram(chosen, weights, bins)
+    counts[SOURCES.index("load")] = _histogram(_bins(edges, levels), weights, bins)
     hours = np.arange(1, _HOURS_BACK + 1)
     apart = np.minimum(hours % 24, 24 - hours % 24)
     by_hour = 0.5 ** (hours / 24) * (np.exp(-apart / 4) + 0.15)
@@ -205,8 +224,9 @@ def _window(
     take("hours", rows, weights, known)
     back = np.arange(_RECENT)
     take("recent", whole[:, None] - reach - back, np.broadcast_to(0.5 ** (back / 10), (len(whole), _RECENT)), known)
-    counts[SOURCES.index("moves")] = _alike(z[:learnt], recent, bin_of[:learnt], bins)
-    of_week = bin_of[max(0, learnt - 7 * day) : learnt]
+    week = slice(max(0, learnt - 7 * day), learnt)
+    counts[SOURCES.index("moves")] = _alike(z[week], recent, bin_of[week], bins)
+    of_week = bin_of[week]
     counts[SOURCES.index("all")] = np.bincount(of_week[of_week >= 0], minlength=bins)
     total = counts.sum(axis=-1, keepdims=True)
     shares = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
@@ -226,6 +246,11 @@ def _edges(errors: Floats, came: Floats, z: Floats) -> Floats:
     start = float(np.quantile(errors, 0.9))
     tail = start + (highest - start) * np.arange(1, _TAIL_BINS + 1) / _TAIL_BINS
     return np.sort(np.concatenate([body, tail])) + 1e-9
+
+
+def _bins(edges: Floats, values: Floats) -> NDArray[np.int64]:
+    """The bin that each value lies in, -1 for NaN."""
+    return np.where(np.isnan(values), -1, np.minimum(np.searchsorted(edges, values), len(edges) - 1))
 
 
 def _around(whole: Rows, part: Floats, offsets: Rows, weights: Floats, width: float) -> tuple[Rows, Floats]:
