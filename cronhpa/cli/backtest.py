@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from cronhpa.core.decision import Decision
     from cronhpa.core.memory import Memory
     from cronhpa.core.observation import Observation
-    from cronhpa.learning.hindsight import Hindsight
     from cronhpa.learning.store import Series
     from cronhpa.simulation.load import Load
-    from cronhpa.simulation.run import Forecasts
     from cronhpa.simulation.world import Conditions
 
 _SPAN: Nanoseconds = 7 * DAY
@@ -310,37 +308,35 @@ def _run(plan: Backtest, series: Series, points: list[tuple[Nanoseconds, float]]
     from dataclasses import replace
 
     from cronhpa.core.meter import Meter
+    from cronhpa.learning.hindsight import Hindsight, NotInstalledError
+    from cronhpa.learning.store import StoreError
+    from cronhpa.learning.subject import Subject
     from cronhpa.simulation.compare import Variant, variants
-    from cronhpa.simulation.run import no_forecasts, run
+    from cronhpa.simulation.run import Run, run
 
-    span = plan.span
-    runs, spoken = {}, ""
+    span, conditions = plan.span, plan.conditions
+    runs: dict[Variant, Run] = {}
+    spoken = ""
     for variant, each in variants(plan.spec).items():
-        forecasts: Forecasts = no_forecasts
-        if variant is Variant.FORECAST:
-            forecasts = hindsight = _forecasts(plan, each, series, points)
-            spoken = hindsight.summary
         with _progress(f"running {variant}") as done:
 
             def watch(_: Observation, decision: Decision, done: Callable[[int, int], None] = done) -> None:
                 done(decision.at - span.begin, span.end - span.begin)
 
-            runs[variant] = run(each, plan.load, plan.conditions, span, forecasts=forecasts, meter=Meter(), watch=watch)
+            if variant is not Variant.FORECAST:
+                runs[variant] = run(each, plan.load, conditions, span, watch=watch)
+                continue
+            subject = Subject(series, each, conditions.start_up, conditions.requests.get(series.metric))
+            meter = Meter()
+            try:
+                with Hindsight(points, subject, span, delay=conditions.metric_delay, meter=meter) as forecasts:
+                    runs[variant] = run(
+                        each, plan.load, conditions, span, forecasts=forecasts, meter=meter, watch=watch
+                    )
+                    spoken = forecasts.summary
+            except (NotInstalledError, StoreError, OSError) as problem:
+                _end(problem)
     return replace(plan, runs=runs, forecasts=spoken)
-
-
-def _forecasts(plan: Backtest, spec: Spec, series: Series, points: list[tuple[Nanoseconds, float]]) -> Hindsight:
-    from cronhpa.learning.hindsight import NotInstalledError, hindsight
-    from cronhpa.learning.store import StoreError
-    from cronhpa.learning.subject import Subject
-
-    conditions = plan.conditions
-    subject = Subject(series, spec, conditions.start_up, conditions.requests.get(series.metric))
-    with _progress("forecasting") as done:
-        try:
-            return hindsight(points, subject, plan.span, delay=conditions.metric_delay, progress=done)
-        except (NotInstalledError, StoreError, OSError) as problem:
-            _end(problem)
 
 
 @contextmanager

@@ -8,25 +8,28 @@ operator would. Imports no pandas itself; the worker does, in the process that c
 from __future__ import annotations
 
 import importlib.util
-from bisect import bisect_right
-from collections import Counter
+from collections import Counter, deque
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.instant import HOUR, MINUTE, Nanoseconds
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import Span
 from cronhpa.learning.forecaster import WORKER_NEEDS
 from cronhpa.learning.plan import due
-from cronhpa.learning.store import STEP, STEPS_KEPT, Fault, Learnt, Series, Store
+from cronhpa.learning.store import MINUTES_KEPT, STEP, STEPS_KEPT, Fault, Learnt, Sample, Series, Spend, Store
 from cronhpa.learning.subject import Ask, Subject, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+
+    from cronhpa.core.meter import Meter
 
 Answer = Forecast | Absent
+# Of the minutes of a span; fewer, and most forecasts would be made without a newest minute.
+_MINUTES_KNOWN = 0.9
 
 
 class NotInstalledError(Exception):
@@ -34,15 +37,65 @@ class NotInstalledError(Exception):
 
 
 class Hindsight:
-    """Answers in the order of their issue; called with an instant, the newest one issued at or before it."""
+    """
+    Called with an instant, the newest answer issued at or before it; the instants come in order.
 
-    def __init__(self, answers: Sequence[tuple[Nanoseconds, Answer]]) -> None:
-        self.answers = tuple(answers)
-        self._issued = [at for at, _ in self.answers]
+    `with` keeps its store, which the past is played into as time goes on. answers: those issued so far.
+    """
+
+    def __init__(
+        self,
+        points: Sequence[tuple[Nanoseconds, float]],
+        subject: Subject,
+        span: Span,
+        *,
+        delay: Nanoseconds = 0,
+        meter: Meter | None = None,
+    ) -> None:
+        """
+        A forecast for every minute in `span`, as the operator makes one, `delay` after its start; where fewer than a
+        point a minute was recorded, for every step of five minutes.
+
+        points: the load as it was recorded, in order; also from before the span: that is what is learnt from.
+        delay: how long it takes until a load is measured; nothing younger is known to a forecast.
+        meter: what the forecasts are found to cost, which the next selection takes into account.
+        Raises NotInstalledError without pandas. Raised later: StoreError and OSError where there is no room for a
+        store of a few MB.
+        """
+        missing = [name for name in WORKER_NEEDS if importlib.util.find_spec(name) is None]
+        if missing:
+            raise NotInstalledError(f"{' and '.join(missing)} are not installed: pip install 'cronhpa[forecast]'")
+        self.answers: list[tuple[Nanoseconds, Answer]] = []
+        self._subject = subject
+        self._delay = delay
+        self._meter = meter
+        self._every = MINUTE if _is_by_minute(points, span) else STEP
+        self._next = span.begin - span.begin % STEP
+        self._end = span.end
+        self._coming = deque(points)
+        self._learnt: dict[Series, Learnt] = {}
+        self._spent_until = 0
+        self._folder: TemporaryDirectory[str] | None = None
+        self._store: Store | None = None
+
+    def __enter__(self) -> Self:
+        self._folder = TemporaryDirectory(prefix="cronhpa-")
+        self._store = Store(Path(self._folder.name) / "history.db")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._store is not None
+        assert self._folder is not None
+        self._store.close()
+        self._folder.cleanup()
 
     def __call__(self, now: Nanoseconds) -> Answer:
-        newest = bisect_right(self._issued, now)
-        return self.answers[newest - 1][1] if newest else Absent("Learning", "no forecast had been made by then")
+        while self._next < self._end and self._next + self._delay <= now:
+            self._play(self._next)
+            self._next += self._every
+        if self.answers:
+            return self.answers[-1][1]
+        return Absent("Learning", "no forecast had been made by then")
 
     @property
     def summary(self) -> str:
@@ -57,73 +110,56 @@ class Hindsight:
         ]
         return ", ".join(said) or "none was made"
 
+    def _play(self, start: Nanoseconds) -> None:
+        """What the operator does `delay` after `start`: record what was measured, learn where it is due, forecast."""
+        from cronhpa.learning import worker  # noqa: PLC0415 - imports pandas: only where forecasts are made
 
-def hindsight(
-    points: Sequence[tuple[Nanoseconds, float]],
-    subject: Subject,
-    span: Span,
-    *,
-    delay: Nanoseconds = 0,
-    progress: Callable[[int, int], None] = lambda _done, _total: None,
-) -> Hindsight:
-    """
-    A forecast for every step of five minutes in `span`, made `delay` after its start.
+        store, series = self._store, self._subject.series
+        assert store is not None, "opened by `with`"
+        now = start + self._delay
+        known: list[Sample] = []
+        # A point at `start` has only just been measured: it belongs to what begins then.
+        while self._coming and self._coming[0][0] < start:
+            known.append(Sample(series, *self._coming.popleft()))
+        _keep(store, known, now)
+        ask = Ask(str(store.path), [self._subject], now)
+        if due({series: digest(self._subject.spec)}, self._learnt, now):
+            self._tell_spent(store, now)
+            studied = worker.study(ask)
+            self._learnt.update(studied.learnt)
+            _raise(studied.fault)
+            self.answers += [(now, absent) for _, absent in studied.absent]
+        if series in self._learnt:
+            found = worker.forecast(ask)
+            _raise(found.fault)
+            self.answers += [(now, answer) for _, answer in found.answers]
+        if start % HOUR == 0:
+            _raise(store.compact(now))
 
-    points: the load as it was recorded, in order; also from before the span: that is what is learnt from.
-    delay: how long it takes until a load is measured; nothing younger is known to a forecast.
-    progress: called after each step with steps done and steps in all.
-    Raises NotInstalledError without pandas, StoreError and OSError where there is no room for a store of a few MB.
-    """
-    missing = [name for name in WORKER_NEEDS if importlib.util.find_spec(name) is None]
-    if missing:
-        raise NotInstalledError(f"{' and '.join(missing)} are not installed: pip install 'cronhpa[forecast]'")
-    from cronhpa.learning import worker  # noqa: PLC0415 - imports pandas: only where forecasts are made
-
-    maxima = _maxima(points)
-    first = span.begin - span.begin % STEP
-    starts = range(first, span.end, STEP)
-    answers: list[tuple[Nanoseconds, Answer]] = []
-    learnt: dict[Series, Learnt] = {}
-    series = subject.series
-    wanted = {series: digest(subject.spec)}
-    with TemporaryDirectory(prefix="cronhpa-") as folder:
-        path = Path(folder) / "history.db"
-        store = Store(path)
-        try:
-            past = [at for at in maxima if first - STEPS_KEPT <= at < first]
-            _keep(store, series, [(at, maxima[at]) for at in past])
-            for number, start in enumerate(starts, start=1):
-                now = start + delay
-                ask = Ask(str(path), [subject], now)
-                if due(wanted, learnt, now):
-                    studied = worker.study(ask)
-                    learnt.update(studied.learnt)
-                    _raise(studied.fault)
-                    answers += [(now, absent) for _, absent in studied.absent]
-                if series in learnt:
-                    found = worker.forecast(ask)
-                    _raise(found.fault)
-                    answers += [(now, answer) for _, answer in found.answers]
-                if start in maxima:
-                    _keep(store, series, [(start, maxima[start])])
-                progress(number, len(starts))
-        finally:
-            store.close()
-    return Hindsight(answers)
+    def _tell_spent(self, store: Store, now: Nanoseconds) -> None:
+        """What was counted in the hours that are over, once each."""
+        hours = {} if self._meter is None else self._meter.hours
+        over = [(hour, item) for hour, item in hours.items() if self._spent_until <= hour < now // HOUR]
+        _raise(store.add_spend([Spend(self._subject.series, hour, item.extra, item.base) for hour, item in over]))
+        self._spent_until = now // HOUR
 
 
-def _maxima(points: Sequence[tuple[Nanoseconds, float]]) -> dict[Nanoseconds, float]:
-    """The largest load of each step, by its start."""
-    found: dict[Nanoseconds, float] = {}
-    for at, value in points:
-        start = at - at % STEP
-        found[start] = max(value, found.get(start, 0.0))
-    return found
+def _is_by_minute(points: Sequence[tuple[Nanoseconds, float]], span: Span) -> bool:
+    """Whether the history of the span has about a point a minute."""
+    count = sum(span.begin <= at < span.end for at, _ in points)
+    return count >= _MINUTES_KNOWN * (span.end - span.begin) // MINUTE
 
 
-def _keep(store: Store, series: Series, maxima: Sequence[tuple[Nanoseconds, float]]) -> None:
-    outcome = store.backfill(series, maxima)
-    _raise(outcome if isinstance(outcome, Fault) else None)
+def _keep(store: Store, samples: Sequence[Sample], now: Nanoseconds) -> None:
+    """Into the store: what is old as one piece, and what is young as the recorder writes it, minute by minute."""
+    old = [(each.at, each.value) for each in samples if now - STEPS_KEPT <= each.at < now - MINUTES_KEPT]
+    young = [each for each in samples if each.at >= now - MINUTES_KEPT]
+    if old:
+        outcome = store.backfill(samples[0].series, old)
+        _raise(outcome if isinstance(outcome, Fault) else None)
+    if young:
+        recorded = store.record(young)
+        _raise(recorded if isinstance(recorded, Fault) else None)
 
 
 def _raise(fault: Fault | None) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 import random
+from pathlib import Path
 
 import pytest
 
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.meter import Meter
 from cronhpa.core.observation import Absent
+from cronhpa.core.predictive.budget import Hour
 from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
-from cronhpa.learning.hindsight import Hindsight, NotInstalledError, hindsight
-from cronhpa.learning.store import STEP, Series
-from cronhpa.learning.subject import Subject
+from cronhpa.learning import worker
+from cronhpa.learning.hindsight import Hindsight, NotInstalledError
+from cronhpa.learning.store import STEP, Series, Store
+from cronhpa.learning.subject import Studied, Subject
 
 MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")
 SPEC = Spec(
@@ -22,77 +25,106 @@ SPEC = Spec(
     1,
     100,
     namespace="shop",
-    metrics=(ResourceMetric("cpu", MetricTarget("AverageValue", average_value=1000)),),
+    metrics=(ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=60)),),
     forecast=ForecastSettings(),
 )
-WEB = Subject(Series("shop", "web", "cpu"), SPEC)
+WEB = Subject(Series("shop", "web", "cpu"), SPEC, start_up=120 * SECOND, request=1000)
 DELAY = 30 * SECOND
 
 
-def days(number, noise_from=None):
-    """A point each minute of the days before MIDNIGHT and the one after it; behind `noise_from` anything may come."""
+def days(number, noise_from=None, every=1):
+    """
+    A point each minute of the days before MIDNIGHT and the one after it: 6 cores, and 12 in every fourth hour, which
+    plain reactive scaling is late for. Behind `noise_from` anything may come.
+    """
     chance = random.Random(7)
     found = []
-    for minute in range(-number * 24 * 60, 24 * 60):
+    for minute in range(-number * 24 * 60, 24 * 60, every):
         at = MIDNIGHT + minute * MINUTE
-        value = 10 + 8 * math.sin(2 * math.pi * minute / 1440)
+        value = 12.0 if minute // 60 % 4 == 1 else 6.0
         found.append((at, value if noise_from is None or at < noise_from else chance.uniform(0, 1000)))
     return found
 
 
-def asked(points, hours=1.0):
-    return hindsight(points, WEB, Span(MIDNIGHT, MIDNIGHT + round(hours * HOUR)), delay=DELAY)
+def asked(points, hours=1.0, meter=None):
+    """All that is answered in these hours, asked for every half minute."""
+    span = Span(MIDNIGHT, MIDNIGHT + round(hours * HOUR))
+    with Hindsight(points, WEB, span, delay=DELAY, meter=meter) as found:
+        for now in range(span.begin, span.end + HOUR, DELAY):
+            found(now)
+    return found
 
 
-def test_a_forecast_is_made_at_every_step_once_its_load_is_measured():
-    found = asked(days(3))
+def test_a_forecast_is_made_every_minute_once_its_load_is_measured():
+    found = asked(days(4))
 
-    assert [MIDNIGHT + k * STEP + DELAY for k in range(12)] == [at for at, _ in found.answers]
+    assert [MIDNIGHT + minute * MINUTE + DELAY for minute in range(60)] == [at for at, _ in found.answers]
     assert all(isinstance(answer, Forecast) for _, answer in found.answers)
-    assert [MIDNIGHT + k * STEP for k in range(12)] == [answer.start for _, answer in found.answers]
     assert [at for at, _ in found.answers] == [answer.issued_at for _, answer in found.answers]
 
 
-def test_the_newest_forecast_issued_by_then_is_answered():
-    found = asked(days(3))
-    first, second = (answer for _, answer in found.answers[:2])
+def test_of_a_history_of_five_minutes_one_is_made_at_every_step():
+    found = asked(days(4, every=5))
 
-    assert isinstance(found(MIDNIGHT + DELAY - 1), Absent)
-    assert first is found(MIDNIGHT + DELAY)
-    assert first is found(MIDNIGHT + STEP + DELAY - 1)
-    assert second is found(MIDNIGHT + STEP + DELAY)
-    assert found.answers[-1][1] is found(MIDNIGHT + DAY)
+    assert [MIDNIGHT + k * STEP + DELAY for k in range(12)] == [at for at, _ in found.answers]
+
+
+def test_the_newest_that_was_issued_by_then_is_answered():
+    span = Span(MIDNIGHT, MIDNIGHT + HOUR)
+    with Hindsight(days(4), WEB, span, delay=DELAY) as found:
+        assert isinstance(found(MIDNIGHT + DELAY - 1), Absent)
+        first = found(MIDNIGHT + DELAY)
+        assert MIDNIGHT + DELAY == first.issued_at
+        assert first is found(MIDNIGHT + MINUTE + DELAY - 1)
+        assert MIDNIGHT + MINUTE + DELAY == found(MIDNIGHT + MINUTE + DELAY).issued_at
+        assert MIDNIGHT + 59 * MINUTE + DELAY == found(MIDNIGHT + DAY).issued_at
 
 
 def test_nothing_that_comes_later_is_known():
     """Where all behind 00:30 is noise, every forecast made up to 00:30:30 is the same."""
     turn = MIDNIGHT + 30 * MINUTE
 
-    known, noisy = (asked(points).answers for points in (days(3), days(3, noise_from=turn)))
+    known, noisy = (asked(points).answers for points in (days(4), days(4, noise_from=turn)))
 
-    assert known[:7] == noisy[:7]
-    assert turn + DELAY == known[6][0]
-    assert known[7:] != noisy[7:]
+    assert turn + DELAY == known[30][0]
+    assert known[:31] == noisy[:31]
+    assert known[31:] != noisy[31:]
 
 
 def test_a_history_too_short_to_learn_from_says_so():
     found = asked(days(1))
 
     assert {"Learning"} == {answer.reason for _, answer in found.answers}
-    assert found.summary.startswith("12 times none (Learning, at last: 24 h of cpu measured over 24 h: ")
+    assert found.summary.startswith("60 times none (Learning, at last: 24 h of cpu measured over ")
 
 
 def test_a_summary_counts_forecasts_by_model():
-    assert asked(days(3), hours=0.5).summary.startswith("6 by ")
-    assert "none was made" == Hindsight([]).summary
+    found = asked(days(4), hours=0.25)
+    (model,) = {answer.model for _, answer in found.answers}
+
+    assert f"15 by {model}" == found.summary
+    assert "none was made" == Hindsight([], WEB, Span(0, 1)).summary
 
 
-def test_progress_is_told_step_by_step():
-    steps = []
+def test_what_the_forecasts_cost_is_known_to_the_next_selection(monkeypatch):
+    """A tenth more pods in each of six hours, of which five are over at midnight."""
+    told = []
 
-    hindsight(days(1), WEB, Span(MIDNIGHT, MIDNIGHT + HOUR), progress=lambda *step: steps.append(step))
+    def study(ask):
+        store = Store(Path(ask.store))
+        told.append(store.spent(WEB.series, MIDNIGHT - DAY))
+        store.close()
+        return Studied([], [], None)
 
-    assert [(number, 12) for number in range(1, 13)] == steps
+    monkeypatch.setattr(worker, "study", study)
+    meter = Meter()
+    for back in range(5, -1, -1):
+        meter.add(MIDNIGHT // HOUR - back, Hour(extra=3600.0, base=36_000.0))
+
+    with Hindsight(days(3), WEB, Span(MIDNIGHT, MIDNIGHT + HOUR), delay=DELAY, meter=meter) as found:
+        found(MIDNIGHT + MINUTE + DELAY)
+
+    assert [(5 * 3600.0, 5 * 36_000.0)] * 2 == told
 
 
 def test_without_pandas_it_says_what_to_install(monkeypatch):
