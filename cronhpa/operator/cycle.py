@@ -17,6 +17,7 @@ from enum import Enum
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cronhpa.core.decide import decide
 from cronhpa.core.forecast import Forecast
@@ -62,6 +63,8 @@ _WINDOWS_AT_ONCE = 16
 # A spec that cannot be read waits for its edit; its condition is looked after now and then.
 _UNREADABLE_PERIOD = 60 * SECOND
 _CLOCK_STEP = 5 * SECOND
+# A turn is one of the grid while it decides within this part of its period: 1.5 s for the metrics of one of 15 s.
+_LATE = 10
 # Loads wait here for the recorder. Where it cannot write, the oldest are dropped.
 _LOADS_KEPT = 200_000
 
@@ -273,6 +276,7 @@ class Cycle:
             # A record is a regression test by copying it: what was to be decided upon, in one line.
             LOG.exception("this cannot be decided: %s", encode(Record(spec, observation, forecast, item.memory, now)))
             raise
+        decision = replace(decision, at=remembered_at(item, spec.tuning.sync_period, now))
         item.next_edge = None if decision.next_edge is None else decision.next_edge.at
         if item.checked is None or item.checked[0] != generation or item.checked[1] <= now:
             item.conflicts = await asyncio.to_thread(conflicts, spec, now) if _is_long(spec) else conflicts(spec, now)
@@ -377,6 +381,19 @@ def need(item: Item) -> Need:
     if all(isinstance(metric, ResourceMetric) for metric in item.spec.metrics):
         return Need.POD_METRICS
     return Need.OTHERS
+
+
+def remembered_at(item: Item, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
+    """
+    The instant that what a turn does is remembered by: that of the grid which brought it, where it is of the grid.
+
+    A policy's period is often a whole number of turns, 15 s of 15 s by default. Remembered by the instant at which its
+    metrics had come, a step is a millisecond too young for every next turn whose metrics come faster, and that one
+    waits a turn more: half of all steps, where the upstream, which rests between turns, never does.
+    """
+    grid = following(item.namespace, period, now) - period
+    is_alone = all(event.at < grid for event in (*item.memory.scale_ups, *item.memory.scale_downs))
+    return grid if is_alone and now - grid <= period // _LATE else now
 
 
 def _is_long(spec: Spec) -> bool:

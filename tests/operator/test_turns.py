@@ -5,10 +5,14 @@ import asyncio
 import pytest
 from lives import CPU, Life, condition, cronhpa, deployment, one_pod_each, rules, status, timeline, until
 from model_api import START, Fault, ModelApi
+from msgspec.structs import replace
 from virtual_time import live
 
 from cronhpa.core.instant import HOUR, SECOND
+from cronhpa.core.memory import Memory, ScaleEvent
+from cronhpa.operator.cycle import remembered_at
 from cronhpa.operator.due import following
+from cronhpa.operator.inventory import Item
 
 
 def shop(replicas=2, load=1000, **spec):
@@ -44,6 +48,38 @@ def test_turns_come_once_a_period_however_much_is_scaled():
         assert [0, first, first + 15, first + 30, first + 45] == [change[0] for change in timeline(api)]
 
     live(scenario)
+
+
+def test_a_policy_of_a_period_allows_a_step_a_turn_though_metrics_come_faster_each_time():
+    """One pod in 15 s and a turn in 15 s; each answer comes 50 ms sooner after its turn than the one before."""
+
+    async def scenario():
+        api = shop(2, 30_000, behavior=rules(one_pod_each(15), one_pod_each(15)))
+        async with Life(api) as life:
+            observe, waits = life.cycle._observe, iter(range(450, 0, -50))
+
+            async def observed_later(*args):
+                await asyncio.sleep(next(waits) / 1000)
+                return await observe(*args)
+
+            life.cycle._observe = observed_later
+            first = next_turn(15)
+            await until(first + 3 * 15 + 1)
+        assert [(0, 2, 3), *((int(first + 15 * turn), 3 + turn, 4 + turn) for turn in range(4))] == timeline(api)
+
+    live(scenario)
+
+
+def test_what_comes_between_two_turns_is_remembered_by_its_own_time():
+    """An edit right after a turn is no second step of that turn, and one in the middle none at all."""
+    memory = Memory(scale_ups=(ScaleEvent(1, START),))
+    item = Item("prod", "shop", "uid", START)
+    grid = following("prod", 15 * SECOND, START)
+
+    assert grid == remembered_at(item, 15 * SECOND, grid + SECOND)
+    assert grid + 2 * SECOND == remembered_at(item, 15 * SECOND, grid + 2 * SECOND)
+    item.memory = replace(memory, scale_downs=(ScaleEvent(1, grid),))
+    assert grid + SECOND == remembered_at(item, 15 * SECOND, grid + SECOND)
 
 
 def test_a_count_that_somebody_changes_waits_for_the_next_turn():
