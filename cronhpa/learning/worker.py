@@ -32,6 +32,7 @@ from cronhpa.learning.selection import (
     budget_correction,
     choose,
     far_steps,
+    is_slow,
     reactive_pods,
     screen_day,
     stated,
@@ -314,10 +315,12 @@ def _forecast(store: Store, fit: Fit, subject: Subject, known: Knowledge, now: N
     highest = np.concatenate([steps[-_CEILING_SPAN // STEP :], origin.recent[0, :2]])
     ceiling = CEILING * float(np.nanmax(highest))
     running = float(reactive_pods(origin.recent[:, 0], settings)[0])
-    said = stated(choice, error_mixture.chances(fitted, later, origin), running, settings.carried, ceiling)
+    # By the minute the window behind the next matters to slow pods alone.
+    found = error_mixture.chances(fitted, later, origin, 1 if by_minute and not is_slow(settings) else None)
+    said = stated(choice, found, running, settings.carried, ceiling)
     if said is None:
         return _stale(store, series, start)
-    near, far = said.load
+    near, far = said.load[0], said.load[-1]
     # By the minute the first window ends within the next step; by the step it is the one that runs.
     load = (near, near, far, far) if by_minute else (near, far, far, far)
     level = said.level[0]
