@@ -39,7 +39,7 @@ def predict(
         return None
     name = forecast.metric if isinstance(forecast, Forecast) else _metric_name(spec)
     if forecast is None or isinstance(forecast, Absent):
-        absent = forecast or Absent("Learning", "no forecast has been made yet")
+        absent = forecast or _not_made(spec)
         return Abstention(Source.FORECAST, name, absent.reason, absent.message)
 
     def abstain(reason: str, message: str) -> Abstention:
@@ -149,6 +149,16 @@ def forecast_metric(spec: Spec) -> str | None:
         if isinstance(metric, ResourceMetric | PodsMetric):
             return metric.name
     return None
+
+
+def _not_made(spec: Spec) -> Absent:
+    if forecast_metric(spec) is None:
+        return Absent(
+            "NoPodLoad",
+            "no metric of this object is a load of the target's own pods: "
+            "a forecast needs a Resource, ContainerResource or Pods metric",
+        )
+    return Absent("Learning", "no forecast has been made yet")
 
 
 def _metric_name(spec: Spec) -> str:

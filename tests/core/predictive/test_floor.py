@@ -159,6 +159,7 @@ def test_no_forecast_is_asked_for():
 def test_a_value_target_is_no_load():
     """Queue length has an External target: a load is what pods carry together, by Resource and Pods metrics."""
     assert "NoPodLoad" == reason(floor(100, metric=queue()))
+    assert "NoPodLoad" == reason(floor(None, metric=queue()))  # nobody learns it, however long one waits
     assert forecast_metric(spec(metrics=(queue(), REQUESTS, cpu()))) == "requests"
     assert forecast_metric(spec(metrics=(queue(),))) is None
 
