@@ -43,6 +43,7 @@ class Container(Struct, frozen=True, gc=False):
 class Pod(Struct, frozen=True, gc=False):
     """
     ready: the status of the Ready condition, "" where there is none. ready_since: its last transition.
+    first_ready: when it became Ready for the first time that was seen, None while that is its last transition.
     containers: the regular ones, then the init containers: the order in which the upstream looks for a missing request.
     pod_requests: requests stated for the pod as a whole, None where there are none. overhead: added to the sum of them.
     """
@@ -57,6 +58,7 @@ class Pod(Struct, frozen=True, gc=False):
     containers: tuple[Container, ...]
     pod_requests: Mapping[str, int] | None = None
     overhead: Mapping[str, int] = {}
+    first_ready: Nanoseconds | None = None
 
 
 class Sample(Struct, frozen=True, gc=False):

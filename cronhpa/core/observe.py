@@ -79,7 +79,11 @@ def start_up(pods: Sequence[Pod]) -> Nanoseconds | None:
     Both instants are cut to the second, so up to one second more may have passed. A pod that turned Ready over an hour
     after its creation was not starting all that time.
     """
-    taken = sorted(pod.ready_since - pod.created for pod in pods if pod.ready == "True" and not pod.deleting)
+    taken = sorted(
+        (pod.ready_since if pod.first_ready is None else pod.first_ready) - pod.created
+        for pod in pods
+        if pod.ready == "True" and not pod.deleting
+    )
     taken = [item for item in taken if 0 <= item <= HOUR]
     if not taken:
         return None

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cronhpa.core.observation import Absent, Pod
 
@@ -132,6 +133,8 @@ class PodIndex:
 
     def put(self, namespace: str, labels: Mapping[str, str], pod: Pod) -> None:
         known = self._entries[namespace].get(pod.name)
+        if known is not None:
+            pod = _with_first_ready(known.pod, pod)
         if known is None or known.labels != labels:
             self.drop(namespace, pod.name)
             for key, value in labels.items():
@@ -172,3 +175,13 @@ class PodIndex:
                     candidates = names
         pool = entries.values() if candidates is None else (entries[name] for name in candidates)
         return tuple(entry.pod for entry in pool if selector.matches(entry.labels))
+
+
+def _with_first_ready(before: Pod, pod: Pod) -> Pod:
+    """A pod that was Ready, lost it and got it back has not been starting all that time."""
+    if before.created != pod.created:  # another one of that name, as a StatefulSet makes them
+        return pod
+    first = before.first_ready
+    if first is None and before.ready == "True" and before.ready_since != pod.ready_since:
+        first = before.ready_since
+    return pod if first is None else replace(pod, first_ready=first)

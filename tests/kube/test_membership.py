@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.situations import pod
+from core.situations import NOW, pod
+from cronhpa.core.instant import HOUR, MINUTE, SECOND
 from cronhpa.core.observation import Absent
+from cronhpa.core.observe import start_up
 from cronhpa.kube.membership import PodIndex, Requirement, Selector, SelectorError, parse_selector, select
 
 SHOP = {"app": "shop", "tier": "web"}
@@ -157,6 +159,26 @@ def test_the_index_gives_the_pod_as_it_was_put_last():
     index.put("prod", dict(SHOP), pod("a", phase="Running"))
 
     assert ("Running",) == tuple(item.phase for item in index.matching("prod", parse_selector("app=shop")))
+
+
+def test_a_pod_that_lost_its_readiness_and_got_it_back_took_as_long_to_start_as_it_did():
+    """Ready 20 s after its creation; not Ready in the 30th minute, and not in the 40th."""
+    index, began = PodIndex(), NOW - HOUR
+    lives = [("False", 0), ("True", 20), ("False", 1800), ("True", 1860), ("False", 2400), ("True", 2460)]
+    for ready, since in lives:
+        index.put("prod", SHOP, pod("a", ready=ready, started=began, ready_since=began + since * SECOND))
+
+    (found,) = index.matching("prod", parse_selector("app=shop"))
+    assert began + 2460 * SECOND == found.ready_since
+    assert 25 * SECOND == start_up([found])
+
+
+def test_another_pod_of_the_same_name_has_its_own_start():
+    index, began = PodIndex(), NOW - HOUR
+    for start, since in ((began, began + 20 * SECOND), (began + MINUTE, began + MINUTE + 40 * SECOND)):
+        index.put("prod", SHOP, pod("shop-0", started=start, ready_since=since))
+
+    assert 45 * SECOND == start_up(index.matching("prod", parse_selector("app=shop")))
 
 
 def test_pods_of_other_namespaces_are_never_meant():
