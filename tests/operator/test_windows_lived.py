@@ -61,7 +61,7 @@ def test_a_floor_is_ready_when_its_window_opens_and_not_asked_for_too_early():
             assert {"time": format_instant(START + (OPENS - LEAD) * SECOND), "schedule": "day", "state": "Leading"} == (
                 status(api)["nextEdge"]
             )
-            # The lead begins off the grid. A turn within 1.5 s of the grid is remembered by it, and the next steps with it.
+            # The lead begins off the grid; a turn within 1.5 s of the grid is remembered by it, and so are its steps.
             assert await ready_at(api, 8, before=OPENS + 1) > OPENS - PERIOD - 2
             assert {"state": "Leading", "leadSeconds": LEAD}.items() <= state(api).items()
             await until(OPENS + 1)
