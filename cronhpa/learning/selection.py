@@ -40,6 +40,8 @@ LEASTS = (0.0, 0.01, 0.02, 0.035, 0.05, 0.08)
 CEILING = 1.1
 
 _NEAR_BEST = 1.01
+# What a lower price may cost of the minutes that are left.
+_MARGIN_LOSS = 1.02
 # Whose distribution tells the level of a floor that no method asked for.
 _PLAIN = "Clock"
 _CORRECTION_MIN, _CORRECTION_MAX = 0.5, 1.5
@@ -181,6 +183,7 @@ def choose(screened: Screened, settings: Settings, steps: Floats) -> Choice | No
         return NothingToGain(float(minutes[0]), days)
     near = allowed & (minutes <= minutes[allowed].min() * _NEAR_BEST + 1e-9)
     row = int(np.flatnonzero(near)[np.argmin(pods[near])])
+    row = _with_margin(row, minutes, extra, settings.budget_percent / 100 / 2)
     chosen = CANDIDATES[row - 1]
     reactive = reactive_pods(steps, settings)
     return Choice(
@@ -207,6 +210,22 @@ def budget_correction(expected: Sequence[float], spent: Sequence[float]) -> floa
     # Two percent on both sides keep small numbers from shouting.
     ratio = (sum(expected) / len(expected) + 2) / (max(sum(spent), 0.0) / len(spent) + 2)
     return min(max(ratio, _CORRECTION_MIN), _CORRECTION_MAX)
+
+
+def _with_margin(row: int, minutes: Floats, extra: Floats, most: float) -> int:
+    """
+    The row of the lowest price down to which no minutes are lost, for at most half of the budget.
+
+    What a week happened not to need the next one may: the cheapest of equals has no margin.
+    """
+    while row + len(LEASTS) < len(CANDIDATES):
+        lower = row + len(LEASTS)
+        if CANDIDATES[lower - 1].method != CANDIDATES[row - 1].method or not CANDIDATES[row - 1].method:
+            break
+        if minutes[lower] > minutes[row] * _MARGIN_LOSS + 1e-9 or extra[lower] > most:
+            break
+        row = lower
+    return row
 
 
 def candidate_floors(known: Floats, day: Day, settings: Settings, steps_per_day: int) -> Counts:

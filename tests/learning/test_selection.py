@@ -77,6 +77,17 @@ def test_of_those_hardly_worse_the_cheapest_is_taken():
     assert pytest.approx(1.0) == choice.extra_percent
 
 
+def test_a_lower_price_is_taken_while_it_loses_no_minutes_for_half_of_the_budget():
+    """Prices follow each other in steps of the leasts: 0.5, 2 and 4 % for the same ten minutes; 2.5 % is half of 5."""
+    rows = [(50, 100)] * (1 + 4 * len(LEASTS))
+    for number, pods in enumerate((100.5, 102, 104)):
+        rows[1 + number * len(LEASTS)] = (10, pods)
+
+    choice = choose(screened(*rows), PODS, daily_jump(1))
+
+    assert (pytest.approx(2.0), PRICES[1]) == (choice.extra_percent, choice.price)
+
+
 def test_what_saves_less_than_a_minute_in_a_week_is_not_used():
     """A seventh of a minute on the one day that was tried: 0.1 is less, 0.2 is more."""
     assert isinstance(choose(screened((5, 100), (4.9, 100)), PODS, daily_jump(1)), NothingToGain)
