@@ -72,10 +72,17 @@ def test_a_jump_of_past_days_is_in_the_forecast_before_it_comes(store):
 
     made = ask(store, now)[WEB]
 
-    assert made.load[0] < 3.0
+    assert made.load[0] <= made.load[1]
     assert 10.0 <= made.load[1] <= 13.5
     assert "14 of 14" == f"{made.track_record.avoided:.0f} of {made.track_record.of:.0f}"
     assert made.track_record.extra_percent < 1.0
+
+
+def test_three_hours_before_the_jump_nothing_is_asked_for(store):
+    now = MIDNIGHT + 2 * HOUR + 57 * MINUTE
+    remember(store, MIDNIGHT - 10 * DAY, now - now % STEP)
+
+    assert max(ask(store, now)[WEB].load) < 3.0
 
 
 def test_a_forecast_says_when_and_from_what_it_was_made(store):
