@@ -132,7 +132,8 @@ class Operator:
             await asyncio.gather(turns, return_exceptions=True)
             await self._cycle.close(_GRACE_SECONDS)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._recorder.flushed(), _EVENTS_SECONDS)
+                async with asyncio.timeout(_EVENTS_SECONDS):
+                    await self._recorder.flushed()
             await self._flush_loads()
             for task in (ended, *tasks):
                 task.cancel()

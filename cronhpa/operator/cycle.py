@@ -158,8 +158,10 @@ class Cycle:
                 self._begin(namespace, keys, now)
             at = self._due.next_at()
             wait = 1.0 if at is None else min(1.0, max(0.0, (at - self._clock()) / SECOND))
+            # Not wait_for: cancelled in the moment in which it is poked, the one of Python 3.11 forgets that it was.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._poked.wait(), timeout=wait)
+                async with asyncio.timeout(wait):
+                    await self._poked.wait()
             self._poked.clear()
 
     async def close(self, seconds: float) -> None:
@@ -278,7 +280,8 @@ class Cycle:
             raise
         decision = replace(decision, at=remembered_at(item, spec.tuning.sync_period, now))
         item.next_edge = None if decision.next_edge is None else decision.next_edge.at
-        if item.checked is None or item.checked[0] != generation or item.checked[1] <= now:
+        # Not in the turn of an edge: others may have the same one, and their scale-ups are waiting for theirs.
+        if item.checked is None or item.checked[0] != generation or item.checked[1] + spec.tuning.sync_period <= now:
             item.conflicts = await asyncio.to_thread(conflicts, spec, now) if _is_long(spec) else conflicts(spec, now)
             item.checked = (generation, now + DAY if item.next_edge is None else item.next_edge)
         target = item.target
