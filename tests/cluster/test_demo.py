@@ -68,6 +68,7 @@ def settled_as(plane, before):
     return wait_until(lambda: objects(plane), lambda after: after == before, within_s=30)
 
 
+@pytest.mark.long
 def test_a_given_cluster_is_told_used_and_left_as_it_was(given, demo, tmp_path):
     before = objects(given)
     # A forecast is there once its worker has started and fitted, and is acted on at the next turn: 5 + 15 s, or more

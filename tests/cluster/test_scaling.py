@@ -214,13 +214,13 @@ def test_a_kill_in_a_stabilization_window_changes_nothing_about_the_scale_down(w
 
 
 def test_an_edited_spec_is_obeyed_at_once(web, plant):
-    shop = web(replicas=6, syncPeriodSeconds=30)
+    shop = web(replicas=6, syncPeriodSeconds=12)
     plant.add_target(shop.namespace, shop.labels, 3.0)
     shop.says("Ready", "True", "Deciding", within_s=60)
 
     shop.patch(maxReplicas=4)
 
-    shop.reaches(4, within_s=5)
+    shop.reaches(4, within_s=3)
     assert "Spec" == wait_until(lambda: shop.decided_by, lambda by: by == "Spec")
 
 

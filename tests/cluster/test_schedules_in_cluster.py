@@ -69,6 +69,7 @@ def sleep_until(moment, seconds=0.0):
     time.sleep(max(0.0, moment.timestamp() + seconds - time.time()))
 
 
+@pytest.mark.long
 def test_a_floor_is_ready_at_its_start_also_where_a_cap_closes_then(slow, record_property):
     """
     Pods take 5 s by clocks of whole seconds, which can be 6 and is rounded up to 10; a turn of 1 s; 10 s for 2, 4, 6
