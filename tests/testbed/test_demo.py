@@ -92,7 +92,7 @@ def test_the_schedule_can_be_left_out():
     _, ours = autoscalers(Scenario.at(START, has_schedule=False), "demo")
 
     assert "schedules" not in ours["spec"]
-    assert {} == ours["spec"]["forecast"]
+    assert {"budgetPercent": 10} == ours["spec"]["forecast"]
 
 
 def test_the_twins_are_equal():

@@ -45,7 +45,11 @@ def autoscalers(scenario: Scenario, namespace: str) -> list[dict[str, Any]]:
         "kind": "CronHPA",
         "metadata": {"name": CRONHPA, "namespace": namespace},
         "spec": hpa["spec"]
-        | {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": CRONHPA}, "forecast": {}}
+        | {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": CRONHPA},
+            # One in ten pod-hours for the fewest seconds short of pods; the default is one in twenty.
+            "forecast": {"budgetPercent": 10},
+        }
         | ({"schedules": scenario.schedules()} if scenario.has_schedule else {}),
     }
     return [hpa, ours]
