@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import asyncio.sslproto
 import logging
+import socket
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
@@ -153,6 +154,17 @@ def tls_context(configuration: Configuration) -> ssl.SSLContext | bool:
     return context
 
 
+def _socket_that_notices(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket that asks a silent peer after 30 s whether it is still there: the system's default is two hours."""
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):  # Linux and macOS know different ones
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made
+
+
 def path_of(*segments: str) -> str:
     """
     A path of these segments, each quoted: what a user wrote into a name or a version stays one segment.
@@ -183,7 +195,9 @@ class Client:
         # For all of the process: there is no way to say it for one connection.
         asyncio.sslproto.SSLProtocol.max_size = _READ_BYTES
         self._token = await asyncio.to_thread(bearer_token, self.configuration)
-        connector = aiohttp.TCPConnector(limit=0, ssl=tls_context(self.configuration))
+        connector = aiohttp.TCPConnector(
+            limit=0, ssl=tls_context(self.configuration), socket_factory=_socket_that_notices
+        )
         self._session = aiohttp.ClientSession(
             connector=connector,
             read_bufsize=_LINE_BYTES,

@@ -21,8 +21,9 @@ from cronhpa.kube.pods import Meta
 
 LOG = logging.getLogger(__name__)
 
-# The server sends a bookmark every 60 to 75 s; a connection that says nothing for longer is dead.
-IDLE_SECONDS = 90.0
+# The server sends a bookmark every 60 to 75 s, on a busy machine a little later: a watch that has missed two is taken
+# for dead. A peer that is gone altogether is noticed by the connection itself, much earlier.
+IDLE_SECONDS = 150.0
 _BACKOFF_SECONDS = (0.5, 1, 2, 4, 8, 15)
 # A watch that lived this long did its work; one that ends at once is waited for, lest lists follow lists.
 _LIVED_SECONDS = 5.0

@@ -1,8 +1,10 @@
 """The client and the views, against an API server that misbehaves on purpose."""
 
 import asyncio
+import socket
 import ssl
 from asyncio.sslproto import SSLProtocol
+from socket import TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL
 
 import pytest
 from aiohttp import web
@@ -183,3 +185,17 @@ async def test_a_tls_connection_is_read_through_a_small_buffer():
         connection = SSLProtocol(asyncio.get_running_loop(), asyncio.Protocol(), ssl.create_default_context(), None)
 
     assert 64 * 1024 == len(connection._ssl_buffer)
+
+
+async def test_a_silent_peer_is_asked_whether_it_is_there():
+    """A watch is silent for minutes. After 30 s and three questions of 5 s a peer that is gone is known to be."""
+    api = FakeApi()
+    api.answers[DEPLOYMENTS] = listing()
+    async with api.client() as client:
+        await client.get(DEPLOYMENTS, dict)
+        (connection,) = [each for held in client._session.connector._conns.values() for each, _ in held]
+        sock = connection.transport.get_extra_info("socket")
+        asked = [sock.getsockopt(socket.IPPROTO_TCP, option) for option in (TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT)]
+
+        assert 1 == sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert [30, 5, 3] == asked
