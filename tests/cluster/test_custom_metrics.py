@@ -94,6 +94,7 @@ def test_a_workload_sleeps_while_there_is_no_work_and_wakes_for_it(web, plant):
     shop.reaches(2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", [Fault.EMPTY, Fault.GARBAGE])
 def test_an_answer_that_says_nothing_changes_nothing(web, plant, fault):
     shop = web(QUEUE, replicas=3)

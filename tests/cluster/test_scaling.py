@@ -129,12 +129,12 @@ def test_a_floor_comes_from_a_forecast_before_the_load_does(web, plant, operator
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (Fault.SERVER_ERROR, "unable to fetch metrics from resource metrics API"),
+        pytest.param(Fault.SERVER_ERROR, "unable to fetch metrics from resource metrics API", marks=pytest.mark.long),
         (Fault.EMPTY, "no metrics returned from resource metrics API"),
         (Fault.NAN, "did not receive metrics for targeted pods"),
         (Fault.INFINITE, "did not receive metrics for targeted pods"),
-        (Fault.NEGATIVE, "did not receive metrics for targeted pods"),
-        (Fault.GARBAGE, "did not receive metrics for targeted pods"),
+        pytest.param(Fault.NEGATIVE, "did not receive metrics for targeted pods", marks=pytest.mark.long),
+        pytest.param(Fault.GARBAGE, "did not receive metrics for targeted pods", marks=pytest.mark.long),
         (Fault.MALFORMED, "cannot be read"),
     ],
     ids=lambda value: value.name if isinstance(value, Fault) else "",
@@ -169,6 +169,7 @@ def test_replicas_hold_while_the_metrics_api_is_gone_and_move_when_it_is_back(we
     shop.reaches(2, within_s=60)
 
 
+@pytest.mark.long
 def test_samples_older_than_allowed_count_as_none(web, plant):
     """The samples stop at a load that the pods carry well; what is used really falls to nothing meanwhile."""
     shop = web(replicas=4, metricMaxAgeSeconds=5)
@@ -366,6 +367,7 @@ def test_an_object_of_schedules_alone_keeps_to_its_bounds(web):
     assert "ScheduledOnly" == shop.condition("ScalingActive")["reason"]
 
 
+@pytest.mark.long
 def test_nothing_is_written_while_nothing_changes(web, plant, operator):
     shop = web(replicas=2)
     plant.add_target(shop.namespace, shop.labels, 1.0)
