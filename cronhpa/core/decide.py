@@ -40,8 +40,7 @@ def decide(
 ) -> Decision:
     """The replicas to scale to, with all that is needed to say why."""
     scale = observation.scale
-    start_up = memory.start_up if observation.start_up is None else observation.start_up
-    bounds = resolve(spec, now, start_up, memory.leads)
+    bounds = resolve(spec, now, memory.start_up_after(observation), memory.leads)
     if isinstance(scale, Absent):
         return _decision(Path.UNREACHABLE, bounds, spec, now, current=0, desired=0, failure=scale)
     current = scale.spec_replicas

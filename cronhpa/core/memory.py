@@ -147,9 +147,13 @@ class Memory(Struct, frozen=True):
             memory,
             intent=None,
             leads=decision.leads,
-            start_up=self.start_up if observation.start_up is None else observation.start_up,
+            start_up=self.start_up_after(observation),
             request_per_pod={**self.request_per_pod, **observation.request_per_pod},
         )
+
+    def start_up_after(self, observation: Observation) -> Nanoseconds | None:
+        """How long the target's pods take to become Ready: as seen now, else as remembered."""
+        return self.start_up if observation.start_up is None else observation.start_up
 
     def intending(self, decision: Decision, spec: Spec, observation: Observation) -> Memory:
         """

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -49,6 +49,9 @@ from cronhpa.operator.inventory import Inventory, Item
 from cronhpa.operator.ledger import Ledger
 from cronhpa.operator.owners import Owners
 from cronhpa.operator.writer import Judged, Writer
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 LOG = logging.getLogger(__name__)
 
@@ -270,10 +273,7 @@ class Cycle:
         self._remember_load(item, spec, observation, now)
         known, forecast = self._forecast(item, spec, now)
         try:
-            if _is_long(spec):
-                decision = await asyncio.to_thread(decide, spec, observation, forecast, item.memory, now)
-            else:
-                decision = decide(spec, observation, forecast, item.memory, now)
+            decision = await _worked_out(spec, decide, spec, observation, forecast, item.memory, now)
         except Exception:
             # A record is a regression test by copying it: what was to be decided upon, in one line.
             LOG.exception("this cannot be decided: %s", encode(Record(spec, observation, forecast, item.memory, now)))
@@ -282,7 +282,7 @@ class Cycle:
         item.next_edge = None if decision.next_edge is None else decision.next_edge.at
         # Not in the turn of an edge: others may have the same one, and their scale-ups are waiting for theirs.
         if item.checked is None or item.checked[0] != generation or item.checked[1] + spec.tuning.sync_period <= now:
-            item.conflicts = await asyncio.to_thread(conflicts, spec, now) if _is_long(spec) else conflicts(spec, now)
+            item.conflicts = await _worked_out(spec, conflicts, spec, now)
             item.checked = (generation, now + DAY if item.next_edge is None else item.next_edge)
         target = item.target
         if target is None:
@@ -397,6 +397,11 @@ def remembered_at(item: Item, period: Nanoseconds, now: Nanoseconds) -> Nanoseco
     grid = following(item.namespace, period, now) - period
     is_alone = all(event.at < grid for event in (*item.memory.scale_ups, *item.memory.scale_downs))
     return grid if is_alone and now - grid <= period // _LATE else now
+
+
+async def _worked_out(spec: Spec, work: Callable[P, R], *given: P.args, **named: P.kwargs) -> R:
+    """What the work on an object comes to: in a thread, where it may take long."""
+    return await asyncio.to_thread(work, *given, **named) if _is_long(spec) else work(*given, **named)
 
 
 def _is_long(spec: Spec) -> bool:

@@ -75,6 +75,22 @@ def behavior(up=UP, down=DOWN):
     return Behavior(up, down)
 
 
+def rises(longest):
+    """Behaviors with any one to three scale-up policies, their periods at most so many seconds."""
+    policy = st.builds(
+        Policy,
+        type=st.sampled_from(["Pods", "Percent"]),
+        value=st.integers(1, 120),
+        period=st.integers(1, longest).map(lambda seconds: seconds * SECOND),
+    )
+    up = st.builds(
+        Rules,
+        policies=st.lists(policy, min_size=1, max_size=3).map(tuple),
+        select=st.sampled_from(list(Select)),
+    )
+    return up.map(lambda rules: behavior(up=rules))
+
+
 def spec(minimum=2, maximum=120, **fields):
     fields.setdefault("metrics", (queue(),))
     return Spec(SHOP, minimum, maximum, namespace="prod", **fields)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.situations import NOW, behavior, joined, recommended, rules
+from core.situations import NOW, behavior, joined, recommended, rises, rules
 from cronhpa.core.behavior import RAMP_MAX, Limits, approach, limit_down, limit_up, normalize, ramp, stabilize
 from cronhpa.core.decision import Rule, Step
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Memory, ScaleEvent
-from cronhpa.core.spec import Policy, Rules, Select, Tuning
+from cronhpa.core.spec import Select, Tuning
 
 TUNING = Tuning()
 
@@ -250,20 +250,7 @@ def test_there_is_no_ramp_where_nothing_rises():
     assert 0 == ramp(None, 20, 20, 15 * SECOND) == ramp(behavior(), 20, 5, 15 * SECOND)
 
 
-rising = st.builds(
-    Rules,
-    policies=st.lists(
-        st.builds(
-            Policy,
-            type=st.sampled_from(["Pods", "Percent"]),
-            value=st.integers(1, 120),
-            period=st.integers(1, 90).map(lambda seconds: seconds * SECOND),
-        ),
-        min_size=1,
-        max_size=3,
-    ).map(tuple),
-    select=st.sampled_from(list(Select)),
-).map(lambda up: behavior(up=up))
+rising = rises(90)
 sync_periods = st.sampled_from([1, 7, 15, 30]).map(lambda seconds: seconds * SECOND)
 
 

@@ -7,31 +7,18 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.situations import at, behavior, cpu, schedule, spec
+from core.situations import at, cpu, rises, schedule, spec
 from cronhpa.core.behavior import ramp
 from cronhpa.core.decision import WindowState
 from cronhpa.core.instant import DAY, MINUTE, SECOND
-from cronhpa.core.spec import Policy, Rules, Select, Span, Tuning
+from cronhpa.core.spec import Span, Tuning
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import run
 from cronhpa.simulation.world import Conditions
 
 START = at("11:00")
 
-rising = st.builds(
-    Rules,
-    policies=st.lists(
-        st.builds(
-            Policy,
-            type=st.sampled_from(["Pods", "Percent"]),
-            value=st.integers(1, 120),
-            period=st.integers(1, 60).map(lambda seconds: seconds * SECOND),
-        ),
-        min_size=1,
-        max_size=3,
-    ).map(tuple),
-    select=st.sampled_from(list(Select)),
-).map(lambda up: behavior(up=up))
+rising = rises(60)
 periods = st.sampled_from([7, 15, 30]).map(lambda seconds: seconds * SECOND)
 
 
