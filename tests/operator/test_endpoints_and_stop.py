@@ -5,7 +5,7 @@ import time
 
 import aiohttp
 import pytest
-from lives import cronhpa, deployment, status
+from lives import Life, cronhpa, deployment, status
 from model_api import Fault, ModelApi, ModelClient
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -166,3 +166,21 @@ async def test_a_part_that_ends_with_an_error_ends_the_process(tmp_path):
     process.operator._cycle.run = broken
     with pytest.raises(RuntimeError, match="a bug of ours"):
         await asyncio.wait_for(process.operator.run(process.stop), 5)
+
+
+@pytest.mark.parametrize("rounds", range(4))
+def test_the_loop_ends_when_cancelled_in_the_moment_it_is_poked(rounds):
+    """So many rounds of the event loop after the poke: in some of them Python 3.11's wait_for forgets it."""
+
+    async def scenario():
+        life = Life(ModelApi())
+        loop = asyncio.create_task(life.cycle.run())
+        await asyncio.sleep(0.05)
+        life.cycle._poked.set()
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        loop.cancel()
+        await asyncio.wait((loop,), timeout=2)
+        return loop.cancelled()
+
+    assert asyncio.run(scenario())

@@ -3,7 +3,6 @@
 import asyncio
 import time
 
-import pytest
 from lives import Life, cronhpa, deployment, status
 from model_api import ModelApi
 
@@ -40,21 +39,3 @@ def test_an_object_of_many_schedules_does_not_hold_up_its_neighbours(monkeypatch
         return took
 
     assert asyncio.run(scenario()) < 1.5
-
-
-@pytest.mark.parametrize("rounds", range(4))
-def test_the_loop_ends_when_cancelled_in_the_moment_it_is_poked(rounds):
-    """So many rounds of the event loop after the poke: in some of them Python 3.11's wait_for forgets it."""
-
-    async def scenario():
-        life = Life(ModelApi())
-        loop = asyncio.create_task(life.cycle.run())
-        await asyncio.sleep(0.05)
-        life.cycle._poked.set()
-        for _ in range(rounds):
-            await asyncio.sleep(0)
-        loop.cancel()
-        await asyncio.wait((loop,), timeout=2)
-        return loop.cancelled()
-
-    assert asyncio.run(scenario())
