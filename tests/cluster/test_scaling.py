@@ -294,12 +294,13 @@ def test_a_schedule_that_cannot_be_read_blocks_scale_down_only(web, plant):
     message = shop.says("SpecAccepted", "False", "Unreadable")
     time.sleep(6)
     held = shop.replicas
-    plant.set_load(load, 5.0)
+    plant.set_load(load, 4.0)
 
     assert "schedule leap: start: " in message
     assert "never comes" in message
     assert 6 == held
-    shop.reaches(10)
+    # On the way there, 7 pods at 57 % of 50 %: 1.14 is beyond the tolerance. 9 pods of 10 would be within it, and stay.
+    shop.reaches(8)
 
 
 def test_a_foreign_autoscaler_on_the_target_makes_it_hold_and_say_so(web, plant, control_plane):
