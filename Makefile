@@ -45,10 +45,11 @@ unit: $(VENV)/.ready  ## run the tests that need no control plane
 brute-force: $(VENV)/.ready  ## hold windows against brute force at each clock change of each zone, 2024 to 2040 (62 million instants; 20 min on busy cores)
 	@PYTHONPATH=tests $(RUN)/python -m core.scheduled.every_transition
 
-bench: $(VENV)/.ready  ## measure a decision, schedules, and 500 idle objects beside the upstream HPA (9 min)
+bench: $(VENV)/.ready  ## measure a decision, schedules, learning, and 500 idle objects beside the upstream HPA (11 min)
 	@$(RUN)/python benchmarks/decision.py
 	@$(RUN)/python benchmarks/simulated_week.py
 	@$(RUN)/python benchmarks/learning_lag.py
+	@$(RUN)/python benchmarks/learning_cost.py
 	@$(RUN)/python benchmarks/schedules.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/recorded_turns.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/idle_fleet.py

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 # Fifty forecasts take 0.2 s: long enough that starting a task costs nothing, short enough that a crash costs little.
-_FORECASTS_PER_TASK = 50
+FORECASTS_PER_TASK = 50
 # A fit takes a hundred times as long as a forecast from it.
-_FITS_PER_TASK = 10
+FITS_PER_TASK = 10
 # A cluster takes many at once; the process that waits for them holds 65 kB of history for each.
 _FITS_PER_CLUSTER_TASK = 500
 # What failed alone is left alone for so long: a fit that hangs would take its worker again and again.
@@ -137,7 +137,7 @@ class Forecaster:
             if self._abstained(wanted):
                 return
             fitted = [each for series, each in wanted.items() if series in self._learnt]
-            tasks = self._split(fitted, _FORECASTS_PER_TASK, now)
+            tasks = self._split(fitted, FORECASTS_PER_TASK, now)
             self._problems["forecast"] = await _in_turn(
                 tasks, self._workers.width, lambda task: self._refresh(task, now)
             )
@@ -153,7 +153,7 @@ class Forecaster:
                 for each in await asyncio.to_thread(self._due, wanted, now)
                 if self._learning.get(each.series, now) <= now
             ]
-            tasks = self._split(chosen, _FITS_PER_TASK if self._cluster is None else _FITS_PER_CLUSTER_TASK, now)
+            tasks = self._split(chosen, FITS_PER_TASK if self._cluster is None else _FITS_PER_CLUSTER_TASK, now)
             width = self._students.width
             self._problems["study"] = await _in_turn(tasks, width, lambda task: self._study_and_rest(task, now))
 
