@@ -17,17 +17,16 @@ from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.memory import Memory
 from cronhpa.core.meter import Meter
-from cronhpa.core.observation import Absent, Observation, Scale
-from cronhpa.core.observe import Measurement, observe
+from cronhpa.core.observation import Absent, Observation
 from cronhpa.core.predictive.floor import target_load
 from cronhpa.core.scheduled.bounds import resolve
-from cronhpa.core.spec import Metric, PodsMetric, ResourceMetric, Span, Spec
+from cronhpa.core.spec import ResourceMetric, Span, Spec
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.score import Ledger, Score
+from cronhpa.simulation.sight import observed
 from cronhpa.simulation.world import Conditions, World
 
 Forecasts = Callable[[Nanoseconds], Forecast | Absent | None]
-_NO_METRICS = Absent("FailedGetResourceMetric", "the load of this time is not known")
 
 
 class Change(Struct, frozen=True, gc=False):
@@ -83,7 +82,7 @@ def run(  # noqa: PLR0913 - the object, its world, and what may be watched of it
     changes = [Change(begin, world.replicas, world.ready)]
     now = begin
     while now < end:
-        observation = _observe(spec, world)
+        observation = observed(spec, world)
         memory = memory.settled(world.replicas, now)
         latest = forecasts(now)
         told = latest if meter is None or not isinstance(latest, Forecast) else meter.verdict(spec, now) or latest
@@ -113,21 +112,6 @@ def _next_turn(spec: Spec, decision: Decision, begin: Nanoseconds, now: Nanoseco
     following = now - (now - begin) % period + period
     edge = decision.next_edge
     return following if edge is None or edge.at <= now else min(following, edge.at)
-
-
-def _observe(spec: Spec, world: World) -> Observation:
-    scale = Scale(world.replicas, world.replicas, "")
-    measurements = [_measured(metric, world) for metric in spec.metrics]
-    return observe(spec, scale, world.pods, measurements, world.now)
-
-
-def _measured(metric: Metric, world: World) -> Measurement:
-    if isinstance(metric, ResourceMetric | PodsMetric):
-        samples = world.samples()
-        # As the metrics APIs answer where they know of no pod.
-        return samples or _NO_METRICS
-    total = world.total()
-    return _NO_METRICS if total is None else total
 
 
 def _container(spec: Spec) -> str:

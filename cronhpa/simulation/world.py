@@ -55,6 +55,14 @@ class _Cohort:
         self.pods, self.ready_at = pods, ready_at
 
 
+class Crowd(Struct, frozen=True, gc=False):
+    """Pods that are alike: one of them, how many there are, and what the metrics API says of each; None: nothing."""
+
+    pod: Pod
+    count: int
+    sample: Sample | None
+
+
 class _Share(Struct, frozen=True, gc=False):
     """The load of each ready pod from `begin` on, and what one that was always ready had served by then."""
 
@@ -134,20 +142,22 @@ class World:
         self._pods = None
         self._make_ready(self.now)
 
-    def samples(self) -> dict[str, Sample]:
-        """What the metrics API says of each pod now, by name."""
+    def crowds(self) -> tuple[Crowd, ...]:
+        """All pods, oldest first, with what the metrics API says of them now."""
         end = self.now - self.conditions.metric_delay
         earliest = end - self.conditions.metric_window
         self._merge_old(earliest)
+        return tuple(
+            Crowd(cohort.pods[0], len(cohort.pods), self._sample(cohort, max(earliest, self._created(cohort)), end))
+            for cohort in (*self._ready, *self._starting)
+        )
+
+    def samples(self) -> dict[str, Sample]:
+        """What the metrics API says of each pod now, by name."""
         found: dict[str, Sample] = {}
-        for cohort in (*self._ready, *self._starting):
-            begin = max(earliest, cohort.ready_at - self.conditions.start_up)
-            if end - begin < FRESH:
-                break  # those behind it are younger still
-            done = self._done(max(begin, cohort.ready_at), end)
-            if done is not None:
-                sample = Sample(value=round(done / (end - begin) * MILLI), at=end, window=end - begin)
-                found.update(dict.fromkeys((pod.name for pod in cohort.pods), sample))
+        for crowd, cohort in zip(self.crowds(), (*self._ready, *self._starting), strict=True):
+            if crowd.sample is not None:
+                found.update(dict.fromkeys((pod.name for pod in cohort.pods), crowd.sample))
         return found
 
     def total(self) -> int | None:
@@ -161,6 +171,16 @@ class World:
             area += (piece.value + piece.slope * length / 2) * length
             at += length
         return None if isnan(area) else round(area / (end - begin) * MILLI)
+
+    def _created(self, cohort: _Cohort) -> Nanoseconds:
+        return cohort.ready_at - self.conditions.start_up
+
+    def _sample(self, cohort: _Cohort, begin: Nanoseconds, end: Nanoseconds) -> Sample | None:
+        """What each pod of a cohort did over [begin, end)."""
+        if end - begin < FRESH:
+            return None
+        done = self._done(max(begin, cohort.ready_at), end)
+        return None if done is None else Sample(round(done / (end - begin) * MILLI), end, end - begin)
 
     def _serve(self, begin: Nanoseconds, end: Nanoseconds, value: float, slope: float) -> None:
         """Note what each ready pod does in [begin, end), in which nothing changes."""

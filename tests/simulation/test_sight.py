@@ -1,0 +1,45 @@
+"""What an object sees of the made-up world is what it would see of each of its pods."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from core.situations import cpu, queue, spec
+from cronhpa.core.instant import MINUTE, SECOND
+from cronhpa.core.observation import Absent, Scale
+from cronhpa.core.observe import observe
+from cronhpa.core.spec import ForecastSettings, MetricTarget, PodsMetric, ResourceMetric
+from cronhpa.simulation.load import Load
+from cronhpa.simulation.sight import observed
+from cronhpa.simulation.world import Conditions, World
+
+REQUESTS = PodsMetric("requests", MetricTarget("AverageValue", average_value=3000))
+MEMORY = ResourceMetric("memory", MetricTarget("AverageValue", average_value=500))
+METRICS = (cpu(60), MEMORY, REQUESTS, queue())
+
+
+def seen_pod_by_pod(of, world):
+    """As `observe` tells it when it is handed every pod and every sample."""
+    samples = world.samples() or Absent("FailedGetResourceMetric", "the load of this time is not known")
+    measured = [world.total() if metric == queue() else samples for metric in of.metrics]
+    return observe(of, Scale(world.replicas, world.replicas, ""), world.pods, measured, world.now)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 400), st.integers(0, 12)), max_size=8),
+    st.integers(0, 6),
+    st.sampled_from([{"cpu": 1000}, {"cpu": 333}, {}]),
+)
+@example([(40, 9), (40, 3)], 4, {"cpu": 1000})
+def test_crowds_are_seen_as_their_pods_are(moves, replicas, requests):
+    """At every moment, whoever starts, lacks samples or goes; without a request a utilization is absent."""
+    of = spec(metrics=METRICS, forecast=ForecastSettings())
+    conditions = Conditions(capacity=1.0, requests=requests, start_up=2 * MINUTE)
+    world = World(conditions, Load([(0, 1.0), (600 * SECOND, 7.0)]), replicas, 0)
+
+    for seconds, wanted in moves:
+        world.advance(world.now + seconds * SECOND)
+        assert seen_pod_by_pod(of, world) == observed(of, world)
+        world.scale(wanted)
+        assert seen_pod_by_pod(of, world) == observed(of, world)
