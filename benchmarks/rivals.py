@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+import cronhpa_models.hourly_profile
+import cronhpa_models.seasonal_naive
+from cronhpa_models.exponential_smoothing import Additive
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -19,30 +23,17 @@ if TYPE_CHECKING:
 
     from cronhpa.learning.screening import Floats
 
-_WEEK_DAYS = 7
+_HORIZON = 2
 
 
 def seasonal_naive(series: Recorded) -> Floats:
     """What came at the same clock yesterday."""
-    return np.stack([_earlier(series.steps, series.steps_per_day - ahead) for ahead in (1, 2)], axis=1)
+    return cronhpa_models.seasonal_naive.expected(series.steps, _HORIZON, day=series.steps_per_day)
 
 
 def aws_like(series: Recorded) -> Floats:
-    """
-    The mean of the same hour of the week, else of the day, of the last 14 days, renewed every six hours.
-
-    AWS predictive scaling: hourly forecasts from up to 14 days, asked for 300 s early (the second step).
-    """
-    day = series.steps_per_day
-    hour = max(1, day // 24)
-    hours = pd.Series(series.steps).rolling(hour, min_periods=1).mean().to_numpy()[hour - 1 :: hour]
-    per_day = day // hour
-    past = np.stack([_earlier(hours, days * per_day) for days in range(1, 15)])
-    weights = np.array([1.0 if days % _WEEK_DAYS else 2.0 for days in range(1, 15)])[:, None] * ~np.isnan(past)
-    expected = (weights * np.nan_to_num(past)).sum(axis=0) / np.maximum(weights.sum(axis=0), 1e-9)
-    by_step = np.repeat(expected, hour)[: len(series.steps)]
-    by_step = np.concatenate([by_step, np.full(max(0, len(series.steps) - len(by_step)), by_step[-1])])
-    return np.stack([_ahead(by_step, 1), _ahead(by_step, 2)], axis=1)
+    """AWS predictive scaling: hourly forecasts from up to 14 days, asked for 300 s early (the second step)."""
+    return cronhpa_models.hourly_profile.expected(series.steps, _HORIZON, day=series.steps_per_day)
 
 
 def holt_winters(series: Recorded, *, level: float, trend: float, season: float) -> Floats:
@@ -50,22 +41,19 @@ def holt_winters(series: Recorded, *, level: float, trend: float, season: float)
     Additive Holt-Winters with fixed coefficients, as the predictive-horizontal-pod-autoscaler runs it (its documents
     give 0.9 to each), on load in correct time order.
     """
-    steps = pd.Series(series.steps).ffill().bfill().tolist()
-    day = series.steps_per_day
-    first = steps[:day]
-    base = sum(first) / day
-    slope = 0.0
-    seasons = [value - base for value in first]
-    expected = np.full((len(steps), 2), np.nan)
-    for i, value in enumerate(steps):
-        slot = i % day
-        if i >= day:
-            before = base
-            base = level * (value - seasons[slot]) + (1 - level) * (base + slope)
-            slope = trend * (base - before) + (1 - trend) * slope
-            seasons[slot] = season * (value - base) + (1 - season) * seasons[slot]
-        expected[i] = [base + (h + 1) * slope + seasons[(slot + 1 + h) % day] for h in range(2)]
-    return expected
+    steps = pd.Series(series.steps).ffill().bfill().to_numpy()
+    first = steps[: series.steps_per_day]
+    # Its coefficients are of the component form: the trend takes a share of the level's change, the season one of what
+    # the level has left of the error.
+    smoothing = Additive(
+        alpha=level,
+        beta=level * trend,
+        gamma=season * (1 - level),
+        base=float(first.mean()),
+        slope=0.0,
+        season=tuple(first - first.mean()),
+    )
+    return smoothing(steps, _HORIZON)
 
 
 def crane_like(series: Recorded) -> Floats:
@@ -124,11 +112,3 @@ def _low_pass(past: Floats, day: int) -> Floats:
 def _error(expected: Floats, came: Floats) -> float:
     short = np.maximum(came - expected, 0.0)
     return float((np.abs(came - expected) + short).mean())
-
-
-def _earlier(values: Floats, rows: int) -> Floats:
-    return np.concatenate([np.full(rows, np.nan), values[: len(values) - rows]])[: len(values)]
-
-
-def _ahead(values: Floats, rows: int) -> Floats:
-    return np.concatenate([values[rows:], np.full(rows, np.nan)])

@@ -1,28 +1,24 @@
-"""
-How good a forecast is: scores as small pure functions, and a rolling origin that cuts history once.
-
-`python -m cronhpa_models.evaluation SERIES.csv[.gz] ...` prints the scores of the method on recorded series
-(`timestamp,value`, an empty value is a gap).
-"""
+"""How good a forecast is: scores as small pure functions, and a rolling origin that cuts history once."""
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from pandas import DataFrame, DatetimeIndex, Timedelta, read_csv, to_datetime
+from pandas import DatetimeIndex, Series
 
-from cronhpa_models import periodic_autoregression
-from cronhpa_models.method import Floats, Method, nanoseconds_per_step
+from cronhpa_models.method import Floats, largest_ahead, shifted, steps_per_day
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_DAY = Timedelta(days=1)
+    from cronhpa_models.method import Fitted, Method
+
+_HISTORY_DAYS = 28
+# A quantile that was a load goes through a logarithm and back: a load that never moves must not count as uncovered.
+_ROUNDED, _TINY = 1 + 1e-6, 1e-9
 
 
 def pinball_loss(actual: Floats, forecast: Floats, level: float) -> float:
@@ -37,7 +33,7 @@ def pinball_loss(actual: Floats, forecast: Floats, level: float) -> float:
 def coverage(actual: Floats, forecast: Floats) -> float:
     """The share of outcomes at or below the forecast. Pairs with a gap are left out; NaN where none are left."""
     known = _known(actual, forecast)
-    return float((actual <= forecast)[known].mean()) if known.any() else float("nan")
+    return float((actual <= forecast * _ROUNDED + _TINY)[known].mean()) if known.any() else float("nan")
 
 
 def mase(actual: Floats, forecast: Floats, season_before: Floats) -> float:
@@ -57,8 +53,9 @@ class Backtest:
     """
     What was forecast and what came.
 
-    origins: the first step that each forecast speaks of. forecasts: (origins, levels, horizon, objects).
-    outcomes, day_before: (origins, horizon, objects), what came, and what had come 24 hours before that.
+    origins: the newest step that each forecast knew. forecasts: (levels, origins, horizon).
+    outcomes, day_before: (origins, horizon), the largest loads that came, and those of 24 hours before.
+    fit_seconds, day_seconds: of CPU, a fit and the forecasts from all origins of a day, medians.
     """
 
     origins: DatetimeIndex
@@ -66,96 +63,81 @@ class Backtest:
     forecasts: Floats
     outcomes: Floats
     day_before: Floats
+    fit_seconds: float
+    day_seconds: float
+
+
+@dataclass(frozen=True)
+class Scores:
+    """
+    coverage, pinball: of the 0.9 quantile, the loss in percent of the mean load. mase: of the median.
+
+    known: the share of outcomes for which there was a forecast.
+    """
+
+    coverage: float
+    mase: float
+    pinball: float
+    known: float
+    fit_ms: float
+    day_ms: float
 
 
 def rolling_origin(
-    method: Method,
-    load: DataFrame,
-    *,
-    first: int,
-    levels: Sequence[float],
-    every: int = 1,
-    refit_every: int | None = None,
-    history_days: int = 28,
+    method: Method, load: Series[float], *, first: int, levels: Sequence[float], horizon: int = 1
 ) -> Backtest:
     """
-    Forecast again and again, each time from the rows before the origin only.
+    Forecast from each row, fitted daily, each time from that row and those before it only.
 
-    first: the row of the first origin. every: rows between origins. refit_every: rows between fits, a day if None.
+    first: the first row that is forecast. Each fit sees the 28 days before it.
     """
-    day = int(_DAY // Timedelta(nanoseconds_per_step(load.index), unit="ns"))
-    refit_every = refit_every or day
-    rows = range(first, len(load), every)
-    fitted, fitted_at = b"", -refit_every
-    forecasts: list[Floats] = []
-    for origin in rows:
-        if origin - fitted_at >= refit_every:
-            fitted, fitted_at = method.fit(load.iloc[max(0, origin - history_days * day) : origin]), origin
-        forecasts.append(method.forecast(fitted, load.iloc[max(0, origin - day // 4) : origin], levels).load)
-    horizon = forecasts[0].shape[1]
-    at = np.asarray(rows)[:, None] + np.arange(horizon)
+    day = steps_per_day(load.index)
+    begins = range(first, len(load), day)
+    forecasts, fit_seconds, day_seconds = [], [], []
+    for begin in begins:
+        history = load.iloc[max(0, begin - _HISTORY_DAYS * day) : begin]
+        later = load.iloc[begin : min(begin + day, len(load)) - 1]
+        started = time.process_time()
+        fitted = method.fit(history, horizon=horizon)
+        fit_seconds.append(time.process_time() - started)
+        started = time.process_time()
+        forecasts.append(_forecasts(fitted, later, levels, horizon))
+        day_seconds.append(time.process_time() - started)
+    outcomes = largest_ahead(np.asarray(load, dtype=np.float64), horizon)
+    before = np.stack([shifted(outcomes[:, ahead], day) for ahead in range(horizon)], axis=1)
     return Backtest(
-        origins=DatetimeIndex(load.index[list(rows)]),
+        origins=DatetimeIndex(load.index[first - 1 : -1]),
         levels=tuple(levels),
-        forecasts=np.stack(forecasts),
-        outcomes=_take(load, at),
-        day_before=_take(load, at - day),
+        forecasts=np.concatenate(forecasts, axis=1),
+        outcomes=outcomes[first - 1 : -1],
+        day_before=before[first - 1 : -1],
+        fit_seconds=float(np.median(fit_seconds)),
+        day_seconds=float(np.median(day_seconds)),
     )
 
 
-def scores(backtest: Backtest, steps: slice = slice(0, 2)) -> dict[str, float]:
-    """
-    Pinball loss in percent of the mean load and coverage for each level, MASE where the median was asked for.
-
-    steps: the part of the horizon that is scored; by default what lies up to ten minutes ahead.
-    """
-    outcomes = backtest.outcomes[:, steps]
-    mean = float(np.nanmean(outcomes))
-    found: dict[str, float] = {}
-    for i, level in enumerate(backtest.levels):
-        forecast = backtest.forecasts[:, i, steps]
-        found[f"pinball {level}"] = 100 * pinball_loss(outcomes, forecast, level) / mean
-        found[f"coverage {level}"] = coverage(outcomes, forecast)
-        if level == 0.5:  # noqa: PLR2004 - the median is the point forecast
-            found["mase"] = mase(outcomes, forecast, backtest.day_before[:, steps])
-    return found
+def scored(method: Method, load: Series[float], *, first: int) -> Scores:
+    """How well a method tells the largest load of the coming step, over the rows from `first` on."""
+    made = rolling_origin(method, load, first=first, levels=(0.5, 0.9))
+    median, upper = made.forecasts[:, :, 0]
+    came = made.outcomes[:, 0]
+    measured = ~np.isnan(came)
+    return Scores(
+        coverage=coverage(came, upper),
+        mase=mase(came, median, made.day_before[:, 0]),
+        pinball=100 * pinball_loss(came, upper, 0.9) / float(np.nanmean(came)),
+        known=float((~np.isnan(upper[measured])).mean()),
+        fit_ms=1000 * made.fit_seconds,
+        day_ms=1000 * made.day_seconds,
+    )
 
 
-def read_series(path: Path, step: str = "5min") -> DataFrame:
-    """One recorded series as maxima of `step` on a regular UTC grid, a column named after the file."""
-    table = read_csv(path)
-    table.index = to_datetime(table.pop("timestamp"), utc=True)
-    series = table["value"].resample(step).max()
-    return series.to_frame(path.name.split(".")[0])
-
-
-def _take(load: DataFrame, rows: np.ndarray) -> Floats:
-    """Rows of a frame by position, NaN where there are none."""
-    values = load.to_numpy(dtype=np.float64)
-    inside = (rows >= 0) & (rows < len(values))
-    return np.where(inside[..., None], values[np.where(inside, rows, 0)], np.nan)
+def _forecasts(fitted: Fitted | None, later: Series[float], levels: Sequence[float], horizon: int) -> Floats:
+    """(levels, origins, horizon), NaN where nothing could be fitted."""
+    if fitted is None:
+        return np.full((len(levels), len(later) + 1, horizon), np.nan)
+    return fitted.quantiles(later, levels).load
 
 
 def _known(actual: Floats, forecast: Floats) -> np.ndarray:
     return ~np.isnan(actual) & ~np.isnan(forecast)
-
-
-def _main(paths: list[Path]) -> None:
-    """A line per series: seven days of warm-up, the rest forecast at every step and fitted daily."""
-    if not paths:
-        sys.exit("usage: python -m cronhpa_models.evaluation SERIES.csv[.gz] ...")
-    rows = {}
-    for path in paths:
-        load = read_series(path)
-        week = int(Timedelta(days=7) // Timedelta(nanoseconds_per_step(load.index), unit="ns"))
-        started = time.process_time()
-        backtest = rolling_origin(periodic_autoregression, load, first=week, levels=(0.5, 0.9, 0.95))
-        rows[path.name.split(".")[0]] = scores(backtest) | {"cpu s": time.process_time() - started}
-    table = DataFrame(rows).T
-    table.loc["median"] = table.median()
-    table.loc["mean"] = table.iloc[:-1].mean()
-    print(table.round(3).to_string())  # noqa: T201 - a command's output
-
-
-if __name__ == "__main__":
-    _main([Path(argument) for argument in sys.argv[1:]])

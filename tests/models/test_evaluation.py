@@ -1,16 +1,15 @@
 """Scores, each with its arithmetic, and the rolling origin."""
 
-import gzip
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pandas import DataFrame, Timedelta, date_range
+from pandas import Series, date_range
 
-from cronhpa_models.evaluation import coverage, mase, pinball_loss, read_series, rolling_origin, scores
-from cronhpa_models.method import Quantiles
+from cronhpa_models.evaluation import coverage, mase, pinball_loss, rolling_origin, scored
+from cronhpa_models.method import stated
 
 NAN = float("nan")
 
@@ -54,62 +53,69 @@ def test_no_constant_has_less_pinball_loss_than_the_quantile(outcomes, level, co
     assert best <= pinball_loss(actual, np.full_like(actual, constant), level) + 1e-9
 
 
-class Recorded:
-    """A method that says the last value again, and keeps what it was shown."""
+class Repeated:
+    """A method, and what it learnt: it says the newest value again, and keeps what it was shown."""
 
     def __init__(self):
         self.fitted, self.shown = [], []
 
-    def fit(self, history):
+    def fit(self, history, *, horizon):
         self.fitted.append(history.index[-1])
-        return b""
+        self.history, self.horizon = history, horizon
+        return self
 
-    def forecast(self, _fitted, recent, levels):
-        self.shown.append(recent.index[-1])
-        step = Timedelta(hours=1)
-        values = np.full((len(levels), 2, recent.shape[1]), recent.iloc[-1, 0])
-        return Quantiles(
-            tuple(levels), date_range(recent.index[-1] + step, periods=2, freq=step), recent.columns, values
-        )
+    def quantiles(self, later, levels):
+        known = np.concatenate([self.history.to_numpy()[-1:], later.to_numpy()])
+        found = stated(self.history, later, levels, np.tile(known[:, None], (len(levels), 1, self.horizon)))
+        self.shown += list(found.origins)
+        return found
 
 
 def hours(count):
-    return DataFrame({"web": np.arange(count) * 1.0}, index=date_range("2026-03-01", periods=count, freq="h", tz="UTC"))
+    return Series(np.arange(count) * 1.0, index=date_range("2026-03-01", periods=count, freq="h", tz="UTC"))
 
 
-def test_each_origin_sees_the_rows_before_it_and_a_fit_lasts_a_day():
-    load, method = hours(80), Recorded()
+def test_each_row_is_forecast_from_the_one_before_it_and_a_fit_lasts_a_day():
+    load, method = hours(80), Repeated()
 
     backtest = rolling_origin(method, load, first=48, levels=(0.5,))
 
-    assert list(load.index[47:79]) == method.shown
+    assert list(load.index[47:79]) == method.shown == list(backtest.origins)
     assert [load.index[47], load.index[71]] == method.fitted
-    assert list(load.index[48:]) == list(backtest.origins)
 
 
 def test_outcomes_stand_beside_their_forecasts():
-    """The load rises by one an hour: the last value is one too low, then two; yesterday's was 24 too low."""
-    backtest = rolling_origin(Recorded(), hours(80), first=48, levels=(0.5,))
+    """The load rises by one an hour: the newest value is one too low, then two; yesterday's was 24 too low."""
+    backtest = rolling_origin(Repeated(), hours(80), first=48, levels=(0.5,), horizon=2)
 
-    assert [48.0, 49.0] == backtest.outcomes[0, :, 0].tolist()
-    assert [47.0, 47.0] == backtest.forecasts[0, 0, :, 0].tolist()
-    assert [24.0, 25.0] == backtest.day_before[0, :, 0].tolist()
-    assert math.isnan(backtest.outcomes[-1, 1, 0])
-    assert pytest.approx((1.0 * 32 + 2.0 * 31) / 63 / 24) == scores(backtest)["mase"]
+    assert [48.0, 49.0] == backtest.outcomes[0].tolist()
+    assert [47.0, 47.0] == backtest.forecasts[0, 0].tolist()
+    assert [24.0, 25.0] == backtest.day_before[0].tolist()
+    assert math.isnan(backtest.outcomes[-1, 1])
 
 
-def test_a_recorded_series_is_read_as_maxima_with_its_gaps(tmp_path):
-    path = tmp_path / "web.csv.gz"
-    lines = [
-        "timestamp,value",
-        "2026-03-01T00:00:00Z,1",
-        "2026-03-01T00:01:00Z,3",
-        "2026-03-01T00:06:00Z,",
-        "2026-03-01T00:11:00Z,2",
-    ]
-    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+def test_a_method_is_scored_on_the_coming_step():
+    """
+    Always one too low: none covered, an error of 1 against yesterday's 24, and a loss of 0.9 over a mean load of 63.5.
+    """
+    found = scored(Repeated(), hours(80), first=48)
 
-    load = read_series(path)["web"]
+    assert (0.0, 1.0) == (found.coverage, found.known)
+    assert pytest.approx(1 / 24) == found.mase
+    assert pytest.approx(100 * 0.9 / 63.5) == found.pinball
 
-    assert [3.0, 2.0] == load.dropna().tolist()
-    assert 3 == len(load)
+
+def test_what_was_not_forecast_is_counted_and_not_scored():
+    class Silent(Repeated):
+        def fit(self, history, *, horizon):
+            return None if len(self.fitted) else super().fit(history, horizon=horizon)
+
+    found = scored(Silent(), hours(96), first=48)
+
+    assert 0.5 == found.known
+    assert pytest.approx(1 / 24) == found.mase
+
+
+def test_a_quantile_that_is_rounded_covers_the_load_that_made_it():
+    """exp(log(4.0 + 0.2)) - 0.2 is 4 less 4e-16."""
+    assert 1.0 == coverage(np.array([4.0]), np.array([np.exp(np.log(4.0 + 0.2)) - 0.2]))

@@ -1,0 +1,43 @@
+"""
+What came at the same clock on earlier days: weighted empirical quantiles.
+
+A day counts half after five days, the same weekday counts four times, a step beside the clock counts half.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cronhpa_models.method import Floats, Rows
+
+_HALF_LIFE_DAYS = 5.0
+_WEEK_DAYS = 7
+_SAME_WEEKDAY = 4.0
+_BESIDE = np.array([-1, 0, 1])
+_BESIDE_WEIGHTS = np.array([0.5, 1.0, 0.5])
+
+
+def quantiles_at_clock(values: Floats, rows: Rows, levels: Sequence[float], *, day: int, days: int) -> Floats:
+    """
+    (levels, rows): the least value at the clock of each row that covers each level of those on the `days` days before.
+
+    values: (all rows,), NaN for what is not known; a value of the day before must be known at its row, and so must the
+    one a step behind it. NaN where nothing is known.
+    """
+    back = np.arange(1, days + 1)
+    at = (rows[:, None, None] - back[:, None] * day + _BESIDE).reshape(len(rows), -1)
+    by_day = 0.5 ** (back / _HALF_LIFE_DAYS) * np.where(back % _WEEK_DAYS, 1.0, _SAME_WEEKDAY)
+    weights = np.outer(by_day, _BESIDE_WEIGHTS).ravel()
+    sample = np.where(at >= 0, values[np.clip(at, 0, len(values) - 1)], np.nan)
+    order = np.argsort(sample, axis=1)  # NaN last
+    sample = np.take_along_axis(sample, order, axis=1)
+    reached = np.cumsum(np.where(np.isnan(sample), 0.0, weights[order]), axis=1)
+    total = reached[:, -1:]
+    place = np.stack([(reached < level * total - 1e-9).sum(axis=1) for level in levels])
+    found = np.take_along_axis(sample, np.minimum(place, sample.shape[1] - 1).T, axis=1).T
+    return np.where(total[:, 0] > 0, found, np.nan)

@@ -1,0 +1,102 @@
+"""
+Decomposed: the course of the day by STL, what is left of the load by simple exponential smoothing at every step.
+
+Card
+  What for   Load with a course of the day that noise hides: loess averages over days where last values would wander.
+  Formula    z[t+h] = season[clock of t+h] + level[t], z = log(load + c), and conformal quantiles.
+             season: the last cycle of STL on the last 14 days, with jumps of m/20, m/10 and m/10 steps between loess
+             fits: a tenth of the cost of fitting at every point, for the same season to three digits.
+             level: exponential mean of z - season, corrected at every step; alpha of a grid by absolute error.
+             Errors of the last three days are of a season from the days before them: what STL leaves of the days that
+             it has smoothed itself is too small.
+  Source     STL: Cleveland, Cleveland, McRae & Terpenning (1990), Journal of Official Statistics 6(1); with a method
+             for the rest: Hyndman & Athanasopoulos (2021), section 5.7.
+  Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
+  Weak at    Jumps: loess rounds them off. Weekends are forecast as the working days before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pandas import Series
+
+from cronhpa_models.conformal import Calibrated, offset_of
+from cronhpa_models.method import Floats, shifted, steps_per_day
+
+if TYPE_CHECKING:
+    from cronhpa_models.method import Fitted
+
+_DAYS_FITTED = 14
+_DAYS_CALIBRATED = 3
+# STL needs two cycles.
+_DAYS_MIN = _DAYS_CALIBRATED + 2
+_SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
+
+
+@dataclass(frozen=True)
+class Decomposed:
+    def fit(self, history: Series[float], *, horizon: int) -> Fitted | None:
+        """See cronhpa_models.method.Method. Five days are the least."""
+        day = steps_per_day(history.index)
+        kept = history.iloc[-_DAYS_FITTED * day :]
+        offset = offset_of(kept)
+        if offset is None or len(kept) < _DAYS_MIN * day:
+            return None
+        z = np.log(kept.interpolate(limit_direction="both").to_numpy(dtype=np.float64) + offset)
+        held_out = len(z) - _DAYS_CALIBRATED * day
+        earlier, season = _season(z[:held_out], day), _season(z, day)
+        rest = z[held_out:] - np.tile(earlier, _DAYS_CALIBRATED)
+        alpha = min(_SHARES, key=lambda each: _one_step_error(rest, each))
+        return Calibrated(kept, offset, horizon, _Online(held_out, len(z), earlier, season, alpha))
+
+
+@dataclass(frozen=True)
+class _Online:
+    """
+    earlier, season: (day,), the courses of the day for the rows from `held_out` and from `fitted` on, each beginning
+    with its first row.
+    """
+
+    held_out: int
+    fitted: int
+    earlier: Floats
+    season: Floats
+    alpha: float
+
+    def __call__(self, z: Floats, horizon: int) -> Floats:
+        """See cronhpa_models.conformal.Expectation. Nothing is expected before the days that were held out."""
+        day = len(self.season)
+        out = np.full((len(z), horizon), np.nan)
+        # The last row of the history is the first that knows the new season.
+        for first, last, season in (
+            (self.held_out, self.fitted - 1, self.earlier),
+            (self.fitted - 1, len(z), np.roll(self.season, 1)),
+        ):
+            # A day of run-up, through which the level forgets where it began.
+            begin = first - day
+            course = season[np.arange(begin - first, len(z) - first + horizon) % day]
+            level = _level(z[begin:] - course[: len(z) - begin], self.alpha)
+            ahead = [level + course[h : h + len(level)] for h in range(1, horizon + 1)]
+            out[first:last] = np.stack(ahead, axis=1)[first - begin : last - begin]
+        return out
+
+
+def _season(z: Floats, day: int) -> Floats:
+    """(day,): the course of the day at the end of z, beginning with the slot that follows."""
+    # A second and 65 MB at the first import: only who fits this method pays.
+    from statsmodels.tsa.seasonal import STL  # noqa: PLC0415
+
+    jumps = {"seasonal_jump": max(1, day // 20), "trend_jump": max(1, day // 10), "low_pass_jump": max(1, day // 10)}
+    return np.asarray(STL(z, period=day, **jumps).fit().seasonal[-day:], dtype=np.float64)
+
+
+def _one_step_error(rest: Floats, alpha: float) -> float:
+    return float(np.nanmean(np.abs(rest - shifted(_level(rest, alpha), 1))))
+
+
+def _level(rest: Floats, alpha: float) -> Floats:
+    """The exponential mean at each row of what is left of the load; a gap leaves it as it is."""
+    return Series(rest).ewm(alpha=alpha, adjust=False, ignore_na=True).mean().to_numpy()

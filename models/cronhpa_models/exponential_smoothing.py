@@ -1,0 +1,109 @@
+"""
+Exponential smoothing with a daily season: a level and a course of the day, both corrected by a share of each error.
+
+Card
+  What for   Load whose level wanders and whose course of the day changes slowly.
+  Formula    additive error, no trend, additive season on z = log(load + c), and conformal quantiles:
+             e = z[t] - (l + s[clock]);  l += alpha e;  s[clock] += gamma e;  z[t+h] = l + s[clock of t+h]
+             alpha, gamma by statsmodels' ETSModel (maximum likelihood on the last seven days, heuristic start values:
+             estimating them costs a thousand times as much); between fits by the recursion itself.
+  Source     Hyndman, Koehler, Ord & Snyder (2008), Forecasting with Exponential Smoothing, model ANA.
+  Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
+  Weak at    Weekends after a working week, until each slot has been corrected for some days. Moving jumps.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cronhpa_models.conformal import Calibrated, offset_of
+from cronhpa_models.method import Floats, steps_per_day
+
+if TYPE_CHECKING:
+    from pandas import Series
+
+    from cronhpa_models.method import Fitted
+
+_DAYS_FITTED = 7
+_DAYS_FILTERED = 14
+
+
+@dataclass(frozen=True)
+class ExponentialSmoothing:
+    def fit(self, history: Series[float], *, horizon: int) -> Fitted | None:
+        """See cronhpa_models.method.Method. Two days are the least."""
+        day = steps_per_day(history.index)
+        kept = history.iloc[-_DAYS_FILTERED * day :]
+        offset = offset_of(kept)
+        if offset is None or len(kept) < 2 * day:
+            return None
+        z = np.log(kept.interpolate(limit_direction="both").to_numpy(dtype=np.float64) + offset)
+        return Calibrated(kept, offset, horizon, _smoothing(z[-_DAYS_FITTED * day :], z, day))
+
+
+@dataclass(frozen=True)
+class Additive:
+    """
+    Additive exponential smoothing in the form of error correction.
+
+    alpha, beta, gamma: the shares of an error that the level, the trend and the season take. base, slope, season: where
+    they start; season: (steps of a day,), that of the first row first.
+    """
+
+    alpha: float
+    beta: float
+    gamma: float
+    base: float
+    slope: float
+    season: tuple[float, ...]
+
+    def __call__(self, load: Floats, horizon: int) -> Floats:
+        """
+        (rows, horizon): what is expected after each row; a gap corrects nothing.
+
+        Nothing is expected on the first day, which start values are taken from.
+        """
+        base, slope, season = self.base, self.slope, list(self.season)
+        day = len(season)
+        states = np.full((len(load), 2), np.nan)
+        seasons = np.empty(len(load) + day)
+        for row, value in enumerate(load.tolist()):
+            slot = row % day
+            seasons[row] = season[slot]
+            # A gap is NaN, which is not equal to itself.
+            error = value - (base + slope + season[slot]) if value == value else 0.0  # noqa: PLR0124
+            base += slope + self.alpha * error
+            slope += self.beta * error
+            season[slot] += self.gamma * error
+            if row >= day - 1:
+                states[row] = base, slope
+        for row in range(len(load), len(seasons)):
+            seasons[row] = season[row % day]
+        # What a slot holds before its turn was learnt a day ago: it is known at each row that lies up to a day before.
+        ahead = [seasons[h : h + len(load)] + states[:, 0] + h * states[:, 1] for h in range(1, horizon + 1)]
+        return np.stack(ahead, axis=1)
+
+
+def _smoothing(fitted: Floats, z: Floats, day: int) -> Additive:
+    """Shares that suit the last days, and start values for the first day of z."""
+    # A second and 75 MB at the first import: only who fits this method pays.
+    from statsmodels.tsa.exponential_smoothing.ets import ETSModel  # noqa: PLC0415
+
+    model = ETSModel(fitted, error="add", seasonal="add", seasonal_periods=day, initialization_method="heuristic")
+    with warnings.catch_warnings():
+        # Of a load that hardly moves the likelihood is flat: wherever the search ends, any share suits it.
+        warnings.simplefilter("ignore")
+        found = dict(zip(model.param_names, model.fit(disp=False).params, strict=True))
+    first = z[:day]
+    return Additive(
+        alpha=found["smoothing_level"],
+        beta=0.0,
+        gamma=found["smoothing_seasonal"],
+        base=float(first.mean()),
+        slope=0.0,
+        season=tuple(first - first.mean()),
+    )
