@@ -59,6 +59,10 @@ bench-forecast: $(VENV)/.ready  ## what forecasts are worth on recorded series (
 	@test -n '$(TRACES)' || { echo 'TRACES=DIR is needed: a folder of CSV files, timestamp,value'; exit 2; }
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN)/python benchmarks/forecast_value.py $(TRACES) $(if $(GRID),--grid)
 
+bench-methods: $(VENV)/.ready  ## how well each forecasting method does on recorded series, and what it costs (TRACES=DIR)
+	@test -n '$(TRACES)' || { echo 'TRACES=DIR is needed: a folder of CSV files, timestamp,value'; exit 2; }
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN)/python benchmarks/forecast_methods.py $(TRACES)
+
 VECTORS ?= tests/conformance/vectors
 conformance: $(VENV)/.ready  ## hold recordings of the upstream against this project (VECTORS=DIR)
 	@PYTHONPATH=tests $(RUN)/python -m conformance $(VECTORS)
@@ -79,4 +83,4 @@ demo: $(VENV)/.ready  ## upstream HPA and CronHPA side by side, 6 min (DEMO_SECO
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-long unit brute-force conformance mutation bench bench-forecast format clean demo
+.PHONY: help setup lock check test test-long unit brute-force conformance mutation bench bench-forecast bench-methods format clean demo

@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from recorded import Recorded, read
+from forecast_methods import as_json, by_method, qualities
+from recorded import Recorded, read_all
 from report import machine, save
 from rich.console import Console
 from rich.table import Table
 from rivals import RIVALS
-from selected import qualities, screened_days, selected_floors, settings_of
+from selected import screened_days, selected_floors, settings_of
 
 from cronhpa.learning.screening import MINUTES_PER_STEP, Counts, Floats, World, simulate
+from cronhpa_models.evaluation import Scores
 
 # Scored is where plain reactive scaling is short for at least this long a day.
 _STRESSED_MINUTES = 0.25
@@ -45,25 +47,23 @@ class Score:
 
 def main() -> int:
     options = _options()
-    files = sorted([*options.traces.glob("*.csv.gz"), *options.traces.glob("*.csv")])
-    if not files:
-        sys.exit(f"{options.traces}: no file ends with .csv or .csv.gz: a folder of `timestamp,value` series is needed")
     console = Console(width=None if sys.stdout.isatty() else 140)
+    several, left_out = read_all(options.traces)
     world = World()
     scores: dict[str, dict[str, Score]] = {}
     cpu: dict[str, float] = {}
-    quality: dict[str, dict[str, dict[str, float]]] = {}
-    for path in files:
-        series = read(path)
+    quality: dict[str, dict[str, Scores]] = {}
+    for series in several:
         begun = time.process_time()
         scores[series.name] = run(series, world)
         cpu[series.name] = time.process_time() - begun
         quality[series.name] = qualities(series)
-        console.print(f"{series.name}: {cpu[series.name]:.1f} s of CPU", style="dim", highlight=False)
+        remarks = "".join(f"; {remark}" for remark in series.remarks)
+        console.print(f"{series.name}: {cpu[series.name]:.1f} s of CPU{remarks}", style="dim", highlight=False)
     console.print(by_series(scores))
     console.print(by_policy(scores))
-    console.print(by_quality(quality))
-    grid = run_grid(files, scores, console) if options.grid else {}
+    console.print(by_method(quality))
+    grid = run_grid(several, scores, console) if options.grid else {}
     path = save(
         "forecast-value",
         {
@@ -71,11 +71,14 @@ def main() -> int:
             "world": asdict(world),
             "scores": {name: {policy: asdict(s) for policy, s in each.items()} for name, each in scores.items()},
             "cpu_seconds": cpu,
-            "quality": quality,
+            "quality": as_json(quality),
+            "left_out": left_out,
             "grid": grid,
         },
     )
     console.print(f"figures: {path}", highlight=False)
+    for reason in left_out.values():
+        console.print(f"left out: {reason}", highlight=False)
     reduction, extra, worst, _, _ = summary(scores, ours(5))
     line = f"stressed minutes -{reduction:.1f} % pod-hours {extra:+.1f} % worst {worst:+.1f} %"
     console.print(line, highlight=False)
@@ -121,32 +124,12 @@ def by_series(scores: dict[str, dict[str, Score]]) -> Table:
     return out
 
 
-def by_quality(quality: dict[str, dict[str, dict[str, float]]]) -> Table:
-    """A row a method: calibration and accuracy of the largest load of the coming step, over the series."""
-    out = Table(title="The largest load of the coming step")
-    for heading in ("method", "coverage of 0.9: mean", "least", "most", "MASE, mean", "pinball 0.9, median, % of mean"):
-        out.add_column(heading, justify="left" if heading == "method" else "right")
-    for method in next(iter(quality.values())):
-        covered, errors, losses = (
-            [each[method][name] for each in quality.values()] for name in ("coverage", "mase", "pinball")
-        )
-        out.add_row(
-            method,
-            f"{np.mean(covered):.3f}",
-            f"{min(covered):.3f}",
-            f"{max(covered):.3f}",
-            f"{np.nanmean(errors):.2f}",
-            f"{np.median(losses):.2f}",
-        )
-    return out
-
-
-def run_grid(files: list[Path], base: dict[str, dict[str, Score]], console: Console) -> dict[str, Any]:
+def run_grid(several: list[Recorded], base: dict[str, dict[str, Score]], console: Console) -> dict[str, Any]:
     """Other start-up times and targets; then what a target of 80 % with a forecast costs against 60 % without."""
     grid: dict[str, Any] = {}
     for start_up, target in ((60, 0.6), (240, 0.6), (120, 0.8), (240, 0.8)):
         world = World(start_up_seconds=start_up, target=target)
-        scores = {series.name: run_ours(series, world, GRID_BUDGETS) for series in map(read, files)}
+        scores = {series.name: run_ours(series, world, GRID_BUDGETS) for series in several}
         name = f"start-up {start_up} s, target {100 * target:.0f} %"
         grid[name] = {each: {policy: asdict(score) for policy, score in row.items()} for each, row in scores.items()}
         for budget in GRID_BUDGETS:

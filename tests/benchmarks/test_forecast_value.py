@@ -62,7 +62,9 @@ def test_a_few_gaps_are_gaps_and_many_are_zero(tmp_path):
 def test_a_grid_of_other_seconds_is_refused_by_name(tmp_path):
     import recorded
 
-    with pytest.raises(ValueError, match=r"odd.csv: a point every 70 s: every 60, 300 or a multiple of 300 s"):
+    with pytest.raises(
+        ValueError, match=r"odd.csv: a point every 70 s: a part of a minute, minutes or a multiple of 300 s"
+    ):
         recorded.read(write(tmp_path / "odd.csv", daily(2, 100), 70))
 
 

@@ -1,0 +1,99 @@
+"""
+How well each method of the catalog tells the largest load of the coming step, and what it costs.
+
+`python benchmarks/forecast_methods.py FOLDER`: a row a method over the series of a folder. Fitted daily, forecast from
+each step, as in the rest of docs/forecasting.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+from recorded import Recorded, read_all
+from report import machine, save
+from rich.console import Console
+from rich.table import Table
+
+from cronhpa_models.catalog import CATALOG
+from cronhpa_models.evaluation import Scores, scored
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="How well forecasting methods do on recorded series.")
+    parser.add_argument("traces", type=Path, help="a folder of CSV files, `timestamp,value`, gzipped or not")
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    several, left_out = read_all(parser.parse_args().traces)
+    found = {}
+    for series in several:
+        found[series.name] = qualities(series)
+        console.print(by_series(series.name, found[series.name]))
+    console.print(by_method(found))
+    for reason in left_out.values():
+        console.print(f"left out: {reason}", highlight=False)
+    path = save("forecast-methods", {"machine": machine(), "quality": as_json(found), "left_out": left_out})
+    console.print(f"figures: {path}", highlight=False)
+    return 0
+
+
+def qualities(series: Recorded) -> dict[str, Scores]:
+    """By method, over the days of the test."""
+    return {name: scored(method, series.history, first=series.first_step) for name, method in CATALOG.items()}
+
+
+def as_json(found: dict[str, dict[str, Scores]]) -> dict[str, dict[str, dict[str, float | None]]]:
+    """Unknown is null: NaN is no JSON."""
+    return {
+        series: {
+            method: {name: None if math.isnan(value) else value for name, value in asdict(scores).items()}
+            for method, scores in each.items()
+        }
+        for series, each in found.items()
+    }
+
+
+def by_series(name: str, found: dict[str, Scores]) -> Table:
+    out = _table(f"{name}: the largest load of the coming step", ("coverage of 0.9", "MASE", "pinball 0.9, % of mean"))
+    for method, each in found.items():
+        cells = (f"{each.coverage:.3f}", f"{each.mase:.2f}", f"{each.pinball:.2f}")
+        out.add_row(method, *cells, f"{each.fit_ms:.1f}", f"{each.day_ms:.1f}")
+    return out
+
+
+def by_method(found: dict[str, dict[str, Scores]]) -> Table:
+    """A row a method, over the series; what is not known of one is left out."""
+    headings = ("coverage of 0.9: mean", "least", "most", "MASE, mean", "median", "pinball 0.9, median, % of mean")
+    out = _table("The largest load of the coming step, all series", headings)
+    for method in CATALOG:
+        scores = [each[method] for each in found.values()]
+        covered, errors, losses, fits, days = (
+            np.array([value for each in scores if not math.isnan(value := getattr(each, name))] or [np.nan])
+            for name in ("coverage", "mase", "pinball", "fit_ms", "day_ms")
+        )
+        out.add_row(
+            method,
+            f"{covered.mean():.3f}",
+            f"{covered.min():.3f}",
+            f"{covered.max():.3f}",
+            f"{errors.mean():.2f}",
+            f"{np.median(errors):.2f}",
+            f"{np.median(losses):.2f}",
+            f"{np.median(fits):.1f}",
+            f"{np.median(days):.1f}",
+        )
+    return out
+
+
+def _table(title: str, headings: tuple[str, ...]) -> Table:
+    out = Table(title=title)
+    for heading in ("method", *headings, "a fit, ms of CPU", "a day of forecasts, ms"):
+        out.add_column(heading, justify="left" if heading == "method" else "right")
+    return out
+
+
+if __name__ == "__main__":
+    sys.exit(main())
