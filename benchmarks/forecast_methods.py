@@ -34,7 +34,7 @@ def main() -> int:
         console.print(by_series(series.name, found[series.name]))
     console.print(by_method(found))
     for reason in left_out.values():
-        console.print(f"left out: {reason}", highlight=False)
+        console.print(f"left out: {reason}", highlight=False, soft_wrap=True)
     path = save("forecast-methods", {"machine": machine(), "quality": as_json(found), "left_out": left_out})
     console.print(f"figures: {path}", highlight=False)
     return 0

@@ -78,7 +78,7 @@ def main() -> int:
     )
     console.print(f"figures: {path}", highlight=False)
     for reason in left_out.values():
-        console.print(f"left out: {reason}", highlight=False)
+        console.print(f"left out: {reason}", highlight=False, soft_wrap=True)
     reduction, extra, worst, _, _ = summary(scores, ours(5))
     line = f"stressed minutes -{reduction:.1f} % pod-hours {extra:+.1f} % worst {worst:+.1f} %"
     console.print(line, highlight=False)

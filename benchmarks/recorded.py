@@ -28,6 +28,7 @@ _SUFFIXES = (".csv", ".csv.gz")
 # Later than any second since 1970 that a clock shows today, and earlier than any of its milliseconds.
 _SECONDS_MAX = 1e11
 _LONG_HOURLY_DAYS = 35
+_LATE_SECONDS_MAX = 5
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ def read_all(folder: Path) -> tuple[list[Recorded], dict[str, str]]:
         try:
             found.append(read(path))
         except (ValueError, OSError, EOFError) as problem:
-            left_out[path.name] = str(problem)
+            said = str(problem)
+            left_out[path.name] = said if said.startswith(str(path)) else f"{path}: {said}"
     if not found:
         sys.exit("\n".join(["no series can be used:", *left_out.values()]))
     return found, left_out
@@ -93,10 +95,15 @@ def read(path: Path) -> Recorded:
     five minutes, and for a series that is over before its warm-up is.
     """
     series, remarks = _points(path)
+    if len(series) < 2:
+        raise ValueError(f"{path}: {len(series)} instant: two make a grid")
+    apart = _apart_seconds(series)
+    if apart > _LATE_SECONDS_MAX and abs(apart - _MINUTE_SECONDS * round(apart / _MINUTE_SECONDS)) <= _LATE_SECONDS_MAX:
+        series.index = series.index.round(f"{_MINUTE_SECONDS}s")  # whoever writes is some seconds late
     seconds = _grid_seconds(path, series)
-    every = min(seconds, _MINUTE_SECONDS) if seconds < _STEP_SECONDS else seconds
+    every = seconds if seconds >= _STEP_SECONDS else _MINUTE_SECONDS
     # Several points of a minute are one: a metric is the mean of a minute.
-    series = series.resample(f"{max(every, _MINUTE_SECONDS)}s", origin="start").mean()
+    series = series.resample(f"{every}s", origin="start").mean()
     if _MINUTE_SECONDS < seconds < _STEP_SECONDS:
         series = series.interpolate(limit=seconds // _MINUTE_SECONDS - 1, limit_area="inside")
     return _replayed(path, series, tuple(remarks))
@@ -139,10 +146,12 @@ def _points(path: Path) -> tuple[pd.Series[float], list[str]]:
     return series, remarks
 
 
+def _apart_seconds(series: pd.Series[float]) -> int:
+    return int(series.index.to_series().diff().median().total_seconds())
+
+
 def _grid_seconds(path: Path, series: pd.Series[float]) -> int:
-    if len(series) < 2:
-        raise ValueError(f"{path}: {len(series)} instant: two make a grid")
-    seconds = int(series.index.to_series().diff().median().total_seconds())
+    seconds = _apart_seconds(series)
     if seconds <= _MINUTE_SECONDS and _MINUTE_SECONDS % max(seconds, 1) == 0:
         return max(seconds, 1)
     if seconds % _STEP_SECONDS and not (seconds < _STEP_SECONDS and seconds % _MINUTE_SECONDS == 0):

@@ -1,17 +1,22 @@
 """The forecast bench reads what it says, and its rivals look at nothing that comes later."""
 
+import gzip
+import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 
 @pytest.fixture(autouse=True)
 def _scripts(monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     yield
-    for name in ("forecast_value", "recorded", "rivals", "selected", "report"):
+    for name in ("forecast_methods", "forecast_value", "recorded", "rivals", "selected", "report"):
         sys.modules.pop(name, None)
 
 
@@ -59,6 +64,131 @@ def test_a_few_gaps_are_gaps_and_many_are_zero(tmp_path):
     assert 0 == np.isnan(recorded.read(write(tmp_path / "b.csv", most, 300)).steps).sum()
 
 
+STAMPS = [f"2026-03-{1 + i // 24:02}T{i % 24:02}:00:00Z" for i in range(9 * 24)]
+LOADS = [f"{10 + i % 24}" for i in range(9 * 24)]
+LINES = [f"{stamp},{load}" for stamp, load in zip(STAMPS, LOADS, strict=True)]
+SECONDS = [str(1_772_323_200 + 3600 * i) for i in range(9 * 24)]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["timestamp,value", *LINES],
+        ["timestamp,value\r", *(line + "\r" for line in LINES)],
+        ["Time, CPU cores", *LINES],
+        ["timestamp,object,value", *(line.replace(",", ",web,") for line in LINES)],
+        LINES,
+        ["timestamp,value", *reversed(LINES)],
+        ["timestamp,value", *LINES, LINES[7], LINES[7]],
+        ["timestamp,value", *(line.replace("T", " ").replace("Z", "") for line in LINES)],
+        ["timestamp,value", *(line.replace("Z", "+00:00") for line in LINES)],
+        ["ts,value", *(f"{second},{load}" for second, load in zip(SECONDS, LOADS, strict=True))],
+        [f"{second}000,{load}" for second, load in zip(SECONDS, LOADS, strict=True)],
+        ["timestamp,value", *(line.replace(":00Z", f":{i % 20:02}Z") for i, line in enumerate(LINES))],
+    ],
+    ids=[
+        "plain",
+        "CRLF",
+        "header",
+        "columns",
+        "no header",
+        "backwards",
+        "twice",
+        "spaces",
+        "offset",
+        "unix",
+        "ms",
+        "late",
+    ],
+)
+def test_a_series_is_read_however_it_is_written(tmp_path, lines):
+    import recorded
+
+    path = tmp_path / "web.csv"
+    path.write_bytes("\n".join(lines).encode())
+
+    series = recorded.read(path)
+
+    assert ("web", 9 * 24, 24) == (series.name, len(series.steps), series.steps_per_day)
+    np.testing.assert_allclose(series.steps * (21.5 / 12), [float(load) for load in LOADS])
+    assert "2026-03-01 00:00:00+00:00" == str(series.history.index[0])
+
+
+def test_points_of_seconds_are_means_of_a_minute_and_points_of_two_minutes_are_joined_by_lines(tmp_path):
+    import recorded
+
+    seconds = np.tile([1.0, 3.0], 8 * 1440)  # every 30 s
+    halves = recorded.read(write(tmp_path / "a.csv", seconds, 30))
+    doubles = recorded.read(write(tmp_path / "b.csv", np.tile([1.0, 3.0], 8 * 360 + 1), 120))
+
+    assert (12.0, 12.0) == (halves.minutes.min(), halves.minutes.max())
+    assert [6.0, 12.0, 18.0, 12.0, 6.0] == pytest.approx(doubles.minutes[:5].tolist(), rel=1e-3)
+
+
+def test_what_is_no_load_is_a_gap_and_said(tmp_path):
+    import recorded
+
+    load = daily(8, 288)
+    load[[5, 9]] = -1.0
+    series = recorded.read(write(tmp_path / "a.csv", load, 300))
+
+    assert ("2 negative or infinite loads are taken for gaps",) == series.remarks
+    assert [5, 9] == np.flatnonzero(np.isnan(series.steps)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "No columns"),
+        (b"timestamp,value\n", "no load is above zero"),
+        (b"value\n1\n2\n", "1 column: an instant and a load are needed"),
+        (b"timestamp,value\n2026-03-01T00:00:00Z,4\n", "1 instant: two make a grid"),
+        (b"timestamp,value\n01/03/2026 00:00,4\n", "row 1: '01/03/2026 00:00' is no instant"),
+        (b"timestamp,value\n2026-03-01T00:00:00Z,four\n", "row 1: 'four' is no load"),
+        (b"timestamp,value\n2026-03-01T00:00:00Z,0\n2026-03-01T01:00:00Z,0\n", "no load is above zero"),
+        (b"timestamp,value\n2026-03-01T00:00:00Z,4\n2026-03-02T00:00:00Z,4\n", "a point every 86400 s"),
+        (
+            "\n".join(["timestamp,value", *LINES[: 3 * 24]]).encode(),
+            "3.0 days: 7 are warm-up, and one more is the least",
+        ),
+    ],
+    ids=["empty", "header", "column", "row", "date", "word", "zeros", "daily", "short"],
+)
+def test_a_file_that_is_no_series_is_left_out_with_its_reason(tmp_path, content, reason):
+    import recorded
+
+    (tmp_path / "bad.csv").write_bytes(content)
+    (tmp_path / "torn.csv.gz").write_bytes(gzip.compress(b"timestamp,value\n")[:-9])
+    (tmp_path / "notes.txt").write_text("nothing")
+    write(tmp_path / "good.csv", daily(8, 288), 300)
+
+    found, left_out = recorded.read_all(tmp_path)
+
+    assert ["good"] == [series.name for series in found]
+    assert ["bad.csv", "torn.csv.gz"] == list(left_out)
+    assert left_out["bad.csv"].startswith(str(tmp_path / "bad.csv"))
+    assert reason in left_out["bad.csv"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "says"), [(".", "no file ends with .csv"), ("nowhere", "nowhere is no folder: a folder of CSV files")]
+)
+def test_a_folder_without_series_is_refused(tmp_path, folder, says):
+    import recorded
+
+    with pytest.raises(SystemExit, match=says):
+        recorded.read_all(tmp_path / folder)
+
+
+def test_a_folder_whose_series_are_all_unusable_is_refused_with_the_reasons(tmp_path):
+    import recorded
+
+    write(tmp_path / "a.csv", np.zeros(3000), 300)
+
+    with pytest.raises(SystemExit, match=r"no series can be used:\n.*a.csv: no load is above zero"):
+        recorded.read_all(tmp_path)
+
+
 def test_a_grid_of_other_seconds_is_refused_by_name(tmp_path):
     import recorded
 
@@ -99,3 +229,68 @@ def test_a_forecast_beats_plain_scaling_on_a_daily_jump_within_its_budget(tmp_pa
     assert five.minutes < 0.5 * plain.minutes
     assert five.pod_hours <= 1.05 * plain.pod_hours
     assert scores["oracle"].minutes <= five.minutes
+
+
+def noisy_jumps(days, per_step):
+    """A jump a day amid noise, in points of five minutes or of single ones."""
+    rows = np.arange(days * 288 * per_step)
+    return np.where(rows // per_step % 288 < 72, 3.0, 15.0) * np.random.default_rng(2).gamma(20.0, 0.05, len(rows))
+
+
+@pytest.mark.parametrize("per_step", [1, 5], ids=["points of five minutes", "single minutes"])
+@settings(max_examples=2, deadline=None, derandomize=True)
+@given(after=st.integers(8 * 288 + 30, 9 * 288 - 1), seed=st.integers(0, 1000))
+def test_nothing_selected_or_forecast_up_to_an_instant_changes_when_the_future_does(
+    tmp_path_factory, per_step, after, seed
+):
+    """The leak test of the whole: screening, selection, the meter and the floors, with noise after a step."""
+    import recorded
+    import selected
+
+    from cronhpa.learning.screening import World
+
+    load = noisy_jumps(9, per_step)
+    one = recorded.read(write(tmp_path_factory.mktemp("leak") / "a.csv", load, 300 // per_step))
+    points = one.steps if one.minutes is None else one.minutes
+    noise = np.random.default_rng(seed).gamma(1.0, 30.0, len(points) - (after + 1) * per_step)
+    changed = np.concatenate([points[: (after + 1) * per_step], noise])
+    ticks = np.interp(np.arange(len(one.load)) * per_step / 20, np.arange(len(changed)), changed)
+    other = replace(
+        one,
+        steps=changed.reshape(-1, per_step).max(axis=1),
+        minutes=None if one.minutes is None else changed,
+        load=ticks,
+    )
+
+    def floors(series):
+        several = [selected.settings_of(series, World(), budget) for budget in (5, 10)]
+        return selected.selected_floors(series, selected.screened_days(series, several[0]), several, World())
+
+    known = (after + 1) * 5
+    found, with_noise = floors(one), floors(other)
+    assert found[:, :known].any()
+    np.testing.assert_array_equal(found[:, :known], with_noise[:, :known])
+
+
+def test_the_whole_bench_on_a_folder_says_who_was_left_out_and_ends_with_one_line(tmp_path, monkeypatch, capsys):
+    import forecast_value
+    import report
+
+    monkeypatch.setattr(report, "FOLDER", tmp_path)
+    monkeypatch.setattr(forecast_value, "machine", dict)  # seconds of work that say how fast this machine is
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    load = np.where(np.arange(9 * 96) % 96 < 24, 3.0, 15.0)
+    write(folder / "jump.csv", load, 900)
+    write(folder / "short.csv", load[:96], 900)
+    monkeypatch.setattr(sys, "argv", ["forecast_value.py", str(folder)])
+
+    assert 0 == forecast_value.main()
+
+    lines = capsys.readouterr().out.splitlines()
+    assert "left out: " in lines[-2]
+    assert "short.csv: 1.0 days: 7 are warm-up" in lines[-2]
+    assert lines[-1].startswith("stressed minutes -")
+    figures = json.loads((tmp_path / "forecast-value.json").read_text())
+    assert ["short.csv"] == list(figures["left_out"])
+    assert figures["quality"]["jump"]["PeriodicAutoregression"]["coverage"] > 0.9
