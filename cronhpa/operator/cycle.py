@@ -44,6 +44,7 @@ from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metric
 from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.learning.forecaster import Forecaster
 from cronhpa.learning.store import Sample, Series
+from cronhpa.operator.breath import Breath
 from cronhpa.operator.due import Due, Key, following
 from cronhpa.operator.inventory import Inventory, Item
 from cronhpa.operator.ledger import Ledger
@@ -55,8 +56,6 @@ R = TypeVar("R")
 
 LOG = logging.getLogger(__name__)
 
-# The loop is given back after so many turns: half a millisecond of work or so.
-_BREATH = 25
 # A turn that takes longer is given up, and the next one tries again: every request in it has a shorter deadline.
 _TURN_SECONDS = 40
 # 50 windows with an edge a minute take 0.1 to 0.5 s to work out, once a day. A few such objects after each other would
@@ -128,6 +127,7 @@ class Cycle:
         self._forecaster = forecaster
         self.ledger = Ledger()
         self._clock = clock
+        self._breath = Breath()
         self._poked = asyncio.Event()
         self._turning: dict[Key, Nanoseconds] = {}
         self._again: set[Key] = set()
@@ -214,14 +214,13 @@ class Cycle:
     async def _take_turns(self, items: Sequence[Item], answers: Answers) -> None:
         begun = self._clock()
         batch = []
-        for count, item in enumerate(items, start=1):
+        for item in items:
+            await self._breath.take()
             judged = await self._judge(item, answers)
             if judged is None:
                 self._end(item)
             else:
                 batch.append(judged)
-            if count % _BREATH == 0:
-                await asyncio.sleep(0)
         await self._writer.flush(batch, self._end)
         self.pulse.lag = max(self._clock() - begun, 0)
 

@@ -28,6 +28,7 @@ from cronhpa.core.memory import Memory
 from cronhpa.core.scheduled.conflicts import Conflict
 from cronhpa.core.spec import Spec, Tuning
 from cronhpa.kube.client import Client, ClusterError, bearer_token, path_of
+from cronhpa.operator.breath import Breath
 from cronhpa.operator.due import Key
 
 LOG = logging.getLogger(__name__)
@@ -143,6 +144,7 @@ class Inventory:
         self._gone = gone
         self._by_namespace: dict[str, dict[Key, Item]] = defaultdict(dict)
         self._by_target: dict[Target, dict[Key, Item]] = defaultdict(dict)
+        self._breath = Breath()
         self._deleted: set[str] = set()
         self._list_versions: dict[str, int] = {}
 
@@ -374,12 +376,12 @@ class Inventory:
             except msgspec.DecodeError as error:
                 raise ClusterError(0, "Malformed", f"the list cannot be read: {error}") from error
             for body in bodies:
+                await self._breath.take()
                 try:
                     seen.add(body["metadata"]["uid"])
                     self.put(body)
                 except (KeyError, TypeError, ValueError):
                     LOG.exception("a CronHPA of a list cannot be read and is skipped")
-            await asyncio.sleep(0)
         for item in self.in_namespace(namespace) if namespace else self:
             if item.uid in known and item.uid not in seen:
                 self.drop(item.key, item.uid)

@@ -29,6 +29,7 @@ from cronhpa.kube.client import Client, ClusterError, is_ambiguous
 from cronhpa.kube.pods import Meta
 from cronhpa.kube.scale import Targets
 from cronhpa.kube.watch import resource_version
+from cronhpa.operator.breath import Breath
 from cronhpa.operator.inventory import Inventory, Item, path_to
 from cronhpa.operator.recorder import Recorder
 
@@ -89,6 +90,7 @@ class Writer:
         self._targets = targets
         self._recorder = recorder
         self._inventory = inventory
+        self._breath = Breath()
         self._slots = asyncio.Semaphore(_CONCURRENT)
         self._namespace_slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
@@ -103,6 +105,7 @@ class Writer:
 
     async def _finish(self, judged: Judged, done: Callable[[Item], None]) -> None:
         try:
+            await self._breath.take()
             if judged.acts:
                 async with self._place(judged.item.namespace):
                     await self._write(judged)

@@ -10,7 +10,7 @@ Floors and headroom lead; a cap, and a floor that lowers, hold from the start on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from cronhpa.core.behavior import ramp
 from cronhpa.core.decision import Abstention, Edge, Lead, Proposal, Role, Source, Window, WindowState
-from cronhpa.core.instant import DAY, SECOND, Nanoseconds, format_instant
+from cronhpa.core.instant import DAY, MINUTE, SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import lead_time
 from cronhpa.core.scheduled import windows
 from cronhpa.core.spec import CronWindow, OnceWindow, Override, Schedule, Spec
@@ -28,6 +28,10 @@ Rank = tuple[int, int, int]
 _SPEC: Rank = (0, 0, 0)
 _OVERRIDE: Rank = (1, 0, 0)
 FOR_EVER: Nanoseconds = 1 << 80
+# How long before an edge the bounds behind it are worked out at most. Longer, and all are kept twice all day.
+_AHEAD_MAX = 15 * MINUTE
+_EDGES_AHEAD_MAX = 4
+_AHEAD_PLACES = 1 << 16
 
 
 class Bounds(Struct, frozen=True, gc=False):
@@ -113,34 +117,94 @@ def resolve(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None = None, l
     start_up: how long the target's pods take to become Ready, None while it is not known; leads: those that have begun.
     Both are the memory's, and only measured leads depend on them.
 
-    Bounds hold from one edge to the next, so those that an object had last are kept until then.
+    Bounds hold from one edge to the next, so those that an object had last are kept until then. Shortly before an edge
+    those behind it are worked out: an edge that thousands of objects share is found, not computed.
     """
-    kept = _kept(spec, start_up, leads)
+    kept = _kept(spec)
     held = kept.held
-    if held is None or not held.begin <= now < held.end:
-        bounds = _resolved(spec, now, start_up, leads)
-        held = kept.held = _Held(now, holds_until(spec, bounds, now), bounds)
+    if held is None or not held.answers(now, start_up, leads):
+        fitting = [item for item in kept.ahead if item.answers(now, start_up, leads)]
+        held = fitting[0] if fitting else _found(spec, now, start_up, leads)
+        kept.held, kept.ahead = held, tuple(item for item in kept.ahead if fitting and item.begin >= held.end)
+    elif now >= held.look_ahead and not kept.ahead:
+        kept.ahead = tuple(_behind(spec, held))
     return held.bounds
 
 
 class _Held(Struct, frozen=True, gc=False):
-    """Bounds, and from when to when they hold."""
+    """
+    Bounds, and from when to when they hold for an object that asks with this start-up and these leads, or with those
+    that the bounds have found. look_ahead: from when on those behind them are worked out.
+    """
 
     begin: Nanoseconds
     end: Nanoseconds
+    start_up: Nanoseconds | None
+    leads: tuple[Lead, ...]
     bounds: Bounds
+    look_ahead: Nanoseconds
+
+    def answers(self, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> bool:
+        return self.begin <= now < self.end and self.start_up == start_up and leads in (self.bounds.leads, self.leads)
 
 
-class _Kept(Struct):
-    """The last bounds of one object. In one place, because decisions are made in threads, too."""
+class _Kept(Struct, gc=False):
+    """The last bounds of an object, and those that come next. In one place: decisions are made in threads, too."""
 
     held: _Held | None = None
+    ahead: tuple[_Held, ...] = ()
 
 
 # 3 kB an object. Bounds of more objects than this are worked out at each turn.
 @lru_cache(maxsize=16_384)
-def _kept(spec: Spec, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> _Kept:  # noqa: ARG001 - the key
+def _kept(spec: Spec) -> _Kept:  # noqa: ARG001 - the key
     return _Kept()
+
+
+def _behind(spec: Spec, held: _Held) -> Iterator[_Held]:
+    """What comes after these bounds: where a lead begins, also what comes when it is over."""
+    until = held.end + _AHEAD_MAX
+    for _ in range(_EDGES_AHEAD_MAX):
+        if held.end >= min(until, FOR_EVER):
+            return
+        held = _found(spec, held.end, held.start_up, held.bounds.leads)
+        yield held
+
+
+def _found(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> _Held:
+    """What holds at `now`: what another object has found that asks for the same, or else worked out."""
+    shared = _shared(
+        spec.schedules,
+        spec.override,
+        spec.min_replicas,
+        spec.max_replicas,
+        spec.behavior,
+        spec.tuning.sync_period,
+        start_up,
+        leads,
+    )
+    held = next((item for item in shared.found if item.begin <= now < item.end), None)
+    if held is None:
+        bounds = _resolved(spec, now, start_up, leads)
+        end = holds_until(spec, bounds, now)
+        # Each at its own time within the last minutes, and not in the last turn before the edge.
+        last = end - spec.tuning.sync_period
+        place = max(min(last - now, _AHEAD_MAX), 0) * (hash(spec) % _AHEAD_PLACES) // _AHEAD_PLACES
+        held = _Held(now, end, start_up, leads, bounds, last - place)
+        shared.found = (held, *shared.found[:_EDGES_AHEAD_MAX])
+    return held
+
+
+class _Shared(Struct, gc=False):
+    """What was found last for all that ask for the same: the newest first."""
+
+    found: tuple[_Held, ...] = ()
+
+
+# By all that bounds follow from: objects that differ in their targets and metrics alone share what is found.
+@lru_cache(maxsize=16_384)
+def _shared(*_: Hashable) -> _Shared:
+    return _Shared()
 
 
 def holds_until(spec: Spec, found: Bounds, at: Nanoseconds) -> Nanoseconds:
@@ -157,8 +221,8 @@ def holds_until(spec: Spec, found: Bounds, at: Nanoseconds) -> Nanoseconds:
 
 def _resolved(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> Bounds:
     seen = _look(spec, now)
-    leading = _leading(spec, seen, now, start_up, leads) if seen.closed else []
     settled = _settle(spec, seen.stated)
+    leading = _leading(spec, seen, settled, now, start_up, leads) if seen.closed else []
     conflict = contradiction(settled)
     proposals = [item.proposal for item in seen.stated]
     low, high = settled.minimum, settled.maximum
@@ -312,20 +376,28 @@ def _statements(source: Source, by: Schedule | Override, rank: Rank, until: Nano
 
 
 def _leading(
-    spec: Spec, seen: _Seen, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]
+    spec: Spec, seen: _Seen, settled: Settled, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]
 ) -> list[_Leading]:
     """The closed schedules that are asked for already; `seen` learns of them, and of the lead that begins next."""
+    assert seen.edge is not None
+    first = seen.edge.at
+    then: Settled | None = None
+    begun = {(item.schedule, item.start): item.length for item in leads}
     out: list[_Leading] = []
     for index, start in seen.closed:
-        assert seen.edge is not None
+        length = begun.get((spec.schedules[index].name, start))
         # Only what has begun, or may begin before the next edge, is worked out.
-        if start - _longest(spec, index, start_up) >= seen.edge.at and not leads:
+        if length is None and start - _longest(spec, index, start_up) >= seen.edge.at:
             continue
-        found = _lead(spec, index, start, start_up)
+        if start == first:
+            then = then or _then(spec, seen, first)
+            found = _lead(spec, index, start, start_up, settled, then)
+        else:
+            found = _lead(spec, index, start, start_up, settled_at(spec, start - 1), settled_at(spec, start))
         if found is None:
             continue
-        if leads:
-            found = _as_begun(found, leads)
+        if length is not None and found.schedule.lead is None:
+            found = replace(found, length=length)  # as long as it was when it began
         name, begin = found.schedule.name, start - found.length
         if now < begin:
             seen.meets(begin, name, WindowState.LEADING)
@@ -336,7 +408,15 @@ def _leading(
     return out
 
 
-@lru_cache(maxsize=65_536)
+def _then(spec: Spec, seen: _Seen, edge: Nanoseconds) -> Settled:
+    """What the windows come to at the first edge after what was seen: `settled_at` without a look at all of them."""
+    stated = [item for item in seen.stated if item.proposal.until != edge]
+    for schedule, window in zip(spec.schedules, seen.states, strict=True):
+        if window.changes == edge and window.state is not WindowState.OPEN:
+            stated += _stated_by(schedule, None)
+    return _settle(spec, stated)
+
+
 def _longest(spec: Spec, index: int, start_up: Nanoseconds | None) -> Nanoseconds:
     """No lead of this schedule is longer: the rise from nothing takes the longest."""
     schedule = spec.schedules[index]
@@ -345,40 +425,25 @@ def _longest(spec: Spec, index: int, start_up: Nanoseconds | None) -> Nanosecond
     return lead_time(start_up, spec.tuning) + ramp(spec.behavior, 0, schedule.floor or 0, spec.tuning.sync_period)
 
 
-@lru_cache(maxsize=65_536)
-def _lead(spec: Spec, index: int, start: Nanoseconds, start_up: Nanoseconds | None) -> _Leading | None:
-    """How a schedule that opens at `start` leads; None where nothing rises there."""
+def _lead(
+    spec: Spec, index: int, start: Nanoseconds, start_up: Nanoseconds | None, before: Settled, then: Settled
+) -> _Leading | None:
+    """
+    How a schedule that opens at `start` leads; None where nothing rises there.
+
+    before, then: what holds just before it opens, and from then on. A floor that is outranked raises nothing.
+    """
     schedule = spec.schedules[index]
-    before, after = _rise(spec, index, start)
-    floor = after if after > before else None
+    low = high = before.minimum.number
+    if schedule.floor is not None and then.low.rank <= _rank(schedule):
+        high = min(schedule.floor, then.minimum.number)
+    floor = high if high > low else None
     if floor is None and not schedule.headroom_percent:
         return None
     length = schedule.lead
     if length is None:
-        length = lead_time(start_up, spec.tuning) + ramp(spec.behavior, before, after, spec.tuning.sync_period)
+        length = lead_time(start_up, spec.tuning) + ramp(spec.behavior, low, high, spec.tuning.sync_period)
     return _Leading(schedule, start, length, floor)
-
-
-def _as_begun(lead: _Leading, leads: tuple[Lead, ...]) -> _Leading:
-    """As long as it was when it began, if it is measured and has."""
-    if lead.schedule.lead is not None:
-        return lead
-    begun = (item for item in leads if item.schedule == lead.schedule.name and item.start == lead.start)
-    return next((replace(lead, length=item.length) for item in begun), lead)
-
-
-def _rise(spec: Spec, index: int, start: Nanoseconds) -> tuple[int, int]:
-    """
-    The effective minimum just before a schedule opens, and what the schedule makes of it.
-
-    A floor that is outranked when its window opens makes nothing of it.
-    """
-    schedule = spec.schedules[index]
-    before = settled_at(spec, start - 1).minimum.number
-    after = settled_at(spec, start)
-    if schedule.floor is None or after.low.rank > _rank(schedule):
-        return before, before
-    return before, min(schedule.floor, after.minimum.number)
 
 
 def _ahead(item: _Leading) -> Stated:

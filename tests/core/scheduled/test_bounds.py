@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core.situations import at, event, exactly, schedule, spec, specs
 from cronhpa.core.decision import Edge, Proposal, Role, Source, Window, WindowState
 from cronhpa.core.instant import DAY, MINUTE, SECOND
 from cronhpa.core.scheduled import bounds as bounds_module
 from cronhpa.core.scheduled.bounds import resolve
-from cronhpa.core.spec import Override
+from cronhpa.core.spec import Override, TargetRef
 
 
 def bounds(*schedules, minimum=2, maximum=120, override=None, clock="10:00"):
@@ -212,6 +213,54 @@ def test_what_is_kept_is_what_would_be_found_anew(of, start_up, has_leads, minut
 
     for instant in (at("10:00") + minute * MINUTE for minute in minutes):
         assert bounds_module._resolved(of, instant, start_up, leads) == resolve(of, instant, start_up, leads)
+
+
+@given(
+    specs(timed=True),
+    st.sampled_from([None, 5 * SECOND, 10 * MINUTE]),
+    st.lists(st.integers(-90, 900), min_size=2, max_size=60),
+)
+def test_turn_by_turn_the_bounds_are_what_would_be_found_anew(of, start_up, seconds):
+    """Each turn remembers the leads of the one before; most are seconds apart, and the clock may step back."""
+    now, leads = at("06:30"), ()
+
+    for passed in seconds:
+        now += passed * SECOND
+        found = resolve(of, now, start_up, leads)
+        assert bounds_module._resolved(of, now, start_up, leads) == found
+        leads = found.leads
+
+
+@given(specs(timed=True), st.sampled_from([None, 5 * SECOND, 10 * MINUTE]), st.integers(-2 * 24 * 60, 4 * 24 * 60))
+def test_who_asks_with_the_leads_that_were_found_finds_the_same(of, start_up, minutes):
+    instant = at("10:00") + minutes * MINUTE
+    found = bounds_module._resolved(of, instant, start_up, ())
+
+    assert found == bounds_module._resolved(of, instant, start_up, found.leads)
+
+
+def test_objects_that_differ_in_their_targets_and_metrics_share_what_is_found():
+    day = schedule("day", floor=20)
+    shop, cart = spec(2, 120, schedules=(day,)), spec(2, 120, schedules=(day,), metrics=())
+
+    assert resolve(shop, at("10:00")) is resolve(
+        replace(cart, target=TargetRef("apps/v1", "Deployment", "cart")), at("10:00:07")
+    )
+    assert resolve(shop, at("10:00")) is not resolve(spec(3, 120, schedules=(day,)), at("10:00"))
+
+
+def test_an_edge_is_found_that_was_worked_out_before_it(monkeypatch):
+    """A lead of 75 s: the last turn before it begins, at 07:58:45, knows that edge and the one at 08:00."""
+    of = spec(2, 120, schedules=(schedule("day", floor=3),))
+    resolve(of, at("07:58"))
+    resolve(of, at("07:58:30"))
+    monkeypatch.setattr(bounds_module, "_resolved", None)
+
+    leading = resolve(of, at("07:58:45"))
+    is_open = resolve(of, at("08:00"), leads=leading.leads)
+
+    assert (3, 3) == (leading.minimum, is_open.minimum)
+    assert [WindowState.LEADING, WindowState.OPEN] == [leading.windows[0].state, is_open.windows[0].state]
 
 
 def test_between_edges_nothing_is_worked_out_anew():
