@@ -304,11 +304,15 @@ def screen(days: Sequence[Day], floors: Counts, settings: Settings, steps_per_da
     else:
         own = [day.minutes[-len(day.steps) * MINUTES_PER_STEP :] for day in days if day.minutes is not None]
         load = _filled(np.concatenate(own))
-    outcomes = simulate(load / settings.capacity, floors, world)
+    # Many prices are worth no pod all day: of equal floors one is tried.
+    numbers: dict[bytes, int] = {}
+    same = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in floors])
+    first = np.unique(same, return_index=True)[1]
+    outcomes = simulate(load / settings.capacity, floors[first], world)
 
     def by_day(values: NDArray[np.float32]) -> Floats:
         scored = values[:, days[0].run_up :]
-        return np.asarray(scored.reshape(len(values), -1, steps_per_day).sum(axis=2), dtype=np.float64)
+        return np.asarray(scored.reshape(len(values), -1, steps_per_day).sum(axis=2)[same], dtype=np.float64)
 
     return Screened(by_day(outcomes.under) / 60, by_day(outcomes.pods))
 

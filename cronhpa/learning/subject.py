@@ -99,9 +99,9 @@ def digest(spec: Spec) -> str:
     """
     A short name of all in a spec that a fit depends on.
 
-    Whether it acts, an override, and the most replicas that a forecast may ask for do not matter.
+    Whether it acts and an override do not matter.
     """
-    settings = spec.forecast and replace(spec.forecast, mode=Mode.ACTIVE, max_floor=None)
+    settings = spec.forecast and replace(spec.forecast, mode=Mode.ACTIVE)
     plain = replace(spec, override=None, mode=Mode.ACTIVE, forecast=settings)
     return blake2b(_JSON.encode(plain), digest_size=8).hexdigest()
 

@@ -8,7 +8,7 @@ on this side of the process border.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,6 +21,8 @@ from cronhpa.core.memory import lead_time
 from cronhpa.core.observation import Absent
 from cronhpa.core.predictive.floor import GUARD_PERCENT, pod_capacity, target_load
 from cronhpa.core.spec import UnknownMetric
+from cronhpa.learning.confirmation import confirmation
+from cronhpa.learning.screening import Counts, Floats
 from cronhpa.learning.selection import (
     CEILING,
     RUN_UP,
@@ -30,17 +32,19 @@ from cronhpa.learning.selection import (
     Screened,
     Settings,
     budget_correction,
+    candidate_floors,
     choose,
     far_steps,
     is_slow,
     reactive_pods,
-    screen_day,
+    screen,
     stated,
     together,
 )
 from cronhpa.learning.selection import DAYS as SELECTION_DAYS
 from cronhpa.learning.store import STEP, Fit, Learnt, Series, Store
 from cronhpa.learning.subject import Answers, Ask, Lessons, Past, Studied, Subject, digest, gather, keep, masked
+from cronhpa.simulation.confirm import Confirmation
 from cronhpa_models import error_mixture
 from cronhpa_models.error_mixture import LAGS, Origins
 
@@ -70,6 +74,9 @@ _MINUTES_MISSED_MAX = 200
 # A daily turn comes when a worker is free: a day tried an hour off is the same day.
 _TURN_SLACK: Nanoseconds = HOUR
 _START_UP_SLACK_SECONDS = 20
+# The meter keeps a forecast within its budget. One that needs more than this times as much in hindsight would wait for
+# most of the time.
+_CONFIRMED_SLACK = 1.25
 # A load unseen for longer than this many steps is not extrapolated.
 _UNSEEN_STEPS_MAX = 3
 # A fit is kept with 24 bits: a load that never moves must not count as uncovered by its last digit.
@@ -80,13 +87,15 @@ class TriedDay(Struct, frozen=True):
     """
     What every candidate did on the day from `begin` on; minutes, pods: little-endian floats of 32 bits.
 
-    expected: percent of pod-hours that the choice in force was to add; None where none was.
+    expected: percent of pod-hours that the choice in force was to add; None where none was. confirmed: what the choice
+    first made after it comes to by the decisions themselves; None while nothing was worth choosing.
     """
 
     begin: Nanoseconds
     minutes: bytes
     pods: bytes
     expected: float | None = None
+    confirmed: Confirmation | None = None
 
     @classmethod
     def of(cls, begin: Nanoseconds, screened: Screened, expected: float | None) -> TriedDay:
@@ -98,14 +107,35 @@ class TriedDay(Struct, frozen=True):
         return Screened(minutes, pods)
 
 
+class Unconfirmed(Struct, frozen=True, tag=True):
+    """A choice that the decisions themselves do not bear out: what they come to."""
+
+    found: Confirmation
+
+
 class Knowledge(Struct, frozen=True):
-    """Of one series: its fit, what it was made for, what suits it and why. expected: percent more pod-hours."""
+    """
+    Of one series: its fit, what it was made for, what suits it and why.
+
+    expected: percent more pod-hours. spec: digest of the spec that the days were confirmed with.
+    """
 
     fitted: bytes
     settings: Settings
-    choice: Choice | NothingToGain
+    choice: Choice | NothingToGain | Unconfirmed
     tried: list[TriedDay]
     expected: float
+    spec: str = ""
+    confirmed: Confirmation | None = None
+
+
+class _Day(NamedTuple):
+    """A day that was tried, what was known before it, and the floors of all candidates, where they are at hand."""
+
+    tried: TriedDay
+    known: Floats
+    day: Day
+    floors: Counts | None
 
 
 _JSON = msgspec.json.Encoder()
@@ -180,42 +210,82 @@ def _study(past: Past, now: Nanoseconds, end: Nanoseconds) -> Knowledge | Absent
     # A history that ended before now did so with a gap.
     steps = np.concatenate([highs, np.full((end - past.first) // STEP - len(highs), np.nan)])
     before = _known_before(past)
-    tried = _tried(past, steps, settings, before, end)
-    choice: Choice | NothingToGain = NothingToGain(0.0, 0)
-    if tried:
-        planned = [each.expected for each in tried if each.expected is not None]
+    days = _days(past, steps, settings, before, end)
+    choice: Choice | NothingToGain | Unconfirmed = NothingToGain(0.0, 0)
+    confirmed = None
+    if days:
+        planned = [each.tried.expected for each in days if each.tried.expected is not None]
         correction = budget_correction(planned, [past.spent_percent]) if planned else 1.0
         corrected = replace(settings, budget_percent=settings.budget_percent * correction)
-        screened = together([each.screened() for each in tried])
-        choice = choose(screened, corrected, steps[-len(tried) * _STEPS_PER_DAY :])
+        screened = together([each.tried.screened() for each in days])
+        choice = choose(screened, corrected, steps[-len(days) * _STEPS_PER_DAY :])
+        if isinstance(choice, Choice):
+            days, confirmed = _confirmed(days, choice, past.subject, settings)
+            if not confirmed.pays(settings.budget_percent * _CONFIRMED_SLACK):
+                choice = Unconfirmed(confirmed)
     fitted = error_mixture.fit(steps, steps_per_day=_STEPS_PER_DAY, windows=(1, far_steps(settings)))
     if fitted is None:
         return _learning(past, measured, now)
-    expected = choice.extra_percent if isinstance(choice, Choice) else 0.0
-    return Knowledge(error_mixture.encode(fitted), settings, choice, tried, expected)
+    return Knowledge(
+        fitted=error_mixture.encode(fitted),
+        settings=settings,
+        choice=choice,
+        tried=[each.tried for each in days],
+        expected=choice.extra_percent if isinstance(choice, Choice) else 0.0,
+        spec=digest(past.subject.spec),
+        confirmed=confirmed,
+    )
 
 
-def _tried(
-    past: Past, steps: np.ndarray, settings: Settings, before: Knowledge | None, end: Nanoseconds
-) -> list[TriedDay]:
+def _days(past: Past, steps: np.ndarray, settings: Settings, before: Knowledge | None, end: Nanoseconds) -> list[_Day]:
     """The last seven days, each as every candidate would have spent it; fewer while there are fewer."""
     kept = before.tried if before is not None and _same_world(before.settings, settings) else []
-    days: list[TriedDay] = []
+    is_same_spec = before is not None and before.spec == digest(past.subject.spec)
+    days: list[_Day] = []
     for back in range(min(SELECTION_DAYS, len(steps) // _STEPS_PER_DAY - 1), 0, -1):
         begin = end - back * DAY
-        near = [each for each in kept if abs(each.begin - begin) < _TURN_SLACK]
-        if near:
-            days.append(near[0])
-            continue
         row = len(steps) - back * _STEPS_PER_DAY - RUN_UP
         minutes = np.frombuffer(past.minutes, dtype="<f8") if back == 1 else None
         if minutes is not None and np.count_nonzero(np.isnan(minutes)) > _MINUTES_MISSED_MAX:
             minutes = None
         day = Day(steps[row : row + RUN_UP + _STEPS_PER_DAY], minutes, RUN_UP)
-        screened = screen_day(steps[:row], day, settings)
-        expected = before.expected if before is not None and back == 1 else None
-        days.append(TriedDay.of(begin, screened, expected))
+        tried = next((each for each in kept if abs(each.begin - begin) < _TURN_SLACK), None)
+        floors = None
+        if tried is None:
+            floors = candidate_floors(steps[:row], day, settings, _STEPS_PER_DAY)
+            expected = before.expected if before is not None and back == 1 else None
+            tried = TriedDay.of(begin, screen([day], floors, settings, _STEPS_PER_DAY), expected)
+        elif not is_same_spec:
+            tried = replace(tried, confirmed=None)
+        days.append(_Day(tried, steps[:row], day, floors))
     return days
+
+
+def _confirmed(
+    days: list[_Day], choice: Choice, subject: Subject, settings: Settings
+) -> tuple[list[_Day], Confirmation]:
+    """
+    The days with what the choice comes to on the newest of them by the decisions themselves, and the sum.
+
+    Earlier days keep what was found then. Those of which nothing was found are asked, the newest first, only until it
+    is seen that the choice pays: a week costs a second of CPU.
+    """
+    budget_percent = settings.budget_percent * _CONFIRMED_SLACK
+    known = [each.tried.confirmed for each in days if each.tried.confirmed is not None]
+    total = sum(known, start=Confirmation(0, 0.0, 0.0, 0.0, 0.0))
+    asked = list(days)
+    for place in reversed(range(len(days))):
+        each = days[place]
+        if each.tried.confirmed is None:
+            floors = each.floors
+            if floors is None:
+                floors = candidate_floors(each.known, each.day, settings, _STEPS_PER_DAY)
+            found = confirmation(subject, settings, choice, each.day, each.tried.begin, floors)
+            total = total if found is None else total + found
+            asked[place] = each._replace(tried=replace(each.tried, confirmed=found))
+        if total.pays(budget_percent):
+            break
+    return asked, total
 
 
 def _same_world(one: Settings, other: Settings) -> bool:
@@ -292,12 +362,8 @@ def _learning(past: Past, measured: int, now: Nanoseconds) -> Absent:
 def _forecast(store: Store, fit: Fit, subject: Subject, known: Knowledge, now: Nanoseconds) -> Forecast | Absent:
     """What the choice says now, from the newest complete minutes, or steps where there are no minutes."""
     series, choice, settings = subject.series, known.choice, known.settings
-    if isinstance(choice, NothingToGain):
-        return Absent(
-            "NothingToGain",
-            f"of {choice.of:.0f} under-provisioned minutes in {choice.days} days too few could be avoided "
-            f"within {settings.budget_percent:g} % more pod-hours",
-        )
+    if not isinstance(choice, Choice):
+        return Absent("NothingToGain", _nothing_to_gain(choice, settings))
     start = now - now % STEP
     fitted = error_mixture.decode(known.fitted)
     first = fit.trained_until - len(fitted.load) * STEP
@@ -335,7 +401,28 @@ def _forecast(store: Store, fit: Fit, subject: Subject, known: Knowledge, now: N
         quantile_percent=round(100 * level),
         trained_until=fit.trained_until,
         coverage_percent=None if recent_hits is None else round(100 * min(max(level + recent_hits, 0.0), 1.0)),
-        track_record=TrackRecord(choice.avoided, choice.of, choice.extra_percent, choice.days),
+        track_record=_track_record(known, choice),
+    )
+
+
+def _track_record(known: Knowledge, choice: Choice) -> TrackRecord:
+    """What the decisions themselves came to; of a release that did not ask them, what the columns did."""
+    if known.confirmed is not None:
+        return known.confirmed.track_record
+    return TrackRecord(choice.avoided, choice.of, choice.extra_percent, choice.days)
+
+
+def _nothing_to_gain(found: NothingToGain | Unconfirmed, settings: Settings) -> str:
+    budget = f"{settings.budget_percent:g} % more pod-hours"
+    if isinstance(found, NothingToGain):
+        return (
+            f"of {found.of:.0f} under-provisioned minutes in {found.days} days too few could be avoided within {budget}"
+        )
+    record = found.found.track_record
+    return (
+        f"with this object's bounds, behavior and schedules {record.avoided:.0f} of {record.of:.0f} under-provisioned "
+        f"minutes in {record.days} days would be avoided at {record.extra_percent:+.1f} % pod-hours: "
+        f"some are needed, within {budget}"
     )
 
 

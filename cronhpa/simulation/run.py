@@ -7,6 +7,7 @@ A stretch of virtual time: observe, decide, act, remember, at every sync period 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from math import ceil, isnan
 
 from msgspec import Struct
@@ -35,6 +36,47 @@ class Change(Struct, frozen=True, gc=False):
     at: Nanoseconds
     replicas: int
     ready: int
+
+
+class Course:
+    """One course of events: a world, what it came to so far, and what is remembered in it."""
+
+    def __init__(self, world: World, capacity: float) -> None:
+        """The memory begins as an operator's that has watched the target for long: the count seeds it."""
+        self.world = world
+        self.ledger = Ledger(capacity)
+        # A zero that a run begins with is the object's own: nobody else is there to have made it.
+        zero = world.replicas == 0 or None
+        self.memory = Memory(request_per_pod=world.conditions.requests, zero=zero)
+
+    @classmethod
+    def of(cls, spec: Spec, load: Load, conditions: Conditions, begin: Nanoseconds, replicas: int | None) -> Course:
+        """With so many ready pods; None: what the load of that instant needs, within the bounds."""
+        current = _first_replicas(spec, load, conditions, begin) if replicas is None else replicas
+        # The first turn already finds whole windows of metrics.
+        early = begin - conditions.metric_window - conditions.metric_delay
+        world = World(conditions, load, current, early, container=_container(spec))
+        world.advance(begin)
+        return cls(world, conditions.capacity)
+
+    def fork(self) -> Course:
+        """Another one that is as this one is now, and goes its own way."""
+        other = copy(self)
+        other.world, other.ledger = self.world.fork(), self.ledger.fork()
+        return other
+
+    def observed(self, spec: Spec) -> Observation:
+        """What a turn begins with; its count is known to the memory then."""
+        self.memory = self.memory.settled(self.world.replicas, self.world.now)
+        return observed(spec, self.world)
+
+    def act(self, spec: Spec, observation: Observation, decision: Decision) -> None:
+        outcome: Outcome = Withheld()
+        if decision.rescales:
+            outcome = Scaled(self.world.now)
+            self.world.scale(decision.desired)
+        self.ledger.turn(decision.decided_by, rescaled=decision.rescales)
+        self.memory = self.memory.after(decision, outcome, spec, observation)
 
 
 class Run(Struct, frozen=True):
@@ -71,42 +113,30 @@ def run(  # noqa: PLR0913 - the object, its world, and what may be watched of it
     """
     begin, end = span.begin, span.end
     assert begin < end, "a run must last"
-    current = _first_replicas(spec, load, conditions, begin) if replicas is None else replicas
-    # The first turn already finds whole windows of metrics.
-    early = begin - conditions.metric_window - conditions.metric_delay
-    world = World(conditions, load, current, early, container=_container(spec))
-    world.advance(begin)
-    ledger = Ledger(conditions.capacity)
-    # A zero that a run begins with is the object's own: nobody else is there to have made it.
-    memory = Memory(request_per_pod=conditions.requests, zero=current == 0 or None)
+    course = Course.of(spec, load, conditions, begin, replicas)
+    world = course.world
     changes = [Change(begin, world.replicas, world.ready)]
     now = begin
     while now < end:
-        observation = observed(spec, world)
-        memory = memory.settled(world.replicas, now)
+        observation = course.observed(spec)
         latest = forecasts(now)
         told = latest if meter is None or not isinstance(latest, Forecast) else meter.verdict(spec, now) or latest
-        decision = decide(spec, observation, told, memory, now)
+        decision = decide(spec, observation, told, course.memory, now)
         if meter is not None and isinstance(latest, Forecast):
-            meter.count(spec, observation, memory, decision, now)
+            meter.count(spec, observation, course.memory, decision, now)
         watch(observation, decision)
-        outcome: Outcome = Withheld()
-        if decision.rescales:
-            outcome = Scaled(now)
-            world.scale(decision.desired)
-        ledger.turn(decision.decided_by, rescaled=decision.rescales)
-        memory = memory.after(decision, outcome, spec, observation)
+        course.act(spec, observation, decision)
         _note(changes, world)
-        now = min(_next_turn(spec, decision, begin, now), end)
+        now = min(next_turn(spec, decision, begin, now), end)
         while (ready_at := world.next_ready) is not None and ready_at < now:
-            world.advance(ready_at, ledger)
+            world.advance(ready_at, course.ledger)
             _note(changes, world)
-        world.advance(now, ledger)
+        world.advance(now, course.ledger)
         _note(changes, world)
-    return Run(ledger.score(), tuple(changes), memory)
+    return Run(course.ledger.score(), tuple(changes), course.memory)
 
 
-def _next_turn(spec: Spec, decision: Decision, begin: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
+def next_turn(spec: Spec, decision: Decision, begin: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
     """One period later on the grid that starts at `begin`, or at the edge before that."""
     period = spec.tuning.sync_period
     following = now - (now - begin) % period + period

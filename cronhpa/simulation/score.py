@@ -8,6 +8,7 @@ between two changes, so these times and areas are exact, not counted in ticks.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from math import isnan
 
 from msgspec import Struct
@@ -67,6 +68,25 @@ class Ledger:
         self._turns_by: dict[str, int] = {}
         self._actions_by: dict[str, int] = {}
         self._stretches: list[Span] = []
+
+    @property
+    def under_provisioned_minutes(self) -> float:
+        return self._short / MINUTE
+
+    @property
+    def pod_hours(self) -> float:
+        return self._pod_time / HOUR
+
+    def fork(self) -> Ledger:
+        """Another one with the same sums."""
+        other = copy(self)
+        # What is booked in place; all else is replaced.
+        other.__dict__ |= {
+            "_turns_by": dict(self._turns_by),
+            "_actions_by": dict(self._actions_by),
+            "_stretches": list(self._stretches),
+        }
+        return other
 
     def book(self, begin: Nanoseconds, end: Nanoseconds, value: float, slope: float, ready: int, pods: int) -> None:
         """[begin, end] with a load that is `value` at its begin and rises by `slope` a nanosecond."""

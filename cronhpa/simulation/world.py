@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from copy import copy
 from math import isnan
 
 from msgspec import Struct
@@ -94,6 +95,17 @@ class World:
         self._pods: tuple[Pod, ...] | None = None
         self._shares: deque[_Share] = deque([_Share(now, 0.0, 0.0, 0.0)])
 
+    def fork(self) -> World:
+        """Another world that is as this one is now, and goes its own way."""
+        other = copy(self)
+        # What time changes in place; all else is replaced.
+        other.__dict__ |= {
+            "_ready": [_Cohort(list(each.pods), each.ready_at) for each in self._ready],
+            "_starting": deque(_Cohort(list(each.pods), each.ready_at) for each in self._starting),
+            "_shares": deque(self._shares),
+        }
+        return other
+
     @property
     def pods(self) -> tuple[Pod, ...]:
         """All of them, oldest first."""
@@ -105,6 +117,12 @@ class World:
     def next_ready(self) -> Nanoseconds | None:
         """When the next pods turn ready, None where none are starting."""
         return self._starting[0].ready_at if self._starting else None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all pods are Ready, and have been for longer than any window of metrics looks back."""
+        earliest = self.now - self.conditions.metric_delay - self.conditions.metric_window
+        return not self._starting and (not self._ready or self._ready[-1].ready_at <= earliest)
 
     def advance(self, now: Nanoseconds, ledger: Ledger | None = None) -> None:
         """Let the time go on to `now`, and enter what happened on the way into the ledger."""

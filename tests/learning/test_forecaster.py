@@ -15,7 +15,7 @@ import pytest
 
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
-from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
+from cronhpa.core.spec import ForecastSettings, MetricTarget, Mode, ResourceMetric, Spec, TargetRef
 from cronhpa.learning import forecaster as module
 from cronhpa.learning.forecaster import Forecaster, study
 from cronhpa.learning.store import STEP, Fit, Learnt, Series, Store
@@ -315,7 +315,7 @@ async def test_who_is_learning_is_looked_at_again_after_ten_seconds_and_an_impor
 async def test_an_edit_that_matters_brings_a_new_fit_and_one_that_does_not_brings_none(path, made):
     forecaster = made(path, forecast_task=forecasts_all)
     fitted = []
-    for minutes, changes in enumerate(({}, {"max_floor": 7}, {"budget_percent": 2})):
+    for minutes, changes in enumerate(({}, {"mode": Mode.PREVIEW}, {"budget_percent": 2})):
         await forecaster.study(subjects(WEB, **changes), MIDNIGHT + minutes * MINUTE)
         fitted.append(forecaster._learnt[WEB].fitted_at)
 

@@ -9,7 +9,7 @@ from core.situations import cpu, spec
 from cronhpa.core.instant import DAY, MINUTE, SECOND
 from cronhpa.core.spec import ForecastSettings, Span
 from cronhpa.learning.screening import World, simulate
-from cronhpa.simulation.compare import asking_for
+from cronhpa.simulation.confirm import asking_for
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import run
 from cronhpa.simulation.world import Conditions

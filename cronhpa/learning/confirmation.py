@@ -1,0 +1,76 @@
+"""
+A choice of the shadow run, confirmed: what it comes to on a day by the decisions of the object itself.
+
+The columns that chose it know the upstream's default behavior and nothing of the object's own bounds, policies, windows
+and schedules. Imports numpy: for workers only.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import replace
+
+from cronhpa.core.instant import DAY, MINUTE, SECOND, Nanoseconds
+from cronhpa.core.memory import START_UP_UNKNOWN
+from cronhpa.core.spec import Span
+from cronhpa.learning.screening import MINUTES_PER_STEP, Counts
+from cronhpa.learning.selection import CANDIDATES, Candidate, Choice, Day, Settings
+from cronhpa.simulation.confirm import Confirmation, asking_for, confirm
+from cronhpa.simulation.load import Load, Shape
+from cronhpa.simulation.world import Conditions
+
+if TYPE_CHECKING:
+    from cronhpa.learning.subject import Subject
+
+
+def confirmation(
+    subject: Subject, settings: Settings, choice: Choice, day: Day, begin: Nanoseconds, floors: Counts
+) -> Confirmation | None:
+    """
+    What a choice comes to on the day from `begin` on, a turn a minute; None where nothing of the load is known.
+
+    floors: those of all candidates, as `candidate_floors` states them for the day with its run-up.
+    """
+    spec = subject.spec
+    metric = next(each for each in spec.metrics if getattr(each, "name", None) == subject.series.metric)
+    points = _points(day, begin)
+    if not points:
+        return None
+    conditions = Conditions(
+        capacity=settings.capacity,
+        requests={} if subject.request is None else {subject.series.metric: subject.request},
+        start_up=START_UP_UNKNOWN if subject.start_up is None else subject.start_up,
+        metric_delay=settings.delay_seconds * SECOND,
+    )
+    # Of other metrics the load is not known here.
+    alone = replace(spec, metrics=(metric,))
+    # A floor is known when its minute, or its step, is over, and in force at the turn that follows.
+    known_after = 1 if day.minutes is not None else MINUTES_PER_STEP + 1
+    asked = _floors_of(choice, floors)[day.run_up * MINUTES_PER_STEP - known_after :]
+    forecasts = asking_for(asked.tolist(), alone, conditions, begin)
+    load = Load(points, shape=Shape.STEPS)
+    return confirm(alone, load, conditions, forecasts, Span(begin, begin + DAY), sync_period=MINUTE)
+
+
+def _floors_of(choice: Choice, floors: Counts) -> Counts:
+    """(minutes,): what a choice asks for on a day of which the floors of all candidates are known."""
+    if not choice.method:
+        return np.full(floors.shape[1], choice.least, np.int16)
+    # The first row is plain reactive scaling.
+    row = 1 + CANDIDATES.index(Candidate(choice.method, choice.price, 0.0))
+    asked: Counts = np.maximum(floors[row], np.int16(choice.least))
+    return asked
+
+
+def _points(day: Day, begin: Nanoseconds) -> list[tuple[Nanoseconds, float]]:
+    """The load of a day from an hour before its begin on, each point until the next."""
+    first = begin - day.run_up * MINUTES_PER_STEP * MINUTE
+    if day.minutes is not None:
+        values, apart = day.minutes[-len(day.steps) * MINUTES_PER_STEP :], MINUTE
+    else:
+        # What rises within a step is taken to rise in its first minute, as in the columns.
+        first, values, apart = first + MINUTE, day.steps, MINUTES_PER_STEP * MINUTE
+    return [(first + i * apart, value) for i, value in enumerate(values.tolist()) if not math.isnan(value)]
