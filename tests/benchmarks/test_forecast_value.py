@@ -16,7 +16,17 @@ from hypothesis import strategies as st
 def _scripts(monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     yield
-    for name in ("forecast_methods", "forecast_value", "recorded", "rivals", "selected", "report"):
+    for name in (
+        "closed_loop",
+        "forecast_grid",
+        "forecast_methods",
+        "forecast_value",
+        "learning_cost",
+        "recorded",
+        "report",
+        "rivals",
+        "selected",
+    ):
         sys.modules.pop(name, None)
 
 
@@ -214,7 +224,7 @@ def test_rivals_look_at_nothing_that_comes_later(tmp_path, name):
 
 def test_a_forecast_beats_plain_scaling_on_a_daily_jump_within_its_budget(tmp_path):
     """The whole bench on a made series: ten days of one jump a day."""
-    import forecast_value
+    import closed_loop
     import recorded
 
     from cronhpa.learning.screening import World
@@ -222,7 +232,7 @@ def test_a_forecast_beats_plain_scaling_on_a_daily_jump_within_its_budget(tmp_pa
     load = np.where(np.arange(10 * 288) % 288 < 72, 3.0, 15.0)
     series = recorded.read(write(tmp_path / "jump.csv", load, 300))
 
-    scores = forecast_value.run(series, World())
+    scores = closed_loop.run(series, World())
 
     plain, five = scores["reactive"], scores["ours, budget 5 %"]
     assert plain.minutes > 1.0
@@ -294,3 +304,90 @@ def test_the_whole_bench_on_a_folder_says_who_was_left_out_and_ends_with_one_lin
     figures = json.loads((tmp_path / "forecast-value.json").read_text())
     assert ["short.csv"] == list(figures["left_out"])
     assert figures["quality"]["jump"]["PeriodicAutoregression"]["coverage"] > 0.9
+
+
+def scores(**by_series):
+    """(minutes, pod-hours, actions) of plain reactive scaling and of ours at a budget of 5 %, by series."""
+    import closed_loop
+
+    return {
+        name: {
+            policy: closed_loop.Score(minutes, minutes / 100, pods, actions)
+            for policy, (minutes, pods, actions) in zip(("reactive", closed_loop.ours(5)), each, strict=True)
+        }
+        for name, each in by_series.items()
+    }
+
+
+def test_a_summary_takes_minutes_of_stressed_series_and_pod_hours_of_all():
+    """10 to 5 and 20 to 8 minutes are half and three fifths fewer: 55 %. 2 % and 6 % and 1 % more pods: 3 %."""
+    import closed_loop
+
+    found = closed_loop.summary(
+        scores(
+            a=((10.0, 100.0, 10.0), (5.0, 102.0, 11.0)),
+            b=((20.0, 100.0, 10.0), (8.0, 106.0, 9.0)),
+            smooth=((0.2, 100.0, 10.0), (0.21, 101.0, 13.0)),
+        ),
+        closed_loop.ours(5),
+    )
+
+    assert (55.0, 3.0, 6.0, 1.0) == pytest.approx((found.reduction, found.extra, found.worst, found.smooth))
+    assert (1.1, 1.3) == pytest.approx((found.actions, found.actions_most))
+    assert pytest.approx(4.0) == found.harm  # 0.01 min of the 0.25 that count as stressed
+
+
+def test_halves_are_the_even_and_the_odd_places_in_alphabetical_order():
+    import closed_loop
+
+    even, odd = closed_loop.halves({name: {} for name in "cabd"})
+
+    assert (["a", "c"], ["b", "d"]) == (list(even), list(odd))
+
+
+def test_a_higher_target_is_compared_where_its_minutes_are_equal(monkeypatch):
+    """
+    Of 10 minutes with 100 pods: at 80 % there are 14 with 70 pods at a budget of 5 % and 6 with 80 at one of 10 %; half
+    way there are as many, with 75.
+    """
+    import forecast_grid
+    from closed_loop import Score, ours
+
+    monkeypatch.setattr(forecast_grid, "_BUDGETS", (5, 10))
+    base = {"a": {"reactive": Score(10.0, 0.1, 100.0, 1.0)}}
+    high = {
+        "a": {
+            "reactive": Score(30.0, 0.1, 60.0, 1.0),
+            ours(5): Score(14.0, 0.1, 70.0, 1.0),
+            ours(10): Score(6.0, 0.1, 80.0, 1.0),
+        }
+    }
+
+    assert "-25.0 % (budget up to 10 %)" == forecast_grid._traded(base, high)
+
+
+def test_the_grid_says_what_was_asked_beside_what_was_reached(tmp_path, monkeypatch, capsys):
+    import forecast_grid
+    import forecast_methods
+    import recorded
+    from closed_loop import run
+    from rich.console import Console
+
+    from cronhpa.learning.screening import World
+
+    async def cost(_count):
+        return {"ordinary_day_seconds": 0.12, "first_day_seconds": 0.7, "worker_mb": 160.0}
+
+    monkeypatch.setattr(forecast_grid.learning_cost, "run", cost)
+    monkeypatch.setattr(forecast_grid, "_SETTINGS", {name: World() for name in ("start-up 240 s", "target 80 %")})
+    load = np.where(np.arange(9 * 96) % 96 < 24, 3.0, 15.0)
+    series = recorded.read(write(tmp_path / "jump.csv", load, 900))
+    quality = {"jump": forecast_methods.qualities(series)}
+
+    grid = forecast_grid.run_grid([series], {"jump": run(series, World())}, quality, Console(width=140))
+
+    reached = {row["goal"]: row["reached"] for row in grid["asked"]}
+    assert "10 min" == reached["10,000 workloads on 2 cores"]  # 0.12 s * 10,000 / 60 / 2
+    assert reached["stressed minutes, budget 5 %"] == reached["start-up 240 s, budget 5 %"]
+    assert {"3 pods", "start-up 240 s", "target 80 %"} == set(grid["scores"])
+    assert "What was asked for, and what was reached" in capsys.readouterr().out

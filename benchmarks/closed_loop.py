@@ -1,0 +1,161 @@
+"""
+Policies on recorded series in one closed loop, and what each comes to: docs/forecasting.md says how.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from recorded import Recorded
+from rivals import RIVALS
+from selected import screened_days, selected_floors, settings_of
+
+from cronhpa.learning.screening import MINUTES_PER_STEP, Counts, Floats, World, simulate
+
+REACTIVE = "reactive"
+LOWER_TARGET = "reactive, lower target"
+ORACLE = "oracle"
+# Percent of pod-hours.
+BUDGETS = (2, 5, 10)
+
+# Stressed is where plain reactive scaling is short for at least this long a day.
+_STRESSED_MINUTES = 0.25
+_LOWER = 0.1
+_FLOOR_MAX = 14_000
+_TICKS_PER_MINUTE = 4
+
+
+@dataclass(frozen=True)
+class Score:
+    """One policy on one series, a day of replay on average. unserved: of the load."""
+
+    minutes: float
+    unserved: float
+    pod_hours: float
+    actions: float
+
+
+# By series, then by policy.
+Scores = dict[str, dict[str, Score]]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """
+    One policy against plain reactive scaling, over all series.
+
+    reduction: percent fewer minutes, unserved: percent less load unserved, means over the stressed series.
+    extra, worst: percent more pod-hours, mean and most; smooth: the most on series that are not stressed.
+    actions: times as many, mean; actions_most: the most on any. harm: percent more minutes where they are most.
+    minutes: a day.
+    """
+
+    reduction: float
+    unserved: float
+    extra: float
+    worst: float
+    actions: float
+    actions_most: float
+    harm: float
+    smooth: float
+    minutes: float
+
+
+def ours(budget: int) -> str:
+    return f"ours, budget {budget} %"
+
+
+def run(series: Recorded, world: World) -> dict[str, Score]:
+    """Every policy on one series."""
+    plain = np.zeros(len(series.steps) * MINUTES_PER_STEP, np.int16)
+    floors = {name: _laid(series, rival(series) / world.target, world) for name, rival in RIVALS.items()}
+    selected = zip(map(ours, BUDGETS), _selected(series, world, BUDGETS), strict=True)
+    floors = {REACTIVE: plain, **floors, **dict(selected), ORACLE: _oracle(series, world)}
+    outcomes = simulate(series.load, np.stack(list(floors.values())), world)
+    found = {name: _score(series, outcomes, row) for row, name in enumerate(floors)}
+    low = simulate(series.load, plain[None], replace(world, target=world.target - _LOWER))
+    return {REACTIVE: found.pop(REACTIVE), LOWER_TARGET: _score(series, low, 0), **found}
+
+
+def run_ours(series: Recorded, world: World, budgets: tuple[int, ...]) -> dict[str, Score]:
+    """Reactive scaling and ours alone."""
+    floors = _selected(series, world, budgets)
+    outcomes = simulate(series.load, np.concatenate([np.zeros_like(floors[:1]), floors]), world)
+    return {name: _score(series, outcomes, row) for row, name in enumerate([REACTIVE, *map(ours, budgets)])}
+
+
+def summary(scores: Scores, policy: str) -> Summary:
+    pairs = [(each[policy], each[REACTIVE]) for each in scores.values()]
+    stressed = [(one, plain) for one, plain in pairs if plain.minutes >= _STRESSED_MINUTES]
+    smooth = [one.pod_hours / plain.pod_hours - 1 for one, plain in pairs if plain.minutes < _STRESSED_MINUTES]
+    extra = [one.pod_hours / plain.pod_hours - 1 for one, plain in pairs]
+    actions = [one.actions / max(plain.actions, 1e-9) for one, plain in pairs]
+    # Percents of a few seconds a day say nothing: they are taken of what is stressed at the least.
+    harm = [(one.minutes - plain.minutes) / max(plain.minutes, _STRESSED_MINUTES) for one, plain in pairs]
+    return Summary(
+        reduction=100 * _mean([1 - one.minutes / plain.minutes for one, plain in stressed]),
+        unserved=100 * _mean([1 - one.unserved / plain.unserved for one, plain in stressed]),
+        extra=100 * _mean(extra),
+        worst=100 * max(extra),
+        actions=_mean(actions),
+        actions_most=max(actions),
+        harm=100 * max(harm),
+        smooth=100 * max(smooth, default=0.0),
+        minutes=_mean([one.minutes for one, _ in pairs]),
+    )
+
+
+def halves(scores: Scores) -> tuple[Scores, Scores]:
+    """The series of even and of odd places in alphabetical order."""
+    names = sorted(scores)
+    even, odd = ({name: scores[name] for name in names[first::2]} for first in (0, 1))
+    return even, odd
+
+
+def _mean(values: list[float]) -> float:
+    return float(np.mean(values or [0.0]))
+
+
+def _selected(series: Recorded, world: World, budgets: tuple[int, ...]) -> Counts:
+    """(budgets, minutes): the floors of our own forecasts."""
+    screened = screened_days(series, settings_of(series, world, 0))
+    return selected_floors(series, screened, [settings_of(series, world, budget) for budget in budgets], world)
+
+
+def _score(series: Recorded, outcomes: object, row: int) -> Score:
+    kept = slice(series.first_step, None)
+    demand = series.load.reshape(len(series.steps), -1).mean(axis=1)[kept].sum()
+    under, pods, unserved, actions = (
+        float(getattr(outcomes, name)[row, kept].sum(dtype=np.float64))
+        for name in ("under", "pods", "unserved", "actions")
+    )
+    return Score(
+        minutes=under / 60 / series.days,
+        unserved=unserved / float(demand),
+        pod_hours=pods * MINUTES_PER_STEP / 60 / series.days,
+        actions=actions / series.days,
+    )
+
+
+def _laid(series: Recorded, expected: Floats, world: World) -> Counts:
+    """
+    Floors of each minute from (steps, 2) loads over what a pod may carry: the step after the newest known one, and the
+    one behind it as soon as a pod asked for now would be ready for it alone.
+    """
+    begins = 0 if series.minutes is None else MINUTES_PER_STEP - 1  # the minute that completes a step
+    whole = np.clip(np.ceil(np.nan_to_num(expected) - 1e-9), 0, _FLOOR_MAX).astype(np.int16)
+    floors = np.repeat(whole[:, 0], MINUTES_PER_STEP)
+    both = np.repeat(whole.max(axis=1), MINUTES_PER_STEP)
+    minute = np.arange(len(floors)) % MINUTES_PER_STEP
+    reach = world.delay_seconds + 60 * (minute + 1) + world.start_up_seconds
+    floors = np.where(reach > 60 * MINUTES_PER_STEP + 30, both, floors)
+    return np.concatenate([np.zeros(begins, np.int16), floors])[: len(floors)]
+
+
+def _oracle(series: Recorded, world: World) -> Counts:
+    """The largest load until a pod asked for a minute later would be ready, over 0.9 of what it carries."""
+    reach = (world.delay_seconds + 60 + world.start_up_seconds) // 15 + 1
+    padded = np.concatenate([series.load, np.full(reach, series.load[-1])])
+    most = np.lib.stride_tricks.sliding_window_view(padded, reach + 1)[: len(series.load)].max(axis=1)
+    return np.clip(np.ceil(most[::_TICKS_PER_MINUTE] / 0.9), 0, _FLOOR_MAX).astype(np.int16)

@@ -1,0 +1,152 @@
+"""
+What was asked of forecasts beside what they reach: other start-up times, targets and sizes, and the CPU of a worker.
+
+Run by `make bench-forecast TRACES=DIR GRID=1`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import asdict, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import learning_cost
+from closed_loop import REACTIVE, Scores, Summary, halves, ours, run_ours, summary
+from rich.table import Table
+
+from cronhpa.learning.screening import World
+from cronhpa_models import error_mixture
+
+if TYPE_CHECKING:
+    from recorded import Recorded
+    from rich.console import Console
+
+    from cronhpa_models import evaluation
+
+# Percent of pod-hours; budgets above ten are for whoever trades a higher target for a forecast.
+_BUDGETS = (5, 10, 20, 30)
+_PODS = 20  # that the mean load needs, at the target of the bench
+_SMALL_PODS = 3
+_SETTINGS = {
+    "start-up 60 s": World(start_up_seconds=60),
+    "start-up 240 s": World(start_up_seconds=240),
+    "target 80 %": World(target=0.8),
+    "start-up 240 s, target 80 %": World(start_up_seconds=240, target=0.8),
+}
+_OBJECTS = 12
+_FLEET, _CORES = 10_000, 2
+
+
+def run_grid(
+    several: list[Recorded],
+    base: Scores,
+    quality: dict[str, dict[str, evaluation.Scores]],
+    console: Console,
+) -> dict[str, Any]:
+    """Prints a row a setting and budget, then the table of what was asked; the figures of both."""
+    scores = {"3 pods": _in(World(), [_scaled(series, _SMALL_PODS / _PODS) for series in several])}
+    scores |= {name: _in(world, several) for name, world in _SETTINGS.items()}
+    cost = asyncio.run(learning_cost.run(_OBJECTS))
+    settings = {name: {budget: summary(each, ours(budget)) for budget in _BUDGETS} for name, each in scores.items()}
+    console.print(by_setting(settings, scores))
+    asked = rows(base, scores, settings, quality, cost)
+    table = Table("", "asked", "reached", title="What was asked for, and what was reached")
+    for row in asked:
+        table.add_row(*row)
+    console.print(table)
+    return {
+        "scores": {
+            setting: {name: {policy: asdict(score) for policy, score in row.items()} for name, row in each.items()}
+            for setting, each in scores.items()
+        },
+        "learning_cost": cost,
+        "asked": [dict(zip(("goal", "asked", "reached"), row, strict=True)) for row in asked],
+    }
+
+
+def by_setting(settings: dict[str, dict[int, Summary]], scores: dict[str, Scores]) -> Table:
+    out = Table(title="Other settings, against plain reactive scaling in each")
+    for heading in ("setting", "reactive, min a day", "budget", "stressed minutes", "pod-hours", "worst", "actions x"):
+        out.add_column(heading, justify="left" if heading == "setting" else "right")
+    for name, each in settings.items():
+        plain = summary(scores[name], REACTIVE).minutes
+        for budget, found in each.items():
+            shares = (-found.reduction, found.extra, found.worst)
+            cells = [f"{share:+.1f} %" for share in shares]
+            out.add_row(name, f"{plain:.1f}", f"{budget} %", *cells, f"{found.actions:.2f}")
+    return out
+
+
+def rows(
+    base: Scores,
+    scores: dict[str, Scores],
+    settings: dict[str, dict[int, Summary]],
+    quality: dict[str, dict[str, evaluation.Scores]],
+    cost: dict[str, Any],
+) -> list[tuple[str, str, str]]:
+    """(what, asked, reached), each."""
+    two, five, ten = (summary(base, ours(budget)) for budget in (2, 5, 10))
+    slow = settings["start-up 240 s"][5]
+    covered = {
+        method: [each[method].coverage for each in quality.values() if not math.isnan(each[method].coverage)]
+        for method in error_mixture.METHODS
+    }
+    ranges = ", ".join(f"{name} {min(each):.3f} to {max(each):.3f}" for name, each in covered.items() if each)
+    day = cost["ordinary_day_seconds"]
+    return [
+        ("stressed minutes, budget 5 %", "-65 % at <= +4 %, <= +8 % on any", _worth(five)),
+        ("stressed minutes, budget 10 %", "-72 % at <= +7 %", _worth(ten)),
+        ("stressed minutes, budget 2 %", "", _worth(two)),
+        ("even | odd places, budget 5 %", "", _by_half(base, 5)),
+        ("even | odd places, budget 10 %", "", _by_half(base, 10)),
+        ("start-up 240 s, budget 5 %", "-67 %", _worth(slow)),
+        ("load unserved, budget 5 %", "-70 %", f"{-five.unserved:+.1f} %"),
+        ("any series, minutes", "<= +2 %", f"{five.harm:+.1f} % (240 s: {slow.harm:+.1f} %)"),
+        ("any series, actions", "<= 1.1 x", f"{five.actions_most:.2f} x (240 s: {slow.actions_most:.2f} x)"),
+        ("smooth series, pod-hours", "<= +0.5 %", f"{five.smooth:+.2f} %"),
+        ("target 80 % with a forecast, 60 % without", "equal minutes at -20 %", _traded(base, scores["target 80 %"])),
+        ("3 pods, budget 5 %", "", _worth(settings["3 pods"][5])),
+        ("coverage of the 0.9 quantile on any series", "0.88 to 0.93", ranges),
+        ("CPU a workload and day", "0.15 s", f"{day:.2f} s (first day {cost['first_day_seconds']:.2f} s)"),
+        (f"{_FLEET:,} workloads on {_CORES} cores", "15 min", f"{day * _FLEET / 60 / _CORES:.0f} min"),
+        ("memory of a worker", "< 1 GB", f"{cost['worker_mb']:.0f} MB"),
+    ]
+
+
+def _worth(found: Summary) -> str:
+    return f"{-found.reduction:+.1f} % at {found.extra:+.1f} %, {found.worst:+.1f} % on any"
+
+
+def _by_half(base: Scores, budget: int) -> str:
+    """Stressed minutes of the series of even and of odd places in alphabetical order; of one series, its own."""
+    return " | ".join(f"{-summary(half, ours(budget)).reduction:+.1f} %" for half in halves(base) if half)
+
+
+def _traded(base: Scores, high: Scores) -> str:
+    """Pod-hours of the higher target where its minutes are those of the lower one, on a line between two budgets."""
+    plain = summary(base, REACTIVE).minutes
+    points = [(budget, summary(high, ours(budget)).minutes, _more_pods(base, high, budget)) for budget in _BUDGETS]
+    for (_, minutes, cheap), (budget, fewer, dear) in pairwise(points):
+        if fewer <= plain < minutes:
+            extra = cheap + (minutes - plain) / (minutes - fewer) * (dear - cheap)
+            return f"{extra:+.1f} % (budget up to {budget} %)"
+    budget, minutes, extra = points[-1] if points[-1][1] > plain else points[0]
+    return f"{minutes:.1f} against {plain:.1f} min a day at {extra:+.1f} % (budget {budget} %)"
+
+
+def _more_pods(base: Scores, high: Scores, budget: int) -> float:
+    """Percent more pod-hours than plain reactive scaling with the lower target, mean over the series."""
+    shares = [row[ours(budget)].pod_hours / base[name][REACTIVE].pod_hours - 1 for name, row in high.items()]
+    return 100 * sum(shares) / len(shares)
+
+
+def _in(world: World, several: list[Recorded]) -> Scores:
+    return {series.name: run_ours(series, world, _BUDGETS) for series in several}
+
+
+def _scaled(series: Recorded, share: float) -> Recorded:
+    """The same load for fewer pods: a whole pod is more of it."""
+    minutes = None if series.minutes is None else series.minutes * share
+    return replace(series, load=series.load * share, steps=series.steps * share, minutes=minutes)
