@@ -28,6 +28,7 @@ Card
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -291,25 +292,15 @@ def _histogram(chosen: NDArray[np.int64], weights: Floats, bins: int) -> Floats:
 
 def _features(z: Floats, day: int, position: Floats, recent: Floats) -> Floats:
     """(n, features) at positions of z whose last steps were `recent`; nothing later is looked at."""
-    profile = _profile(z, day)
-    now = recent[:, 0]
-    columns = [recent[:, lag] - now for lag in _SHORT_LAGS]
-    columns += [_fading(recent, 0.4) - now, _fading(recent, 0.1) - now]
-    yesterday, last_week = _between(z, position - day), _between(z, position - 7 * day)
-    usual = _between(profile, position)
-    for ahead in (1, 2):
-        columns += [
-            _between(z, position + ahead - day) - now,
-            _between(z, position + ahead - 7 * day) - now,
-            _between(profile, position + ahead) - now,
-        ]
-    columns += [
-        _between(z, position + 1 - day) - yesterday,
-        _between(profile, position + 1) - usual,
-        yesterday - now,
-        last_week - now,
-    ]
-    return np.nan_to_num(np.stack(columns, axis=1))
+    now = recent[:, :1]
+    lags = np.asarray(recent[:, _SHORT_LAGS])
+    yesterday, last_week, *ahead = _between(z, position, (-day, -7 * day, 1 - day, 1 - 7 * day, 2 - day, 2 - 7 * day))
+    usual, usual_1, usual_2 = _between(_profile(z, day), position, (0, 1, 2))
+    levels = np.stack([ahead[0], ahead[1], usual_1, ahead[2], ahead[3], usual_2], axis=1)
+    moves = np.stack([ahead[0] - yesterday, usual_1 - usual], axis=1)
+    behind = np.stack([yesterday, last_week], axis=1)
+    columns = [lags - now, _fading(recent) - now, levels - now, moves, behind - now]
+    return np.asarray(np.nan_to_num(np.concatenate(columns, axis=1)))
 
 
 def _profile(z: Floats, day: int) -> Floats:
@@ -317,22 +308,23 @@ def _profile(z: Floats, day: int) -> Floats:
     days = -(-(len(z) + 2) // day)
     padded = np.full(days * day, np.nan)
     padded[: len(z)] = z
-    total, weight = np.zeros(day), np.zeros(day)
-    profile = np.full((days, day), np.nan)
-    for number, values in enumerate(padded.reshape(days, day)):
-        profile[number] = np.divide(total, weight, out=np.full(day, np.nan), where=weight > 0)
-        known = ~np.isnan(values)
-        total = total * 0.5**0.25 + np.where(known, values, 0.0)
-        weight = weight * 0.5**0.25 + known
+    values = padded.reshape(days, day)
+    known = ~np.isnan(values)
+    back = np.arange(days)[:, None] - np.arange(days) - 1
+    fading = np.where(back >= 0, 0.5 ** (back / 4), 0.0)
+    weight = fading @ known
+    total = fading @ np.where(known, values, 0.0)
+    profile: Floats = np.divide(total, weight, out=np.full((days, day), np.nan), where=weight > 0)
     return profile.ravel()
 
 
-def _fading(recent: Floats, alpha: float) -> Floats:
-    """The exponential mean of the last steps, the newest first."""
-    weight = (1 - alpha) ** np.arange(LAGS) * ~np.isnan(recent)
-    total = weight.sum(axis=1)
-    unknown = np.full(len(recent), np.nan)
-    mean: Floats = np.divide((weight * np.nan_to_num(recent)).sum(axis=1), total, out=unknown, where=total > 0)
+def _fading(recent: Floats) -> Floats:
+    """(n, 2): exponential means of the last steps, the newest first; NaN where none is known."""
+    known = ~np.isnan(recent)
+    weights = (1 - np.array([0.4, 0.1])) ** np.arange(LAGS)[:, None]
+    total = known @ weights
+    summed = np.where(known, recent, 0.0) @ weights
+    mean: Floats = np.divide(summed, total, out=np.full(total.shape, np.nan), where=total > 0)
     return mean
 
 
@@ -349,12 +341,15 @@ def _largest_ahead(z: Floats, reach: int) -> Floats:
     return np.asarray(windows.max(axis=1), dtype=np.float64)
 
 
-def _between(values: Floats, position: Floats) -> Floats:
-    """Values at fractional rows, linear between whole ones, NaN outside."""
+def _between(values: Floats, position: Floats, shifts: Sequence[int]) -> Floats:
+    """(shifts, n): values so many rows from fractional positions, linear between whole ones, NaN outside."""
     low = np.floor(position + 1e-9).astype(np.int64)
     part = np.where(position - low > _WHOLE, position - low, 0.0)
-    at_low = _taken(values, low)
-    return np.where(part == 0, at_low, at_low * (1 - part) + _taken(values, low + 1) * part)
+    rows = low + np.array(shifts)[:, None]
+    at_low = _taken(values, rows)
+    if not part.any():
+        return at_low
+    return np.where(part == 0, at_low, at_low * (1 - part) + _taken(values, rows + 1) * part)
 
 
 def _taken(values: Floats, rows: Rows) -> Floats:
