@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import learning_cost
 from closed_loop import REACTIVE, Scores, Summary, halves, ours, run_ours, summary
+from recorded import for_each
 from rich.table import Table
 
 from cronhpa.learning.screening import World
@@ -143,7 +145,10 @@ def _more_pods(base: Scores, high: Scores, budget: int) -> float:
 
 
 def _in(world: World, several: list[Recorded]) -> Scores:
-    return {series.name: run_ours(series, world, _BUDGETS) for series in several}
+    found = {
+        series.name: scores for series, scores in for_each(partial(run_ours, world=world, budgets=_BUDGETS), several)
+    }
+    return {series.name: found[series.name] for series in several}
 
 
 def _scaled(series: Recorded, share: float) -> Recorded:

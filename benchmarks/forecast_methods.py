@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-from recorded import Recorded, read_all
+from recorded import Recorded, for_each, read_all
 from report import machine, save
 from rich.console import Console
 from rich.table import Table
@@ -28,10 +28,10 @@ def main() -> int:
     parser.add_argument("traces", type=Path, help="a folder of CSV files, `timestamp,value`, gzipped or not")
     console = Console(width=None if sys.stdout.isatty() else 140)
     several, left_out = read_all(parser.parse_args().traces)
-    found = {}
-    for series in several:
-        found[series.name] = qualities(series)
-        console.print(by_series(series.name, found[series.name]))
+    found = {series.name: scores for series, scores in for_each(qualities, several)}
+    found = {series.name: found[series.name] for series in several}
+    for name, scores in found.items():
+        console.print(by_series(name, scores))
     console.print(by_method(found))
     for reason in left_out.values():
         console.print(f"left out: {reason}", highlight=False, soft_wrap=True)
@@ -66,7 +66,7 @@ def by_series(name: str, found: dict[str, Scores]) -> Table:
 
 def by_method(found: dict[str, dict[str, Scores]]) -> Table:
     """A row a method, over the series; what is not known of one is left out."""
-    headings = ("coverage of 0.9: mean", "least", "most", "MASE, mean", "median", "pinball 0.9, median, % of mean")
+    headings = ("coverage of 0.9", "least", "most", "MASE, mean", "median", "pinball 0.9, % of mean")
     out = _table("The largest load of the coming step, all series", headings)
     for method in CATALOG:
         scores = [each[method] for each in found.values()]
@@ -90,8 +90,9 @@ def by_method(found: dict[str, dict[str, Scores]]) -> Table:
 
 def _table(title: str, headings: tuple[str, ...]) -> Table:
     out = Table(title=title)
-    for heading in ("method", *headings, "a fit, ms of CPU", "a day of forecasts, ms"):
-        out.add_column(heading, justify="left" if heading == "method" else "right")
+    out.add_column("method", no_wrap=True)
+    for heading in (*headings, "a fit, ms", "a day's forecasts, ms"):
+        out.add_column(heading, justify="right")
     return out
 
 

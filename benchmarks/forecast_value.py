@@ -11,19 +11,21 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
-from closed_loop import BUDGETS, LOWER_TARGET, REACTIVE, Scores, ours, run, summary
+from closed_loop import BUDGETS, LOWER_TARGET, REACTIVE, Score, Scores, ours, run, summary
 from forecast_grid import run_grid
 from forecast_methods import as_json, by_method, qualities
-from recorded import read_all
+from recorded import Recorded, for_each, read_all
 from report import machine, save
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
 from cronhpa.learning.screening import World
+from cronhpa_models.evaluation import Scores as Quality
 
 _SHORT = {REACTIVE: "reactive", LOWER_TARGET: "lower", **{ours(budget): f"{budget} %" for budget in BUDGETS}}
 
@@ -33,16 +35,14 @@ def main() -> int:
     console = Console(width=None if sys.stdout.isatty() else 140)
     several, left_out = read_all(options.traces)
     world = World()
-    scores: Scores = {}
-    cpu: dict[str, float] = {}
-    quality = {}
-    for series in several:
-        begun = time.process_time()
-        scores[series.name] = run(series, world)
-        quality[series.name] = qualities(series)
-        cpu[series.name] = time.process_time() - begun
+    found: dict[str, Measured] = {}
+    for series, measured in for_each(partial(measure, world=world), several):
+        found[series.name] = measured
         remarks = "".join(f"; {remark}" for remark in series.remarks)
-        console.print(f"{series.name}: {cpu[series.name]:.1f} s of CPU{remarks}", style="dim", highlight=False)
+        console.print(f"{series.name}: {measured.cpu_seconds:.1f} s of CPU{remarks}", style="dim", highlight=False)
+    found = {series.name: found[series.name] for series in several}
+    scores = {name: each.scores for name, each in found.items()}
+    quality = {name: each.quality for name, each in found.items()}
     console.print(by_series(scores, "minutes"))
     console.print(by_series(scores, "pod-hours"))
     console.print(by_policy(scores))
@@ -54,7 +54,7 @@ def main() -> int:
             "machine": machine(),
             "world": asdict(world),
             "scores": {name: {policy: asdict(s) for policy, s in each.items()} for name, each in scores.items()},
-            "cpu_seconds": cpu,
+            "cpu_seconds": {name: each.cpu_seconds for name, each in found.items()},
             "quality": as_json(quality),
             "left_out": left_out,
             "grid": grid,
@@ -67,6 +67,21 @@ def main() -> int:
     line = f"stressed minutes {-five.reduction:+.1f} % pod-hours {five.extra:+.1f} % worst {five.worst:+.1f} %"
     console.print(line, highlight=False)
     return 0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Of one series: each policy, each method, and the CPU that it took."""
+
+    scores: dict[str, Score]
+    quality: dict[str, Quality]
+    cpu_seconds: float
+
+
+def measure(series: Recorded, world: World) -> Measured:
+    begun = time.process_time()
+    scores, quality = run(series, world), qualities(series)
+    return Measured(scores, quality, time.process_time() - begun)
 
 
 def by_series(scores: Scores, of: str) -> Table:

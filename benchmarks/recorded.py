@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,10 @@ import pandas as pd
 from cronhpa.learning.screening import MINUTES_PER_STEP, Floats
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+Found = TypeVar("Found")
 
 TICKS_PER_STEP = 20  # of 15 s
 
@@ -87,6 +92,13 @@ def read_all(folder: Path) -> tuple[list[Recorded], dict[str, str]]:
     if not found:
         sys.exit("\n".join(["no series can be used:", *left_out.values()]))
     return found, left_out
+
+
+def for_each(task: Callable[[Recorded], Found], several: Sequence[Recorded]) -> Iterator[tuple[Recorded, Found]]:
+    """What a task finds of each series, on all cores, the longest series first."""
+    longest_first = sorted(several, key=lambda series: -len(series.load))
+    with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
+        yield from zip(longest_first, pool.map(task, longest_first), strict=True)
 
 
 def read(path: Path) -> Recorded:
