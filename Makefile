@@ -51,6 +51,7 @@ bench: $(VENV)/.ready  ## measure a decision, schedules, learning, and 500 idle 
 	@$(RUN)/python benchmarks/learning_lag.py
 	@$(RUN)/python benchmarks/learning_cost.py
 	@$(RUN)/python benchmarks/schedules.py
+	@$(RUN)/python benchmarks/rejections.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/recorded_turns.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/idle_fleet.py
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -266,9 +267,12 @@ def _schedule(item: schema.Schedule, zone: str) -> Schedule:
     else:
         duration = None if item.duration_minutes is None else item.duration_minutes * MINUTE
         window = CronWindow(start=item.start or "", zone=own, end=item.end, duration=duration)
-        found = _problem_of_window(window) or _problem_of_days(item)
+        found = _problem_of_window(window)
         if found is None:
-            window = replace(window, exclude=_days(item.exclude), only=_days(item.only))
+            try:
+                window = replace(window, exclude=_days("exclude", item.exclude), only=_days("only", item.only))
+            except ValueError as error:
+                found = str(error)
     exact = item.replicas
     return Schedule(
         name=item.name,
@@ -294,32 +298,31 @@ def _problem_of_window(window: CronWindow) -> str | None:
     return f"timeZone: {found}" if found else None
 
 
-def _problem_of_days(item: schema.Schedule) -> str | None:
-    """What cannot be read of `exclude` and `only`, the first of it."""
-    stated = (("exclude", item.exclude), ("only", item.only))
-    found = ((key, _problem_of_dates(days) or _problem_of_holidays(days)) for key, days in stated if days is not None)
-    return next((f"{key}.{problem}" for key, problem in found if problem is not None), None)
-
-
-def _problem_of_dates(days: schema.Days) -> str | None:
-    for index, item in enumerate(days.dates or ()):
-        for key, text in (("from", item.from_), ("to", item.to)):
-            if _date(text) is None:
-                return f'dates[{index}].{key}: "{text}" is no date: write a date that exists, such as "2026-12-27"'
-        if item.from_ > item.to:
-            return f'dates[{index}].to: "{item.to}" is before from, "{item.from_}": of one day both are the same'
-    return None
-
-
-def _problem_of_holidays(days: schema.Days) -> str | None:
-    for index, item in enumerate(days.holidays or ()):
-        found = calendars.problem(Holidays(item.country, item.subdivision))
+def _days(key: str, item: schema.Days | None) -> Days | None:
+    """The days of `exclude` or `only`. Raises ValueError with what cannot be read of them, the first of it."""
+    if item is None:
+        return None
+    named = tuple(Holidays(one.country, one.subdivision) for one in item.holidays or ())
+    ranges = tuple(_range(f"{key}.dates[{index}]", one.from_, one.to) for index, one in enumerate(item.dates or ()))
+    for index, one in enumerate(named):
+        found = calendars.problem(one)
         if found is not None:
             field, problem = found
-            return f"holidays[{index}].{field}: {problem}"
-    return None
+            raise ValueError(f"{key}.holidays[{index}].{field}: {problem}")
+    return Days(ranges, named)
 
 
+def _range(path: str, begin: str, end: str) -> DateRange:
+    first, last = _date(begin), _date(end)
+    if first is None or last is None:
+        key, text = ("from", begin) if first is None else ("to", end)
+        raise ValueError(f'{path}.{key}: "{text}" is no date: write a date that exists, such as "2026-12-27"')
+    if first > last:
+        raise ValueError(f'{path}.to: "{end}" is before from, "{begin}": of one day both are the same')
+    return DateRange(first, last)
+
+
+@lru_cache(maxsize=4096)
 def _date(text: str) -> date | None:
     # The pattern, because Python reads 20261227 and 2026-W52-7 as dates, too.
     if not re.fullmatch(schema.DATE, text):
@@ -328,16 +331,6 @@ def _date(text: str) -> date | None:
         return date.fromisoformat(text)
     except ValueError:
         return None
-
-
-def _days(item: schema.Days | None) -> Days | None:
-    """Days in which no problem was found."""
-    if item is None:
-        return None
-    return Days(
-        ranges=tuple(DateRange(date.fromisoformat(one.from_), date.fromisoformat(one.to)) for one in item.dates or ()),
-        holidays=tuple(Holidays(one.country, one.subdivision) for one in item.holidays or ()),
-    )
 
 
 def _problem_of_event(window: OnceWindow) -> str | None:

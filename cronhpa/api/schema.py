@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from cronhpa.core.instant import parse_instant
@@ -30,7 +30,7 @@ Json = dict[str, Any]
 MAX_METRICS = 30
 MAX_SCHEDULES = 50
 MAX_POLICIES = 30
-MAX_DATE_RANGES = 100
+MAX_DATE_RANGES = 50
 MAX_HOLIDAY_CALENDARS = 10
 INT32_MAX = 2**31 - 1
 
@@ -154,7 +154,6 @@ DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _DATE = 'write a date that exists, such as "2026-12-27"'
 Date = Annotated[
     str,
-    BeforeValidator(str),  # YAML without quotes makes a date of it
     Field(
         max_length=64,
         json_schema_extra=rules(

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,8 +26,10 @@ from cronhpa.core.observation import Absent, Observation, Scale, Tally
 from cronhpa.core.observe import Measurement, observe
 from cronhpa.core.predictive.floor import forecast_metric, load_of
 from cronhpa.core.record import Record, encode
+from cronhpa.core.scheduled.bounds import is_at_hand
 from cronhpa.core.scheduled.conflicts import conflicts
 from cronhpa.core.spec import (
+    CronWindow,
     ExternalMetric,
     Metric,
     Mode,
@@ -51,16 +53,15 @@ from cronhpa.operator.ledger import Ledger
 from cronhpa.operator.owners import Owners
 from cronhpa.operator.writer import Judged, Writer
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 LOG = logging.getLogger(__name__)
 
 # A turn that takes longer is given up, and the next one tries again: every request in it has a shorter deadline.
 _TURN_SECONDS = 40
-# 50 windows with an edge a minute take 0.1 to 0.5 s to work out, once a day. A few such objects after each other would
-# be seconds in which nobody else has a turn: those of more windows than this are decided in a thread. The usual handful
-# is not: a thread costs more than their decision.
+# 50 windows with an edge a minute take 0.1 to 0.3 s to work out, once a day, and the first holidays as long to be
+# imported. A few such objects after each other would be seconds in which nobody else has a turn: what is to be worked
+# out of more windows than this, or of holidays, is in a thread. The usual handful is not: a thread costs more.
 _WINDOWS_AT_ONCE = 16
 # A spec that cannot be read waits for its edit; its condition is looked after now and then.
 _UNREADABLE_PERIOD = 60 * SECOND
@@ -188,7 +189,7 @@ class Cycle:
         answers = Answers(self._list(namespace), MetricReader(self._cluster.client, self._cluster.discovery))
         groups: dict[Need, list[Item]] = defaultdict(list)
         for item in items:
-            groups[need(item)].append(item)
+            groups[need(item, now)].append(item)
         for item in groups.pop(Need.OTHERS, ()):
             self._spawn(self._take_turns([item], answers), namespace)
         for group in groups.values():
@@ -272,16 +273,18 @@ class Cycle:
         self._remember_load(item, spec, observation, now)
         known, forecast = self._forecast(item, spec, now)
         try:
-            decision = await _worked_out(spec, decide, spec, observation, forecast, item.memory, now)
+            decided = await _worked_out(
+                decide, spec, observation, forecast, item.memory, now, apart=_takes_long(spec, now)
+            )
         except Exception:
             # A record is a regression test by copying it: what was to be decided upon, in one line.
             LOG.exception("this cannot be decided: %s", encode(Record(spec, observation, forecast, item.memory, now)))
             raise
-        decision = replace(decision, at=remembered_at(item, spec.tuning.sync_period, now))
+        decision = replace(decided, at=remembered_at(item, spec.tuning.sync_period, now))
         item.next_edge = None if decision.next_edge is None else decision.next_edge.at
         # Not in the turn of an edge: others may have the same one, and their scale-ups are waiting for theirs.
         if item.checked is None or item.checked[0] != generation or item.checked[1] + spec.tuning.sync_period <= now:
-            item.conflicts = await _worked_out(spec, conflicts, spec, now)
+            item.conflicts = await _worked_out(conflicts, spec, now, apart=_is_heavy(spec))
             item.checked = (generation, now + DAY if item.next_edge is None else item.next_edge)
         target = item.target
         if target is None:
@@ -373,10 +376,10 @@ class Need(Enum):
     OTHERS = "an answer of its own: of a metrics API, of a target that is not watched, of a write in doubt, of a thread"
 
 
-def need(item: Item) -> Need:
+def need(item: Item, now: Nanoseconds) -> Need:
     if item.spec is None:
         return Need.NOTHING
-    if item.uncertain or item.in_doubt or not is_watched(item.spec.target) or _is_long(item.spec):
+    if item.uncertain or item.in_doubt or not is_watched(item.spec.target) or _takes_long(item.spec, now):
         return Need.OTHERS
     if not item.spec.metrics:
         return Need.NOTHING
@@ -398,11 +401,19 @@ def remembered_at(item: Item, period: Nanoseconds, now: Nanoseconds) -> Nanoseco
     return grid if is_alone and now - grid <= period // _LATE else now
 
 
-async def _worked_out(spec: Spec, work: Callable[P, R], *given: P.args, **named: P.kwargs) -> R:
-    """What the work on an object comes to: in a thread, where it may take long."""
-    return await asyncio.to_thread(work, *given, **named) if _is_long(spec) else work(*given, **named)
+async def _worked_out(work: Callable[..., R], *given: Any, apart: bool) -> R:
+    """What the work on an object comes to; apart: in a thread."""
+    return await asyncio.to_thread(work, *given) if apart else work(*given)
 
 
-def _is_long(spec: Spec) -> bool:
+def _takes_long(spec: Spec, now: Nanoseconds) -> bool:
     """Whether a decision may take long enough for others to notice."""
-    return len(spec.schedules) > _WINDOWS_AT_ONCE
+    return _is_heavy(spec) and not is_at_hand(spec, now)
+
+
+def _is_heavy(spec: Spec) -> bool:
+    return len(spec.schedules) > _WINDOWS_AT_ONCE or any(
+        isinstance(item.window, CronWindow)
+        and any(days is not None and days.holidays for days in (item.window.exclude, item.window.only))
+        for item in spec.schedules
+    )

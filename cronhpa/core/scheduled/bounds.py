@@ -131,6 +131,15 @@ def resolve(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None = None, l
     return held.bounds
 
 
+def is_at_hand(spec: Spec, now: Nanoseconds) -> bool:
+    """Whether `resolve` has an answer at `now` and nothing to look ahead for, so that it takes a microsecond."""
+    kept = _kept(spec)
+    if any(item.begin <= now < item.end for item in kept.ahead):
+        return True
+    held = kept.held
+    return held is not None and held.begin <= now < held.end and (now < held.look_ahead or bool(kept.ahead))
+
+
 class _Held(Struct, frozen=True, gc=False):
     """
     Bounds, and from when to when they hold for an object that asks with this start-up and these leads, or with those

@@ -2,7 +2,8 @@
 Calendars: which dates `exclude` and `only` name. Dates only; what becomes of a window is decided in windows.py.
 
 Holidays are those that the `holidays` library calls public, with the days on which they are observed. It is imported
-at the first holiday that somebody asks for: 80 ms and 11 MB that a cluster without holidays never pays.
+when the dates of the first are needed: 80 to 400 ms and 11 MB that a cluster without holidays never pays. Codes are
+judged without it.
 """
 
 from __future__ import annotations
@@ -13,23 +14,26 @@ from datetime import date, timedelta
 from difflib import get_close_matches
 from functools import lru_cache
 
+from cronhpa.core.scheduled.holiday_codes import COUNTRIES, PARTS
 from cronhpa.core.spec import Days, Holidays
 
 _DAY = timedelta(days=1)
+# What people write for a country whose code is another one.
+_ALIASES = {"UK": "GB"}
+_COUNTRIES = COUNTRIES.split(",")
 
 
 @lru_cache(maxsize=1024)
 def problem(asked: Holidays) -> tuple[str, str] | None:
     """The field with what is wrong in it and codes that are known; None when these holidays are known."""
-    countries = _countries()
     country, part = asked.country, asked.subdivision
-    if country not in countries:
-        meant = _code_of(country) or f"an ISO 3166 code such as {_near(country, countries, 'DE, US')}"
+    if country not in _COUNTRIES:
+        meant = _ALIASES.get(country) or f"an ISO 3166 code such as {_near(country, _COUNTRIES, 'DE, US')}"
         return "country", f'"{country}" is not known: use {meant}'
-    parts = _parts(country)
+    parts = PARTS.get(country, "").split(",")
     if part is None or part in parts:
         return None
-    if not parts:
+    if country not in PARTS:
         return "subdivision", f'"{part}" is not known: {country} has no parts with holidays of their own, leave it out'
     return "subdivision", f'"{part}" is not known in {country}: use a code such as {_near(part, parts, parts[0])}'
 
@@ -95,30 +99,6 @@ def _names_in(asked: Holidays, year: int) -> dict[date, str]:
     return dict(
         holidays.country_holidays(asked.country, subdiv=asked.subdivision, years=year, language="en_US").items()
     )
-
-
-@lru_cache(maxsize=1)
-def _countries() -> tuple[str, ...]:
-    from holidays.registry import EntityLoader  # noqa: PLC0415 - see the top of this file
-
-    return tuple(sorted(EntityLoader.get_country_codes(include_aliases=False)))
-
-
-def _code_of(country: str) -> str | None:
-    """The code that is read for a country that has others, too: GB for UK, DE for DEU."""
-    import holidays  # noqa: PLC0415 - see the top of this file
-    from holidays.registry import EntityLoader  # noqa: PLC0415 - see the top of this file
-
-    if country not in EntityLoader.get_country_codes(include_aliases=True):
-        return None
-    return holidays.country_holidays(country).country
-
-
-def _parts(country: str) -> tuple[str, ...]:
-    import holidays  # noqa: PLC0415 - see the top of this file
-
-    # Only this country's module is loaded; `list_supported_countries` would load all 250, 77 ms and 8 MB.
-    return tuple(holidays.country_holidays(country).subdivisions)
 
 
 def _near(given: str, known: Sequence[str], otherwise: str) -> str:

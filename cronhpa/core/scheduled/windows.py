@@ -18,7 +18,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TypeAlias
 from zlib import crc32
 from zoneinfo import ZoneInfo
@@ -110,13 +110,19 @@ def overlaps_itself(window: CronWindow, now: Nanoseconds) -> Nanoseconds | None:
 @lru_cache(maxsize=4096)
 def _overlap(window: CronWindow, today: date) -> Nanoseconds | None:
     assert window.duration is not None
+    minutes = cron.minutes(window.start)
+    is_spaced = all((later - one) * MINUTE >= window.duration for one, later in pairwise(minutes))
     before: Nanoseconds | None = None
     day = cron.date_until(window.start, today - _ONE_DAY)
     day = _start_date(window, today if day is None else day, is_kept=True)
     for _ in range(_OVERLAP_DATES_MAX):
         if day is None:
             return None
-        for start in _instants(cron.minutes(window.start), window.zone, day, is_end=False):
+        # Where no clock changes, starts of one date are as far from each other as they are written.
+        is_plain = is_spaced and len(_clock(window.zone, day)) == 1
+        for start in _instants(
+            minutes[:: max(len(minutes) - 1, 1)] if is_plain else minutes, window.zone, day, is_end=False
+        ):
             # A gap may bring two starts to one instant.
             if before is not None and before < start < before + window.duration and start >= _utc(today):
                 return start

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.scheduled.holiday_codes import known
 from cronhpa.core.scheduled.calendars import contains, first_in, first_outside, problem
+from cronhpa.core.scheduled.holiday_codes import COUNTRIES, PARTS
 from cronhpa.core.spec import DateRange, Days, Holidays
 
 FIRST, LAST = date(2026, 1, 1), date(2027, 12, 31)
@@ -83,7 +85,7 @@ def test_the_first_date_inside_and_outside_are_what_a_walk_finds(days, first, la
     ("country", "subdivision", "field", "said"),
     [
         ("UK", None, "country", '"UK" is not known: use GB'),
-        ("DEU", None, "country", '"DEU" is not known: use DE'),
+        ("DEU", None, "country", '"DEU" is not known: use an ISO 3166 code such as DE'),
         ("de", None, "country", '"de" is not known: use an ISO 3166 code such as DE'),
         ("", None, "country", '"" is not known: use an ISO 3166 code such as AD'),
         ("\u00c4\u00d6", None, "country", "use an ISO 3166 code such as DE, US"),
@@ -100,6 +102,11 @@ def test_unknown_holidays_are_named_with_codes_that_are_known(country, subdivisi
     assert said in found[1]
 
 
+def test_the_codes_are_those_of_the_library_that_is_installed():
+    """After an update of it: PYTHONPATH=tests python -m core.scheduled.holiday_codes, and make format."""
+    assert known() == (COUNTRIES, PARTS)
+
+
 def test_known_holidays_have_no_problem():
     assert problem(Holidays("DE")) is None
     assert problem(Holidays("DE", "BY")) is None
@@ -111,11 +118,12 @@ def test_the_library_is_imported_at_the_first_holiday_and_not_before():
 import sys
 from datetime import date
 import cronhpa.operator.app
-from cronhpa.core.scheduled import windows
+from cronhpa.core.scheduled import calendars, windows
 from cronhpa.core.spec import CronWindow, DateRange, Days, Holidays
 days = Days(ranges=(DateRange(date(2026, 12, 27), date(2026, 12, 31)),))
 windows.state(CronWindow("0 8 * * *", "Europe/Berlin", end="0 18 * * *", exclude=days), 10**18)
-before = "holidays" in sys.modules
+unknown = calendars.problem(Holidays("XX")), calendars.problem(Holidays("DE", "XX")), calendars.problem(Holidays("UK"))
+before = "holidays" in sys.modules or None in unknown
 windows.state(CronWindow("0 8 * * *", "UTC", end="0 18 * * *", exclude=Days(holidays=(Holidays("DE"),))), 10**18)
 print(before, "holidays" in sys.modules)
 """
