@@ -30,6 +30,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +78,7 @@ class Fitted:
     What was learnt of one object.
 
     load: (rows,), the history itself, five-minute maxima up to 28 days back. windows: how many steps ahead each window
-    reaches. coefficients: (windows, features + 1).
+    reaches. coefficients: (windows, features + 1). errors: what they get wrong in the history, for each window.
     """
 
     load: Floats
@@ -85,6 +86,20 @@ class Fitted:
     steps_per_day: int
     windows: tuple[int, ...]
     coefficients: Floats
+    errors: tuple[Errors, ...]
+
+
+@dataclass(frozen=True)
+class Errors:
+    """
+    edges: (bins,), the upper edge of each bin of errors, rising. bin_of: (rows,), the bin of the error that a forecast
+    at each row made; -1 where it is not known. by_move: of the last week the places whose error is known, sorted by
+    the move that led there.
+    """
+
+    edges: Floats
+    bin_of: NDArray[np.int8]
+    by_move: NDArray[np.int16]
 
 
 @dataclass(frozen=True)
@@ -130,15 +145,21 @@ def fit(load: Floats, *, steps_per_day: int, windows: tuple[int, ...] = (1, 2)) 
     rows = np.arange(len(z))
     x = _features(z, steps_per_day, rows.astype(np.float64), _lagged(z, rows))
     age = (len(z) - rows) / steps_per_day
-    coefficients = []
+    coefficients, errors = [], []
     for reach in windows:
-        moved = _largest_ahead(z, reach) - z
-        moved[len(z) - reach :] = np.nan
+        came = _largest_ahead(z, reach)
+        moved = came - z
         good = ~np.isnan(moved)
-        if good.sum() < _ERRORS_MIN:
+        week = slice(max(0, len(z) - reach - 7 * steps_per_day), len(z) - reach)
+        if good.sum() < _ERRORS_MIN or not good[week].any():
             return None
-        coefficients.append(_ridge(x[good], moved[good], 0.5 ** (age[good] / 7)))
-    return Fitted(kept, offset, steps_per_day, tuple(windows), np.stack(coefficients))
+        b = _ridge(x[good], moved[good], 0.5 ** (age[good] / 7))
+        wrong = moved - (x @ b[:-1] + b[-1])
+        edges = _edges(wrong[week][good[week]], came, z)
+        bin_of = _bins(edges, wrong)
+        coefficients.append(b)
+        errors.append(Errors(edges, bin_of, _by_move(z[week], bin_of[week])))
+    return Fitted(kept, offset, steps_per_day, tuple(windows), np.stack(coefficients), tuple(errors))
 
 
 def on_grid(fitted: Fitted, later: Floats, rows: Rows) -> Origins:
@@ -155,51 +176,47 @@ def chances(fitted: Fitted, later: Floats, origins: Origins, windows: int | None
     """
     z = np.log(np.concatenate([fitted.load, later]) + fitted.offset)
     recent = np.log(origins.recent + fitted.offset)
-    day = fitted.steps_per_day
-    rows = _sampled(len(fitted.load), len(z), origins.position, day)
-    x = _features(z, day, rows.astype(np.float64), _lagged(z, rows))
-    at = _features(z, day, origins.position, recent)
+    # The errors of what came since the fit are not known yet.
+    rows = np.arange(len(fitted.load) - max(fitted.windows), len(z))
+    x = _features(
+        z,
+        fitted.steps_per_day,
+        np.concatenate([rows, origins.position]),
+        np.concatenate([_lagged(z, rows), recent]),
+    )
+    since, at = (rows, x[: len(rows)]), x[len(rows) :]
     found = [
-        _window(fitted, z, (rows, x), at, recent, origins.position, number)
+        _window(fitted, z, since, at, recent, origins.position, number)
         for number in range(windows or len(fitted.windows))
     ]
     return Chances(np.stack([load for load, _ in found]), np.stack([below for _, below in found], axis=1))
 
 
-def _sampled(learnt: int, length: int, position: Floats, day: int) -> Rows:
-    """The rows whose errors any source may look at: a week, what came later, and the clocks of two weeks."""
-    needed = np.zeros(length, dtype=bool)
-    needed[max(0, learnt - 7 * day) :] = True
-    clocks = np.unique(np.floor(position + 1e-9).astype(np.int64))
-    beside = np.arange(-3, 5)
-    rows = clocks[:, None, None] - np.arange(1, _DAYS_BACK + 1)[:, None] * day + beside
-    needed[rows[(rows >= 0) & (rows < length)]] = True
-    return np.flatnonzero(needed)
-
-
 def _window(
     fitted: Fitted,
     z: Floats,
-    sampled: tuple[Rows, Floats],
+    since: tuple[Rows, Floats],
     at: Floats,
     recent: Floats,
     position: Floats,
     number: int,
 ) -> tuple[Floats, Floats]:
-    """(origins, bins) loads and (methods, origins, bins) chances of one window."""
+    """
+    (origins, bins) loads and (methods, origins, bins) chances of one window.
+
+    since: the rows whose errors the fit does not know, up to the last, and their features.
+    """
     reach = fitted.windows[number]
     b = fitted.coefficients[number]
     day = fitted.steps_per_day
     came = _largest_ahead(z, reach)
-    errors = np.full(len(z), np.nan)
-    rows, x = sampled
-    errors[rows] = came[rows] - z[rows] - (x @ b[:-1] + b[-1])
     learnt = len(fitted.load) - reach
+    rows, x = (each[learnt - since[0][0] :] for each in since)
+    known = fitted.errors[number]
+    edges = known.edges
+    bin_of = np.concatenate([known.bin_of[:learnt], _bins(edges, came[rows] - z[rows] - (x @ b[:-1] + b[-1]))])
     centre = recent[:, 0] + at @ b[:-1] + b[-1]
-    last_week = errors[max(0, learnt - 7 * day) : learnt]
-    edges = _edges(last_week[~np.isnan(last_week)], came[:learnt], z[:learnt])
     bins = len(edges)
-    bin_of = _bins(edges, errors)
     counts = np.zeros((len(SOURCES), len(centre), bins))
     whole = np.floor(position + 1e-9).astype(np.int64)
     part = position - whole
@@ -210,14 +227,14 @@ def _window(
         chosen = np.where(good, bin_of[np.clip(rows, 0, len(z) - 1)], -1)
         counts[SOURCES.index(source)] = _histogram(chosen, weights, bins)
 
-    known = (whole - reach + 1)[:, None]
+    ended = (whole - reach + 1)[:, None]
     days = np.arange(1, _DAYS_BACK + 1)
     by_day = 0.5 ** (days / 5.0) * np.where(days % 7 == 0, 2.0, 1.0)
     rows, weights = _around(whole, part, days * day, by_day, 2.5)
-    take("clock", rows, weights, known)
+    take("clock", rows, weights, ended)
     rows, weights = _around(whole, part, days * day, by_day, 0.6)
-    take("near", rows, weights, known)
-    good = (rows >= 0) & (rows < known)
+    take("near", rows, weights, ended)
+    good = (rows >= 0) & (rows < ended)
     levels = np.where(good, came[np.clip(rows, 0, len(z) - 1)], np.nan) - centre[:, None]
     counts[SOURCES.index("load")] = _histogram(_bins(edges, levels), weights, bins)
     hours = np.arange(1, _HOURS_BACK + 1)
@@ -226,12 +243,12 @@ def _window(
     offsets = hours * max(day // 24, 1)
     enough = offsets > reach + 1
     rows, weights = _around(whole, part, offsets[enough], by_hour[enough], 0.6)
-    take("hours", rows, weights, known)
+    take("hours", rows, weights, ended)
     back = np.arange(_RECENT)
-    take("recent", whole[:, None] - reach - back, np.broadcast_to(0.5 ** (back / 10), (len(whole), _RECENT)), known)
+    take("recent", whole[:, None] - reach - back, np.broadcast_to(0.5 ** (back / 10), (len(whole), _RECENT)), ended)
     week = slice(max(0, learnt - 7 * day), learnt)
-    counts[SOURCES.index("moves")] = _alike(z[week], recent, bin_of[week], bins)
     of_week = bin_of[week]
+    counts[SOURCES.index("moves")] = _alike(_moves(z[week])[known.by_move], of_week[known.by_move], recent, bins)
     counts[SOURCES.index("all")] = np.bincount(of_week[of_week >= 0], minlength=bins)
     total = counts.sum(axis=-1, keepdims=True)
     shares = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
@@ -253,9 +270,10 @@ def _edges(errors: Floats, came: Floats, z: Floats) -> Floats:
     return np.sort(np.concatenate([body, tail])) + 1e-9
 
 
-def _bins(edges: Floats, values: Floats) -> NDArray[np.int64]:
+def _bins(edges: Floats, values: Floats) -> NDArray[np.int8]:
     """The bin that each value lies in, -1 for NaN."""
-    return np.where(np.isnan(values), -1, np.minimum(np.searchsorted(edges, values), len(edges) - 1))
+    found = np.minimum(np.searchsorted(edges, values), len(edges) - 1)
+    return np.where(np.isnan(values), -1, found).astype(np.int8)
 
 
 def _around(whole: Rows, part: Floats, offsets: Rows, weights: Floats, width: float) -> tuple[Rows, Floats]:
@@ -268,20 +286,28 @@ def _around(whole: Rows, part: Floats, offsets: Rows, weights: Floats, width: fl
     return rows.reshape(len(whole), -1), weight.reshape(len(whole), -1)
 
 
-def _alike(z: Floats, recent: Floats, bin_of: NDArray[np.int64], bins: int) -> Floats:
-    """Errors after moves like the present one: above the lower of the two steps before."""
-    moves = z - np.fmin(_shifted(z, 1), _shifted(z, 2))
-    now = recent[:, 0] - np.fmin(recent[:, 1], recent[:, 2])
+def _moves(z: Floats) -> Floats:
+    """How far each step lies above the lower of the two before it."""
+    return np.asarray(z - np.fmin(_shifted(z, 1), _shifted(z, 2)))
+
+
+def _by_move(z: Floats, bin_of: NDArray[np.int8]) -> NDArray[np.int16]:
+    moves = _moves(z)
     good = np.flatnonzero(~np.isnan(moves) & (bin_of >= 0))
-    order = good[np.argsort(moves[good], kind="stable")]
-    place = np.searchsorted(moves[order], np.nan_to_num(now))
+    return good[np.argsort(moves[good], kind="stable")].astype(np.int16)
+
+
+def _alike(moves: Floats, bin_of: NDArray[np.int8], recent: Floats, bins: int) -> Floats:
+    """Errors after moves like the present one; moves: those that led to the errors, rising."""
+    now = recent[:, 0] - np.fmin(recent[:, 1], recent[:, 2])
+    place = np.searchsorted(moves, np.nan_to_num(now))
     # In the middle of the moves there are many like it; at the ends the nearest forty must do.
-    width = np.clip(np.minimum(place, len(order) - place), _ALIKE, max(_ALIKE, len(order) // 50))
+    width = np.clip(np.minimum(place, len(moves) - place), _ALIKE, max(_ALIKE, len(moves) // 50))
     spread = (place[:, None] + np.linspace(-1, 1, _ALIKE) * width[:, None]).astype(np.int64)
-    return _histogram(bin_of[order][np.clip(spread, 0, len(order) - 1)], np.ones(spread.shape), bins)
+    return _histogram(bin_of[np.clip(spread, 0, len(moves) - 1)], np.ones(spread.shape), bins)
 
 
-def _histogram(chosen: NDArray[np.int64], weights: Floats, bins: int) -> Floats:
+def _histogram(chosen: NDArray[np.signedinteger[Any]], weights: Floats, bins: int) -> Floats:
     """(origins, samples) of bins, -1 for none, and weights to (origins, bins)."""
     origins = len(chosen)
     place = np.where(chosen >= 0, chosen, 0) + np.arange(origins)[:, None] * bins
@@ -373,22 +399,48 @@ def _ridge(x: Floats, y: Floats, weight: Floats) -> Floats:
 
 
 def encode(fitted: Fitted) -> bytes:
-    """A line of JSON, then coefficients and loads as plain numbers; loads are kept with 24 bits, an error of 1e-7."""
-    head = {"offset": fitted.offset, "steps_per_day": fitted.steps_per_day, "windows": list(fitted.windows)}
-    numbers = fitted.coefficients.astype("<f8").tobytes() + fitted.load.astype("<f4").tobytes()
-    return json.dumps(head).encode() + b"\n" + numbers
+    """
+    A line of JSON, then plain numbers: loads with 24 bits, an error of 1e-7, and the bins of the days looked back at.
+    """
+    head = {
+        "offset": fitted.offset,
+        "steps_per_day": fitted.steps_per_day,
+        "windows": list(fitted.windows),
+        "rows": len(fitted.load),
+        "moves": [len(each.by_move) for each in fitted.errors],
+    }
+    looked_at = _looked_at(fitted.steps_per_day)
+    parts = [fitted.coefficients.astype("<f8"), fitted.load.astype("<f4")]
+    for each in fitted.errors:
+        parts += [each.edges.astype("<f8"), each.by_move.astype("<i2"), each.bin_of[-looked_at:]]
+    return json.dumps(head).encode() + b"\n" + b"".join(part.tobytes() for part in parts)
 
 
 def decode(state: bytes) -> Fitted:
     """What `encode` wrote. Ten times as fast as .npz, which is read at every forecast."""
     line, _, numbers = state.partition(b"\n")
     head = json.loads(line)
-    windows = tuple(head["windows"])
-    size = 8 * len(windows) * (FEATURES + 1)
-    return Fitted(
-        load=np.frombuffer(numbers[size:], "<f4").astype(np.float64),
-        offset=head["offset"],
-        steps_per_day=head["steps_per_day"],
-        windows=windows,
-        coefficients=np.frombuffer(numbers[:size], "<f8").reshape(len(windows), -1),
-    )
+    place = 0
+
+    def take(kind: str, count: int) -> NDArray[Any]:
+        nonlocal place
+        found = np.frombuffer(numbers, kind, count, place)
+        place += found.nbytes
+        return found
+
+    windows, rows = tuple(head["windows"]), head["rows"]
+    coefficients = take("<f8", len(windows) * (FEATURES + 1)).reshape(len(windows), -1)
+    load = take("<f4", rows).astype(np.float64)
+    errors = []
+    for count in head["moves"]:
+        edges, by_move = take("<f8", len(_LEVELS) + _TAIL_BINS), take("<i2", count)
+        bin_of = np.full(rows, -1, np.int8)
+        kept = min(_looked_at(head["steps_per_day"]), rows)
+        bin_of[-kept:] = take("<i1", kept)
+        errors.append(Errors(edges, bin_of, by_move))
+    return Fitted(load, head["offset"], head["steps_per_day"], windows, coefficients, tuple(errors))
+
+
+def _looked_at(day: int) -> int:
+    """How many rows before the end of the history any source looks at, when origins lie behind it."""
+    return _DAYS_BACK * day + LAGS
