@@ -22,7 +22,7 @@ from cronhpa.core.observation import Absent
 from cronhpa.core.predictive.floor import GUARD_PERCENT, pod_capacity, target_load
 from cronhpa.core.spec import UnknownMetric
 from cronhpa.learning.confirmation import confirmation
-from cronhpa.learning.screening import Counts, Floats
+from cronhpa.learning.screening import MINUTES_PER_STEP, Counts, Floats
 from cronhpa.learning.selection import (
     CEILING,
     RUN_UP,
@@ -56,7 +56,7 @@ HISTORY_MIN: Nanoseconds = 2 * DAY
 # A fit is made anew every day; one that could not be is used for two days more.
 FIT_AGE_MAX: Nanoseconds = 3 * DAY
 # What a fit is kept as. Raise the number where states of an older release cannot be read any more.
-MODEL = "ErrorMixture/1"
+MODEL = "ErrorMixture/2"
 # What a floor without a method is called.
 LEAST = "Least"
 
@@ -442,10 +442,9 @@ def _minute_origin(store: Store, series: Series, first: Nanoseconds, now: Nanose
     known = store.minutes(series, end - LAGS * STEP, end)
     if len(known) < 2 or known[-2][0] < end - 2 * MINUTE:  # noqa: PLR2004 - two minutes, as above
         return None
-    recent = np.full(LAGS, np.nan)
-    for at, high in known:
-        back = (end - MINUTE - at) // STEP
-        recent[back] = np.fmax(recent[back], high)
+    minutes = np.full(LAGS * MINUTES_PER_STEP, np.nan)
+    minutes[[(end - MINUTE - at) // MINUTE for at, _ in known]] = [high for _, high in known]
+    recent = np.fmax.reduce(minutes.reshape(LAGS, MINUTES_PER_STEP), axis=1)
     return Origins(np.array([(end - first) / STEP - 1]), recent[None])
 
 
