@@ -22,7 +22,7 @@ from cronhpa.core.observation import Absent
 from cronhpa.core.spec import Spec
 from cronhpa.learning.plan import due
 from cronhpa.learning.store import Learnt, Series, Store, StoreError
-from cronhpa.learning.subject import Answers, Ask, Studied, Subject, digest
+from cronhpa.learning.subject import NOTHING_TO_GAIN, Answers, Ask, Studied, Subject, digest
 from cronhpa.learning.workers import Processes, WorkerError, Workers
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Forecaster:
             wanted = {each.series: each for each in subjects}
             if self._abstained(wanted):
                 return
-            fitted = [each for series, each in wanted.items() if series in self._learnt]
+            fitted = [each for series, each in wanted.items() if self._may_be_forecast(series)]
             tasks = self._split(fitted, FORECASTS_PER_TASK, now)
             self._problems["forecast"] = await _in_turn(
                 tasks, self._workers.width, lambda task: self._refresh(task, now)
@@ -196,6 +196,12 @@ class Forecaster:
         self._latest.update({each: Absent("NotInstalled", message) for each in series})
         self._problems["store"] = (message,)
         return True
+
+    def _may_be_forecast(self, series: Series) -> bool:
+        """Whether there is a fit, and not one of which it is known that it says nothing until the next."""
+        latest = self._latest.get(series)
+        is_idle = isinstance(latest, Absent) and latest.reason == NOTHING_TO_GAIN
+        return series in self._learnt and not is_idle
 
     def _due(self, wanted: dict[Series, Subject], now: Nanoseconds) -> list[Subject]:
         """Those whose turn it is. In a thread: 10,000 digests take half a second once, and are kept."""

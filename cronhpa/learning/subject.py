@@ -24,6 +24,8 @@ from cronhpa.learning.store import STEP, STEPS_KEPT, Fault, Fit, Learnt, Series,
 
 # A day by single minutes, the hour before it, and the 25 steps before that which its first forecast looks at.
 MINUTES_TRIED: Nanoseconds = DAY + HOUR + 25 * STEP
+# The reason why a series that was learnt is not forecast: it holds until it is learnt anew.
+NOTHING_TO_GAIN = "NothingToGain"
 _WEEK: Nanoseconds = 7 * DAY
 _JSON = msgspec.json.Encoder(order="sorted")
 

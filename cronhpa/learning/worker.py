@@ -43,7 +43,19 @@ from cronhpa.learning.selection import (
 )
 from cronhpa.learning.selection import DAYS as SELECTION_DAYS
 from cronhpa.learning.store import STEP, Fit, Learnt, Series, Store
-from cronhpa.learning.subject import Answers, Ask, Lessons, Past, Studied, Subject, digest, gather, keep, masked
+from cronhpa.learning.subject import (
+    NOTHING_TO_GAIN,
+    Answers,
+    Ask,
+    Lessons,
+    Past,
+    Studied,
+    Subject,
+    digest,
+    gather,
+    keep,
+    masked,
+)
 from cronhpa.simulation.confirm import Confirmation
 from cronhpa_models import error_mixture
 from cronhpa_models.error_mixture import LAGS, Origins
@@ -363,7 +375,7 @@ def _forecast(store: Store, fit: Fit, subject: Subject, known: Knowledge, now: N
     """What the choice says now, from the newest complete minutes, or steps where there are no minutes."""
     series, choice, settings = subject.series, known.choice, known.settings
     if not isinstance(choice, Choice):
-        return Absent("NothingToGain", _nothing_to_gain(choice, settings))
+        return Absent(NOTHING_TO_GAIN, _nothing_to_gain(choice, settings))
     start = now - now % STEP
     fitted = error_mixture.decode(known.fitted)
     first = fit.trained_until - len(fitted.load) * STEP

@@ -15,6 +15,7 @@ import pytest
 
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.observation import Absent
 from cronhpa.core.spec import ForecastSettings, MetricTarget, Mode, ResourceMetric, Spec, TargetRef
 from cronhpa.learning import forecaster as module
 from cronhpa.learning.forecaster import Forecaster, study
@@ -96,6 +97,17 @@ def _answer(payload):
 
 def forecasts_all(payload):
     return _answer(payload)[1]
+
+
+def gains_nothing_with_jobs(payload):
+    """And notes in a file who was asked about."""
+    ask = msgspec.msgpack.decode(payload, type=Ask)
+    names = [each.series.name for each in ask.subjects]
+    with Path(ask.store).with_name("asked").open("a") as asked:
+        asked.write(" ".join(names) + "\n")
+    nothing = Absent("NothingToGain", "of 0 minutes none")
+    answers = [(each.series, nothing if each.series == JOBS else stated(each.series, ask.now)) for each in ask.subjects]
+    return msgspec.msgpack.encode(Answers(answers, None))
 
 
 def hangs_on_jobs(payload):
@@ -320,6 +332,18 @@ async def test_an_edit_that_matters_brings_a_new_fit_and_one_that_does_not_bring
         fitted.append(forecaster._learnt[WEB].fitted_at)
 
     assert [MIDNIGHT, MIDNIGHT, MIDNIGHT + 2 * MINUTE] == fitted
+
+
+async def test_who_has_nothing_to_gain_is_not_asked_about_until_it_is_learnt_anew(path, made):
+    forecaster = made(path, forecast_task=gains_nothing_with_jobs)
+    remember(path, WEB, JOBS)
+
+    await forecaster.study(subjects(WEB, JOBS), MIDNIGHT)
+    for minute in (1, 2):
+        await forecaster.refresh(subjects(WEB, JOBS), MIDNIGHT + minute * MINUTE)
+    await forecaster.study(subjects(JOBS, budget_percent=50), MIDNIGHT + 3 * MINUTE)
+
+    assert ["jobs web", "web", "web", "jobs"] == path.with_name("asked").read_text().splitlines()
 
 
 async def test_the_first_forecast_of_a_series_is_told_and_no_later_one(path, made):
