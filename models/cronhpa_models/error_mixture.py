@@ -224,7 +224,7 @@ def _window(
     def take(source: str, rows: Rows, weights: Floats, before: Rows | int) -> None:
         """Count the errors of these rows, those that were known before the given row."""
         good = (rows >= 0) & (rows < before)
-        chosen = np.where(good, bin_of[np.clip(rows, 0, len(z) - 1)], -1)
+        chosen = np.where(good, bin_of.take(rows, mode="clip"), -1)
         counts[SOURCES.index(source)] = _histogram(chosen, weights, bins)
 
     ended = (whole - reach + 1)[:, None]
@@ -235,7 +235,7 @@ def _window(
     rows, weights = _around(whole, part, days * day, by_day, 0.6)
     take("near", rows, weights, ended)
     good = (rows >= 0) & (rows < ended)
-    levels = np.where(good, came[np.clip(rows, 0, len(z) - 1)], np.nan) - centre[:, None]
+    levels = np.where(good, came.take(rows, mode="clip"), np.nan) - centre[:, None]
     counts[SOURCES.index("load")] = _histogram(_bins(edges, levels), weights, bins)
     hours = np.arange(1, _HOURS_BACK + 1)
     apart = np.minimum(hours % 24, 24 - hours % 24)
@@ -304,7 +304,7 @@ def _alike(moves: Floats, bin_of: NDArray[np.int8], recent: Floats, bins: int) -
     # In the middle of the moves there are many like it; at the ends the nearest forty must do.
     width = np.clip(np.minimum(place, len(moves) - place), _ALIKE, max(_ALIKE, len(moves) // 50))
     spread = (place[:, None] + np.linspace(-1, 1, _ALIKE) * width[:, None]).astype(np.int64)
-    return _histogram(bin_of[np.clip(spread, 0, len(moves) - 1)], np.ones(spread.shape), bins)
+    return _histogram(bin_of.take(spread, mode="clip"), np.ones(spread.shape), bins)
 
 
 def _histogram(chosen: NDArray[np.signedinteger[Any]], weights: Floats, bins: int) -> Floats:
@@ -321,26 +321,28 @@ def _features(z: Floats, day: int, position: Floats, recent: Floats) -> Floats:
     now = recent[:, :1]
     lags = np.asarray(recent[:, _SHORT_LAGS])
     yesterday, last_week, *ahead = _between(z, position, (-day, -7 * day, 1 - day, 1 - 7 * day, 2 - day, 2 - 7 * day))
-    usual, usual_1, usual_2 = _between(_profile(z, day), position, (0, 1, 2))
+    first = max(int(position.min()) // day, 0)
+    usual, usual_1, usual_2 = _between(_profile(z, day, first), position - first * day, (0, 1, 2))
     levels = np.stack([ahead[0], ahead[1], usual_1, ahead[2], ahead[3], usual_2], axis=1)
     moves = np.stack([ahead[0] - yesterday, usual_1 - usual], axis=1)
     behind = np.stack([yesterday, last_week], axis=1)
     columns = [lags - now, _fading(recent) - now, levels - now, moves, behind - now]
-    return np.asarray(np.nan_to_num(np.concatenate(columns, axis=1)))
+    found = np.concatenate(columns, axis=1)
+    return np.where(np.isnan(found), 0.0, found)
 
 
-def _profile(z: Floats, day: int) -> Floats:
-    """At each row, and two beyond the last, the mean of earlier days at the same clock, half-life four days."""
+def _profile(z: Floats, day: int, first: int) -> Floats:
+    """From the first day to two rows beyond the last, the mean of earlier days at each clock, half-life four days."""
     days = -(-(len(z) + 2) // day)
     padded = np.full(days * day, np.nan)
     padded[: len(z)] = z
     values = padded.reshape(days, day)
     known = ~np.isnan(values)
-    back = np.arange(days)[:, None] - np.arange(days) - 1
+    back = np.arange(first, days)[:, None] - np.arange(days) - 1
     fading = np.where(back >= 0, 0.5 ** (back / 4), 0.0)
     weight = fading @ known
     total = fading @ np.where(known, values, 0.0)
-    profile: Floats = np.divide(total, weight, out=np.full((days, day), np.nan), where=weight > 0)
+    profile: Floats = np.divide(total, weight, out=np.full(total.shape, np.nan), where=weight > 0)
     return profile.ravel()
 
 
@@ -380,7 +382,7 @@ def _between(values: Floats, position: Floats, shifts: Sequence[int]) -> Floats:
 
 def _taken(values: Floats, rows: Rows) -> Floats:
     inside = (rows >= 0) & (rows < len(values))
-    return np.where(inside, values[np.clip(rows, 0, len(values) - 1)], np.nan)
+    return np.where(inside, values.take(rows, mode="clip"), np.nan)
 
 
 def _shifted(z: Floats, rows: int) -> Floats:
