@@ -75,18 +75,33 @@ def written_spec(body: Mapping[str, Any]) -> Spec:
     Raises SpecError for what the API server or the operator would not take, schedules that cannot be read included.
     """
     from cronhpa.api.parse import SpecError, SpecProblem, parse_spec, reject_unknown_fields
+    from cronhpa.api.rules import broken_rules
     from cronhpa.core.spec import Tuning
 
-    reject_unknown_fields(body["spec"])
-    spec = parse_spec(body["spec"], body["metadata"].get("namespace") or "", Tuning())
-    unreadable = [
-        SpecProblem(f"spec.schedules[{index}] ({schedule.name})", schedule.problem)
-        for index, schedule in enumerate(spec.schedules)
-        if schedule.problem is not None
-    ]
-    if unreadable:
-        raise SpecError(unreadable)
+    text = _without_nulls(body["spec"])
+    reject_unknown_fields(text)
+    problems = [SpecProblem(*broken) for broken in broken_rules(text)]
+    try:
+        spec = parse_spec(text, body["metadata"].get("namespace") or "", Tuning())
+    except SpecError as error:
+        raise SpecError(problems or error.problems) from error
+    known = {item.path for item in problems}
+    for index, schedule in enumerate(spec.schedules):
+        path = f"spec.schedules[{index}]"
+        # What a rule has named, in the schedule or in the zone that it inherits, is not told twice.
+        is_told = "spec.timeZone" in known or any(item.startswith(path) for item in known)
+        if schedule.problem is not None and not is_told:
+            problems.append(SpecProblem(f"{path} ({schedule.name})", schedule.problem))
+    if problems:
+        raise SpecError(problems)
     return spec
+
+
+def _without_nulls(value: Any) -> Any:
+    """What an API server makes of fields that are written and left empty: as if they were not there."""
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def own_zone(text: Mapping[str, Any], spec: Spec) -> str:

@@ -232,8 +232,12 @@ WRONG = {
     "no spec": (SHOP.partition("spec:")[0] + "spec: 7", None, "spec: found 7: a mapping belongs here"),
     "a field that is not there": (SHOP.replace("minReplicas: 20", "min: 20"), None, "spec.schedules[0].min: there is"),
     "a field of another type": (SHOP.replace("120", "many"), None, "spec.maxReplicas: found 'many': "),
-    "a cron text": (SHOP.replace("mon-fri", "mon-fry"), None, "spec.schedules[0] (day): start: "),
-    "a zone": (SHOP.replace("Europe/Berlin", "Berlin"), None, '"Berlin" is not an IANA time zone'),
+    "a cron text": (SHOP.replace("mon-fri", "mon-fry"), None, 'spec.schedules[0].start: found "mon-fry"'),
+    "a date that never comes": (SHOP.replace("* * mon-fri", "30 2 *"), None, "spec.schedules[0] (day): start: "),
+    "a zone": (SHOP.replace("Europe/Berlin", "Berlin"), None, "spec.timeZone: a time zone is an IANA name"),
+    "an end beside a duration": (
+        SHOP.replace("end:", "durationMinutes: 5, end:"), None, "spec.schedules[0].end: found end and durationMinutes",
+    ),
 }  # fmt: skip
 
 

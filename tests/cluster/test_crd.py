@@ -8,6 +8,9 @@ import pytest
 import yaml
 
 from conformance.specs import UPSTREAM_DEFAULT, Server, is_alike, judged, objects
+from cronhpa.api.parse import SpecError
+from cronhpa.api.rules import broken_rules
+from cronhpa.cli.documents import written_spec
 
 PROJECT = Path(__file__).parents[2]
 EXAMPLES = sorted((PROJECT / "crds" / "examples").glob("*.yaml"))
@@ -219,6 +222,26 @@ def test_it_refuses_with_the_field_and_the_fix(server, name):
     assert words in causes[field]
 
 
+def offline(text):
+    """What a file with this spec is told, by field."""
+    try:
+        written_spec({"metadata": {"name": "shop"}, "spec": text})
+    except SpecError as error:
+        return {item.path: item.problem for item in error.problems}
+    return {}
+
+
+@pytest.mark.parametrize("name", [*ACCEPTED, *REFUSED])
+def test_a_file_is_told_what_the_server_says(server, name):
+    """The same fields; and the same words where rules say them: for types and bounds the models have their own."""
+    text = ACCEPTED[name] if name in ACCEPTED else REFUSED[name][0]
+    causes, told = server.verdict(text).causes, offline(text)
+
+    # <nil> is its remark that it ran no rules.
+    assert set(causes) - {"<nil>"} == set(told)
+    assert all(message in causes[field] or causes[field] in message for field, message in broken_rules(text))
+
+
 def test_it_fills_in_the_defaults(server):
     given = spec(schedules=[DAY], behavior={"scaleDown": {"selectPolicy": "Min"}}, forecast={})
 
@@ -264,7 +287,7 @@ def test_the_largest_object_is_accepted(server):
         "timeZone": "America/Argentina/Buenos_Aires",
     }
     days = {
-        "dates": [{"from": "2026-12-27", "to": "2026-12-31"}] * 100,
+        "dates": [{"from": "2026-12-27", "to": "2026-12-31"}] * 50,
         "holidays": [{"country": "BR", "subdivision": "São Paulo Capital"}] * 10,
     }
     schedules = [schedule | {"name": f"{number:063d}", "exclude": days, "only": days} for number in range(50)]

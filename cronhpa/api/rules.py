@@ -1,0 +1,150 @@
+"""
+What the API server would refuse, found without one: the CRD's own rules, run here.
+
+The rules are written once, in CEL beside the models of schema.py. The API server runs them on what is applied; this
+runs the same texts on a file, with the functions that Kubernetes adds to CEL. The rest of its schema, types and bounds,
+is checked by the models.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+from pydantic import ValidationError
+
+from cronhpa.api.crd import crd_manifest
+from cronhpa.api.schema import CronHPASpec, Json
+from cronhpa.core.quantity import parse_milli
+from cronhpa.core.scheduled.windows import zone_problem
+
+if TYPE_CHECKING:
+    import cel
+
+
+def broken_rules(text: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """
+    Field and message of each rule that a spec breaks, in the API server's words.
+
+    None where the models cannot read it: like the API server, which runs no rules after a wrong type. It fills in
+    defaults before them, and so do the models.
+    """
+    try:
+        spec = CronHPASpec.model_validate(text).model_dump(by_alias=True, exclude_none=True)
+    except ValidationError:
+        return
+    yield from _broken(_schema(), spec, "spec")
+
+
+@lru_cache(maxsize=1)
+def _schema() -> Json:
+    root = crd_manifest()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    spec: Json = root["properties"]["spec"]
+    return spec
+
+
+def _broken(node: Json, value: Any, path: str) -> Iterator[tuple[str, str]]:
+    checks = node.get("x-kubernetes-validations", ())
+    if checks:
+        context = _context(value)
+        for check in checks:
+            if not _holds(check["rule"], context):
+                yield path + check.get("fieldPath", ""), _message(check, context)
+    if isinstance(value, dict):
+        for name, child in node.get("properties", {}).items():
+            if name in value:
+                yield from _broken(child, value[name], f"{path}.{name}")
+    if isinstance(value, list):
+        yield from _doubled(node.get("x-kubernetes-list-map-keys", ()), value, path)
+        for index, item in enumerate(value):
+            yield from _broken(node["items"], item, f"{path}[{index}]")
+
+
+def _doubled(keys: list[str], items: list[Json], path: str) -> Iterator[tuple[str, str]]:
+    """Items of a map list that have the key of one before them."""
+    seen: set[tuple[Any, ...]] = set()
+    for index, item in enumerate(items if keys else ()):
+        key = tuple(item.get(name) for name in keys)
+        if key in seen:
+            found = msgspec.json.encode(dict(zip(keys, key, strict=True))).decode()
+            yield f"{path}[{index}]", f"Duplicate value: {found}: one before it has the same, give each its own"
+        seen.add(key)
+
+
+def _holds(rule: str, context: cel.Context) -> bool:
+    """A rule that ends in an error is broken, as on the API server: a date that does not exist, an unknown zone."""
+    try:
+        return _compiled(rule).execute(context) is True
+    except (RuntimeError, ValueError, TypeError):
+        return False
+
+
+def _message(check: Json, context: cel.Context) -> str:
+    if "messageExpression" in check:
+        try:
+            return str(_compiled(check["messageExpression"]).execute(context))
+        except (RuntimeError, ValueError, TypeError):
+            pass  # the API server falls back to the message, too
+    return str(check["message"])
+
+
+@lru_cache(maxsize=1024)
+def _compiled(expression: str) -> Any:
+    import cel  # noqa: PLC0415 - only who reads a file needs it
+
+    return cel.compile(expression)
+
+
+def _context(value: Any) -> cel.Context:
+    import cel  # noqa: PLC0415 - as above
+
+    context = cel.Context()
+    for name, function in _FUNCTIONS.items():
+        context.add_function(name, function)
+    context.add_variable("self", value)
+    return context
+
+
+# --- what Kubernetes adds to CEL (library: strings, regex, quantity) and what the interpreter leaves out --------------
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        parse_milli(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _sign(number: int) -> int:
+    return (number > 0) - (number < 0)
+
+
+def _year(at: datetime, zone: str = "UTC") -> int:
+    """0 for a zone that does not exist, an error in Kubernetes: the interpreter would print what is raised here."""
+    return 0 if zone_problem(zone) else at.astimezone(ZoneInfo(zone)).year
+
+
+def _found(text: str, pattern: str) -> list[str]:
+    return [found[0] for found in re.finditer(pattern, text)]
+
+
+def _formatted(template: str, values: list[Any]) -> str:
+    return template % tuple(values)
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "lowerAscii": str.lower,
+    "trim": str.strip,
+    "findAll": _found,
+    "format": _formatted,
+    "isQuantity": _is_quantity,
+    "quantity": parse_milli,
+    "sign": _sign,
+    "getFullYear": _year,
+}
