@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from cronhpa.core.instant import DAY, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.memory import START_UP_UNKNOWN
+from cronhpa.core.predictive.floor import forecast_source
 from cronhpa.core.spec import Span
 from cronhpa.learning.screening import MINUTES_PER_STEP, Counts
 from cronhpa.learning.selection import CANDIDATES, Candidate, Choice, Day, Settings
@@ -35,9 +36,9 @@ def confirmation(
     floors: those of all candidates, as `candidate_floors` states them for the day with its run-up.
     """
     spec = subject.spec
-    metric = next(each for each in spec.metrics if getattr(each, "name", None) == subject.series.metric)
+    metric = forecast_source(spec)
     points = _points(day, begin)
-    if not points:
+    if metric is None or not points:
         return None
     conditions = Conditions(
         capacity=settings.capacity,

@@ -19,8 +19,7 @@ from cronhpa.core.forecast import Forecast, TrackRecord
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import lead_time
 from cronhpa.core.observation import Absent
-from cronhpa.core.predictive.floor import GUARD_PERCENT, pod_capacity, target_load
-from cronhpa.core.spec import UnknownMetric
+from cronhpa.core.predictive.floor import GUARD_PERCENT, forecast_source, pod_capacity, target_load
 from cronhpa.learning.confirmation import confirmation
 from cronhpa.learning.screening import MINUTES_PER_STEP, Counts, Floats
 from cronhpa.learning.selection import (
@@ -320,9 +319,8 @@ def _known_before(past: Past) -> Knowledge | None:
 def settings_of(subject: Subject) -> Settings | None:
     """What the object's spec makes of its load; None where it does not say what a pod carries."""
     spec = subject.spec
-    known = [each for each in spec.metrics if not isinstance(each, UnknownMetric)]
-    metric = next((each for each in known if each.name == subject.series.metric), None)
-    if metric is None or spec.forecast is None:
+    metric = forecast_source(spec)
+    if metric is None or metric.name != subject.series.metric or spec.forecast is None:
         return None
     target = target_load(metric, subject.request)
     capacity = pod_capacity(metric, subject.request, spec.forecast.pod_capacity_percent)

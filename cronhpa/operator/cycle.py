@@ -22,9 +22,9 @@ from msgspec.structs import replace
 from cronhpa.core.decide import decide
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, SECOND, Nanoseconds
-from cronhpa.core.observation import Absent, Observation, Scale, Tally
+from cronhpa.core.observation import Absent, Observation, Scale
 from cronhpa.core.observe import Measurement, observe
-from cronhpa.core.predictive.floor import forecast_metric, load_of
+from cronhpa.core.predictive.floor import forecast_metric, forecast_source, load_of
 from cronhpa.core.record import Record, encode
 from cronhpa.core.scheduled.bounds import is_at_hand
 from cronhpa.core.scheduled.conflicts import conflicts
@@ -325,10 +325,10 @@ class Cycle:
 
     def _remember_load(self, item: Item, spec: Spec, observation: Observation, now: Nanoseconds) -> None:
         """The load that was seen goes to the recorder."""
-        name = forecast_metric(spec)
+        source = forecast_source(spec)
         for metric, reading in zip(spec.metrics, observation.readings, strict=False):
-            if name is not None and getattr(metric, "name", None) == name and isinstance(reading, Tally):
-                self.loads.append(Sample(Series(item.namespace, item.name, name), now, load_of(reading)))
+            if source is not None and metric is source and (load := load_of(reading)) is not None:
+                self.loads.append(Sample(Series(item.namespace, item.name, source.name), now, load))
                 return
 
     def _forecast(self, item: Item, spec: Spec, now: Nanoseconds) -> tuple[Forecast | None, Forecast | Absent | None]:

@@ -18,7 +18,7 @@ from cronhpa.core.decision import Decision, Proposal
 from cronhpa.core.forecast import Forecast, TrackRecord
 from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
 from cronhpa.core.observation import Absent, Observation
-from cronhpa.core.predictive.floor import forecast_metric, planned_load, predict
+from cronhpa.core.predictive.floor import forecast_source, planned_load, predict
 from cronhpa.core.scheduled.bounds import resolve
 from cronhpa.core.spec import Span, Spec
 from cronhpa.simulation.compare import Variant, variants
@@ -33,18 +33,12 @@ def asking_for(floors: Sequence[int], spec: Spec, conditions: Conditions, begin:
 
     Before and behind them there is none. Raises ValueError for a spec whose metrics tell no load of one pod.
     """
-    name = forecast_metric(spec)
+    source = forecast_source(spec)
     percent = spec.forecast.pod_capacity_percent if spec.forecast is not None else None
-    planned = next(
-        (
-            planned_load(metric, conditions.requests.get(name), percent)
-            for metric in spec.metrics
-            if name is not None and getattr(metric, "name", None) == name
-        ),
-        None,
-    )
-    if name is None or not planned:
+    planned = None if source is None else planned_load(source, conditions.requests.get(source.name), percent)
+    if source is None or not planned:
         raise ValueError("a floor in pods needs a Utilization or AverageValue target, and for Utilization a request")
+    name = source.name
 
     def forecasts(now: Nanoseconds) -> Forecast | Absent:
         minute = (now - begin) // MINUTE

@@ -9,7 +9,7 @@ import pytest
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
 from cronhpa.core.observation import Absent
-from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
+from cronhpa.core.spec import ExternalMetric, ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
 from cronhpa.learning import worker
 from cronhpa.learning.store import STEP, Fault, Sample, Series, Store
 from cronhpa.learning.subject import MINUTES_TRIED, Ask, Subject, gather
@@ -219,6 +219,17 @@ def test_a_series_whose_target_says_nothing_of_a_pod_is_not_forecast(store):
 
     assert "NoPodLoad" == ask(store, MIDNIGHT, Subject(WEB, spec))[WEB].reason
     assert isinstance(ask(store, MIDNIGHT, Subject(WEB, spec, request=1660))[WEB], Forecast)
+
+
+def test_what_pods_share_of_an_external_metric_is_forecast(store):
+    """Requests a second at an ingress, one for each pod: as many pods are short every morning as of cores."""
+    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT)
+    plain = subject(WEB)
+    ingress = (ExternalMetric("cpu", MetricTarget("AverageValue", average_value=1000)),)
+
+    made = ask(store, MIDNIGHT, Subject(WEB, msgspec.structs.replace(plain.spec, metrics=ingress)))[WEB]
+
+    assert "3 of 3 in 1 d" == in_words(made.track_record)
 
 
 def test_nothing_after_now_is_looked_at(store):

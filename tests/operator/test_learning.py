@@ -79,6 +79,22 @@ def test_a_budget_that_is_raised_lets_the_forecast_act_again():
     live(scenario)
 
 
+def test_a_load_that_pods_share_is_recorded_wherever_it_is_measured():
+    """One core over the pods of one object, and 40 jobs that wait, ten for each pod of the other."""
+
+    async def scenario():
+        api = shop()
+        jobs = {"metric": {"name": "jobs"}, "target": {"type": "AverageValue", "averageValue": "10"}}
+        deployment(api, "worker", replicas=4)
+        cronhpa(api, "worker", metrics=[{"type": "External", "external": jobs}])
+        api.external["jobs"] = 40
+        async with Life(api) as life:
+            await until(20)
+            return {(sample.series.name, sample.series.metric, sample.value) for sample in life.cycle.loads}
+
+    assert {("shop", "cpu", 1.0), ("worker", "jobs", 40.0)} == live(scenario)
+
+
 def test_a_forecast_in_preview_spends_nothing():
     async def scenario():
         api = shop(mode="Preview", budgetPercent=1)

@@ -6,15 +6,25 @@ The floor is the largest forecast load over the lead time, divided by what one p
 
 from __future__ import annotations
 
+from itertools import chain
 from math import isfinite
 
 from cronhpa.core.decision import Abstention, Proposal, Role, Source
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.core.memory import Memory, lead_time
-from cronhpa.core.observation import Absent, Observation, Tally
+from cronhpa.core.observation import Absent, Observation, Reading, Tally
 from cronhpa.core.reactive.arithmetic import round_up
-from cronhpa.core.spec import ForecastSettings, Metric, PodsMetric, ResourceMetric, Spec, UnknownMetric
+from cronhpa.core.spec import (
+    ExternalMetric,
+    ForecastSettings,
+    Metric,
+    ObjectMetric,
+    PodsMetric,
+    ResourceMetric,
+    Spec,
+    UnknownMetric,
+)
 
 # Older forecasts abstain: three steps of five minutes were measured since without anything being learned from them.
 AGE_MAX = 15 * MINUTE
@@ -24,6 +34,8 @@ GUARD_PERCENT = 90
 # A day has 288 outcomes, of which neighbours are alike: 0.9 of them within 0.05 is ordinary, within 0.15 is not chance.
 COVERAGE_SLACK_PERCENT = 15
 MILLI = 1000
+
+Load = ResourceMetric | PodsMetric | ObjectMetric | ExternalMetric
 
 
 def predict(
@@ -45,7 +57,7 @@ def predict(
     def abstain(reason: str, message: str) -> Abstention:
         return Abstention(Source.FORECAST, name, reason, message)
 
-    lead = lead_time(memory.start_up, spec.tuning)
+    lead = lead_time(memory.start_up_after(observation), spec.tuning)
     age = now - forecast.issued_at
     if age > AGE_MAX:
         return abstain("Stale", f"the forecast was made {age // MINUTE} minutes ago, at most {AGE_MAX // MINUTE} count")
@@ -94,12 +106,11 @@ def _load_per_pod(
     spec: Spec, settings: ForecastSettings, name: str, observation: Observation, memory: Memory
 ) -> float | None:
     """What one pod may carry of the metric, in its own unit: its target, or nine tenths of what it can carry."""
-    for metric in spec.metrics:
-        if not isinstance(metric, ResourceMetric | PodsMetric) or metric.name != name:
-            continue
-        request = observation.request_per_pod.get(name) or memory.request_per_pod.get(name)
-        return planned_load(metric, request, settings.pod_capacity_percent)
-    return None
+    metric = forecast_source(spec)
+    if metric is None or metric.name != name:
+        return None
+    request = observation.request_per_pod.get(name) or memory.request_per_pod.get(name)
+    return planned_load(metric, request, settings.pod_capacity_percent)
 
 
 def planned_load(metric: Metric, request: int | None, percent: int | None) -> float | None:
@@ -144,19 +155,36 @@ def pod_capacity(metric: Metric, request: int | None, percent: int | None) -> fl
 
 
 def forecast_metric(spec: Spec) -> str | None:
-    """The metric whose load is forecast: the first with a Utilization or AverageValue target over the target's pods."""
-    for metric in spec.metrics:
-        if isinstance(metric, ResourceMetric | PodsMetric):
-            return metric.name
-    return None
+    """The name of the metric whose load is forecast; None where none tells one."""
+    source = forecast_source(spec)
+    return None if source is None else source.name
+
+
+def forecast_source(spec: Spec) -> Load | None:
+    """
+    The metric whose load is forecast; None where none tells one.
+
+    The first over the target's own pods, else the first other one that is so much for each of them: how long a queue
+    is depends on who works on it, what pods are asked for does not.
+    """
+    own = (metric for metric in spec.metrics if isinstance(metric, ResourceMetric | PodsMetric))
+    others = (metric for metric in spec.metrics if isinstance(metric, ObjectMetric | ExternalMetric))
+    # An Object metric is read by its type, an External one by what is stated. Of a Value nobody knows what a pod takes.
+    shared = (
+        metric
+        for metric in others
+        if metric.target.average_value is not None
+        and (isinstance(metric, ExternalMetric) or metric.target.type == "AverageValue")
+    )
+    return next(chain(own, shared), None)
 
 
 def _not_made(spec: Spec) -> Absent:
     if forecast_metric(spec) is None:
         return Absent(
             "NoPodLoad",
-            "no metric of this object is a load of the target's own pods: "
-            "a forecast needs a Resource, ContainerResource or Pods metric",
+            "no metric of this object is a load that pods share: "
+            "a forecast needs one with a Utilization or AverageValue target",
         )
     return Absent("Learning", "no forecast has been made yet")
 
@@ -165,6 +193,8 @@ def _metric_name(spec: Spec) -> str:
     return forecast_metric(spec) or ""
 
 
-def load_of(reading: Tally) -> float:
-    """The load that a reading shows, in the metric's own unit: what is recorded and forecast."""
-    return reading.load / MILLI
+def load_of(reading: Reading) -> float | None:
+    """The load that a reading shows, in the metric's own unit: what is recorded and forecast; None while absent."""
+    if isinstance(reading, Absent):
+        return None
+    return (reading.load if isinstance(reading, Tally) else reading.value) / MILLI

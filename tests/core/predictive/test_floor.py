@@ -10,9 +10,17 @@ from core.situations import NOW, cpu, forecast, queue, queued, seen, spec
 from cronhpa.core.decision import Abstention, Proposal, Role, Source
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Memory, lead_time
-from cronhpa.core.observation import Absent
-from cronhpa.core.predictive.floor import forecast_metric, predict
-from cronhpa.core.spec import ForecastSettings, MetricTarget, PodsMetric, Tuning
+from cronhpa.core.observation import Absent, Gauge, Tally
+from cronhpa.core.predictive.floor import forecast_metric, load_of, predict
+from cronhpa.core.spec import (
+    ExternalMetric,
+    ForecastSettings,
+    MetricTarget,
+    ObjectMetric,
+    PodsMetric,
+    TargetRef,
+    Tuning,
+)
 
 
 def averaging(milli):
@@ -156,12 +164,47 @@ def test_no_forecast_is_asked_for():
     assert predict(spec(), queued(0, current=5), forecast(100), Memory(), 0, NOW) is None
 
 
-def test_a_value_target_is_no_load():
-    """Queue length has an External target: a load is what pods carry together, by Resource and Pods metrics."""
-    assert "NoPodLoad" == reason(floor(100, metric=queue()))
-    assert "NoPodLoad" == reason(floor(None, metric=queue()))  # nobody learns it, however long one waits
+def outside(target, kind=ExternalMetric, **fields):
+    return kind("jobs", target, **fields)
+
+
+AVERAGE, VALUE = (MetricTarget("AverageValue", average_value=50_000), MetricTarget("Value", value=50_000))
+INGRESS = {"kind": ObjectMetric, "described": TargetRef("networking.k8s.io/v1", "Ingress", "shop")}
+
+
+@pytest.mark.parametrize("metric", [outside(AVERAGE), outside(AVERAGE, **INGRESS)], ids=["External", "Object"])
+def test_what_pods_share_of_another_source_is_a_load(metric):
+    """1255 jobs at 50 a pod: 25.1."""
+    assert 26 == floor(1255, metric=metric).replicas
+    assert "Learning" == reason(floor(None, metric=metric))
+
+
+@pytest.mark.parametrize("metric", [outside(VALUE), outside(VALUE, **INGRESS)], ids=["External", "Object"])
+def test_a_value_target_is_no_load(metric):
+    """Half of the queue may be for one of ten pods: nobody says. Nobody learns it, however long one waits."""
+    assert "NoPodLoad" == reason(floor(100, metric=metric))
+    assert "NoPodLoad" == reason(floor(None, metric=metric))
+
+
+def test_a_load_of_the_targets_own_pods_is_forecast_first():
     assert forecast_metric(spec(metrics=(queue(), REQUESTS, cpu()))) == "requests"
-    assert forecast_metric(spec(metrics=(queue(),))) is None
+    assert forecast_metric(spec(metrics=(outside(VALUE), queue()))) == "queue"
+    assert forecast_metric(spec(metrics=(outside(VALUE),))) is None
+
+
+def test_the_load_of_a_reading_is_the_total_of_all_pods():
+    tally = Tally(2, 1, 0, 2, 2, 700, 1000, 0, 0, 500, 900)
+
+    assert [0.9, 40.0, None] == [load_of(each) for each in (tally, Gauge(40_000, 0), Absent("Failed", "no answer"))]
+
+
+def test_what_pods_take_to_start_now_counts_for_the_lead_and_not_what_is_remembered():
+    """Steps of a minute: 120 s and a turn of 15 s touch the third, of 45 s and one the first and the second alone."""
+    told = forecast(50, 200, 400, 800, metric="requests", step=MINUTE)
+    slow_now, quick_now = (queued(0, current=5, start_up=seconds * SECOND) for seconds in (120, 45))
+
+    assert 8 == floor(told, memory=Memory(start_up=45 * SECOND), observation=slow_now).replicas
+    assert 4 == floor(told, memory=Memory(start_up=120 * SECOND), observation=quick_now).replicas
 
 
 def test_a_shorter_turn_shortens_the_lead():
