@@ -866,8 +866,8 @@ class Schedule(Model):
         description="How long before its start the window is asked for, so that its pods are Ready when it opens: "
         "minReplicas (or replicas) where they raise the lower bound, and headroomPercent. What lowers a bound, and "
         "maxReplicas, hold from the start on; maxReplicas of other schedules of no higher priority that close by then "
-        "do not stand in the way. Absent, measured: podStartupSeconds (60 until known), one syncPeriodSeconds, and the "
-        "time that behavior takes from the lower bound before. 0: not ahead.",
+        "are raised to what it needs. Absent, measured: podStartupSeconds (60 until known), one syncPeriodSeconds, and "
+        "the time that behavior takes from the lower bound before. 0: not ahead.",
     )
     exclude: Days | None = Field(
         default=None,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
+import cronhpa.cli.override as override_module
 from cronhpa.cli import app
+from cronhpa.core.instant import parse_instant
 
 FOR = ("--for", "2h")
 WHY = ("--reason", "INC-4711")
@@ -27,3 +29,35 @@ def test_options_that_do_not_make_an_override_are_refused(options, said):
 
     assert 2 == result.exit_code
     assert said in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_the_bounds_that_it_tells_follow_from_the_start_up_that_was_learned():
+    """Pods take 10 min: at 07:50 the 20 of 08:00 are asked for, also once an override of 30 ends then."""
+    status = {
+        "memory": {
+            "version": 1,
+            "recommendations": [],
+            "scaleUpEvents": [],
+            "scaleDownEvents": [],
+            "startUpSeconds": 600,
+        }
+    }
+    day = {"name": "day", "start": "0 8 * * *", "end": "0 18 * * *", "minReplicas": 20}
+    until = {"minReplicas": 30, "until": "2026-11-23T07:55:00Z", "reason": "INC-4711"}
+    body = {
+        "metadata": {"namespace": "prod", "name": "shop"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"},
+            "maxReplicas": 50, "schedules": [day], "override": until,
+        },
+    }  # fmt: skip
+
+    told = override_module._comes_to(body | {"status": status}, parse_instant("2026-11-23T07:50:00Z"))
+
+    assert [
+        "  in force now: 30 (Override) to 50 (Spec)",
+        "  from then on: 20 (Schedule/day) to 50 (Spec)",
+    ] == told
+    assert "  from then on: 1 (Spec) to 50 (Spec)" in override_module._comes_to(
+        body, parse_instant("2026-11-23T07:50:00Z")
+    )

@@ -272,6 +272,14 @@ def test_a_morning_wakes_under_percent_policies(up):
     assert 1 == decided(of, seen(NO_METRICS, current=0), memory=zero(ours=True), clock="06:00").desired
 
 
+def test_a_minimum_of_zero_keeps_what_cpu_alone_cannot_wake_until_a_window_does():
+    """An abstaining metric means the effective minimum at a zero of ours, and that is 0 until 08:00."""
+    of = spec(0, metrics=(cpu(),), schedules=(schedule("day", floor=3, lead=0),))
+
+    for clock, replicas in (("07:59", 0), ("08:00", 3)):
+        assert replicas == decided(of, seen(NO_METRICS, current=0), memory=zero(ours=True), clock=clock).desired
+
+
 def test_a_zero_made_by_hand_stays():
     of = spec(2, schedules=(NIGHT, day(floor=20)), behavior=FAST)
 

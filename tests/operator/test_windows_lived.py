@@ -128,7 +128,7 @@ def test_a_cap_that_closes_at_the_start_blocks_nothing_and_holds_until_the_lead(
             await until(OPENS - LEAD - 1)
             assert 1 == status(api)["effectiveMaxReplicas"]
             await ready_at(api, 8, before=OPENS + 1)
-        assert (8, 50) == (status(api)["effectiveMinReplicas"], status(api)["effectiveMaxReplicas"])
+        assert (8, 8) == (status(api)["effectiveMinReplicas"], status(api)["effectiveMaxReplicas"])
 
     live(scenario)
 

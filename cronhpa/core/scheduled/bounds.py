@@ -232,23 +232,20 @@ def _resolved(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads:
     seen = _look(spec, now)
     settled = _settle(spec, seen.stated)
     leading = _leading(spec, seen, settled, now, start_up, leads) if seen.closed else []
+    if seen.edge is not None and seen.edge.state is WindowState.CLOSED:
+        _look_behind(spec, seen, start_up)
     conflict = contradiction(settled)
     proposals = [item.proposal for item in seen.stated]
     low, high = settled.minimum, settled.maximum
     if leading:
-        blocked = [_is_set_aside(item, leading) for item in seen.stated]
-        left = [item for item, is_out in zip(seen.stated, blocked, strict=True) if not is_out]
+        stated = [_yielding(item, leading) for item in seen.stated]
         ahead = [_ahead(item) for item in leading if item.floor is not None]
         for item in ahead:
             # Each for itself, and no bound lower than it is: beside a cap of higher rank the largest of them may end up
-            # lowest, and a cap that is set aside may be one that allows more than the spec does.
-            found = _settle(spec, left, item)
+            # lowest.
+            found = _settle(spec, stated, item)
             low, high = max(low, found.minimum, key=_number), max(high, found.maximum, key=_number)
-        proposals = [
-            _told(item.proposal, is_out=is_out and item.number < high.number)
-            for item, is_out in zip(seen.stated, blocked, strict=True)
-        ]
-        proposals += [item.proposal for item in ahead]
+        proposals = [item.proposal for item in (*stated, *ahead)]
     return Bounds(
         minimum=low.number,
         maximum=high.number,
@@ -417,6 +414,21 @@ def _leading(
     return out
 
 
+def _look_behind(spec: Spec, seen: _Seen, start_up: Nanoseconds | None) -> None:
+    """Tells of a window that goes straight from its end into its next lead."""
+    assert seen.edge is not None
+    at = seen.edge.at
+    for index, (schedule, window) in enumerate(zip(spec.schedules, seen.states, strict=True)):
+        if window.state is not WindowState.OPEN or (window.changes, window.name) != (at, seen.edge.schedule):
+            continue
+        start = windows.state(schedule.window, at).until
+        if start is None or start - _longest(spec, index, start_up) > at:
+            return
+        found = _lead(spec, index, start, start_up, settled_at(spec, start - 1), settled_at(spec, start))
+        if found is not None and start - found.length <= at:
+            seen.edge = Edge(at, schedule.name, WindowState.LEADING)
+
+
 def _then(spec: Spec, seen: _Seen, edge: Nanoseconds) -> Settled:
     """What the windows come to at the first edge after what was seen: `settled_at` without a look at all of them."""
     stated = [item for item in seen.stated if item.proposal.until != edge]
@@ -462,14 +474,14 @@ def _ahead(item: _Leading) -> Stated:
     return Stated(_rank(item.schedule), proposal)
 
 
-def _is_set_aside(item: Stated, leading: Iterable[_Leading]) -> bool:
-    """A cap that closes by the start of what leads must not keep it from being Ready; one of higher rank may."""
+def _yielding(item: Stated, leading: Iterable[_Leading]) -> Stated:
+    """A cap that closes by the start of what leads allows what that needs to be Ready; one of higher rank does not."""
     until = item.proposal.until
-    return item.proposal.role is Role.CAP and any(
-        lead.floor is not None and until is not None and until <= lead.start and item.rank <= _rank(lead.schedule)
-        for lead in leading
-    )
-
-
-def _told(proposal: Proposal, *, is_out: bool) -> Proposal:
-    return replace(proposal, reason="set aside for what opens when it closes") if is_out else proposal
+    if item.proposal.role is not Role.CAP or until is None:
+        return item
+    yields_to = (lead for lead in leading if until <= lead.start and item.rank <= _rank(lead.schedule))
+    needed = max((lead.floor for lead in yields_to if lead.floor is not None), default=0)
+    if needed <= item.number:
+        return item
+    reason = f"{item.number}, raised for what opens when it closes"
+    return Stated(item.rank, replace(item.proposal, replicas=needed, reason=reason))

@@ -203,6 +203,15 @@ def test_neither_suspended_nor_unreadable_schedules_lead():
         assert 2 == bounds(window, clock="07:59").minimum
 
 
+def test_a_window_that_closes_into_its_next_lead_is_said_to_lead_then():
+    """Open from 8:00 to 18:00 each day, asked for 14 h ahead, from 18:00 on; with 13 h it is closed for an hour."""
+    for lead, state in ((14 * HOUR, WindowState.LEADING), (13 * HOUR, WindowState.CLOSED)):
+        now, then = (bounds(day(lead=lead), clock=clock) for clock in ("17:00", "18:00"))
+
+        assert Edge(at("18:00"), "day", state) == now.next_edge
+        assert state == then.windows[0].state
+
+
 # --- what stands in its way --------------------------------------------------------------------------------------
 
 
@@ -214,12 +223,36 @@ def test_a_cap_that_closes_at_the_start_does_not_block_the_lead():
     before, leading = (bounds(night(), day(), clock=clock) for clock in ("07:57:59", "07:58"))
 
     assert (2, 5) == numbers(before)
-    assert (20, 120) == numbers(leading)
+    assert (20, 20) == numbers(leading)
     assert "" == leading.conflict
     assert (
-        Proposal(Source.SCHEDULE, "night", Role.CAP, 5, at("08:00"), "set aside for what opens when it closes")
+        Proposal(Source.SCHEDULE, "night", Role.CAP, 20, at("08:00"), "5, raised for what opens when it closes")
         in leading.proposals
     )
+
+
+def test_a_cap_yields_no_more_than_what_leads_needs():
+    """A maintenance of at most 5 until 08:00: the pods of 08:00 are started, and metrics get none beside them."""
+    decision = decide(
+        spec(schedules=(night(), day())), queued(1000, current=20), None, Memory(start_up=60 * SECOND), at("07:59")
+    )
+
+    assert (20, 20) == (decision.minimum, decision.maximum)
+    assert 20 == decision.desired
+
+
+def test_a_cap_that_allows_what_leads_is_left_alone():
+    found = bounds(night(cap=30), day(), clock="07:58")
+
+    assert (20, 30) == numbers(found)
+    assert Proposal(Source.SCHEDULE, "night", Role.CAP, 30, at("08:00")) in found.proposals
+
+
+def test_a_cap_does_not_yield_to_what_is_of_lower_rank_because_it_yields_to_something_else():
+    """`day` gets its 20; the 50 of `low` would wait for the cap's end alone."""
+    low = schedule("low", "0 8 * * *", "0 18 * * *", floor=50, priority=-1)
+
+    assert (20, 20) == numbers(bounds(night(), day(), low, clock="07:58"))
 
 
 def test_a_zero_that_ends_at_the_start_is_left_in_time():
@@ -228,7 +261,7 @@ def test_a_zero_that_ends_at_the_start_is_left_in_time():
 
     found = bounds(asleep, day(), clock="07:58")
 
-    assert (20, 120) == numbers(found)
+    assert (20, 20) == numbers(found)
     assert Lead("day", at("08:00"), 120 * SECOND) in found.leads
 
 
