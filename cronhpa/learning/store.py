@@ -44,7 +44,7 @@ FORECASTS_KEPT: Nanoseconds = DAY
 # What a spend is averaged over, and a day, so that its first hour is whole.
 SPEND_KEPT: Nanoseconds = 8 * DAY
 
-_SCHEMA_VERSION = 2
+_SCHEMA_VERSION = 3
 _INSTANT_END = 2**63  # SQLite's integers end there
 _STEPS_PER_DAY = DAY // STEP
 # Steps stay rows this long: a late sample still finds its row, and the hourly compaction has whole hours to move.
@@ -73,8 +73,12 @@ CREATE TABLE fitted (
     series INTEGER PRIMARY KEY, fit INTEGER NOT NULL, digest TEXT NOT NULL DEFAULT '', choice BLOB NOT NULL DEFAULT x''
 );
 CREATE INDEX fitted_by_fit ON fitted (fit);
--- The newest forecast issued within each step.
-CREATE TABLE forecast (series INTEGER, start INTEGER, value BLOB NOT NULL, PRIMARY KEY (series, start)) WITHOUT ROWID;
+-- The newest forecast.
+CREATE TABLE forecast (series INTEGER PRIMARY KEY, start INTEGER NOT NULL, value BLOB NOT NULL);
+-- What the newest forecast of each step said of the one after it: a load, and how many percent stay below it.
+CREATE TABLE stated (
+    step INTEGER, series INTEGER, load REAL NOT NULL, percent INTEGER NOT NULL, PRIMARY KEY (step, series)
+) WITHOUT ROWID;
 -- Pod-seconds that the forecast added within an hour, and those that there would have been without it.
 CREATE TABLE spend (
     hour INTEGER, series INTEGER, extra REAL NOT NULL, base REAL NOT NULL, PRIMARY KEY (hour, series)
@@ -82,7 +86,7 @@ CREATE TABLE spend (
 -- Until when another source was asked for the history of a series.
 CREATE TABLE backfill (series INTEGER PRIMARY KEY, until INTEGER NOT NULL);
 """
-# What makes a file of an earlier version one of the next. Forecasts live for a day: those of version 1 are let go.
+# What makes a file of an earlier version one of the next. Forecasts live for a day: those of earlier ones are let go.
 _MIGRATIONS = {
     1: """
 ALTER TABLE fitted ADD COLUMN digest TEXT NOT NULL DEFAULT '';
@@ -93,6 +97,13 @@ CREATE TABLE spend (
     hour INTEGER, series INTEGER, extra REAL NOT NULL, base REAL NOT NULL, PRIMARY KEY (hour, series)
 ) WITHOUT ROWID;
 CREATE TABLE backfill (series INTEGER PRIMARY KEY, until INTEGER NOT NULL)
+""",
+    2: """
+DROP TABLE forecast;
+CREATE TABLE forecast (series INTEGER PRIMARY KEY, start INTEGER NOT NULL, value BLOB NOT NULL);
+CREATE TABLE stated (
+    step INTEGER, series INTEGER, load REAL NOT NULL, percent INTEGER NOT NULL, PRIMARY KEY (step, series)
+) WITHOUT ROWID
 """,
 }
 
@@ -166,6 +177,14 @@ class Spend(Struct, frozen=True):
     hour: int
     extra: float
     base: float
+
+
+class Stated(Struct, frozen=True):
+    """What was forecast for the step that starts at `start`: so many percent of loads are below `load`."""
+
+    start: Nanoseconds
+    load: float
+    percent: int
 
 
 class Extent(Struct, frozen=True):
@@ -339,29 +358,51 @@ class Store:
         return self._read(work)
 
     def save_forecasts(self, forecasts: Iterable[tuple[Series, Forecast]]) -> Fault | None:
-        """Keep these forecasts; one issued earlier within the same step is replaced."""
+        """Keep these forecasts as the newest of their series, and what each says of its second step."""
 
         def work(db: sqlite3.Connection) -> None:
-            rows = [(self._id(db, series), each.start, _FORECASTS.encode(each)) for series, each in forecasts]
-            db.executemany("INSERT OR REPLACE INTO forecast VALUES (?, ?, ?)", rows)
+            rows = [(self._id(db, series), each) for series, each in forecasts]
+            db.executemany(
+                "INSERT OR REPLACE INTO forecast VALUES (?, ?, ?)",
+                ((series, each.start, _FORECASTS.encode(each)) for series, each in rows),
+            )
+            db.executemany(
+                "INSERT OR REPLACE INTO stated VALUES (?, ?, ?, ?)",
+                (
+                    (each.start // STEP, series, each.load[1], each.quantile_percent)
+                    for series, each in rows
+                    if len(each.load) > 1
+                ),
+            )
 
         return self._write(work)
 
     def latest_forecasts(self) -> dict[Series, Forecast]:
-        """The forecast of every series that was issued last, however long ago."""
-        query = """
-            SELECT s.namespace, s.name, s.metric, f.value FROM series s JOIN forecast f ON f.series = s.id
-            WHERE f.start = (SELECT max(start) FROM forecast WHERE series = s.id)
-        """
+        """The forecast of every series that was saved last, however long ago."""
+        query = "SELECT s.namespace, s.name, s.metric, f.value FROM series s JOIN forecast f ON f.series = s.id"
         return self._read(lambda db: {Series(*row[:3]): _FORECAST.decode(row[3]) for row in db.execute(query)})
 
-    def forecasts(self, series: Series, since: Nanoseconds, until: Nanoseconds) -> list[Forecast]:
-        """The forecasts of one series that start in [since, until), in order; a day is kept."""
-        query = "SELECT value FROM forecast WHERE series = ? AND start >= ? AND start < ? ORDER BY start"
+    def latest_forecast(self, series: Series) -> Forecast | None:
+        """The forecast of one series that was saved last; None where there is none."""
+        query = "SELECT value FROM forecast WHERE series = ?"
 
-        def work(db: sqlite3.Connection) -> list[Forecast]:
-            rows = db.execute(query, (self._known_id(db, series), since, until))
-            return [_FORECAST.decode(value) for (value,) in rows]
+        def work(db: sqlite3.Connection) -> Forecast | None:
+            row = db.execute(query, (self._known_id(db, series),)).fetchone()
+            return None if row is None else _FORECAST.decode(row[0])
+
+        return self._read(work)
+
+    def stated(self, series: Series, since: Nanoseconds, until: Nanoseconds) -> list[Stated]:
+        """What was said of the steps that start in [since, until), a step ahead, in order; a day is kept."""
+        query = """
+            WITH RECURSIVE clock (at) AS (SELECT ? UNION ALL SELECT at + 1 FROM clock WHERE at < ?)
+            SELECT at, load, percent FROM clock CROSS JOIN stated ON step = at AND series = ?
+        """
+        first, last = -(-since // STEP) - 1, -(-until // STEP) - 2
+
+        def work(db: sqlite3.Connection) -> list[Stated]:
+            rows = db.execute(query, (first, last, self._known_id(db, series))) if first <= last else ()
+            return [Stated((step + 1) * STEP, load, percent) for step, load, percent in rows]
 
         return self._read(work)
 
@@ -438,6 +479,7 @@ class Store:
             db.execute("DELETE FROM minute WHERE minute < ?", ((now - MINUTES_KEPT) // MINUTE,))
             db.execute("DELETE FROM day WHERE day < ?", ((now - STEPS_KEPT) // DAY,))
             db.execute("DELETE FROM forecast WHERE start < ?", (now - FORECASTS_KEPT,))
+            db.execute("DELETE FROM stated WHERE step < ?", ((now - FORECASTS_KEPT) // STEP,))
             db.execute("DELETE FROM spend WHERE hour < ?", ((now - SPEND_KEPT) // HOUR,))
             self._forget_silent_series(db)
 
@@ -451,7 +493,7 @@ class Store:
             DELETE FROM series WHERE id NOT IN (SELECT series FROM day) AND id NOT IN (SELECT series FROM step)
                 AND id NOT IN (SELECT series FROM minute)
         """)
-        for table in ("fitted", "forecast", "spend", "backfill"):
+        for table in ("fitted", "forecast", "stated", "spend", "backfill"):
             db.execute(f"DELETE FROM {table} WHERE series NOT IN (SELECT id FROM series)")  # noqa: S608 - literals
         db.execute("DELETE FROM fit WHERE id NOT IN (SELECT fit FROM fitted)")
 

@@ -473,13 +473,13 @@ def _over_or_under(
     Counted on the second step of the last day's forecasts. Levels differ from forecast to forecast, so that only what
     they are over or under can be added up; None while too few are known.
     """
-    newest = store.forecasts(series, start, start + STEP)
-    if newest and newest[0].coverage_percent is not None:
+    newest = store.latest_forecast(series)
+    if newest is not None and newest.start == start and newest.coverage_percent is not None:
         # The same step's forecast of a minute ago has counted already.
-        return (newest[0].coverage_percent - newest[0].quantile_percent) / 100
+        return (newest.coverage_percent - newest.quantile_percent) / 100
     hits = []
-    for each in store.forecasts(series, start - DAY, start):
-        row = (each.start + STEP - first) // STEP
+    for each in store.stated(series, start - DAY + STEP, start):
+        row = (each.start - first) // STEP
         if 0 <= row < len(steps) and not np.isnan(steps[row]):
-            hits.append((steps[row] <= each.load[1] * _ROUNDED) - each.quantile_percent / 100)
+            hits.append((steps[row] <= each.load * _ROUNDED) - each.percent / 100)
     return float(sum(hits)) / len(hits) if len(hits) >= _OUTCOMES_MIN else None

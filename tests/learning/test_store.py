@@ -12,7 +12,20 @@ from hypothesis import strategies as st
 
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
-from cronhpa.learning.store import STEP, Extent, Fault, Fit, Learnt, Recorded, Sample, Series, Spend, Store, StoreError
+from cronhpa.learning.store import (
+    STEP,
+    Extent,
+    Fault,
+    Fit,
+    Learnt,
+    Recorded,
+    Sample,
+    Series,
+    Spend,
+    Stated,
+    Store,
+    StoreError,
+)
 
 NOON = parse_instant("2026-03-01T12:00:00Z")
 WEB = Series("shop", "web", "cpu")
@@ -199,24 +212,50 @@ def test_the_file_stops_growing_at_what_28_days_need(store):
     assert sizes[-1] <= 10 + 40
 
 
-def test_forecasts_are_kept_with_their_issue_time_one_for_each_step(store):
-    first, again, later = forecast(NOON), forecast(NOON, issued_at=NOON + MINUTE), forecast(NOON + STEP, load=(4.0,))
+def test_the_newest_forecast_is_kept_with_its_issue_time(store):
+    """The one that was saved last, also after a clock that stepped back."""
+    first, again, back = forecast(NOON), forecast(NOON, issued_at=NOON + MINUTE), forecast(NOON - HOUR)
     store.record([sample(0, 1.0)])
 
-    for each in (first, again, later):
+    kept = []
+    for each in (first, again, back):
         store.save_forecasts([(WEB, each)])
+        kept.append((store.latest_forecasts(), store.latest_forecast(WEB)))
 
-    assert [again, later] == store.forecasts(WEB, NOON, NOON + HOUR)
-    assert {WEB: later} == store.latest_forecasts()
+    assert [({WEB: each}, each) for each in (first, again, back)] == kept
+    assert store.latest_forecast(API) is None
 
 
-def test_forecasts_of_more_than_a_day_ago_are_forgotten(store):
+def test_what_forecasts_said_of_the_step_after_theirs_is_kept_for_a_day(store):
+    """The newest of each step counts: of the two made within the first, the second."""
     store.record([sample(0, 1.0)])
-    store.save_forecasts([(WEB, forecast(NOON)), (WEB, forecast(NOON + DAY))])
+    for each in (
+        forecast(NOON, load=(1.0, 2.0)),
+        forecast(NOON, load=(1.0, 3.0), issued_at=NOON + MINUTE),
+        forecast(NOON + STEP, load=(1.0, 4.0)),
+        forecast(NOON + 2 * STEP, load=(5.0,)),
+    ):
+        store.save_forecasts([(WEB, each)])
+    percent = forecast(NOON).quantile_percent
+    first, second = Stated(NOON + STEP, 3.0, percent), Stated(NOON + 2 * STEP, 4.0, percent)
+
+    assert [first, second] == store.stated(WEB, NOON, NOON + DAY)
+    assert [second] == store.stated(WEB, NOON + STEP + 1, NOON + DAY)
+    assert [first] == store.stated(WEB, NOON, NOON + 2 * STEP)
+    assert [] == store.stated(WEB, NOON, NOON)
 
     store.compact(NOON + DAY + STEP)
 
-    assert [forecast(NOON + DAY)] == store.forecasts(WEB, 0, 2**63 - 1)
+    assert [second] == store.stated(WEB, NOON, NOON + DAY)
+
+
+def test_a_forecast_of_more_than_a_day_ago_is_forgotten(store):
+    store.record([sample(0, 1.0)])
+    store.save_forecasts([(WEB, forecast(NOON))])
+
+    store.compact(NOON + DAY + STEP)
+
+    assert {} == store.latest_forecasts()
 
 
 def learnt(fit, *series, digest="spec", choice=b"choice"):
@@ -427,7 +466,7 @@ def test_a_store_of_a_later_release_is_refused(tmp_path):
     later.execute("PRAGMA user_version = 7")
     later.close()
 
-    with pytest.raises(StoreError, match="schema version 7: this release reads version 2"):
+    with pytest.raises(StoreError, match="schema version 7: this release reads version 3"):
         Store(path)
 
 
