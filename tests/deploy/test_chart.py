@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cronhpa.operator.settings import Settings
 from testbed.control_plane import ControlPlaneError, helm_template
 
 pytestmark = pytest.mark.cluster
@@ -166,6 +167,8 @@ def test_its_settings_are_environment_variables():
         "CRONHPA_CPU_INITIALIZATION_PERIOD": "2m",
         "CRONHPA_INITIAL_READINESS_DELAY": "10s",
         "CRONHPA_FORECAST_INTERVAL": "2m",
+        "CRONHPA_FORECAST_WORKERS": "1",
+        "CRONHPA_LEARNING_SHARE_PERCENT": "50",
         "EXTRA": "1",
     } == environment(
         render(
@@ -276,6 +279,54 @@ def test_a_network_policy_lets_it_talk_to_the_api_server_and_dns_alone():
     assert [{"ports": [{"port": "http", "protocol": "TCP"}]}] == spec["ingress"]
 
 
+def test_a_network_policy_lets_it_talk_to_what_is_named():
+    rule = {"to": [{"namespaceSelector": {}}], "ports": [{"port": 9090}]}
+    spec = only(render(networkPolicy={"enabled": True, "egress": [rule]}), "NetworkPolicy")["spec"]
+
+    assert rule == spec["egress"][-1]
+
+
+def expanded(value):
+    """As the kubelet hands it to the container: of two dollar signs it leaves one."""
+    return value.replace("$$", "$")
+
+
+def test_learning_is_set_up_by_values():
+    """The names are those that the operator reads; what it makes of them, it accepts."""
+    queries = {"requests": 'sum(rate(http_requests_total{namespace="$namespace", path=~"/.*$$"}[2m]))'}
+    objects = render(
+        forecastWorkers=3,
+        learningSharePercent=80,
+        daskScheduler="tcp://dask:8786",
+        prometheus={
+            "url": "http://prometheus.monitoring:9090",
+            "queries": queries,
+            "tokenSecret": {"name": "reader", "key": "bearer"},
+        },
+    )
+
+    given = {
+        name.removeprefix("CRONHPA_").lower(): expanded(value)
+        for name, value in environment(objects).items()
+        if name != "CRONHPA_PROMETHEUS_QUERIES"
+    }
+    settings = Settings(
+        prometheus_queries=json.loads(expanded(environment(objects)["CRONHPA_PROMETHEUS_QUERIES"])), **given
+    )
+    assert (3, 80, "tcp://dask:8786") == (
+        settings.forecast_workers, settings.learning_share_percent, settings.dask_scheduler,
+    )  # fmt: skip
+    assert ("http://prometheus.monitoring:9090", queries) == (settings.prometheus_url, settings.prometheus_queries)
+    assert Path("/var/run/secrets/prometheus/bearer") == settings.prometheus_token_file
+    mounts = {each["name"]: each["mountPath"] for each in container(objects)["volumeMounts"]}
+    assert "/var/run/secrets/prometheus" == mounts["prometheus-token"]
+    assert {"name": "prometheus-token", "secret": {"secretName": "reader"}} in pod(objects)["volumes"]
+
+
+def test_without_a_prometheus_and_a_dask_cluster_none_is_named():
+    assert not [name for name in environment(render()) if "PROMETHEUS" in name or "DASK" in name]
+
+
 def test_a_service_monitor_finds_the_service():
     objects = render(serviceMonitor={"enabled": True, "labels": {"team": "sre"}})
     monitor, service = only(objects, "ServiceMonitor"), only(objects, "Service")
@@ -308,6 +359,11 @@ def test_a_tag_is_the_charts_version_until_one_is_given():
         ({"namespaces": ["Shop"]}, "namespaces"),
         ({"scaleTargets": [{"resource": "rollouts"}]}, "apiGroup"),
         ({"replicas": 2}, "replicas"),
+        ({"forecastWorkers": 0}, "forecastWorkers"),
+        ({"learningSharePercent": 101}, "learningSharePercent"),
+        ({"daskScheduler": "dask:8786"}, "daskScheduler"),
+        ({"prometheus": {"url": "prometheus:9090"}}, "url"),
+        ({"prometheus": {"queries": {"requests": 1}}}, "requests"),
     ],
 )
 def test_a_setting_that_means_nothing_is_refused_by_name(values, words):
