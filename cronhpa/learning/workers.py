@@ -90,7 +90,7 @@ class _Lane:
                     context = multiprocessing.get_context("spawn")
                     self._pool = ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_start)
                     self.pid = await loop.run_in_executor(self._pool, os.getpid)
-                return await loop.run_in_executor(self._pool, task, payload)
+                return await loop.run_in_executor(self._pool, _work, task, payload)
         except TimeoutError:
             self.end()
             raise WorkerError(f"no answer within {seconds:g} s") from None
@@ -102,7 +102,10 @@ class _Lane:
         except asyncio.CancelledError:
             self.end()
             raise
+        except WorkerError:
+            raise
         except Exception as problem:
+            # What cannot be sent over: an answer or an error that cannot be pickled.
             raise WorkerError(f"{type(problem).__name__}: {problem}") from problem
 
     def end(self) -> None:
@@ -114,6 +117,19 @@ class _Lane:
                 os.kill(pid, signal.SIGKILL)
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _work(task: Callable[[bytes], bytes], payload: bytes) -> bytes:
+    """
+    Runs in a process: the task's answer.
+
+    Whatever it raises becomes a WorkerError there. As itself a CancelledError, which a dask client raises when its
+    scheduler dies, would look like one of our own on this side and end the operator; a TimeoutError like the deadline.
+    """
+    try:
+        return task(payload)
+    except BaseException as problem:
+        raise WorkerError(f"{type(problem).__name__}: {problem}") from problem
 
 
 def _start() -> None:
