@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import resource
 import signal
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import suppress
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NICENESS = 10
+# Four times what learning takes. With the controller it stays below the chart's limit of 1 GiB, at which the kernel may
+# end all processes of a container at once.
+_MEMORY_MAX = 768 * 2**20
 
 
 class WorkerError(Exception):
@@ -138,6 +142,8 @@ def _start() -> None:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
     os.nice(_NICENESS)
+    with suppress(OSError, ValueError):  # a system that has no such limit, or a lower one
+        resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_MAX, _MEMORY_MAX))
     # Ctrl-C reaches the whole process group; the operator ends its workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_leave_with_parent, daemon=True).start()
