@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date
+from datetime import date, datetime
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -105,21 +105,17 @@ def parse_spec(text: Mapping[str, Any], namespace: str, defaults: Tuning) -> Spe
     )
 
 
-def reject_unknown_fields(text: Mapping[str, Any]) -> None:
+def reject_slips(text: Mapping[str, Any]) -> None:
     """
-    Raises SpecError for a field that a CronHPA does not have, in a spec that was written by hand.
+    Raises SpecError for a field that a CronHPA does not have, or that is of another type, in a spec written by hand.
 
-    What the API serves may have more: a rolled-back operator must go on under a newer CRD.
+    What the API serves has the types of the CRD, and may have more fields: a rolled-back operator must go on under a
+    newer CRD.
     """
     try:
-        schema.CronHPASpec.model_validate(text, extra="forbid")
+        schema.CronHPASpec.model_validate(text, extra="forbid", strict=True)
     except ValidationError as error:
-        unknown = [item for item in error.errors(include_url=False) if item["type"] == "extra_forbidden"]
-        if unknown:
-            raise SpecError(
-                SpecProblem(_path(item["loc"]), "there is no such field: look for a slip of the pen")
-                for item in unknown
-            ) from error
+        raise SpecError(_problems(error)) from error
 
 
 def parse_memory(status: Mapping[str, Any]) -> Memory:
@@ -185,6 +181,9 @@ def _at(path: str, parse: Callable[[M], T], item: M) -> T:
 
 def _problems(error: ValidationError) -> Iterable[SpecProblem]:
     for item in error.errors(include_url=False):
+        if item["type"] == "extra_forbidden":
+            yield SpecProblem(_path(item["loc"]), "there is no such field: look for a slip of the pen")
+            continue
         found = "" if isinstance(item["input"], Mapping | list) else f"found {item['input']!r:.80}: "
         yield SpecProblem(_path(item["loc"]), f"{found}{item['msg']}")
 
@@ -343,10 +342,14 @@ def _problem_of_event(window: OnceWindow) -> str | None:
             return (
                 f'{key}: "{text}" is no local time to the minute: write for example "2026-11-27T00:00", and no offset'
             )
-    try:
-        opens, closes = once(window)
-    except (ValueError, OverflowError):
-        return f'from, to: "{window.opens}", "{window.closes}": write local times such as "2026-11-27T00:00"'
+        try:
+            datetime.fromisoformat(text)
+        except ValueError:
+            return f'{key}: "{text}": write a date and time that exist, such as "2026-11-27T00:00"'
+        # A clock is looked at some days before and after a time, and there are no others.
+        if not "0002" <= text[:4] <= "9998":
+            return f'{key}: "{text}": the years 2 to 9998 are read'
+    opens, closes = once(window)
     if opens < closes:
         return None
     if window.opens < window.closes:

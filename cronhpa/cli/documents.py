@@ -74,12 +74,12 @@ def written_spec(body: Mapping[str, Any]) -> Spec:
 
     Raises SpecError for what the API server or the operator would not take, schedules that cannot be read included.
     """
-    from cronhpa.api.parse import SpecError, SpecProblem, parse_spec, reject_unknown_fields
+    from cronhpa.api.parse import SpecError, SpecProblem, parse_spec, reject_slips
     from cronhpa.api.rules import broken_rules
     from cronhpa.core.spec import Tuning
 
     text = _without_nulls(body["spec"])
-    reject_unknown_fields(text)
+    reject_slips(text)
     problems = [SpecProblem(*broken) for broken in broken_rules(text)]
     try:
         spec = parse_spec(text, body["metadata"].get("namespace") or "", Tuning())

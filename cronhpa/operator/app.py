@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from zoneinfo import reset_tzpath
 
 from aiohttp import web
 
@@ -58,8 +57,6 @@ _EVENTS_SECONDS = 3.0
 
 async def run(settings: Settings) -> None:
     """Runs until SIGTERM or SIGINT, or until a part that must never end does."""
-    # Time zones come from the tzdata package that is locked with us, not from whatever the machine has.
-    reset_tzpath(to=())
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

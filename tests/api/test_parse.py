@@ -260,7 +260,7 @@ DAILY = {"start": "0 8 * * *", "durationMinutes": 60}
             DAILY | {"only": {"dates": [{"from": "2026-12-26", "to": "2026-12-24"}]}},
             'only.dates[0].to: "2026-12-24" is before from, "2026-12-26"',
         ),
-        ({"from": "2026-02-30T00:00", "to": "2026-03-01T00:00"}, "from, to: "),
+        ({"from": "2026-02-30T00:00", "to": "2026-03-01T00:00"}, 'from: "2026-02-30T00:00": write a date'),
         ({"from": "2026-11-28T00:00", "to": "2026-11-27T00:00"}, 'to: "2026-11-27T00:00" is not after from'),
         (
             {"from": "2026-11-27T00:00+05:00", "to": "2026-11-28T00:00"},
@@ -271,8 +271,12 @@ DAILY = {"start": "0 8 * * *", "durationMinutes": 60}
             {"from": "2026-03-29T02:10", "to": "2026-03-29T02:50", "timeZone": "Europe/Berlin"},
             'the clocks of Europe/Berlin skip all from "2026-03-29T02:10" to "2026-03-29T02:50"',
         ),
-        ({"from": "9999-12-31T20:00", "to": "9999-12-31T23:59", "timeZone": "America/New_York"}, "from, to: "),
-        ({"from": "0001-01-01T00:00", "to": "2026-11-27T00:00", "timeZone": "Asia/Tokyo"}, "from, to: "),
+        ({"from": "9999-12-31T20:00", "to": "9999-12-31T23:59", "timeZone": "America/New_York"}, "the years 2 to 9998"),
+        (
+            {"from": "2026-01-01T00:00", "to": "9999-12-31T23:59"},
+            'to: "9999-12-31T23:59": the years 2 to 9998 are read',
+        ),
+        ({"from": "0001-01-01T00:00", "to": "2026-11-27T00:00", "timeZone": "Asia/Tokyo"}, 'from: "0001-'),
     ],
 )
 def test_a_schedule_that_cannot_be_read_abstains_alone(fields, said):

@@ -233,6 +233,8 @@ WRONG = {
     "a field that is not there": (SHOP.replace("minReplicas: 20", "min: 20"), None, "spec.schedules[0].min: there is"),
     "a field of another type": (SHOP.replace("120", "many"), None, "spec.maxReplicas: found 'many': "),
     "a cron text": (SHOP.replace("mon-fri", "mon-fry"), None, 'spec.schedules[0].start: found "mon-fry"'),
+    "a number in quotes": (SHOP.replace("minReplicas: 20", 'minReplicas: "20"'), None, "minReplicas: found '20': "),
+    "a number that is a truth": (SHOP.replace("minReplicas: 20", "minReplicas: on"), None, "minReplicas: found True: "),
     "a date that never comes": (SHOP.replace("* * mon-fri", "30 2 *"), None, "spec.schedules[0] (day): start: "),
     "a zone": (SHOP.replace("Europe/Berlin", "Berlin"), None, "spec.timeZone: a time zone is an IANA name"),
     "an end beside a duration": (

@@ -305,6 +305,83 @@ def test_an_override_to_zero_is_left_again_by_an_operator_that_was_dead_when_it_
     live(scenario)
 
 
+# --- edits and clocks --------------------------------------------------------------------------------------------
+
+
+AWAY = {
+    "suspended": window(minReplicas=8, suspend=True),
+    "deleted": window("night", "0 3 * * *", "0 4 * * *", minReplicas=8),
+    "in a zone where it is night": window(minReplicas=8, timeZone="America/New_York"),
+    "on a day that is excluded": window(
+        minReplicas=8, exclude={"dates": [{"from": "2027-01-15", "to": "2027-01-15"}]}
+    ),
+    "unreadable": window(minReplicas=8, timeZone="Europe/Berln"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("when", [OPENS - 60, OPENS + 60], ids=["while it leads", "while it is open"])
+@pytest.mark.parametrize("edited", AWAY.values(), ids=list(AWAY))
+def test_a_window_that_is_edited_away_asks_for_nothing_more(edited, when):
+    """
+    Its floor goes at once; what it had started goes after the 5 min of scale-down stabilization, as after any window.
+
+    A schedule that cannot be read may be the one that asked for them: nothing is scaled down until it is mended.
+    """
+
+    async def scenario():
+        api = slow_shop(schedules=[window(minReplicas=8)])
+        async with Life(api) as life:
+            await until(when - 1)
+            assert 8 == status(api)["effectiveMinReplicas"]
+            found = api.replicas("prod", "shop")
+            api.edit("cronhpas", "prod", "shop", spec={"schedules": [edited]})
+            await until(when + 1)
+            assert 1 == status(api)["effectiveMinReplicas"]
+            assert () == life.memory().leads
+            await until(when + 330)
+            assert [] == [change for change in timeline(api) if change[0] > when and change[2] > found]
+        return found, api.replicas("prod", "shop")
+
+    before, after = live(scenario)
+
+    assert before > 1
+    assert (before if edited is AWAY["unreadable"] else 1) == after
+
+
+def test_a_window_that_is_suspended_and_resumed_while_it_leads_is_led_to_again():
+    async def scenario():
+        api = slow_shop(schedules=[window(minReplicas=8)])
+        async with Life(api):
+            for second, suspended in ((OPENS - 120, True), (OPENS - 90, False)):
+                await until(second)
+                api.edit("cronhpas", "prod", "shop", spec={"schedules": [window(minReplicas=8, suspend=suspended)]})
+            await until(OPENS - 89)
+            assert ("Leading", 8) == (state(api)["state"], status(api)["effectiveMinReplicas"])
+            # What was started before it was suspended is still there, so that the rest is Ready in time.
+            await ready_at(api, 8, before=OPENS + PERIOD)
+
+    live(scenario)
+
+
+def test_a_clock_that_steps_over_a_start_and_back_opens_the_window_and_closes_it():
+    """Ten minutes forward from 07:05, and back again: what holds follows the clock, with no edge of its own."""
+
+    async def scenario():
+        api = slow_shop(schedules=[window(minReplicas=8)])
+        async with Life(api):
+            await until(300)
+            assert "Closed" == state(api)["state"]
+            api.clock_offset = OPENS * SECOND
+            await until(300 + PERIOD + 1)
+            assert ("Open", 8) == (state(api)["state"], status(api)["effectiveMinReplicas"])
+            api.clock_offset = 0
+            await until(300 + 2 * PERIOD + 2)
+            assert ("Closed", 1) == (state(api)["state"], status(api)["effectiveMinReplicas"])
+            await ready_at(api, 8, before=OPENS + 1)
+
+    live(scenario)
+
+
 # --- contradictions ----------------------------------------------------------------------------------------------
 
 

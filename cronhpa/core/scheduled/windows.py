@@ -21,7 +21,7 @@ from functools import lru_cache
 from itertools import chain, pairwise
 from typing import TypeAlias
 from zlib import crc32
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, reset_tzpath
 
 from msgspec import Struct
 
@@ -38,6 +38,10 @@ _EXCEPTION_YEARS = 10
 _OVERLAP_DATES_MAX = 64
 _ONE_DAY = timedelta(days=1)
 _EPOCH = date(1970, 1, 1).toordinal()
+
+# Zones are those of the tzdata package that is locked with us, not what the machine has: the operator, its workers and
+# the commands must say the same, and a machine knows zones such as `localtime` that are none.
+reset_tzpath(to=())
 
 # Offsets from UTC, ascending: the instants at which one begins and ends, and how far the clock is ahead.
 _Clock: TypeAlias = tuple[tuple[Nanoseconds, Nanoseconds, Nanoseconds], ...]
