@@ -48,8 +48,11 @@ def run_grid(
     console: Console,
 ) -> dict[str, Any]:
     """Prints a row a setting and budget, then the table of what was asked; the figures of both."""
-    scores = {"3 pods": _in(World(), [_scaled(series, _SMALL_PODS / _PODS) for series in several])}
-    scores |= {name: _in(world, several) for name, world in _SETTINGS.items()}
+    small = [_scaled(series, _SMALL_PODS / _PODS) for series in several]
+    scores: dict[str, Scores] = {}
+    for name, world, loads in (("3 pods", World(), small), *((*each, several) for each in _SETTINGS.items())):
+        console.print(f"{name} ...", style="dim", highlight=False)
+        scores[name] = _in(world, loads)
     cost = asyncio.run(learning_cost.run(_OBJECTS))
     settings = {name: {budget: summary(each, ours(budget)) for budget in _BUDGETS} for name, each in scores.items()}
     console.print(by_setting(settings, scores))
