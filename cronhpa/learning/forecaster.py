@@ -151,7 +151,7 @@ class Forecaster:
             chosen = [
                 each
                 for each in await asyncio.to_thread(self._due, wanted, now)
-                if self._learning.get(each.series, now) <= now
+                if _has_come(self._learning.get(each.series, now), now)
             ]
             tasks = self._split(chosen, FITS_PER_TASK if self._cluster is None else _FITS_PER_CLUSTER_TASK, now)
             width = self._students.width
@@ -215,7 +215,8 @@ class Forecaster:
         """Tasks of the trusted, in their order; then the suspects one by one, those whose time has come."""
         trusted = [each for each in subjects if each.series not in self._suspects]
         tasks = [trusted[i : i + size] for i in range(0, len(trusted), size)]
-        return tasks + [[each] for each in subjects if self._suspects.get(each.series, now + 1) <= now]
+        suspects = [each for each in subjects if each.series in self._suspects]
+        return tasks + [[each] for each in suspects if _has_come(self._suspects[each.series], now)]
 
     async def _refresh(self, task: list[Subject], now: Nanoseconds) -> str | None:
         """Why the forecasts, or the storing of them, failed; None where they did not."""
@@ -248,6 +249,10 @@ class Forecaster:
             return self._suspect(task, "fit", str(error), now)
         self._trust(task)
         learnt = dict(found.learnt)
+        if found.fault is not None:
+            # A fit that could not be kept is of no use to a forecast: what there was stays, and it is made again.
+            self._learning.update(dict.fromkeys(learnt, now + _RETRY_AFTER))
+            learnt = {}
         self._learnt.update(learnt)
         for series in learnt:
             self._learning.pop(series, None)
@@ -272,6 +277,11 @@ class Forecaster:
                 self._latest[each.series] = Absent("ForecastFailed", message)
         others = f" and {len(task) - 1} more" if len(task) > 1 else ""
         return f"{what} of {task[0].series}{others}: {why}"
+
+
+def _has_come(at: Nanoseconds, now: Nanoseconds) -> bool:
+    """Whether it is time; what lies further ahead than anything is put off was put off before a clock stepped back."""
+    return at <= now or at > now + _RETRY_AFTER
 
 
 async def _in_turn(

@@ -236,7 +236,8 @@ def _study(past: Past, now: Nanoseconds, end: Nanoseconds) -> Knowledge | Absent
                 choice = Unconfirmed(confirmed)
     fitted = error_mixture.fit(steps, steps_per_day=_STEPS_PER_DAY, windows=(1, far_steps(settings)))
     if fitted is None:
-        return _learning(past, measured, now)
+        metric = past.subject.series.metric
+        return Absent("Learning", f"too little of {metric} was measured in the last seven days to learn from")
     return Knowledge(
         fitted=error_mixture.encode(fitted),
         settings=settings,

@@ -19,7 +19,7 @@ from cronhpa.core.observation import Absent
 from cronhpa.core.spec import ForecastSettings, MetricTarget, Mode, ResourceMetric, Spec, TargetRef
 from cronhpa.learning import forecaster as module
 from cronhpa.learning.forecaster import Forecaster, study
-from cronhpa.learning.store import STEP, Fit, Learnt, Series, Store
+from cronhpa.learning.store import STEP, Fault, Fit, Learnt, Series, Store
 from cronhpa.learning.subject import Answers, Ask, Studied, Subject, digest
 from cronhpa.learning.workers import Processes
 
@@ -97,6 +97,20 @@ def _answer(payload):
 
 def forecasts_all(payload):
     return _answer(payload)[1]
+
+
+def learns_and_cannot_keep_it_while_the_disk_is_full(payload):
+    ask = msgspec.msgpack.decode(payload, type=Ask)
+    studied = msgspec.msgpack.decode(learns_all(payload), type=Studied)
+    full = Path(ask.store).with_name("full").exists()
+    return msgspec.msgpack.encode(Studied(studied.learnt, [], Fault("disk is full") if full else None))
+
+
+def learns_nothing_of_web(payload):
+    studied = msgspec.msgpack.decode(learns_all(payload), type=Studied)
+    learnt = [pair for pair in studied.learnt if pair[0] != WEB]
+    absent = [(each, Absent("Learning", "1 h of 48")) for each, _ in studied.learnt if each == WEB]
+    return msgspec.msgpack.encode(Studied(learnt, absent, None))
 
 
 def gains_nothing_with_jobs(payload):
@@ -280,6 +294,34 @@ async def test_what_failed_alone_is_left_alone_for_ten_minutes(path, made):
 
     assert [1, 0, 1] == rounds
     assert "cpu could not be forecast: the worker process died" == forecaster.latest(JOBS).message
+
+
+async def test_a_fit_that_could_not_be_kept_is_made_again_ten_minutes_later(path, made):
+    """It was counted as made: a disk that was full for an hour cost a new object a day of forecasts."""
+    remember(path, WEB)
+    path.with_name("full").touch()
+    forecaster = made(path, study_task=learns_and_cannot_keep_it_while_the_disk_is_full, forecast_task=forecasts_all)
+    found = []
+
+    for minutes in (0, 9, 10):
+        await forecaster.study(subjects(WEB), MIDNIGHT + minutes * MINUTE)
+        path.with_name("full").unlink(missing_ok=True)
+        found.append((forecaster.problems, type(forecaster.latest(WEB))))
+
+    assert [(("disk is full",), Absent), ((), Absent), ((), Forecast)] == found
+
+
+async def test_what_was_put_off_before_the_clock_stepped_back_is_not_put_off_for_a_day(path, made):
+    """A suspect waits for ten minutes, who is learning for ten seconds: not for a day and that."""
+    forecaster = made(path, forecast_task=raises_on_jobs, study_task=learns_nothing_of_web)
+    rounds = []
+
+    for now in (MIDNIGHT, MIDNIGHT - DAY):
+        await forecaster.study(subjects(JOBS, WEB), now)
+        await forecaster.refresh(subjects(JOBS), now)
+        rounds.append((len(forecaster.problems), forecaster._learning[WEB] - now < MINUTE))
+
+    assert [(1, True), (1, True)] == rounds
 
 
 async def test_a_fit_that_fails_costs_no_forecast_that_there_is(path, made):

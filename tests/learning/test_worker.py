@@ -232,6 +232,31 @@ def test_what_pods_share_of_an_external_metric_is_forecast(store):
     assert "3 of 3 in 1 d" == in_words(made.track_record)
 
 
+def test_a_clock_that_steps_back_a_day_costs_no_forecast_and_one_that_steps_ahead_only_what_is_not_known(store):
+    """Learnt at the wrong time, and again at the right one; a day after all that was measured nothing can be said."""
+    remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT)
+
+    ahead = ask(store, MIDNIGHT + DAY)[WEB]
+    unlearnt = forecast(store, MIDNIGHT)[WEB]
+    back = ask(store, MIDNIGHT)[WEB]
+    further_back = ask(store, MIDNIGHT - DAY)[WEB]
+
+    assert ["Stale", "Learning"] == [ahead.reason, unlearnt.reason]
+    assert [MIDNIGHT, MIDNIGHT - DAY] == [back.issued_at, further_back.issued_at]
+    assert "3 of 3 in 1 d" == in_words(back.track_record)
+
+
+def test_a_week_without_any_load_is_not_fitted(store):
+    """It has no errors to tell chances by; what came before it was ten days."""
+    remember(store, MIDNIGHT - 18 * DAY, MIDNIGHT - 8 * DAY)
+    remember(store, MIDNIGHT - HOUR, MIDNIGHT - 55 * MINUTE)
+
+    assert (
+        Absent("Learning", "too little of cpu was measured in the last seven days to learn from")
+        == ask(store, MIDNIGHT)[WEB]
+    )
+
+
 def test_nothing_after_now_is_looked_at(store):
     """History is stored on both sides of `now`; the answer is that of a store that ends at `now`."""
     now = MIDNIGHT + 5 * HOUR
