@@ -25,7 +25,7 @@ from cronhpa.core.decision import (
     Window,
     WindowState,
 )
-from cronhpa.core.forecast import Forecast, TrackRecord
+from cronhpa.core.forecast import Forecast, TrackRecord, in_days
 from cronhpa.core.instant import SECOND, format_instant, format_instant_exact
 from cronhpa.core.memory import Memory, makes_zero
 from cronhpa.core.observation import Absent
@@ -335,10 +335,9 @@ def _forecast_active(turn: Turn) -> Stated:
 
 
 def _tried(record: TrackRecord) -> str:
-    days = "1 day" if record.days == 1 else f"{record.days} days"
     return (
         f"{record.avoided:.0f} of {record.of:.0f} under-provisioned minutes avoided at {record.extra_percent:+.1f} % "
-        f"pod-hours over {days}"
+        f"pod-hours over {in_days(record.days)}"
     )
 
 

@@ -22,6 +22,11 @@ class TrackRecord(Struct, frozen=True):
     days: int
 
 
+def in_days(count: int) -> str:
+    """As sentences say it: 1 day, 7 days."""
+    return f"{count} day" if count == 1 else f"{count} days"
+
+
 class Forecast(Struct, frozen=True, tag=True):
     """
     An upper quantile of a metric's load, step by step.

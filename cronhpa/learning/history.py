@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HEADER = ("timestamp", "value")
+# What stands for a gap: nothing, or what pandas and Prometheus write.
+_GAP = {"", "nan"}
 _GZIP_MAGIC = b"\x1f\x8b"
 _LINES_PER_REPORT = 10_000
 
@@ -178,7 +180,8 @@ def _lines(path: Path, progress: Callable[[int, int], None]) -> Iterator[tuple[i
         try:
             header = next(reader, [])
             if tuple(header) != HEADER:
-                raise CsvError(path, 1, f"the header is {','.join(header)!r}", f"{','.join(HEADER)!r} is accepted")
+                found = f"the header is {','.join(header)!r}" if header else "there is no header"
+                raise CsvError(path, 1, found, f"{','.join(HEADER)!r} is accepted")
             for fields in reader:
                 if fields:
                     yield reader.line_num, *_parse(path, reader.line_num, fields)
@@ -199,7 +202,7 @@ def _parse(path: Path, line: int, fields: list[str]) -> tuple[Nanoseconds, float
     except (ValueError, OverflowError):
         example = "an RFC 3339 time with an offset, such as 2026-03-01T06:00:00Z, is accepted"
         raise CsvError(path, line, f"timestamp {stamp!r}", example) from None
-    if not text.strip():
+    if text.strip().lower() in _GAP:
         return at, None
     try:
         value = float(text)

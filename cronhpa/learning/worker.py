@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.core.forecast import Forecast, TrackRecord
+from cronhpa.core.forecast import Forecast, TrackRecord, in_days
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import lead_time
 from cronhpa.core.observation import Absent
@@ -426,13 +426,12 @@ def _track_record(known: Knowledge, choice: Choice) -> TrackRecord:
 def _nothing_to_gain(found: NothingToGain | Unconfirmed, settings: Settings) -> str:
     budget = f"{settings.budget_percent:g} % more pod-hours"
     if isinstance(found, NothingToGain):
-        return (
-            f"of {found.of:.0f} under-provisioned minutes in {found.days} days too few could be avoided within {budget}"
-        )
+        days = in_days(found.days)
+        return f"of {found.of:.0f} under-provisioned minutes in {days} too few could be avoided within {budget}"
     record = found.found.track_record
     return (
         f"with this object's bounds, behavior and schedules {record.avoided:.0f} of {record.of:.0f} under-provisioned "
-        f"minutes in {record.days} days would be avoided at {record.extra_percent:+.1f} % pod-hours: "
+        f"minutes in {in_days(record.days)} would be avoided at {record.extra_percent:+.1f} % pod-hours: "
         f"some are needed, within {budget}"
     )
 

@@ -86,6 +86,16 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read_over(store, tmp_path):
     assert [(NOON, 1.5)] == everything(store)
 
 
+def test_a_gap_may_be_written_as_pandas_and_prometheus_do(store, written):
+    import_csv(
+        store,
+        WEB,
+        written("timestamp,value", "2026-03-01T12:00:00Z,1", "2026-03-01T12:05:00Z,NaN", "2026-03-01T12:10:00Z,nan"),
+    )
+
+    assert [(NOON, 1.0)] == everything(store)
+
+
 GOOD = "2026-03-01T12:00:00Z,1"
 
 
@@ -95,13 +105,13 @@ GOOD = "2026-03-01T12:00:00Z,1"
         (["time,load", GOOD], "line 1: the header is 'time,load': 'timestamp,value' is accepted"),
         (["timestamp,value", GOOD, "2026-03-01T12:00:00Z,many"], "line 3: value 'many': a number at or above zero"),
         (["timestamp,value", GOOD, "2026-03-01T12:00:00Z,-1"], "line 3: value '-1': a number at or above zero"),
-        (["timestamp,value", GOOD, "2026-03-01T12:00:00Z,nan"], "line 3: value 'nan': a number at or above zero"),
         (["timestamp,value", GOOD, "2026-03-01T12:00:00Z,inf"], "line 3: value 'inf': a number at or above zero"),
         (["timestamp,value", "2026-03-01T12:00:00,1"], "line 2: timestamp '2026-03-01T12:00:00': an RFC 3339 time"),
         (["timestamp,value", "1772366400,1"], "line 2: timestamp '1772366400': an RFC 3339 time with an offset"),
         (["timestamp,value", "2026-03-01T12:00:00Z,1,2"], "line 2: 3 fields: timestamp,value is accepted"),
         (["timestamp,value", "1969-03-01T12:00:00Z,1"], "line 2: 1.0 at 1969-03-01T12:00:00Z"),
         (["timestamp,value", "2026-03-01T12:00:00Z,"], "1 gaps and no value: at least one value is needed"),
+        ([], "line 1: there is no header: 'timestamp,value' is accepted"),
         (["timestamp,value"], "0 gaps and no value"),
         (["timestamp,value", '"2026'], "CSV text in UTF-8, plain or gzipped, is accepted"),
     ],
