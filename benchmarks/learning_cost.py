@@ -29,7 +29,7 @@ from cronhpa.core.instant import DAY, MINUTE, SECOND, Nanoseconds, parse_instant
 from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
 from cronhpa.learning import forecaster
 from cronhpa.learning.store import STEPS_KEPT, Sample, Series, Store
-from cronhpa.learning.subject import MINUTES_TRIED, Answers, Ask, Studied, Subject
+from cronhpa.learning.subject import Answers, Ask, Studied, Subject
 from cronhpa.learning.workers import Processes
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ _CORES = 2
 _DAY_MINUTES = DAY // MINUTE
 _DEADLINE_SECONDS = 3600.0
 # Minutes since the epoch.
+_ROWS = 180 * MINUTE
 _FIRST = (_NOW - STEPS_KEPT) // MINUTE
 
 
@@ -87,7 +88,7 @@ def loads(number: int) -> list[float]:
 
 
 def record(store: Store, wanted: list[Subject], begin: Nanoseconds, end: Nanoseconds) -> None:
-    """The loads of [begin, end): by the minute where that is still looked at, else by the step."""
+    """The loads of [begin, end); those of the last hours as the recorder writes them."""
     first, last = begin // MINUTE, end // MINUTE
     for number, subject in enumerate(wanted):
         points = [
@@ -95,7 +96,7 @@ def record(store: Store, wanted: list[Subject], begin: Nanoseconds, end: Nanosec
             for minute, value in enumerate(loads(number)[first - _FIRST : last - _FIRST], first)
         ]
         store.backfill(subject.series, points)
-        store.record([Sample(subject.series, at, value) for at, value in points if at >= end - MINUTES_TRIED])
+        store.record([Sample(subject.series, at, value) for at, value in points if at >= end - _ROWS])
 
 
 def usage(_payload: bytes) -> bytes:

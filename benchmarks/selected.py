@@ -24,6 +24,7 @@ from cronhpa.learning.selection import (
     candidate_floors,
     choose,
     chosen_floors,
+    jumps_of,
     origins_of,
     reactive_pods,
     screen,
@@ -74,7 +75,9 @@ def screened_days(series: Recorded, settings: Settings) -> dict[int, Screened]:
 def day_at(series: Recorded, row: int, last: int) -> Day:
     if series.minutes is None:
         return Day(series.steps[row:last])
-    return Day(series.steps[row:last], series.minutes[(row - LAGS) * MINUTES_PER_STEP : last * MINUTES_PER_STEP])
+    begin = row * MINUTES_PER_STEP
+    minutes = series.minutes[begin - LAGS * MINUTES_PER_STEP : last * MINUTES_PER_STEP]
+    return Day(series.steps[row:last], minutes, past=series.minutes[:begin])
 
 
 @dataclass
@@ -179,10 +182,14 @@ def _of_day(
     running = np.broadcast_to(reactive_pods(origins.recent[:, 0], settings), (len(windows), len(origins.position)))
     ceiling = CEILING * float(np.nanmax(series.steps[max(0, row - DAYS * series.steps_per_day) : row]))
     found = error_mixture.chances(fitted, day.steps, origins)
+    jumps = jumps_of(day, settings)
     for number, choice in enumerate(choices):
         if isinstance(choice, Choice):
             each = chosen_floors(choice, found, running, settings.carried, ceiling)
             floors[number] = by_minute(each, settings, length)
+            if jumps is not None:
+                also = jumps.floors([choice.price], choice.usual, ceiling, settings.carried)[0]
+                floors[number] = np.maximum(floors[number], also)
     return floors
 
 

@@ -58,7 +58,7 @@ def confirmation(
 
 def _floors_of(choice: Choice, floors: Counts) -> Counts:
     """(minutes,): what a choice asks for on a day of which the floors of all candidates are known."""
-    if not choice.method:
+    if math.isinf(choice.price):
         return np.full(floors.shape[1], choice.least, np.int16)
     # The first row is plain reactive scaling.
     row = 1 + CANDIDATES.index(Candidate(choice.method, choice.price, 0.0))

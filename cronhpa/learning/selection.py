@@ -26,7 +26,7 @@ from cronhpa.learning.screening import (
     World,
     simulate,
 )
-from cronhpa_models import error_mixture
+from cronhpa_models import error_mixture, jump_clock
 from cronhpa_models.error_mixture import LAGS, METHODS, Chances, Fitted, Origins
 
 DAYS = 7
@@ -35,7 +35,7 @@ RUN_UP = 12
 # Chance of a minute too few, for as many pods as run on average: at 1, doubling the pods must be sure to help.
 PRICES = (6.0, 2.4, 1.2, 0.8, 0.6, 0.45, 0.35, 0.25, 0.15, 0.07, 0.03, 0.012)
 # What the least that runs at any time adds to the pod-hours by itself.
-LEASTS = (0.0, 0.01, 0.02, 0.035, 0.05, 0.08)
+LEASTS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.065, 0.08, 0.1)
 # A floor is no larger than this times what the largest load of the last seven days needed.
 CEILING = 1.1
 
@@ -49,6 +49,13 @@ _STEP_SECONDS = 60 * MINUTES_PER_STEP
 _FLOOR_MAX = 14_000
 # Less than a minute in a week is not worth a mention.
 _MINUTES_MIN = 1.0
+# What a minute a day is worth, in percent of pod-hours: with less than a quarter of a minute to gain, no more than one.
+_WORTH = 4.0
+# How long the upstream's default stabilization keeps what was asked for.
+_HELD_MINUTES = 5
+_HALF_DAY = 720
+# Of minutes: a history of one point in five minutes tells no minute.
+_GAPS_MAX = 0.5
 
 
 class Settings(Struct, frozen=True):
@@ -105,7 +112,10 @@ class NothingToGain(Struct, frozen=True, tag=True):
 
 
 class Candidate(Struct, frozen=True):
-    """share: what the least that runs adds by itself. Without a method there is nothing but that."""
+    """
+    share: what the least that runs adds by itself. Without a price there is nothing but that; without a method there
+    are that and the jump clock.
+    """
 
     method: str
     price: float
@@ -113,7 +123,7 @@ class Candidate(Struct, frozen=True):
 
 
 CANDIDATES = (
-    *(Candidate(method, price, share) for method in METHODS for price in PRICES for share in LEASTS),
+    *(Candidate(method, price, share) for method in (*METHODS, "") for price in PRICES for share in LEASTS),
     *(Candidate("", math.inf, share) for share in LEASTS[1:]),
 )
 
@@ -125,12 +135,17 @@ class Day:
 
     steps: its five-minute maxima. minutes: its single minutes with LAGS steps before them, or None where they are no
     longer known. NaN for a gap. run_up: steps at its front that are played but not scored: what is asked for in them
-    may be needed first thing.
+    may be needed first thing. past: the single minutes before it, as far as they are known.
     """
 
     steps: Floats
     minutes: Floats | None = None
     run_up: int = 0
+    past: Floats | None = None
+
+    @property
+    def own_minutes(self) -> Floats | None:
+        return None if self.minutes is None else self.minutes[LAGS * MINUTES_PER_STEP :]
 
 
 @dataclass(frozen=True)
@@ -174,16 +189,21 @@ def screen_day(known: Floats, day: Day, settings: Settings) -> Screened:
 
 
 def choose(screened: Screened, settings: Settings, steps: Floats) -> Choice | NothingToGain:
-    """Who leaves the fewest minutes within the budget over all of these days; the cheapest of those hardly worse."""
+    """
+    Who leaves the fewest minutes within the budget over all of these days; the cheapest of those hardly worse.
+
+    A minute that is avoided may cost no more than it is worth, however large the budget.
+    """
     minutes, pods = screened.minutes.sum(axis=1), screened.pods.sum(axis=1)
     extra = pods / pods[0] - 1
     days = screened.minutes.shape[1]
-    allowed = (extra <= settings.budget_percent / 100) & (minutes <= minutes[0] - _MINUTES_MIN * days / DAYS)
+    worth = np.minimum(settings.budget_percent, _WORTH * (minutes[0] - minutes) * STEPS_PER_DAY / len(steps)) / 100
+    allowed = (extra <= worth) & (minutes <= minutes[0] - _MINUTES_MIN * days / DAYS)
     if not allowed.any():
         return NothingToGain(float(minutes[0]), days)
     near = allowed & (minutes <= minutes[allowed].min() * _NEAR_BEST + 1e-9)
     row = int(np.flatnonzero(near)[np.argmin(pods[near])])
-    row = _with_margin(row, minutes, extra, settings.budget_percent / 100 / 2)
+    row = _with_margin(row, minutes, extra, worth / 2)
     chosen = CANDIDATES[row - 1]
     reactive = reactive_pods(steps, settings)
     return Choice(
@@ -212,17 +232,17 @@ def budget_correction(expected: Sequence[float], spent: Sequence[float]) -> floa
     return min(max(ratio, _CORRECTION_MIN), _CORRECTION_MAX)
 
 
-def _with_margin(row: int, minutes: Floats, extra: Floats, most: float) -> int:
+def _with_margin(row: int, minutes: Floats, extra: Floats, most: Floats) -> int:
     """
-    The row of the lowest price down to which no minutes are lost, for at most half of the budget.
+    The row of the lowest price down to which no minutes are lost, for at most half of what they may cost.
 
     What a week happened not to need the next one may: the cheapest of equals has no margin.
     """
     while row + len(LEASTS) < len(CANDIDATES):
         lower = row + len(LEASTS)
-        if CANDIDATES[lower - 1].method != CANDIDATES[row - 1].method or not CANDIDATES[row - 1].method:
+        if CANDIDATES[lower - 1].price >= CANDIDATES[row - 1].price:
             break
-        if minutes[lower] > minutes[row] * _MARGIN_LOSS + 1e-9 or extra[lower] > most:
+        if minutes[lower] > minutes[row] * _MARGIN_LOSS + 1e-9 or extra[lower] > most[lower]:
             break
         row = lower
     return row
@@ -234,7 +254,7 @@ def candidate_floors(known: Floats, day: Day, settings: Settings, steps_per_day:
     reactive = reactive_pods(week, settings)
     leasts = np.array(least_replicas(_held(reactive)), np.int16)
     length = len(day.steps) * MINUTES_PER_STEP
-    priced = np.zeros((len(METHODS), len(PRICES), length), np.int16)
+    priced = np.zeros((len(METHODS) + 1, len(PRICES), length), np.int16)
     fitted = error_mixture.fit(known, steps_per_day=steps_per_day, windows=windows_of(day, settings))
     if fitted is not None:
         origins = origins_of(fitted, day)
@@ -242,9 +262,102 @@ def candidate_floors(known: Floats, day: Day, settings: Settings, steps_per_day:
         running = np.broadcast_to(reactive_pods(origins.recent[:, 0], settings), found.load.shape[:2])
         ceiling = CEILING * float(np.nanmax(week))
         floors = priced_floors(found, running, settings.carried, ceiling, float(reactive.mean()))
-        priced = by_minute(floors, settings, length)
+        priced[:-1] = by_minute(floors, settings, length)
+        jumps = jumps_of(day, settings)
+        if jumps is not None:
+            np.maximum(priced, jumps.floors(PRICES, float(reactive.mean()), ceiling, settings.carried), out=priced)
     rows = np.maximum(priced[:, :, None], leasts[:, None]).reshape(-1, length)
     return np.concatenate([np.zeros((1, length), np.int16), rows, np.repeat(leasts[1:, None], length, axis=1)])
+
+
+@dataclass(frozen=True)
+class Jumps:
+    """
+    What the jump clock tells at some minutes.
+
+    chance: (minutes,), that pods will be too few in the minute in which one that is asked for now is ready.
+    running: (minutes,), replicas without a forecast. load: (jumps,), of each minute of earlier jumps.
+    weight: (minutes, jumps), by how close their clocks are.
+    """
+
+    chance: Floats
+    running: Floats
+    load: Floats
+    weight: Floats
+
+    def floors(self, prices: Sequence[float], usual: float, ceiling: float, carried: float) -> Counts:
+        """(prices, minutes) replicas that are worth their price, zero where what runs anyway is enough."""
+        order = np.argsort(self.load)
+        pods = np.ceil(np.minimum(self.load[order], ceiling) / carried - 1e-9)
+        weight = self.weight[:, order] * (pods > self.running[:, None])
+        enough = np.cumsum(weight, axis=1)
+        enough /= np.maximum(enough[:, -1:], 1e-12)
+        needed = self.chance[:, None] * enough
+        more = np.maximum(pods - self.running[:, None], 0.0)
+        found = np.zeros((len(prices), len(self.chance)), np.int16)
+        for number, price in enumerate(prices):
+            worth = needed - price / usual * more
+            best = worth.argmax(axis=1)
+            is_worth = np.take_along_axis(worth, best[:, None], axis=1)[:, 0] > 0
+            found[number] = np.where(is_worth, np.clip(pods[best], 0, _FLOOR_MAX), 0)
+        return found
+
+
+def jumps_of(day: Day, settings: Settings) -> Jumps | None:
+    """What the jump clock tells at each minute of a day, learnt from the minutes before it; None without them."""
+    own = day.own_minutes
+    if day.past is None or own is None:
+        return None
+    fitted = fit_jumps(day.past, settings)
+    return None if fitted is None else jumps_since(fitted, own, np.arange(1, len(own) + 1), settings)
+
+
+def fit_jumps(past: Floats, settings: Settings) -> jump_clock.Fitted | None:
+    """The jump clock of single minutes, NaN for a gap; None where half are gaps, or pods were hardly ever too few."""
+    past = past[-jump_clock.DAYS * jump_clock.DAY :]
+    if not len(past) or np.isnan(past).mean() > _GAPS_MAX:
+        return None
+    load = _filled(past)
+    return jump_clock.fit(load, shortages(load, settings), lead=lead_minutes(settings))
+
+
+def jumps_since(
+    fitted: jump_clock.Fitted, minutes: Floats, origins: NDArray[np.int64], settings: Settings
+) -> Jumps | None:
+    """What a fit tells at some minutes after it. minutes: those that followed it, NaN for a gap."""
+    known = np.maximum(np.exp(fitted.log_load + fitted.level) - fitted.offset, 0.0)
+    later = np.interp(np.arange(len(minutes)), *_seen(minutes, known[-1])) if len(minutes) else minutes
+    load = np.concatenate([known, later])
+    wanted = reactive_pods(load, settings)
+    begin = len(known) - _HELD_MINUTES - lead_minutes(settings)
+    short = shortages(load[begin:], settings)[len(known) - begin :]
+    chance = jump_clock.chances(fitted, later, short, origins)
+    at = len(known) + origins
+    held = wanted[np.maximum(at[:, None] - 1 - np.arange(_HELD_MINUTES + 1), 0)].max(axis=1)
+    jumped = np.flatnonzero(fitted.jumps)
+    apart = np.abs((jumped - at[:, None] - fitted.lead + _HALF_DAY) % (2 * _HALF_DAY) - _HALF_DAY) / 60
+    # A jump of the same half hour says most about how high the next one goes; one of any other still something.
+    close = np.exp(-apart / 0.5) + 0.05 * np.exp(-apart / 4) + 0.005
+    return Jumps(chance, held, load[jumped], close * 0.5 ** ((len(known) - jumped) / (2 * _HALF_DAY) / 5))
+
+
+def shortages(load: Floats, settings: Settings) -> NDArray[np.bool_]:
+    """(minutes,): whether the pods that the metric asks for are too few for a minute, as they come too late."""
+    # The metric is the mean of a minute, and some seconds old.
+    late = round((settings.delay_seconds + 30 + settings.start_up_seconds) / 60)
+    wanted = reactive_pods(load, settings)
+    padded = np.concatenate([np.full(late + _HELD_MINUTES, wanted[0]), wanted])
+    ready = np.lib.stride_tricks.sliding_window_view(padded, _HELD_MINUTES + 1)[: len(load)].max(axis=1)
+    # Within its tolerance the metric asks for nothing: on average half of it is missing.
+    needed = np.ceil(load / settings.capacity * (1 + settings.tolerance / 2) - 1e-9)
+    found: NDArray[np.bool_] = needed > ready
+    found[: late + _HELD_MINUTES] = False
+    return found
+
+
+def lead_minutes(settings: Settings) -> int:
+    """The minute that a pod is ready for, which is asked for when a minute is known."""
+    return -(-(settings.delay_seconds + settings.start_up_seconds) // 60)
 
 
 def windows_of(day: Day, settings: Settings) -> tuple[int, ...]:
@@ -319,10 +432,13 @@ def screen(days: Sequence[Day], floors: Counts, settings: Settings, steps_per_da
 
 def _filled(load: Floats) -> Floats:
     """Without gaps: linear through them, zero where nothing is known."""
+    return np.asarray(np.interp(np.arange(len(load)), *_seen(load, 0.0)), dtype=np.float64)
+
+
+def _seen(load: Floats, otherwise: float) -> tuple[NDArray[np.int64], Floats]:
+    """Where something is known, and what."""
     known = np.flatnonzero(~np.isnan(load))
-    if not len(known):
-        return np.zeros(len(load))
-    return np.asarray(np.interp(np.arange(len(load)), known, load[known]), dtype=np.float64)
+    return (known, load[known]) if len(known) else (np.zeros(1, np.int64), np.array([otherwise]))
 
 
 def _replayed(steps: Floats, settings: Settings) -> Floats:
@@ -408,12 +524,20 @@ class Stated:
     level: tuple[float, ...]
 
 
-def stated(choice: Choice, chances: Chances, running: float, carried: float, ceiling: float) -> Stated | None:
-    """The load that a choice stands for at the first origin of `chances`. None where nothing can be said."""
+def stated(
+    choice: Choice, chances: Chances, running: float, carried: float, ceiling: float, jumps: Jumps | None = None
+) -> Stated | None:
+    """
+    The load that a choice stands for at the first origin of `chances`. None where nothing can be said.
+
+    jumps: of one minute, what the jump clock tells at it.
+    """
     if np.isnan(chances.load[:, 0]).any():
         return None
     of_each = np.full((len(chances.load), 1), running)
     floors = chosen_floors(choice, chances, of_each, carried, ceiling)[:, 0]
+    if jumps is not None:
+        floors[0] = max(floors[0], jumps.floors([choice.price], choice.usual, ceiling, carried)[0, 0])
     method = list(METHODS).index(choice.method or _PLAIN)
     loads, levels = [], []
     for window, floor in enumerate(floors):

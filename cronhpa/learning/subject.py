@@ -17,13 +17,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds
+from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import Mode, Span, Spec
-from cronhpa.learning.store import STEP, STEPS_KEPT, Fault, Fit, Learnt, Series, Store, little_endian
+from cronhpa.learning.store import MINUTES_KEPT, STEP, STEPS_KEPT, Fault, Fit, Learnt, Series, Store, little_endian
 
-# A day by single minutes, the hour before it, and the 25 steps before that which its first forecast looks at.
-MINUTES_TRIED: Nanoseconds = DAY + HOUR + 25 * STEP
 # The reason why a series that was learnt is not forecast: it holds until it is learnt anew.
 NOTHING_TO_GAIN = "NothingToGain"
 _WEEK: Nanoseconds = 7 * DAY
@@ -52,15 +50,14 @@ class Past(Struct, frozen=True):
     """
     The history of a subject: maxima of the steps from `first` on, NaN for a gap and where it must not be learned from.
 
-    highs: little-endian doubles, as numpy reads them without a copy. minutes: maxima of the single minutes since
-    `minutes_first`, in the same way. before: what the last round kept for this one, as the worker wrote it.
+    highs: little-endian doubles, as numpy reads them without a copy. minutes: maxima of the single minutes of the last
+    nine days, little-endian floats of 32 bits. before: what the last round kept for this one, as the worker wrote it.
     spent_percent: what the forecast added to the pod-hours of the last seven days.
     """
 
     subject: Subject
     first: Nanoseconds
     highs: bytes
-    minutes_first: Nanoseconds = 0
     minutes: bytes = b""
     before: bytes = b""
     spent_percent: float = 0.0
@@ -121,7 +118,6 @@ def gather(store: Store, subjects: Sequence[Subject], now: Nanoseconds) -> list[
                 subject,
                 first,
                 little_endian(masked(first, highs, subject.ignored)).tobytes(),
-                end - MINUTES_TRIED,
                 little_endian(_minutes(store, subject, end)).tobytes(),
                 before.get(subject.series, b""),
                 100 * extra / base if base else 0.0,
@@ -132,11 +128,11 @@ def gather(store: Store, subjects: Sequence[Subject], now: Nanoseconds) -> list[
 
 def _minutes(store: Store, subject: Subject, end: Nanoseconds) -> array[float]:
     """The maxima of the single minutes before `end`, NaN for a gap and where they must not be learned from."""
-    first = end - MINUTES_TRIED
-    out = array("d", [math.nan]) * (MINUTES_TRIED // MINUTE)
-    for at, high in store.minutes(subject.series, first, end):
-        if not any(span.begin < at + MINUTE and at < span.end for span in subject.ignored):
-            out[(at - first) // MINUTE] = high
+    first = end - MINUTES_KEPT
+    out = array("f", [math.nan]) * (MINUTES_KEPT // MINUTE)
+    known_from, highs = store.minute_history(subject.series, first, end)
+    begin = (known_from - first) // MINUTE
+    out[begin : begin + len(highs)] = array("f", masked(known_from, highs, subject.ignored, MINUTE))
     return out
 
 
@@ -148,14 +144,14 @@ def keep(store: Store, lessons: Lessons) -> Studied:
     return Studied([member for _, members in lessons.fits for member in members], lessons.absent, fault)
 
 
-def masked(first: Nanoseconds, highs: array[float], ignored: Sequence[Span]) -> array[float]:
+def masked(first: Nanoseconds, highs: array[float], ignored: Sequence[Span], step: Nanoseconds = STEP) -> array[float]:
     """The maxima from `first` on, with a gap in every step that touches an ignored span."""
     if not ignored:
         return highs
     out = array("d", highs)
     for span in ignored:
-        begin = max((span.begin - first) // STEP, 0)
-        end = min(-(-(span.end - first) // STEP), len(out))
+        begin = max((span.begin - first) // step, 0)
+        end = min(-(-(span.end - first) // step), len(out))
         for i in range(begin, end):
             out[i] = math.nan
     return out

@@ -7,6 +7,7 @@ on this side of the process border.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,10 +24,12 @@ from cronhpa.core.predictive.floor import GUARD_PERCENT, forecast_source, pod_ca
 from cronhpa.learning.confirmation import confirmation
 from cronhpa.learning.screening import MINUTES_PER_STEP, Counts, Floats
 from cronhpa.learning.selection import (
+    CANDIDATES,
     CEILING,
     RUN_UP,
     Choice,
     Day,
+    Jumps,
     NothingToGain,
     Screened,
     Settings,
@@ -34,7 +37,9 @@ from cronhpa.learning.selection import (
     candidate_floors,
     choose,
     far_steps,
+    fit_jumps,
     is_slow,
+    jumps_since,
     reactive_pods,
     screen,
     stated,
@@ -56,7 +61,7 @@ from cronhpa.learning.subject import (
     masked,
 )
 from cronhpa.simulation.confirm import Confirmation
-from cronhpa_models import error_mixture
+from cronhpa_models import error_mixture, jump_clock
 from cronhpa_models.error_mixture import LAGS, Origins
 
 if TYPE_CHECKING:
@@ -67,9 +72,10 @@ HISTORY_MIN: Nanoseconds = 2 * DAY
 # A fit is made anew every day; one that could not be is used for two days more.
 FIT_AGE_MAX: Nanoseconds = 3 * DAY
 # What a fit is kept as. Raise the number where states of an older release cannot be read any more.
-MODEL = "ErrorMixture/2"
-# What a floor without a method is called.
+MODEL = "ErrorMixture/3"
+# What a floor without a method is called: a constant, or jumps by their clock beside it.
 LEAST = "Least"
+JUMP_CLOCK = "JumpClock"
 
 # A task of a cluster should take longer than sending it: ten histories are 650 kB and take a second or more.
 _PASTS_PER_TASK = 10
@@ -80,6 +86,7 @@ _STEPS_MIN = DAY // STEP
 # Coverage of 0.95 counted on fewer outcomes would be off by more than four percent, two standard errors.
 _OUTCOMES_MIN = 100
 _STEPS_PER_DAY = DAY // STEP
+_MINUTES_PER_DAY = DAY // MINUTE
 # A day with more minutes missing than this is tried by its five-minute maxima.
 _MINUTES_MISSED_MAX = 200
 # A daily turn comes when a worker is free: a day tried an hour off is the same day.
@@ -128,7 +135,8 @@ class Knowledge(Struct, frozen=True):
     """
     Of one series: its fit, what it was made for, what suits it and why.
 
-    expected: percent more pod-hours. spec: digest of the spec that the days were confirmed with.
+    expected: percent more pod-hours. spec: digest of the spec that the days were confirmed with. jumps: the jump clock,
+    empty where there is none.
     """
 
     fitted: bytes
@@ -138,6 +146,7 @@ class Knowledge(Struct, frozen=True):
     expected: float
     spec: str = ""
     confirmed: Confirmation | None = None
+    jumps: bytes = b""
 
 
 class _Day(NamedTuple):
@@ -238,6 +247,8 @@ def _study(past: Past, now: Nanoseconds, end: Nanoseconds) -> Knowledge | Absent
     if fitted is None:
         metric = past.subject.series.metric
         return Absent("Learning", f"too little of {metric} was measured in the last seven days to learn from")
+    minutes = np.frombuffer(past.minutes, dtype="<f4").astype(np.float64)
+    clock = fit_jumps(minutes, settings) if isinstance(choice, Choice) and not math.isinf(choice.price) else None
     return Knowledge(
         fitted=error_mixture.encode(fitted),
         settings=settings,
@@ -246,21 +257,20 @@ def _study(past: Past, now: Nanoseconds, end: Nanoseconds) -> Knowledge | Absent
         expected=choice.extra_percent if isinstance(choice, Choice) else 0.0,
         spec=digest(past.subject.spec),
         confirmed=confirmed,
+        jumps=b"" if clock is None else jump_clock.encode(clock),
     )
 
 
 def _days(past: Past, steps: np.ndarray, settings: Settings, before: Knowledge | None, end: Nanoseconds) -> list[_Day]:
     """The last seven days, each as every candidate would have spent it; fewer while there are fewer."""
     kept = before.tried if before is not None and _same_world(before.settings, settings) else []
+    kept = [each for each in kept if len(each.minutes) == 4 * (1 + len(CANDIDATES))]  # of another release are others
     is_same_spec = before is not None and before.spec == digest(past.subject.spec)
     days: list[_Day] = []
     for back in range(min(SELECTION_DAYS, len(steps) // _STEPS_PER_DAY - 1), 0, -1):
         begin = end - back * DAY
         row = len(steps) - back * _STEPS_PER_DAY - RUN_UP
-        minutes = np.frombuffer(past.minutes, dtype="<f8") if back == 1 else None
-        if minutes is not None and np.count_nonzero(np.isnan(minutes)) > _MINUTES_MISSED_MAX:
-            minutes = None
-        day = Day(steps[row : row + RUN_UP + _STEPS_PER_DAY], minutes, RUN_UP)
+        day = _day(steps[row : row + RUN_UP + _STEPS_PER_DAY], past, back)
         tried = next((each for each in kept if abs(each.begin - begin) < _TURN_SLACK), None)
         floors = None
         if tried is None:
@@ -271,6 +281,17 @@ def _days(past: Past, steps: np.ndarray, settings: Settings, before: Knowledge |
             tried = replace(tried, confirmed=None)
         days.append(_Day(tried, steps[:row], day, floors))
     return days
+
+
+def _day(steps: Floats, past: Past, back: int) -> Day:
+    """The day that began so many days ago, by the minute where its minutes are known."""
+    minutes = np.frombuffer(past.minutes, dtype="<f4").astype(np.float64)
+    end = len(minutes) - (back - 1) * _MINUTES_PER_DAY
+    begin = end - (len(steps) + LAGS) * MINUTES_PER_STEP
+    if begin < 0 or np.count_nonzero(np.isnan(minutes[begin:end])) > _MINUTES_MISSED_MAX:
+        return Day(steps, run_up=RUN_UP)
+    before = minutes[: begin + LAGS * MINUTES_PER_STEP]
+    return Day(steps, minutes[begin:end], RUN_UP, before[np.argmax(~np.isnan(before)) :])
 
 
 def _confirmed(
@@ -394,7 +415,8 @@ def _forecast(store: Store, fit: Fit, subject: Subject, known: Knowledge, now: N
     running = float(reactive_pods(origin.recent[:, 0], settings)[0])
     # By the minute the window behind the next matters to slow pods alone.
     found = error_mixture.chances(fitted, later, origin, 1 if by_minute and not is_slow(settings) else None)
-    said = stated(choice, found, running, settings.carried, ceiling)
+    jumps = _jumps(store, fit, series, known, now) if by_minute else None
+    said = stated(choice, found, running, settings.carried, ceiling, jumps)
     if said is None:
         return _stale(store, series, start)
     near, far = said.load[0], said.load[-1]
@@ -408,7 +430,7 @@ def _forecast(store: Store, fit: Fit, subject: Subject, known: Knowledge, now: N
         step=STEP,
         load=load + load[-1:] * far_steps(settings),
         ceiling=ceiling,
-        model=choice.method or LEAST,
+        model=choice.method or (LEAST if math.isinf(choice.price) else JUMP_CLOCK),
         quantile_percent=round(100 * level),
         trained_until=fit.trained_until,
         coverage_percent=None if recent_hits is None else round(100 * min(max(level + recent_hits, 0.0), 1.0)),
@@ -449,13 +471,24 @@ def _later(store: Store, subject: Subject, since: Nanoseconds, until: Nanosecond
 def _minute_origin(store: Store, series: Series, first: Nanoseconds, now: Nanoseconds) -> Origins | None:
     """The newest complete minute as an origin; None where one of the last two was not measured."""
     end = now - now % MINUTE
-    known = store.minutes(series, end - LAGS * STEP, end)
+    known = store.newest_minutes(series, end - LAGS * STEP, end)
     if len(known) < 2 or known[-2][0] < end - 2 * MINUTE:  # noqa: PLR2004 - two minutes, as above
         return None
     minutes = np.full(LAGS * MINUTES_PER_STEP, np.nan)
     minutes[[(end - MINUTE - at) // MINUTE for at, _ in known]] = [high for _, high in known]
     recent = np.fmax.reduce(minutes.reshape(LAGS, MINUTES_PER_STEP), axis=1)
     return Origins(np.array([(end - first) / STEP - 1]), recent[None])
+
+
+def _jumps(store: Store, fit: Fit, series: Series, known: Knowledge, now: Nanoseconds) -> Jumps | None:
+    """What the jump clock tells now, from the newest complete minute; None where there is none."""
+    if not known.jumps:
+        return None
+    minutes = np.full((now - fit.trained_until) // MINUTE, np.nan)
+    first, highs = store.minute_history(series, fit.trained_until, fit.trained_until + len(minutes) * MINUTE)
+    row = (first - fit.trained_until) // MINUTE
+    minutes[row : row + len(highs)] = highs
+    return jumps_since(jump_clock.decode(known.jumps), minutes, np.array([len(minutes)]), known.settings)
 
 
 def _stale(store: Store, series: Series, start: Nanoseconds) -> Absent:

@@ -11,8 +11,6 @@ Card
              The distribution of the error is a mixture of empirical ones, weights by METHODS:
              near, clock   errors at the same clock of the last 14 days, within a step, within a quarter of an hour
              load          loads (not errors) at the same clock: a jump goes to a level, whatever is there before it
-             hours         errors at the same minute of each of the last 48 hours, close hours of the day counting more:
-                           batches start on the hour, though not every hour
              moves         errors of the last week after moves of two steps that were like the present one
              recent        errors of the last two hours, half-life 10 steps
              all           every error of the last seven days
@@ -39,15 +37,12 @@ from cronhpa_models.method import Floats
 
 Rows = NDArray[np.int64]
 
-SOURCES = ("near", "clock", "load", "hours", "moves", "recent", "all")
+SOURCES = ("near", "clock", "load", "moves", "recent", "all")
 # The weight of each source; what a source cannot say (no day before, no move like it) counts for nothing.
 METHODS: dict[str, dict[str, float]] = {
     "Clock": {"clock": 0.6, "recent": 0.2, "all": 0.2},
     "NearClock": {"near": 0.7, "recent": 0.2, "all": 0.1},
     "ClockAndLoad": {"near": 0.3, "load": 0.3, "moves": 0.2, "recent": 0.1, "all": 0.1},
-    "ClockLoad": {"load": 0.6, "recent": 0.2, "all": 0.2},
-    "EventClock": {"hours": 0.6, "recent": 0.2, "all": 0.2},
-    "Moves": {"moves": 0.3, "recent": 0.4, "all": 0.3},
 }
 # Columns of what a forecast looks at.
 FEATURES = 18
@@ -56,7 +51,6 @@ LAGS = 25  # steps behind an origin that its features look at, itself included
 _DAYS_KEPT = 28
 _SHORT_LAGS = (1, 2, 3, 5, 8, 12)
 _DAYS_BACK = 14
-_HOURS_BACK = 48
 _RECENT = 24
 _ALIKE = 40
 _ERRORS_MIN = 50
@@ -237,13 +231,6 @@ def _window(
     good = (rows >= 0) & (rows < ended)
     levels = np.where(good, came.take(rows, mode="clip"), np.nan) - centre[:, None]
     counts[SOURCES.index("load")] = _histogram(_bins(edges, levels), weights, bins)
-    hours = np.arange(1, _HOURS_BACK + 1)
-    apart = np.minimum(hours % 24, 24 - hours % 24)
-    by_hour = 0.5 ** (hours / 24) * (np.exp(-apart / 4) + 0.15)
-    offsets = hours * max(day // 24, 1)
-    enough = offsets > reach + 1
-    rows, weights = _around(whole, part, offsets[enough], by_hour[enough], 0.6)
-    take("hours", rows, weights, ended)
     back = np.arange(_RECENT)
     take("recent", whole[:, None] - reach - back, np.broadcast_to(0.5 ** (back / 10), (len(whole), _RECENT)), ended)
     week = slice(max(0, learnt - 7 * day), learnt)

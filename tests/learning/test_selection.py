@@ -19,10 +19,12 @@ from cronhpa.learning.selection import (
     candidate_floors,
     choose,
     chosen_floors,
+    jumps_of,
     least_replicas,
     needs_far,
     priced_floors,
     select,
+    shortages,
     stated,
 )
 from cronhpa_models import error_mixture
@@ -92,6 +94,55 @@ def test_what_saves_less_than_a_minute_in_a_week_is_not_used():
     """A seventh of a minute on the one day that was tried: 0.1 is less, 0.2 is more."""
     assert isinstance(choose(screened((5, 100), (4.9, 100)), PODS, daily_jump(1)), NothingToGain)
     assert isinstance(choose(screened((5, 100), (4.8, 100)), PODS, daily_jump(1)), Choice)
+
+
+def test_a_minute_avoided_may_cost_what_it_is_worth_and_no_more():
+    """At 4 % for a minute a day, 0.2 of a minute is worth 0.8 %, though the budget is 5 %."""
+    assert isinstance(choose(screened((5, 1000), (4.8, 1009)), PODS, daily_jump(1)), NothingToGain)
+    assert isinstance(choose(screened((5, 1000), (4.8, 1007)), PODS, daily_jump(1)), Choice)
+
+
+def half_past_nine(days):
+    """By the minute: 6, and for seven minutes from 9:30 on of every day 30."""
+    clock = np.arange(days * 1440) % 1440
+    return np.where((clock >= 570) & (clock < 577), 30.0, 6.0)
+
+
+def test_a_load_is_short_from_its_jump_until_pods_that_the_metric_asked_for_are_ready():
+    """They are asked for by 9:30 and 60 s, the mean's middle and its delay, and ready 120 s later: three minutes."""
+    short = shortages(half_past_nine(2), PODS)
+
+    assert [570, 571, 572, 2010, 2011, 2012] == np.flatnonzero(short).tolist()
+
+
+def test_the_jump_clock_asks_for_a_jump_when_it_is_due_and_lets_go_when_it_is_over():
+    """Of 30 load 34 pods carry 0.9 each. One asked for when 9:27 has passed is ready before 9:31, at the latest."""
+    by_minute = half_past_nine(9)
+    past, day = by_minute[: 8 * 1440], by_minute[8 * 1440 - LAGS * 5 :]
+    steps = by_minute[8 * 1440 :].reshape(-1, 5).max(axis=1)
+
+    jumps = jumps_of(Day(steps, day, past=past), PODS)
+    floors = jumps.floors([0.15], usual=10.0, ceiling=33.0, carried=0.9)[0]
+
+    assert [34] == np.unique(floors[floors > 0]).tolist()
+    asked = np.flatnonzero(floors)
+    assert 566 <= asked[0] <= 567
+    assert asked[-1] <= 577
+
+
+@pytest.mark.parametrize("known", ["no-minutes", "no-past", "one-point-in-five-minutes"])
+def test_without_single_minutes_there_is_no_jump_clock(known):
+    by_minute = half_past_nine(9)
+    past, day = by_minute[: 8 * 1440], by_minute[8 * 1440 - LAGS * 5 :]
+    steps = by_minute[8 * 1440 :].reshape(-1, 5).max(axis=1)
+    sparse = np.where(np.arange(len(past)) % 5 == 0, past, np.nan)
+    days = {
+        "no-minutes": Day(steps, None, past=past),
+        "no-past": Day(steps, day),
+        "one-point-in-five-minutes": Day(steps, day, past=sparse),
+    }
+
+    assert jumps_of(days[known], PODS) is None
 
 
 def test_a_pod_is_taken_when_its_chance_is_worth_its_price():

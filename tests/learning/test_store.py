@@ -143,9 +143,9 @@ def test_what_was_recorded_is_there_after_closing_and_opening(tmp_path):
         max_size=25,
     )
 )
-def test_recording_backfilling_and_compacting_in_any_order_keep_the_maximum_of_every_step(tmp_path_factory, moves):
+def test_recording_backfilling_and_compacting_in_any_order_keep_every_maximum(tmp_path_factory, moves):
     store = Store(tmp_path_factory.mktemp("store") / "history.db")
-    expected = {}
+    expected, by_minute = {}, {}
     for move in moves:
         if move == "compact":
             assert store.compact(NOON + 3 * DAY) is None
@@ -154,24 +154,60 @@ def test_recording_backfilling_and_compacting_in_any_order_keep_the_maximum_of_e
         for seconds, value in samples:
             start = NOON + seconds * SECOND // STEP * STEP
             expected[start] = max(value, expected.get(start, 0.0))
+            minute = NOON + seconds * SECOND // MINUTE * MINUTE
+            by_minute[minute] = max(value, by_minute.get(minute, 0.0))
         if isinstance(move, tuple):
             store.record([sample(*move)])
         else:
             store.backfill(WEB, [(NOON + seconds * SECOND, value) for seconds, value in move])
 
     assert sorted(expected.items()) == everything(store)
+    found = store.minutes(WEB, 0, 2**63)
+    assert sorted(by_minute) == [start for start, _ in found]
+    for start, high in found:
+        # Rounded to a 255th of its step, once more with each time that the step rises.
+        assert abs(high - by_minute[start]) <= expected[start - start % STEP] * (len(moves) + 1) / 255
     store.close()
+
+
+def test_minutes_are_the_same_before_and_after_they_are_packed(store):
+    store.record([sample(60 * minute, load) for minute, load in enumerate([10.0, 2.0, 0.0, 51.0, 25.5, 7.0])])
+
+    before = store.minutes(WEB, NOON, NOON + HOUR)
+    store.compact(NOON + 4 * HOUR)
+
+    # 10 of 51 are 50 of 255, 2 are 10; a load of zero is kept as one 255th, as 0 is a gap; 7 is a step of its own.
+    assert [10.0, 2.0, 0.0, 51.0, 25.5, 7.0] == [high for _, high in before]
+    packed = [high for _, high in store.minutes(WEB, NOON, NOON + HOUR)]
+    assert [10.0, 2.0, 0.2, 51.0, 25.6, 7.0] == pytest.approx(packed)
+
+
+def test_the_newest_minutes_are_those_of_the_last_three_hours(store):
+    store.record([sample(0, 1.0), sample(3600, 2.0)])
+    store.compact(NOON + 3 * HOUR + 60 * SECOND)
+
+    assert [(NOON + HOUR, 2.0)] == store.newest_minutes(WEB, NOON, NOON + 4 * HOUR)
+    assert [(NOON, 1.0), (NOON + HOUR, 2.0)] == store.minutes(WEB, NOON, NOON + 4 * HOUR)
+
+
+def test_a_past_of_minutes_is_kept_by_the_minute(store):
+    store.backfill(WEB, [(NOON, 1.0), (NOON + 3 * MINUTE, 3.0)])
+
+    assert (NOON, [1.0, pytest.approx(math.nan, nan_ok=True), pytest.approx(math.nan, nan_ok=True), 3.0]) == (
+        store.minute_history(WEB, 0, 2**63)[0],
+        list(store.minute_history(WEB, 0, 2**63)[1]),
+    )
 
 
 def test_compacting_forgets_what_is_too_old_to_keep(store):
     now = NOON + 30 * DAY
     old, kept = now - 29 * DAY, now - 28 * DAY + STEP
     store.backfill(WEB, [(old, 1.0), (kept, 2.0)])
-    store.record([Sample(WEB, now - 28 * HOUR - MINUTE, 3.0), Sample(WEB, now - MINUTE, 4.0)])
+    store.record([Sample(WEB, now - 10 * DAY, 3.0), Sample(WEB, now - MINUTE, 4.0)])
 
     store.compact(now)
 
-    assert [kept, now - 28 * HOUR - STEP, now - STEP] == [start for start, _ in everything(store)]
+    assert [kept, now - 10 * DAY, now - STEP] == [start for start, _ in everything(store)]
     assert [(now - MINUTE, 4.0)] == store.minutes(WEB, 0, 2**63)
 
 

@@ -1,0 +1,143 @@
+"""The jump clock: which minutes are likely to jump, by when they jumped before."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cronhpa_models.jump_clock import DAY, chances, decode, encode, fit
+
+LEAD = 3
+NONE = np.zeros(0, bool)
+
+
+def flags(starts, days, *, lasts=3):
+    """(minutes,): jumps of three minutes each from these minutes on."""
+    found = np.zeros(days * DAY, bool)
+    for start in starts:
+        found[start : start + lasts] = True
+    return found
+
+
+def load_of(jumps):
+    return np.where(jumps, 10.0, 2.0)
+
+
+def learnt(jumps):
+    return fit(load_of(jumps), jumps, lead=LEAD)
+
+
+def told(fitted, minutes):
+    """Chances of jumps at some minutes of the day after the fit, in which nothing has jumped yet."""
+    minutes = np.asarray(minutes)
+    later = np.zeros(minutes.max(), bool)
+    return chances(fitted, load_of(later), later, minutes - LEAD)
+
+
+def test_a_jump_of_every_morning_is_likely_at_its_minutes_and_at_no_other():
+    """At 06:00 on each of eight days; 06:10 is ten minutes past it."""
+    six = 6 * 60
+
+    fitted = learnt(flags([day * DAY + six for day in range(8)], 8))
+    at, before, past = told(fitted, [six, six - 10, six + 10])
+
+    assert at > 0.5
+    assert before < 0.1
+    assert past < 0.1
+
+
+def test_what_comes_at_most_full_hours_is_expected_at_the_next():
+    """At seven of ten full hours, drawn anew each day: no clock of a day knows which, that of an hour does."""
+    draw = np.random.default_rng(4).random(8 * 24) < 0.7
+
+    fitted = learnt(flags([hour * 60 for hour in np.flatnonzero(draw)], 8))
+    on_the_hour, half_past = told(fitted, [120, 90])
+
+    assert 0.3 < on_the_hour < 0.95
+    assert half_past < 0.05
+
+
+def test_what_comes_two_hours_after_the_last_time_is_expected_then():
+    """Each jump 115 to 125 minutes after the one before it, so that its clock drifts: what tells it is the gap."""
+    draw = np.random.default_rng(5)
+    starts = np.cumsum(draw.integers(115, 126, 110))
+    jumps = flags(starts[starts < 8 * DAY - 3], 8)
+    last = np.flatnonzero(jumps)[-3] - 8 * DAY
+
+    fitted = learnt(jumps)
+    usual = told(fitted, last + np.arange(115, 126)).mean()
+    early = told(fitted, last + np.arange(60, 70)).mean()
+
+    # Three of eleven minutes jump; an hour after the last one never did.
+    assert usual > 0.1
+    assert early < usual / 5
+
+
+def test_chances_add_up_to_what_comes():
+    """On a day of jumps at two of three full hours, 16 of 24, three minutes each: 48 are to be expected."""
+    draw = np.random.default_rng(6).random(9 * 24) < 2 / 3
+    jumps = flags([hour * 60 for hour in np.flatnonzero(draw)], 9)
+    before, later = jumps[: 8 * DAY], jumps[8 * DAY :]
+
+    found = chances(learnt(before), load_of(later), later, np.arange(DAY - LEAD))
+
+    assert found.sum() == pytest.approx(48, rel=0.35)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 400), st.integers(1, 20))
+def test_nothing_behind_an_origin_is_looked_at(seed, origin, lead):
+    """The leak test: with anything else after an origin, what was told at it stays the same."""
+    draw = np.random.default_rng(seed)
+    before = flags(draw.integers(0, 4 * DAY - 3, 60), 4)
+    fitted = fit(load_of(before), before, lead=lead)
+    one, two = (draw.random(500) < 0.1 for _ in range(2))
+    two[:origin] = one[:origin]
+    origins = np.arange(origin + 1)
+
+    first, second = (chances(fitted, load_of(each), each, origins) for each in (one, two))
+
+    np.testing.assert_array_equal(first, second)
+
+
+def test_one_origin_is_told_the_same_as_many():
+    jumps = flags(np.random.default_rng(7).integers(0, 8 * DAY - 3, 100), 8)
+    later = flags([200, 700], 1)
+    fitted = learnt(jumps)
+
+    many = chances(fitted, load_of(later), later, np.arange(0, 900, 50))
+    single = [chances(fitted, load_of(later[:at]), later[:at], np.array([at]))[0] for at in range(0, 900, 50)]
+
+    np.testing.assert_allclose(many, single)
+
+
+def test_what_was_kept_tells_the_same():
+    jumps = flags(np.random.default_rng(8).integers(0, 8 * DAY - 3, 100), 8)
+    fitted = learnt(jumps)
+    later = np.zeros(300, bool)
+
+    one, two = (chances(each, load_of(later), later, np.arange(300)) for each in (fitted, decode(encode(fitted))))
+
+    np.testing.assert_allclose(one, two, atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("jumps", "days"),
+    [([], 8), ([5 * DAY], 8), ([DAY + 100, DAY + 700], 1)],
+    ids=["no-jump", "one-jump-of-three-minutes", "a-day-of-history"],
+)
+def test_with_too_little_to_learn_from_there_is_no_clock(jumps, days):
+    assert fit(load_of(flags(jumps, days)), flags(jumps, days), lead=LEAD) is None
+
+
+def test_what_happened_longer_than_eight_days_ago_does_not_matter():
+    recent = flags(np.random.default_rng(9).integers(0, 8 * DAY - 3, 100), 8)
+    older = flags(np.random.default_rng(10).integers(0, 4 * DAY - 3, 100), 4)
+    later = np.zeros(200, bool)
+
+    one, two = (
+        chances(learnt(each), load_of(later), later, np.arange(200))
+        for each in (recent, np.concatenate([older, recent]))
+    )
+
+    np.testing.assert_allclose(one, two)
