@@ -58,11 +58,11 @@ bench: $(VENV)/.ready  ## measure a decision, schedules, learning, and 500 idle 
 TRACES ?=
 bench-forecast: $(VENV)/.ready  ## what forecasts are worth on recorded series (TRACES=DIR of timestamp,value CSVs; GRID=1: more)
 	@test -n '$(TRACES)' || { echo 'TRACES=DIR is needed: a folder of CSV files, timestamp,value'; exit 2; }
-	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN)/python benchmarks/forecast_value.py $(TRACES) $(if $(GRID),--grid)
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN)/python benchmarks/forecast_value.py '$(TRACES)' $(if $(GRID),--grid)
 
 bench-methods: $(VENV)/.ready  ## how well each forecasting method does on recorded series, and what it costs (TRACES=DIR)
 	@test -n '$(TRACES)' || { echo 'TRACES=DIR is needed: a folder of CSV files, timestamp,value'; exit 2; }
-	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN)/python benchmarks/forecast_methods.py $(TRACES)
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN)/python benchmarks/forecast_methods.py '$(TRACES)'
 
 VECTORS ?= tests/conformance/vectors
 conformance: $(VENV)/.ready  ## hold recordings of the upstream against this project (VECTORS=DIR)
