@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 from recorded import TICKS_PER_STEP
 
 from cronhpa.learning.screening import MINUTES_PER_STEP, Counts, Floats, World, simulate
@@ -31,8 +30,8 @@ from cronhpa.learning.selection import (
     together,
     windows_of,
 )
-from cronhpa_models import error_mixture, evaluation
-from cronhpa_models.error_mixture import LAGS, METHODS
+from cronhpa_models import error_mixture
+from cronhpa_models.error_mixture import LAGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,38 +190,3 @@ def _of_day(
                 also = jumps.floors([choice.price], choice.usual, ceiling, settings.carried)[0]
                 floors[number] = np.maximum(floors[number], also)
     return floors
-
-
-def qualities(series: Recorded) -> dict[str, dict[str, float]]:
-    """
-    Of each method, over the days of the test, fitted daily: how well it tells the largest load of the coming step.
-
-    coverage: of its 0.9 quantile. mase: of its median, against yesterday's. pinball: of 0.9, in percent of the mean.
-    """
-    day = series.steps_per_day
-    expected: dict[str, list[tuple[Floats, Floats]]] = {method: [] for method in METHODS}
-    rows: list[NDArray[np.int64]] = []
-    for row in range(series.first_step, len(series.steps) - 1, day):
-        last = min(row + day, len(series.steps) - 1)
-        fitted = error_mixture.fit(series.steps[:row], steps_per_day=day, windows=(1,))
-        if fitted is None:
-            continue
-        later = series.steps[row:last]
-        first = len(fitted.load)
-        origins = error_mixture.on_grid(fitted, later, np.arange(first, first + len(later)))
-        found = error_mixture.chances(fitted, later, origins)
-        rows.append(np.arange(row, last))
-        for method in METHODS:
-            expected[method].append((found.quantile(method, 0, 0.5), found.quantile(method, 0, 0.9)))
-    at = np.concatenate(rows) + 1
-    came, yesterday = series.steps[at], series.steps[at - day]
-    scores = {}
-    for method, pairs in expected.items():
-        median, upper = (np.concatenate(each) for each in zip(*pairs, strict=True))
-        scores[method] = {
-            # A bin's edge is a hair above the load that made it.
-            "coverage": evaluation.coverage(came, upper * (1 + 1e-6) + 1e-9),
-            "mase": evaluation.mase(came, median, yesterday),
-            "pinball": 100 * evaluation.pinball_loss(came, upper, 0.9) / float(np.nanmean(came)),
-        }
-    return scores

@@ -288,8 +288,9 @@ class Jumps:
     def floors(self, prices: Sequence[float], usual: float, ceiling: float, carried: float) -> Counts:
         """(prices, minutes) replicas that are worth their price, zero where what runs anyway is enough."""
         order = np.argsort(self.load)
-        pods = np.ceil(np.minimum(self.load[order], ceiling) / carried - 1e-9)
-        weight = self.weight[:, order] * (pods > self.running[:, None])
+        every = np.ceil(np.minimum(self.load[order], ceiling) / carried - 1e-9)
+        pods, first = np.unique(every, return_index=True)
+        weight = np.add.reduceat(self.weight[:, order], first, axis=1) * (pods > self.running[:, None])
         enough = np.cumsum(weight, axis=1)
         enough /= np.maximum(enough[:, -1:], 1e-12)
         needed = self.chance[:, None] * enough

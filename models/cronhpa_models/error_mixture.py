@@ -57,6 +57,7 @@ _ERRORS_MIN = 50
 # Of a day.
 _KNOWN_SHARE = 0.5
 _RIDGE = 0.003
+_SEEN_SHARE = 0.05
 # Upper edges of the bins of errors: closer where most of them lie, even over the tail where jumps lie.
 _LEVELS = np.array(
     [0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998]
@@ -377,7 +378,13 @@ def _shifted(z: Floats, rows: int) -> Floats:
 
 
 def _ridge(x: Floats, y: Floats, weight: Floats) -> Floats:
-    """Coefficients of weighted ridge regression on scaled features, the constant last and unpenalised."""
+    """
+    Coefficients of weighted ridge regression on scaled features, the constant last and unpenalised.
+
+    What is known in few rows counts for nothing: in a history of seven days one row knows the load of a week ago, and
+    would set its coefficient alone.
+    """
+    x = np.where((x != 0).mean(axis=0) < _SEEN_SHARE, 0.0, x)
     scale = np.sqrt((weight[:, None] * x**2).sum(axis=0) / weight.sum()) + 1e-9
     full = np.column_stack([x / scale, np.ones(len(x))])
     gram = full.T @ (full * weight[:, None])

@@ -130,18 +130,17 @@ class _Known:
         self.jumps = jumps
         self.rate = rate
         self.learnt = learnt
-        self.length = len(jumps)
         self._counted = np.concatenate([[0], np.cumsum(jumps)])
         loud = np.flatnonzero(jumps)
         self.begins = loud[np.diff(loud, prepend=-_LONG_AGO) > _APART]
-        begun = np.zeros(self.length, bool)
+        begun = np.zeros(len(jumps), bool)
         begun[self.begins] = True
         self._begun = np.concatenate([[0], np.cumsum(begun)])
 
     def any_within(self, at: Minutes, width: int) -> Flags:
         """Whether there is a jump within `width` minutes of each."""
-        low, high = np.clip(at - width, 0, self.length), np.clip(at + width + 1, 0, self.length)
-        found: Flags = self._counted[high] > self._counted[low]
+        low, high = (self._counted.take(edge, mode="clip") for edge in (at - width, at + width + 1))
+        found: Flags = high > low
         return found
 
     def odds(self, origins: Minutes, lead: int, back: Minutes, weight: Floats, width: int) -> Floats:
@@ -159,12 +158,12 @@ class _Known:
 
     def begun(self, origins: Minutes, minutes: int) -> Floats:
         """How many jumps began in the minutes before each."""
-        end, begin = np.clip(origins, 0, self.length), np.clip(origins - minutes, 0, self.length)
-        return np.asarray(np.log1p(self._begun[end] - self._begun[begin]))
+        before, earlier = (self._begun.take(edge, mode="clip") for edge in (origins, origins - minutes))
+        return np.asarray(np.log1p(before - earlier))
 
     def newest(self, origins: Minutes, back: int) -> Floats:
         """The load of the minute that ended `back - 1` minutes before each."""
-        return np.asarray(self.log_load[np.clip(origins - back, 0, len(self.log_load) - 1)])
+        return self.log_load.take(origins - back, mode="clip")
 
 
 def _lookback(count: int, minutes: int, half_life: float) -> tuple[Minutes, Floats]:
@@ -196,7 +195,7 @@ def _features(known: _Known, origins: Minutes, lead: int) -> Floats:
     columns += _since(known, origins, at)
     columns += [known.begun(origins, 180), known.begun(origins, DAY)]
     now = known.newest(origins, 1)
-    columns += [known.jumps[np.clip(origins - 1, 0, known.length - 1)], now]
+    columns += [known.jumps.take(origins - 1, mode="clip"), now]
     columns += [now - known.newest(origins, back + 1) for back in _MOVES]
     columns += _same_clock(known, origins, at)
     return np.column_stack(columns).astype(np.float64)
@@ -243,7 +242,7 @@ def _same_clock(known: _Known, origins: Minutes, at: Minutes) -> list[Floats]:
     now = np.maximum(known.newest(origins, 1), known.newest(origins, 2))
     looked = at[:, None] - np.arange(1, 8) * DAY
     seen = looked >= 1
-    around = known.log_load[np.clip(looked[..., None] + np.arange(-1, 2), 0, len(known.log_load) - 1)].max(axis=-1)
+    around = known.log_load.take(looked[..., None] + np.arange(-1, 2), mode="clip").max(axis=-1)
     moved = np.where(seen, around - now[:, None], 0.0)
     weight = seen * 0.5 ** (np.arange(1, 8) / 4)
     total = np.maximum(weight.sum(axis=1), 1e-9)
