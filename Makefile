@@ -42,7 +42,7 @@ test-long: $(VENV)/.ready  ## run what takes minutes: twins under recorded loads
 unit: $(VENV)/.ready  ## run the tests that need no control plane
 	$(RUN)/pytest -n 2 -m "not cluster and not long" $(ARGS)
 
-brute-force: $(VENV)/.ready  ## hold windows against brute force at each clock change of each zone, 2024 to 2040 (62 million instants; 20 min on busy cores)
+brute-force: $(VENV)/.ready  ## hold windows against brute force at each clock change of each zone, 2024 to 2040 (60 million instants, 6 to 20 min)
 	@PYTHONPATH=tests $(RUN)/python -m core.scheduled.every_transition
 
 bench: $(VENV)/.ready  ## measure a decision, schedules, learning, and 500 idle objects beside the upstream HPA (11 min)

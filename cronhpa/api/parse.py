@@ -302,26 +302,32 @@ def _days(key: str, item: schema.Days | None) -> Days | None:
     if item is None:
         return None
     named = tuple(Holidays(one.country, one.subdivision) for one in item.holidays or ())
-    ranges = tuple(_range(f"{key}.dates[{index}]", one.from_, one.to) for index, one in enumerate(item.dates or ()))
+    ranges: list[DateRange] = []
+    for index, stated in enumerate(item.dates or ()):
+        range_, problem = _range(stated.from_, stated.to)
+        if range_ is None:
+            raise ValueError(f"{key}.dates[{index}].{problem}")
+        ranges.append(range_)
     for index, one in enumerate(named):
         found = calendars.problem(one)
         if found is not None:
             field, problem = found
             raise ValueError(f"{key}.holidays[{index}].{field}: {problem}")
-    return Days(ranges, named)
-
-
-def _range(path: str, begin: str, end: str) -> DateRange:
-    first, last = _date(begin), _date(end)
-    if first is None or last is None:
-        key, text = ("from", begin) if first is None else ("to", end)
-        raise ValueError(f'{path}.{key}: "{text}" is no date: write a date that exists, such as "2026-12-27"')
-    if first > last:
-        raise ValueError(f'{path}.to: "{end}" is before from, "{begin}": of one day both are the same')
-    return DateRange(first, last)
+    return Days(tuple(ranges), named)
 
 
 @lru_cache(maxsize=4096)
+def _range(begin: str, end: str) -> tuple[DateRange | None, str]:
+    """The range from one date to another; or None, and what is wrong with it."""
+    first, last = _date(begin), _date(end)
+    if first is None or last is None:
+        key, text = ("from", begin) if first is None else ("to", end)
+        return None, f'{key}: "{text}" is no date: write a date that exists, such as "2026-12-27"'
+    if first > last:
+        return None, f'to: "{end}" is before from, "{begin}": of one day both are the same'
+    return DateRange(first, last), ""
+
+
 def _date(text: str) -> date | None:
     # The pattern, because Python reads 20261227 and 2026-W52-7 as dates, too.
     if not re.fullmatch(schema.DATE, text):

@@ -102,8 +102,8 @@ def _names_in(asked: Holidays, year: int) -> dict[date, str]:
 
 
 def _near(given: str, known: Sequence[str], otherwise: str) -> str:
-    """Known codes that look like the one given, at most five."""
-    spelt = {code.lower(): code for code in known}
+    """Known codes that look like the one given, at most five; of its first letter, as all 250 cost 3 ms."""
+    spelt = {code.lower(): code for code in known if code.lower().startswith(given.lower()[:1])}
     near = get_close_matches(given.lower(), spelt, n=5, cutoff=0.5)
-    near += [low for low, code in spelt.items() if low.startswith(given.lower()[:1]) and low not in near]
+    near += [low for low in spelt if low not in near]
     return ", ".join(spelt[low] for low in near[:5]) or otherwise
