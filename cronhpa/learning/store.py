@@ -705,11 +705,8 @@ def _lift(highs: array[float], place: int, high: float) -> None:
 
 def _spread(shares: bytes, highs: array[float]) -> array[float]:
     """The maxima of 1440 minutes, NaN for a gap."""
-    out = array("d", [math.nan]) * _MINUTES_PER_DAY
-    for i, share in enumerate(shares):
-        if share:
-            out[i] = highs[i // _MINUTES_PER_STEP] * (share / _WHOLE_STEP)
-    return out
+    units = [high / _WHOLE_STEP for high in highs for _ in range(_MINUTES_PER_STEP)]
+    return array("d", [unit * share if share else math.nan for unit, share in zip(units, shares, strict=True)])
 
 
 def _joined(
