@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Self
 
 from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import HOUR, MINUTE, Nanoseconds
+from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import Span
 from cronhpa.learning.forecaster import WORKER_NEEDS
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from cronhpa.core.meter import Meter
 
 Answer = Forecast | Absent
+# Before the span it learns once a day, as an operator that has run for a while: each day is tried by its single minutes
+# once it is over, while they are known. Who begins with the span knows a week by maxima of five minutes alone.
+_WARM_UP: Nanoseconds = 7 * DAY
 # Of the minutes of a span; fewer, and most forecasts would be made without a newest minute.
 _MINUTES_KNOWN = 0.9
 
@@ -53,8 +56,8 @@ class Hindsight:
         meter: Meter | None = None,
     ) -> None:
         """
-        A forecast for every minute in `span`, as the operator makes one, `delay` after its start; where fewer than a
-        point a minute was recorded, for every step of five minutes.
+        A forecast for every minute in `span`, as an operator makes one that has run for a week, `delay` after the
+        minute's start; where fewer than a point a minute was recorded, for every step of five minutes.
 
         points: the load as it was recorded, in order; also from before the span: that is what is learnt from.
         delay: how long it takes until a load is measured; nothing younger is known to a forecast.
@@ -71,6 +74,7 @@ class Hindsight:
         self._meter = meter
         self._every = MINUTE if _is_by_minute(points, span) else STEP
         self._next = span.begin - span.begin % STEP
+        self._warm_up = deque(range(self._next - _WARM_UP, self._next, HOUR))
         self._end = span.end
         self._coming = deque(points)
         self._learnt: dict[Series, Learnt] = {}
@@ -90,6 +94,8 @@ class Hindsight:
         self._folder.cleanup()
 
     def __call__(self, now: Nanoseconds) -> Answer:
+        while self._warm_up:
+            self._learn(self._warm_up.popleft())
         while self._next < self._end and self._next + self._delay <= now:
             self._play(self._next)
             self._next += self._every
@@ -114,27 +120,42 @@ class Hindsight:
         """What the operator does `delay` after `start`: record what was measured, learn where it is due, forecast."""
         from cronhpa.learning import worker  # noqa: PLC0415 - imports pandas: only where forecasts are made
 
-        store, series = self._store, self._subject.series
-        assert store is not None, "opened by `with`"
+        now = start + self._delay
+        self.answers += [(now, absent) for absent in self._learn(start)]
+        if self._subject.series in self._learnt:
+            found = worker.forecast(self._ask(now))
+            _raise(found.fault)
+            self.answers += [(now, answer) for _, answer in found.answers]
+
+    def _learn(self, start: Nanoseconds) -> list[Absent]:
+        """Record what was measured, and learn where it is due; why nothing could be learnt."""
+        from cronhpa.learning import worker  # noqa: PLC0415 - as above
+
+        store, series = self._opened, self._subject.series
         now = start + self._delay
         known: list[Sample] = []
         # A point at `start` has only just been measured: it belongs to what begins then.
         while self._coming and self._coming[0][0] < start:
             known.append(Sample(series, *self._coming.popleft()))
         _keep(store, known, now)
-        ask = Ask(str(store.path), [self._subject], now)
+        absent: list[Absent] = []
         if due({series: digest(self._subject.spec)}, self._learnt, now):
             self._tell_spent(store, now)
-            studied = worker.study(ask)
+            studied = worker.study(self._ask(now))
             self._learnt.update(studied.learnt)
             _raise(studied.fault)
-            self.answers += [(now, absent) for _, absent in studied.absent]
-        if series in self._learnt:
-            found = worker.forecast(ask)
-            _raise(found.fault)
-            self.answers += [(now, answer) for _, answer in found.answers]
+            absent = [each for _, each in studied.absent]
         if start % HOUR == 0:
             _raise(store.compact(now))
+        return absent
+
+    @property
+    def _opened(self) -> Store:
+        assert self._store is not None, "opened by `with`"
+        return self._store
+
+    def _ask(self, now: Nanoseconds) -> Ask:
+        return Ask(str(self._opened.path), [self._subject], now)
 
     def _tell_spent(self, store: Store, now: Nanoseconds) -> None:
         """What was counted in the hours that are over, once each."""

@@ -106,6 +106,24 @@ def test_a_summary_counts_forecasts_by_model():
     assert "none was made" == Hindsight([], WEB, Span(0, 1)).summary
 
 
+def test_it_has_learnt_for_a_week_when_the_span_begins(monkeypatch):
+    """Once a day from when two days are known, so that each of the last days was tried by its minutes."""
+    real, learnt = worker.study, []
+
+    def study(ask):
+        studied = real(ask)
+        learnt.extend(ask.now for _ in studied.learnt)
+        return studied
+
+    monkeypatch.setattr(worker, "study", study)
+
+    found = asked(days(5))
+
+    assert {-3, -2, -1} == {(at - MIDNIGHT) // DAY for at in learnt if at < MIDNIGHT}
+    assert MIDNIGHT + DELAY == found.answers[0][0]
+    assert found.answers[0][1].track_record.days > 1
+
+
 def test_what_the_forecasts_cost_is_known_to_the_next_selection(monkeypatch):
     """A tenth more pods in each of six hours, of which five are over at midnight."""
     told = []
@@ -124,7 +142,7 @@ def test_what_the_forecasts_cost_is_known_to_the_next_selection(monkeypatch):
     with Hindsight(days(3), WEB, Span(MIDNIGHT, MIDNIGHT + HOUR), delay=DELAY, meter=meter) as found:
         found(MIDNIGHT + MINUTE + DELAY)
 
-    assert [(5 * 3600.0, 5 * 36_000.0)] * 2 == told
+    assert [(5 * 3600.0, 5 * 36_000.0)] * 2 == told[-2:]
 
 
 def test_without_pandas_it_says_what_to_install(monkeypatch):

@@ -189,7 +189,7 @@ def test_what_the_decisions_do_not_bear_out_is_not_used(store):
         Absent(
             "NothingToGain",
             "with this object's bounds, behavior and schedules 0 of 7560 under-provisioned minutes in 7 days would be "
-            "avoided at +0.0 % pod-hours: some are needed, within 5 % more pod-hours",
+            "avoided at +0.0 % pod-hours: some are needed, at no more than 10 %",
         )
         == absent
     )
