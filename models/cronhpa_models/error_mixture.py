@@ -138,7 +138,8 @@ def fit(load: Floats, *, steps_per_day: int, windows: tuple[int, ...] = (1, 2)) 
     offset = max(0.05 * float(kept[known].mean()), 1e-9)
     z = np.log(kept + offset)
     rows = np.arange(len(z))
-    x = _features(z, steps_per_day, rows.astype(np.float64), _lagged(z, rows))
+    raw = _features(z, steps_per_day, rows.astype(np.float64), _lagged(z, rows))
+    x = _or_zero(raw)
     age = (len(z) - rows) / steps_per_day
     coefficients, errors = [], []
     for reach in windows:
@@ -148,7 +149,7 @@ def fit(load: Floats, *, steps_per_day: int, windows: tuple[int, ...] = (1, 2)) 
         week = slice(max(0, len(z) - reach - 7 * steps_per_day), len(z) - reach)
         if good.sum() < _ERRORS_MIN or not good[week].any():
             return None
-        b = _ridge(x[good], moved[good], 0.5 ** (age[good] / 7))
+        b = _ridge(raw[good], moved[good], 0.5 ** (age[good] / 7))
         wrong = moved - (x @ b[:-1] + b[-1])
         edges = _edges(wrong[week][good[week]], came, z)
         bin_of = _bins(edges, wrong)
@@ -173,12 +174,8 @@ def chances(fitted: Fitted, later: Floats, origins: Origins, windows: int | None
     recent = np.log(origins.recent + fitted.offset)
     # The errors of what came since the fit are not known yet.
     rows = np.arange(len(fitted.load) - max(fitted.windows), len(z))
-    x = _features(
-        z,
-        fitted.steps_per_day,
-        np.concatenate([rows, origins.position]),
-        np.concatenate([_lagged(z, rows), recent]),
-    )
+    positions = np.concatenate([rows, origins.position])
+    x = _or_zero(_features(z, fitted.steps_per_day, positions, np.concatenate([_lagged(z, rows), recent])))
     since, at = (rows, x[: len(rows)]), x[len(rows) :]
     found = [
         _window(fitted, z, since, at, recent, origins.position, number)
@@ -305,7 +302,11 @@ def _histogram(chosen: NDArray[np.signedinteger[Any]], weights: Floats, bins: in
 
 
 def _features(z: Floats, day: int, position: Floats, recent: Floats) -> Floats:
-    """(n, features) at positions of z whose last steps were `recent`; nothing later is looked at."""
+    """
+    (n, features) at positions of z whose last steps were `recent`, NaN for what is unknown.
+
+    Nothing later is looked at.
+    """
     now = recent[:, :1]
     lags = np.asarray(recent[:, _SHORT_LAGS])
     yesterday, last_week, *ahead = _between(z, position, (-day, -7 * day, 1 - day, 1 - 7 * day, 2 - day, 2 - 7 * day))
@@ -315,8 +316,12 @@ def _features(z: Floats, day: int, position: Floats, recent: Floats) -> Floats:
     moves = np.stack([ahead[0] - yesterday, usual_1 - usual], axis=1)
     behind = np.stack([yesterday, last_week], axis=1)
     columns = [lags - now, _fading(recent) - now, levels - now, moves, behind - now]
-    found = np.concatenate(columns, axis=1)
-    return np.where(np.isnan(found), 0.0, found)
+    return np.asarray(np.concatenate(columns, axis=1))
+
+
+def _or_zero(x: Floats) -> Floats:
+    """An unknown difference is none."""
+    return np.where(np.isnan(x), 0.0, x)
 
 
 def _profile(z: Floats, day: int, first: int) -> Floats:
@@ -384,7 +389,7 @@ def _ridge(x: Floats, y: Floats, weight: Floats) -> Floats:
     What is known in few rows counts for nothing: in a history of seven days one row knows the load of a week ago, and
     would set its coefficient alone.
     """
-    x = np.where((x != 0).mean(axis=0) < _SEEN_SHARE, 0.0, x)
+    x = np.where(np.isnan(x).mean(axis=0) > 1 - _SEEN_SHARE, 0.0, _or_zero(x))
     scale = np.sqrt((weight[:, None] * x**2).sum(axis=0) / weight.sum()) + 1e-9
     full = np.column_stack([x / scale, np.ones(len(x))])
     gram = full.T @ (full * weight[:, None])
