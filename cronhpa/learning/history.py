@@ -10,6 +10,7 @@ import csv
 import gzip
 import io
 import math
+import zlib
 from typing import IO, TYPE_CHECKING, cast
 
 from msgspec import Struct
@@ -187,7 +188,7 @@ def _lines(path: Path, progress: Callable[[int, int], None]) -> Iterator[tuple[i
                     yield reader.line_num, *_parse(path, reader.line_num, fields)
                 if reader.line_num % _LINES_PER_REPORT == 0:
                     progress(raw.tell(), total)
-        except (UnicodeDecodeError, csv.Error, gzip.BadGzipFile, EOFError) as problem:
+        except (UnicodeDecodeError, csv.Error, gzip.BadGzipFile, zlib.error, EOFError) as problem:
             line = reader.line_num + 1
             raise CsvError(path, line, str(problem), "CSV text in UTF-8, plain or gzipped, is accepted") from None
     progress(total, total)

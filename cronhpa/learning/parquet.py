@@ -29,8 +29,12 @@ def rows(path: Path) -> Iterator[tuple[str, Nanoseconds, float | None]]:
     """
     try:
         frame = pd.read_parquet(path)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
-        raise HistoryError(path, "", str(problem), "a Parquet file is needed") from None
+    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError) as problem:
+        # Of a damaged file pyarrow says an OSError without a number, and pandas stumbles over its own note in it.
+        if isinstance(problem, OSError) and problem.errno is not None:
+            raise
+        said = " ".join(str(problem).split())
+        raise HistoryError(path, "", said, "a Parquet file is needed") from None
     # A frame that was written with its times as the index brings them back so.
     frame = frame.reset_index() if HEADER[0] not in frame.columns and frame.index.name == HEADER[0] else frame
     missing = [name for name in HEADER if name not in frame.columns]
@@ -48,7 +52,10 @@ def rows(path: Path) -> Iterator[tuple[str, Nanoseconds, float | None]]:
         raise HistoryError(
             path, f"row {int(stamps.isna().argmax()) + 1}", "no timestamp", "a time with a zone is needed"
         )
-    instants = stamps.dt.tz_convert("UTC").astype("datetime64[ns, UTC]").astype(np.int64)
+    try:
+        instants = stamps.dt.tz_convert("UTC").astype("datetime64[ns, UTC]").astype(np.int64)
+    except pd.errors.OutOfBoundsDatetime as problem:
+        raise HistoryError(path, HEADER[0], str(problem), "times from 1970 to 2262 are accepted") from None
     numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
     for row, (at, value) in enumerate(zip(instants.tolist(), numbers.tolist(), strict=True), start=1):
         yield f"row {row}", at, None if np.isnan(value) else value

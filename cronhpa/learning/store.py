@@ -119,6 +119,10 @@ CREATE TABLE minutes (series INTEGER, day INTEGER, shares BLOB NOT NULL, PRIMARY
 _FORECASTS = msgspec.msgpack.Encoder()
 _FORECAST = msgspec.msgpack.Decoder(Forecast)
 
+# What reading a damaged file comes to, as SQLite has no checksums: names that are no UTF-8, a text for a number, half a
+# blob.
+_UNREADABLE = (sqlite3.Error, msgspec.MsgspecError, TypeError, ValueError)
+
 T = TypeVar("T")
 
 
@@ -227,7 +231,7 @@ class Store:
             raise StoreError(f"{path}: {problem}: a path to a file in an existing, writable folder is needed") from None
         try:
             self._prepare()
-        except sqlite3.Error as problem:
+        except _UNREADABLE as problem:
             self._db.close()
             raise StoreError(f"{path}: {problem}: a SQLite file written by cronhpa is needed") from None
 
@@ -572,20 +576,27 @@ class Store:
                 self._db.execute("BEGIN IMMEDIATE")
                 done = work(self._db)
                 self._db.execute("COMMIT")
-            except sqlite3.Error as problem:
-                # Names given out within the transaction that is now undone must not be believed.
-                self._ids.clear()
-                with suppress(sqlite3.Error):
-                    if self._db.in_transaction:
-                        self._db.execute("ROLLBACK")
+            except _UNREADABLE as problem:
+                self._undo()
                 return Fault(f"{self.path}: {problem}: nothing was recorded")
+            except BaseException:
+                # A transaction left open would keep every other process out.
+                self._undo()
+                raise
             return done
+
+    def _undo(self) -> None:
+        # Names given out within the transaction must not be believed.
+        self._ids.clear()
+        with suppress(sqlite3.Error):
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._lock:
             try:
                 return work(self._db)
-            except sqlite3.Error as problem:
+            except _UNREADABLE as problem:
                 raise StoreError(f"{self.path}: {problem}") from None
 
     def _id(self, db: sqlite3.Connection, series: Series) -> int:

@@ -4,6 +4,8 @@ import gzip
 import io
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -129,9 +131,16 @@ def test_a_line_that_cannot_be_read_is_named_and_nothing_is_imported(store, writ
 
 @pytest.mark.parametrize(
     "content",
-    [b"\xff\xfe\x00\x01" * 9, gzip.compress(b"timestamp,value\n" * 99)[:30], b"", b"\0" * 99],
+    [
+        b"\xff\xfe\x00\x01" * 9,
+        gzip.compress(b"timestamp,value\n" * 99)[:30],
+        # A block of the third kind; the format knows three, 0 to 2.
+        gzip.compress(b"timestamp,value\n" * 99)[:10] + b"\x07" * 30,
+        b"",
+        b"\0" * 99,
+    ],
     # Named, because gzip writes the time into its bytes, and two workers would collect two tests of different names.
-    ids=["binary", "cut gzip", "empty", "zeros"],
+    ids=["binary", "cut gzip", "damaged gzip", "empty", "zeros"],
 )
 def test_a_file_that_is_no_text_is_refused(store, tmp_path, content):
     path = tmp_path / "load.csv"
@@ -267,11 +276,15 @@ def times(*texts, zone="UTC"):
         ({"timestamp": times("2026-03-01", None), "value": [1.0, 2.0]}, "row 2: no timestamp"),
         ({"timestamp": times("2026-03-01"), "value": [-1.0]}, "row 1: -1.0 at 2026-03-01T00:00:00Z: a finite number"),
         (
+            {"timestamp": times("3000-01-01"), "value": [1.0]},
+            "timestamp: Out of bounds nanosecond timestamp: 3000-01-01",
+        ),
+        (
             {"timestamp": times("2026-03-01"), "value": [float("nan")]},
             "1 gaps and no value: at least one value is needed",
         ),
     ],
-    ids=["columns", "no zone", "no numbers", "no time", "negative", "empty"],
+    ids=["columns", "no zone", "no numbers", "no time", "negative", "year 3000", "empty"],
 )
 def test_a_parquet_file_that_is_no_history_is_refused(store, tmp_path, frame, said):
     path = tmp_path / "load.parquet"
@@ -288,6 +301,25 @@ def test_a_parquet_file_that_is_no_history_is_refused(store, tmp_path, frame, sa
 def test_what_is_no_parquet_is_refused(store, tmp_path):
     path = tmp_path / "load.parquet"
     path.write_text("timestamp,value\n")
+
+    with pytest.raises(HistoryError, match="a Parquet file is needed"):
+        import_file(store, WEB, path)
+
+
+def test_a_damaged_parquet_file_is_refused(store, tmp_path):
+    path = tmp_path / "load.parquet"
+    pd.DataFrame({"timestamp": times("2026-03-01"), "value": [1.0]}).to_parquet(path)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"PAR1\x15", b"PAR1\xff"))
+
+    with pytest.raises(HistoryError, match="a Parquet file is needed"):
+        import_file(store, WEB, path)
+
+
+def test_a_parquet_file_whose_note_for_pandas_is_damaged_is_refused(store, tmp_path):
+    path = tmp_path / "load.parquet"
+    table = pa.table({"timestamp": times("2026-03-01"), "value": [1.0]})
+    pq.write_table(table.replace_schema_metadata({"pandas": b"\xff"}), path)
 
     with pytest.raises(HistoryError, match="a Parquet file is needed"):
         import_file(store, WEB, path)

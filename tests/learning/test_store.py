@@ -516,6 +516,45 @@ def test_a_damaged_day_is_a_fault_for_its_reader_only(store):
     assert [(NOON, 2.0)] == everything(store, API)
 
 
+def test_a_value_that_is_none_of_its_column_is_a_fault_and_leaves_the_file_to_others(store):
+    """Half a blob, a text for a number: damage that SQLite itself does not see."""
+    store.backfill(WEB, [(NOON, 1.0)])
+    store.save_forecasts([(WEB, forecast(NOON))])
+    store._db.execute("UPDATE day SET highs = x'01ffff'")
+    store._db.execute("UPDATE forecast SET value = x'81'")
+    other = Store(store.path)
+
+    for read in (lambda: everything(store), store.latest_forecasts):
+        with pytest.raises(StoreError, match=str(store.path)):
+            read()
+    assert isinstance(store.backfill(WEB, [(NOON, 2.0)]), Fault)
+    assert Recorded(1) == other.record([sample(0, 3.0, API)])
+    other.close()
+
+
+def test_a_file_with_damaged_names_is_no_store(tmp_path):
+    path = tmp_path / "history.db"
+    Store(path).close()
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE step", b"CREATE \xff\xff\xffLE step"))
+
+    with pytest.raises(StoreError, match="a SQLite file written by cronhpa is needed"):
+        Store(path)
+
+
+def test_an_interrupted_write_leaves_the_file_to_others(store):
+    def batch():
+        yield WEB, forecast(NOON)
+        raise KeyboardInterrupt
+
+    other = Store(store.path)
+
+    with pytest.raises(KeyboardInterrupt):
+        store.save_forecasts(batch())
+    assert Recorded(1) == other.record([sample(0, 3.0)])
+    assert Recorded(1) == store.record([sample(0, 4.0)])
+    other.close()
+
+
 _VERSION_1 = """
 CREATE TABLE series (
     id INTEGER PRIMARY KEY AUTOINCREMENT, namespace TEXT NOT NULL, name TEXT NOT NULL, metric TEXT NOT NULL,
