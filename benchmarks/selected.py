@@ -67,7 +67,10 @@ def screened_days(series: Recorded, settings: Settings) -> dict[int, Screened]:
         chunk = [(row, day_at(series, row, row + day)) for row in days[i : i + at_once]]
         floors = [candidate_floors(series.steps[:row], each, settings, day) for row, each in chunk]
         several = screen([each for _, each in chunk], np.concatenate(floors, axis=1), settings, day)
-        found |= {row: Screened(several.minutes[:, [k]], several.pods[:, [k]]) for k, (row, _) in enumerate(chunk)}
+        found |= {
+            row: Screened(several.minutes[:, [k]], several.pods[:, [k]], several.actions[:, [k]])
+            for k, (row, _) in enumerate(chunk)
+        }
     return found
 
 

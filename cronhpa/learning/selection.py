@@ -51,6 +51,8 @@ _FLOOR_MAX = 14_000
 _MINUTES_MIN = 1.0
 # What a minute a day is worth, in percent of pod-hours: with less than a quarter of a minute to gain, no more than one.
 _WORTH = 4.0
+# Where minutes can be avoided without it, pods do not come and go more than this times as often as without a forecast.
+_ACTIONS_MAX = 1.1
 # How long the upstream's default stabilization keeps what was asked for.
 _HELD_MINUTES = 5
 _HALF_DAY = 720
@@ -153,11 +155,12 @@ class Screened:
     """
     Days of the shadow run; each (1 + candidates, days), the first row is plain reactive scaling.
 
-    minutes: under-provisioned. pods: mean replicas times steps.
+    minutes: under-provisioned. pods: mean replicas times steps. actions: changes of the replicas.
     """
 
     minutes: Floats
     pods: Floats
+    actions: Floats
 
 
 def select(steps: Floats, settings: Settings, *, days: int = DAYS) -> Choice | NothingToGain:
@@ -179,7 +182,7 @@ def select(steps: Floats, settings: Settings, *, days: int = DAYS) -> Choice | N
 
 def together(days: Sequence[Screened]) -> Screened:
     return Screened(
-        np.concatenate([each.minutes for each in days], axis=1), np.concatenate([each.pods for each in days], axis=1)
+        *(np.concatenate([getattr(day, name) for day in days], axis=1) for name in ("minutes", "pods", "actions"))
     )
 
 
@@ -192,13 +195,18 @@ def choose(screened: Screened, settings: Settings, steps: Floats) -> Choice | No
     """
     Who leaves the fewest minutes within the budget over all of these days; the cheapest of those hardly worse.
 
-    A minute that is avoided may cost no more than it is worth, however large the budget.
+    A minute that is avoided may cost no more than it is worth, however large the budget. Who makes pods come and go
+    much more often is left for where nobody else avoids any.
     """
     minutes, pods = screened.minutes.sum(axis=1), screened.pods.sum(axis=1)
     extra = pods / pods[0] - 1
     days = screened.minutes.shape[1]
     worth = np.minimum(settings.budget_percent, _WORTH * (minutes[0] - minutes) * STEPS_PER_DAY / len(steps)) / 100
     allowed = (extra <= worth) & (minutes <= minutes[0] - _MINUTES_MIN * days / DAYS)
+    calm = _is_calm(screened)
+    if (allowed & calm).any():
+        allowed &= calm
+        worth = np.where(calm, worth, -np.inf)
     if not allowed.any():
         return NothingToGain(float(minutes[0]), days)
     near = allowed & (minutes <= minutes[allowed].min() * _NEAR_BEST + 1e-9)
@@ -216,6 +224,14 @@ def choose(screened: Screened, settings: Settings, steps: Floats) -> Choice | No
         extra_percent=100 * float(extra[row]),
         days=days,
     )
+
+
+def _is_calm(screened: Screened) -> NDArray[np.bool_]:
+    """(1 + candidates,): whether replicas change a tenth more often than without a forecast at most, or once a day."""
+    actions = screened.actions.sum(axis=1)
+    once = 2 * screened.actions.shape[1]
+    found: NDArray[np.bool_] = actions <= actions[0] * _ACTIONS_MAX + once
+    return found
 
 
 def budget_correction(expected: Sequence[float], spent: Sequence[float]) -> float:
@@ -428,7 +444,7 @@ def screen(days: Sequence[Day], floors: Counts, settings: Settings, steps_per_da
         scored = values[:, days[0].run_up :]
         return np.asarray(scored.reshape(len(values), -1, steps_per_day).sum(axis=2)[same], dtype=np.float64)
 
-    return Screened(by_day(outcomes.under) / 60, by_day(outcomes.pods))
+    return Screened(by_day(outcomes.under) / 60, by_day(outcomes.pods), by_day(outcomes.actions))
 
 
 def _filled(load: Floats) -> Floats:

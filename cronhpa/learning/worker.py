@@ -73,7 +73,7 @@ HISTORY_MIN: Nanoseconds = 2 * DAY
 # A fit is made anew every day; one that could not be is used for two days more.
 FIT_AGE_MAX: Nanoseconds = 3 * DAY
 # What a fit is kept as. Raise the number where states of an older release cannot be read any more.
-MODEL = "ErrorMixture/3"
+MODEL = "ErrorMixture/4"
 # What a floor without a method is called: a constant, or jumps by their clock beside it.
 LEAST = "Least"
 JUMP_CLOCK = "JumpClock"
@@ -101,7 +101,7 @@ _ROUNDED = 1 + 1e-6
 
 class TriedDay(Struct, frozen=True):
     """
-    What every candidate did on the day from `begin` on; minutes, pods: little-endian floats of 32 bits.
+    What every candidate did on the day from `begin` on; minutes, pods, actions: little-endian floats of 32 bits.
 
     expected: percent of pod-hours that the choice in force was to add; None where none was. confirmed: what the choice
     first made after it comes to by the decisions themselves; None while nothing was worth choosing.
@@ -110,17 +110,19 @@ class TriedDay(Struct, frozen=True):
     begin: Nanoseconds
     minutes: bytes
     pods: bytes
+    actions: bytes
     expected: float | None = None
     confirmed: Confirmation | None = None
 
     @classmethod
     def of(cls, begin: Nanoseconds, screened: Screened, expected: float | None) -> TriedDay:
-        minutes, pods = (each[:, 0].astype("<f4").tobytes() for each in (screened.minutes, screened.pods))
-        return cls(begin, minutes, pods, expected)
+        each = (screened.minutes, screened.pods, screened.actions)
+        minutes, pods, actions = (values[:, 0].astype("<f4").tobytes() for values in each)
+        return cls(begin, minutes, pods, actions, expected)
 
     def screened(self) -> Screened:
-        minutes, pods = (np.frombuffer(each, "<f4").astype(np.float64)[:, None] for each in (self.minutes, self.pods))
-        return Screened(minutes, pods)
+        each = (self.minutes, self.pods, self.actions)
+        return Screened(*(np.frombuffer(values, "<f4").astype(np.float64)[:, None] for values in each))
 
 
 class Unconfirmed(Struct, frozen=True, tag=True):
