@@ -524,10 +524,10 @@ class Store:
             db.execute("DELETE FROM stated WHERE step < ?", ((now - FORECASTS_KEPT) // STEP,))
             db.execute("DELETE FROM spend WHERE hour < ?", ((now - SPEND_KEPT) // HOUR,))
             self._forget_silent_series(db)
+            # Before another thread may write: it would name a series that is gone.
+            self._ids.clear()
 
-        fault = self._write(work)
-        self._ids.clear()
-        return fault
+        return self._write(work)
 
     def _forget_silent_series(self, db: sqlite3.Connection) -> None:
         """A series of which nothing is known any more goes, with its fits."""
@@ -593,11 +593,17 @@ class Store:
                 self._db.execute("ROLLBACK")
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """All of `work` on one state of the file: between two looks at it another process may move rows into days."""
         with self._lock:
             try:
+                self._db.execute("BEGIN")
                 return work(self._db)
             except _UNREADABLE as problem:
                 raise StoreError(f"{self.path}: {problem}") from None
+            finally:
+                with suppress(sqlite3.Error):
+                    if self._db.in_transaction:
+                        self._db.execute("ROLLBACK")
 
     def _id(self, db: sqlite3.Connection, series: Series) -> int:
         """The row of a series, made where there is none."""

@@ -465,6 +465,47 @@ def test_several_processes_write_at_once_without_losing_anything(tmp_path):
     store.close()
 
 
+@pytest.fixture
+def meanwhile(store):
+    """What another process does as soon as the store begins a statement that holds some words."""
+    other = Store(store.path)
+    faults = []
+
+    def do(words, work):
+        def look(statement):
+            if words in statement and not faults:
+                faults.append(work(other))
+
+        store._db.set_trace_callback(look)
+
+    yield do
+    other.close()
+    assert [None] == faults
+
+
+def test_who_reads_while_another_process_compacts_misses_no_step(store, meanwhile):
+    """Five hours of steps, of which three become a day after the days were read and before the rows are."""
+    store.record([sample(60 * minute, 1.0) for minute in range(300)])
+    meanwhile("(SELECT min(", lambda other: other.compact(NOON + 5 * HOUR))
+
+    assert 60 == len(everything(store))
+
+
+def test_who_reads_while_another_process_compacts_misses_no_minute(store, meanwhile):
+    store.record([sample(60 * minute, 1.0) for minute in range(300)])
+    meanwhile("(SELECT min(", lambda other: other.compact(NOON + 5 * HOUR))
+
+    assert 300 == len(store.minutes(WEB, NOON, NOON + 5 * HOUR))
+
+
+def test_who_reads_a_fit_while_another_process_keeps_a_newer_one_reads_the_one_before(store, meanwhile):
+    old = Fit("m", 1, 1, b"old")
+    store.save_fit(old, {WEB: Learnt(1)})
+    meanwhile("SELECT model", lambda other: other.save_fit(Fit("m", 2, 2, b"new"), {WEB: Learnt(2)}))
+
+    assert [(old, [WEB])] == store.fits([WEB])
+
+
 def test_a_lock_that_another_process_never_gives_back_is_a_fault(tmp_path):
     store = Store(tmp_path / "history.db")
     store._db.execute("PRAGMA busy_timeout = 50")
