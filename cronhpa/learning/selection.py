@@ -330,8 +330,13 @@ def jumps_of(day: Day, settings: Settings) -> Jumps | None:
 
 
 def fit_jumps(past: Floats, settings: Settings) -> jump_clock.Fitted | None:
-    """The jump clock of single minutes, NaN for a gap; None where half are gaps, or pods were hardly ever too few."""
+    """
+    The jump clock of single minutes, NaN for a gap; None where half are gaps, or pods were hardly ever too few.
+
+    What came before the first that is known is no gap: a younger history is a shorter one.
+    """
     past = past[-jump_clock.DAYS * jump_clock.DAY :]
+    past = past[np.argmax(~np.isnan(past)) :] if len(past) else past
     if not len(past) or np.isnan(past).mean() > _GAPS_MAX:
         return None
     load = _filled(past)
@@ -343,8 +348,11 @@ def jumps_since(
 ) -> Jumps | None:
     """What a fit tells at some minutes after it. minutes: those that followed it, NaN for a gap."""
     known = np.maximum(np.exp(fitted.log_load + fitted.level) - fitted.offset, 0.0)
-    later = np.interp(np.arange(len(minutes)), *_seen(minutes, known[-1])) if len(minutes) else minutes
-    load = np.concatenate([known, later])
+    # A gap holds what was known last: a line through it would tell what came after it.
+    is_known = np.concatenate([np.ones(len(known), bool), ~np.isnan(minutes)])
+    newest = np.maximum.accumulate(np.where(is_known, np.arange(len(is_known)), 0))
+    load = np.concatenate([known, minutes])[newest]
+    later = load[len(known) :]
     wanted = reactive_pods(load, settings)
     begin = len(known) - _HELD_MINUTES - lead_minutes(settings)
     short = shortages(load[begin:], settings)[len(known) - begin :]

@@ -290,8 +290,7 @@ def _day(steps: Floats, past: Past, back: int) -> Day:
     begin = end - (len(steps) + LAGS) * MINUTES_PER_STEP
     if begin < 0 or np.count_nonzero(np.isnan(minutes[begin:end])) > _MINUTES_MISSED_MAX:
         return Day(steps, run_up=RUN_UP)
-    before = minutes[: begin + LAGS * MINUTES_PER_STEP]
-    return Day(steps, minutes[begin:end], RUN_UP, before[np.argmax(~np.isnan(before)) :])
+    return Day(steps, minutes[begin:end], RUN_UP, minutes[: begin + LAGS * MINUTES_PER_STEP])
 
 
 def _confirmed(

@@ -19,6 +19,7 @@ from cronhpa.learning.selection import (
     candidate_floors,
     choose,
     chosen_floors,
+    fit_jumps,
     jumps_of,
     least_replicas,
     needs_far,
@@ -27,7 +28,7 @@ from cronhpa.learning.selection import (
     shortages,
     stated,
 )
-from cronhpa_models import error_mixture
+from cronhpa_models import error_mixture, jump_clock
 from cronhpa_models.error_mixture import LAGS, METHODS, Chances
 
 # Pods are scaled for 0.6, planned to carry 0.9, and short above 1.
@@ -200,9 +201,37 @@ def test_slow_pods_are_asked_for_earlier_in_a_step(start_up, expected):
     assert expected == next(minute for minute in range(9) if needs_far(minute, slow))
 
 
+def test_a_history_younger_than_eight_days_has_the_same_clock_wherever_it_lies_in_the_span_that_is_kept():
+    """Three days alone, and behind six of which nothing is known: those are neither gaps nor quiet days."""
+    short = half_past_nine(3)
+
+    alone, behind = (fit_jumps(each, PODS) for each in (short, np.concatenate([np.full(6 * 1440, np.nan), short])))
+
+    assert jump_clock.encode(alone) == jump_clock.encode(behind)
+    assert fit_jumps(np.full(9 * 1440, np.nan), PODS) is None
+
+
+def test_in_a_gap_the_jump_clock_knows_what_was_known_last_and_not_what_comes_after_it():
+    """From 8:00 to 9:00 nothing is known; then it is 6 or 30: until then every minute of the day is told alike."""
+    by_minute = half_past_nine(9)
+    day = by_minute[8 * 1440 - LAGS * 5 :]
+    told = []
+    for after in (6.0, 30.0):
+        own = day.copy()
+        own[LAGS * 5 + 480 : LAGS * 5 + 540] = np.nan
+        own[LAGS * 5 + 540 :] = after
+        told.append(jumps_of(Day(own[LAGS * 5 :: 5], own, past=by_minute[: 8 * 1440]), PODS))
+
+    one, two = told
+    np.testing.assert_array_equal(one.chance[:540], two.chance[:540])
+    np.testing.assert_array_equal(one.running[:540], two.running[:540])
+    assert (10, 50) == (one.running[540], two.running[540])  # 6 / 0.6, 30 / 0.6
+
+
+@pytest.mark.parametrize("is_gap_at_noon", [False, True], ids=["no-gap", "gap"])
 @pytest.mark.parametrize("by_minute", [False, True], ids=["steps", "minutes"])
-def test_floors_of_a_morning_do_not_know_the_afternoon(by_minute):
-    """The leak test of the whole way from history to floors."""
+def test_floors_of_a_morning_do_not_know_the_afternoon(by_minute, is_gap_at_noon):
+    """The leak test of the whole way from history to floors: nor do those of a gap know what came after it."""
     load = daily_jump()
     draw = np.random.default_rng(5)
     minutes = np.repeat(load, 5) * draw.uniform(0.9, 1.0, 5 * len(load))
@@ -213,7 +242,10 @@ def test_floors_of_a_morning_do_not_know_the_afternoon(by_minute):
         own = minutes[(row - LAGS) * 5 : (row + STEPS_PER_DAY) * 5].copy()
         day[noon:] *= factor
         own[(LAGS + noon) * 5 :] *= np.repeat(factor, 5)
-        floors.append(candidate_floors(load[:row], Day(day, own if by_minute else None), PODS, STEPS_PER_DAY))
+        if is_gap_at_noon:
+            day[noon - 12 : noon] = own[(LAGS + noon - 12) * 5 : (LAGS + noon) * 5] = np.nan
+        of_day = Day(day, own, past=minutes[: row * 5]) if by_minute else Day(day)
+        floors.append(candidate_floors(load[:row], of_day, PODS, STEPS_PER_DAY))
 
     np.testing.assert_array_equal(floors[0][:, : noon * 5], floors[1][:, : noon * 5])
     assert (floors[0] != floors[1]).any()
