@@ -222,6 +222,22 @@ def test_the_days_that_were_tried_are_not_tried_again(store, monkeypatch):
     assert [7, 1, 7] == counts
 
 
+def test_days_are_tried_anew_when_other_spans_are_ignored(store, monkeypatch):
+    """They were tried with an incident in them, or fitted on it: all seven again, and then only the newest."""
+    remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT + 2 * DAY)
+    incident = subject(WEB, Span(MIDNIGHT - 3 * DAY, MIDNIGHT - 3 * DAY + HOUR))
+    tried = []
+    real = worker.screen
+    monkeypatch.setattr(worker, "screen", lambda *given: tried.append(1) or real(*given))
+    counts = []
+    for now, who in ((MIDNIGHT, subject(WEB)), (MIDNIGHT, incident), (MIDNIGHT + DAY, incident)):
+        tried.clear()
+        study(store, now, who)
+        counts.append(len(tried))
+
+    assert [7, 7, 1] == counts
+
+
 def test_a_day_is_tried_by_its_minutes_where_they_are_known(store, monkeypatch):
     remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT)
     # A day, the hour before it, and the 25 steps before that which its first forecast looks at.
