@@ -122,7 +122,7 @@ class Worker:
         """The answers to tasks of so many, and the CPU seconds that they took."""
         before, _ = await self.used()
         parts = [wanted[i : i + size] for i in range(0, len(wanted), size)]
-        asks = [msgspec.msgpack.encode(Ask(str(self._path), part, now)) for part in parts]
+        asks = [msgspec.json.encode(Ask(str(self._path), part, now)) for part in parts]
         answers = [await self._processes.run(task, each, _DEADLINE_SECONDS) for each in asks]
         after, _ = await self.used()
         return answers, after - before

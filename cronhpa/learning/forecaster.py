@@ -42,8 +42,10 @@ _LEARNING_AGAIN: Nanoseconds = 10 * SECOND
 _LEARNING_AGAIN_EACH: Nanoseconds = 5 * MILLISECOND
 WORKER_NEEDS = ("numpy", "pandas")
 
+# What is asked holds specs, and these instants of the years 1 to 9999: more than the integers of MessagePack.
+_ASKS = msgspec.json.Encoder()
+_ASK = msgspec.json.Decoder(Ask)
 _ENCODER = msgspec.msgpack.Encoder()
-_ASK = msgspec.msgpack.Decoder(Ask)
 _ANSWERS = msgspec.msgpack.Decoder(Answers)
 _STUDIED = msgspec.msgpack.Decoder(Studied)
 
@@ -220,7 +222,7 @@ class Forecaster:
 
     async def _refresh(self, task: list[Subject], now: Nanoseconds) -> str | None:
         """Why the forecasts, or the storing of them, failed; None where they did not."""
-        ask = _ENCODER.encode(Ask(str(self._store), task, now))
+        ask = _ASKS.encode(Ask(str(self._store), task, now))
         try:
             found = _ANSWERS.decode(await self._workers.run(self._forecast_task, ask, self._deadline_seconds))
         except (WorkerError, msgspec.MsgspecError) as problem:
@@ -242,7 +244,7 @@ class Forecaster:
     async def _study(self, task: list[Subject], now: Nanoseconds) -> str | None:
         """Why the learning, or the storing of it, failed; None where it did not."""
         try:
-            ask = _ENCODER.encode(Ask(str(self._store), task, now, self._cluster))
+            ask = _ASKS.encode(Ask(str(self._store), task, now, self._cluster))
             answer = await self._students.run(self._study_task, ask, self._study_deadline_seconds)
             found = _STUDIED.decode(answer)
         except (WorkerError, msgspec.MsgspecError) as error:

@@ -22,7 +22,6 @@ from cronhpa.core.memory import lead_time
 from cronhpa.core.observation import Absent
 from cronhpa.core.predictive.budget import DAY_FACTOR
 from cronhpa.core.predictive.floor import GUARD_PERCENT, forecast_source, pod_capacity, target_load
-from cronhpa.core.spec import Span
 from cronhpa.learning.confirmation import confirmation
 from cronhpa.learning.screening import MINUTES_PER_STEP, Counts, Floats
 from cronhpa.learning.selection import (
@@ -137,7 +136,7 @@ class Knowledge(Struct, frozen=True):
     Of one series: its fit, what it was made for, what suits it and why.
 
     expected: percent more pod-hours. spec: digest of the spec that the days were confirmed with. jumps: the jump clock,
-    empty where there is none. ignored: what was a gap to all of this.
+    empty where there is none. ignored: the spans that were a gap to all of this, as JSON: they may end after 2262.
     """
 
     fitted: bytes
@@ -148,7 +147,7 @@ class Knowledge(Struct, frozen=True):
     spec: str = ""
     confirmed: Confirmation | None = None
     jumps: bytes = b""
-    ignored: tuple[Span, ...] = ()
+    ignored: bytes = b"[]"
 
 
 class _Day(NamedTuple):
@@ -260,14 +259,14 @@ def _study(past: Past, now: Nanoseconds, end: Nanoseconds) -> Knowledge | Absent
         spec=digest(past.subject.spec),
         confirmed=confirmed,
         jumps=b"" if clock is None else jump_clock.encode(clock),
-        ignored=past.subject.ignored,
+        ignored=_JSON.encode(past.subject.ignored),
     )
 
 
 def _days(past: Past, steps: np.ndarray, settings: Settings, before: Knowledge | None, end: Nanoseconds) -> list[_Day]:
     """The last seven days, each as every candidate would have spent it; fewer while there are fewer."""
     kept = before.tried if before is not None and _same_world(before.settings, settings) else []
-    if before is not None and before.ignored != past.subject.ignored:
+    if before is not None and before.ignored != _JSON.encode(past.subject.ignored):
         kept = []
     kept = [each for each in kept if len(each.minutes) == 4 * (1 + len(CANDIDATES))]  # of another release are others
     is_same_spec = before is not None and before.spec == digest(past.subject.spec)

@@ -16,7 +16,7 @@ import pytest
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
 from cronhpa.core.observation import Absent
-from cronhpa.core.spec import ForecastSettings, MetricTarget, Mode, ResourceMetric, Spec, TargetRef
+from cronhpa.core.spec import ForecastSettings, MetricTarget, Mode, Override, ResourceMetric, Span, Spec, TargetRef
 from cronhpa.learning import forecaster as module
 from cronhpa.learning.forecaster import Forecaster, study
 from cronhpa.learning.store import STEP, Fault, Fit, Learnt, Series, Store
@@ -84,13 +84,13 @@ def stated(series, now, load=1.0):
 
 
 def learns_all(payload):
-    ask = msgspec.msgpack.decode(payload, type=Ask)
+    ask = msgspec.json.decode(payload, type=Ask)
     learnt = [(each.series, Learnt(ask.now, digest(each.spec))) for each in ask.subjects]
     return msgspec.msgpack.encode(Studied(learnt, [], None))
 
 
 def _answer(payload):
-    ask = msgspec.msgpack.decode(payload, type=Ask)
+    ask = msgspec.json.decode(payload, type=Ask)
     names = [each.series for each in ask.subjects]
     return names, msgspec.msgpack.encode(Answers([(each, stated(each, ask.now)) for each in names], None))
 
@@ -100,7 +100,7 @@ def forecasts_all(payload):
 
 
 def learns_and_cannot_keep_it_while_the_disk_is_full(payload):
-    ask = msgspec.msgpack.decode(payload, type=Ask)
+    ask = msgspec.json.decode(payload, type=Ask)
     studied = msgspec.msgpack.decode(learns_all(payload), type=Studied)
     full = Path(ask.store).with_name("full").exists()
     return msgspec.msgpack.encode(Studied(studied.learnt, [], Fault("disk is full") if full else None))
@@ -115,7 +115,7 @@ def learns_nothing_of_web(payload):
 
 def gains_nothing_with_jobs(payload):
     """And notes in a file who was asked about."""
-    ask = msgspec.msgpack.decode(payload, type=Ask)
+    ask = msgspec.json.decode(payload, type=Ask)
     names = [each.series.name for each in ask.subjects]
     with Path(ask.store).with_name("asked").open("a") as asked:
         asked.write(" ".join(names) + "\n")
@@ -175,6 +175,21 @@ async def test_a_forecast_comes_back_from_the_worker_and_is_answered_from_memory
     assert [MIDNIGHT, MIDNIGHT + MINUTE] == [first.issued_at, forecaster.latest(WEB).issued_at]
     assert "Learning" == forecaster.latest(API).reason
     assert () == forecaster.problems
+
+
+async def test_what_lasts_until_the_end_of_all_years_ends_no_round(path, made):
+    """An override and a span to be ignored until 9999, in nanoseconds, need 68 bits."""
+    end = parse_instant("9999-12-31T23:59:59Z")
+    (one,) = subjects(JOBS, ignored=(Span(MIDNIGHT, end),))
+    for_good = Override(until=end, reason="for good", floor=1)
+    asked = [msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, override=for_good)), *subjects(WEB)]
+    remember(path, JOBS, WEB)
+    forecaster = made(path, study_task=study)
+
+    await forecaster.study(asked, MIDNIGHT)
+
+    assert () == forecaster.problems
+    assert [MIDNIGHT, MIDNIGHT] == [forecaster.latest(each).issued_at for each in (JOBS, WEB)]
 
 
 async def test_what_was_never_asked_for_is_learning(path, made):
