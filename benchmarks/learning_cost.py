@@ -28,7 +28,7 @@ from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, MINUTE, SECOND, Nanoseconds, parse_instant
 from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
 from cronhpa.learning import forecaster
-from cronhpa.learning.store import STEPS_KEPT, Sample, Series, Store
+from cronhpa.learning.store import MINUTE_ROWS_KEPT, STEPS_KEPT, Sample, Series, Store
 from cronhpa.learning.subject import Answers, Ask, Studied, Subject
 from cronhpa.learning.workers import Processes
 
@@ -43,7 +43,6 @@ _CORES = 2
 _DAY_MINUTES = DAY // MINUTE
 _DEADLINE_SECONDS = 3600.0
 # Minutes since the epoch.
-_ROWS = 180 * MINUTE
 _FIRST = (_NOW - STEPS_KEPT) // MINUTE
 
 
@@ -96,7 +95,7 @@ def record(store: Store, wanted: list[Subject], begin: Nanoseconds, end: Nanosec
             for minute, value in enumerate(loads(number)[first - _FIRST : last - _FIRST], first)
         ]
         store.backfill(subject.series, points)
-        store.record([Sample(subject.series, at, value) for at, value in points if at >= end - _ROWS])
+        store.record([Sample(subject.series, at, value) for at, value in points if at >= end - MINUTE_ROWS_KEPT])
 
 
 def usage(_payload: bytes) -> bytes:

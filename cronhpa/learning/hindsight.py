@@ -19,7 +19,7 @@ from cronhpa.core.observation import Absent
 from cronhpa.core.spec import Span
 from cronhpa.learning.forecaster import WORKER_NEEDS
 from cronhpa.learning.plan import due
-from cronhpa.learning.store import MINUTES_KEPT, STEP, STEPS_KEPT, Fault, Learnt, Sample, Series, Spend, Store
+from cronhpa.learning.store import MINUTE_ROWS_KEPT, STEP, STEPS_KEPT, Fault, Learnt, Sample, Series, Spend, Store
 from cronhpa.learning.subject import Ask, Subject, digest
 
 if TYPE_CHECKING:
@@ -173,8 +173,8 @@ def _is_by_minute(points: Sequence[tuple[Nanoseconds, float]], span: Span) -> bo
 
 def _keep(store: Store, samples: Sequence[Sample], now: Nanoseconds) -> None:
     """Into the store: what is old as one piece, and what is young as the recorder writes it, minute by minute."""
-    old = [(each.at, each.value) for each in samples if now - STEPS_KEPT <= each.at < now - MINUTES_KEPT]
-    young = [each for each in samples if each.at >= now - MINUTES_KEPT]
+    old = [(each.at, each.value) for each in samples if now - STEPS_KEPT <= each.at < now - MINUTE_ROWS_KEPT]
+    young = [each for each in samples if each.at >= now - MINUTE_ROWS_KEPT]
     if old:
         outcome = store.backfill(samples[0].series, old)
         _raise(outcome if isinstance(outcome, Fault) else None)

@@ -51,7 +51,7 @@ _STEPS_PER_DAY = DAY // STEP
 # Steps stay rows this long: a late sample still finds its row, and the hourly compaction has whole hours to move.
 _ROWS_KEPT: Nanoseconds = 2 * HOUR
 # A forecast looks at the minutes of two hours and five minutes: those it finds as rows.
-_MINUTE_ROWS_KEPT: Nanoseconds = 3 * HOUR
+MINUTE_ROWS_KEPT: Nanoseconds = 3 * HOUR
 _MINUTES_PER_DAY = DAY // MINUTE
 _MINUTES_PER_STEP = STEP // MINUTE
 # A packed minute is so many 255ths of its step's maximum; 0 is a gap.
@@ -509,7 +509,7 @@ class Store:
         Meant for once an hour. Space is used again by what is written later: the file stops growing at what 28 days
         need.
         """
-        oldest_row, oldest_minute = (now - _ROWS_KEPT) // STEP, (now - _MINUTE_ROWS_KEPT) // MINUTE
+        oldest_row, oldest_minute = (now - _ROWS_KEPT) // STEP, (now - MINUTE_ROWS_KEPT) // MINUTE
 
         def work(db: sqlite3.Connection) -> None:
             moved = db.execute("SELECT series, step, high FROM step WHERE step < ?", (oldest_row,)).fetchall()
