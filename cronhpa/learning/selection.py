@@ -55,7 +55,10 @@ _WORTH = 4.0
 _ACTIONS_MAX = 1.1
 # How long the upstream's default stabilization keeps what was asked for.
 _HELD_MINUTES = 5
-_HALF_DAY = 720
+# By minutes between two clocks: a jump of the same half hour says most about how high the next one goes, any other
+# still something.
+_APART = np.minimum(np.arange(jump_clock.DAY), jump_clock.DAY - np.arange(jump_clock.DAY)) / 60
+_CLOSE = np.exp(-_APART / 0.5) + 0.05 * np.exp(-_APART / 4) + 0.005
 # Of minutes: a history of one point in five minutes tells no minute.
 _GAPS_MAX = 0.5
 
@@ -360,10 +363,8 @@ def jumps_since(
     at = len(known) + origins
     held = wanted[np.maximum(at[:, None] - 1 - np.arange(_HELD_MINUTES + 1), 0)].max(axis=1)
     jumped = np.flatnonzero(fitted.jumps)
-    apart = np.abs((jumped - at[:, None] - fitted.lead + _HALF_DAY) % (2 * _HALF_DAY) - _HALF_DAY) / 60
-    # A jump of the same half hour says most about how high the next one goes; one of any other still something.
-    close = np.exp(-apart / 0.5) + 0.05 * np.exp(-apart / 4) + 0.005
-    return Jumps(chance, held, load[jumped], close * 0.5 ** ((len(known) - jumped) / (2 * _HALF_DAY) / 5))
+    close = _CLOSE[(jumped - at[:, None] - fitted.lead) % jump_clock.DAY]
+    return Jumps(chance, held, load[jumped], close * 0.5 ** ((len(known) - jumped) / jump_clock.DAY / 5))
 
 
 def shortages(load: Floats, settings: Settings) -> NDArray[np.bool_]:
