@@ -22,6 +22,8 @@ from cronhpa.core.observation import Absent
 from cronhpa.core.spec import Mode, Span, Spec
 from cronhpa.learning.store import MINUTES_KEPT, STEP, STEPS_KEPT, Fault, Fit, Learnt, Series, Store, little_endian
 
+# What a fit is kept as. Raise the number where states of an older release cannot be read any more: all are learnt anew.
+MODEL = "ErrorMixture/4"
 # The reason why a series that was learnt is not forecast: it holds until it is learnt anew.
 NOTHING_TO_GAIN = "NothingToGain"
 _WEEK: Nanoseconds = 7 * DAY
@@ -96,13 +98,13 @@ class Answers(Struct, frozen=True):
 
 def digest(spec: Spec) -> str:
     """
-    A short name of all in a spec that a fit depends on.
+    A short name of all in a spec, and in this release, that a fit depends on.
 
     Whether it acts and an override do not matter.
     """
     settings = spec.forecast and replace(spec.forecast, mode=Mode.ACTIVE)
     plain = replace(spec, override=None, mode=Mode.ACTIVE, forecast=settings)
-    return blake2b(_JSON.encode(plain), digest_size=8).hexdigest()
+    return blake2b(_JSON.encode((MODEL, plain)), digest_size=8).hexdigest()
 
 
 def gather(store: Store, subjects: Sequence[Subject], now: Nanoseconds) -> list[Past]:

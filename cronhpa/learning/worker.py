@@ -49,6 +49,7 @@ from cronhpa.learning.selection import (
 from cronhpa.learning.selection import DAYS as SELECTION_DAYS
 from cronhpa.learning.store import STEP, Fit, Learnt, Series, Store
 from cronhpa.learning.subject import (
+    MODEL,
     NOTHING_TO_GAIN,
     Answers,
     Ask,
@@ -72,8 +73,6 @@ if TYPE_CHECKING:
 HISTORY_MIN: Nanoseconds = 2 * DAY
 # A fit is made anew every day; one that could not be is used for two days more.
 FIT_AGE_MAX: Nanoseconds = 3 * DAY
-# What a fit is kept as. Raise the number where states of an older release cannot be read any more.
-MODEL = "ErrorMixture/4"
 # What a floor without a method is called: a constant, or jumps by their clock beside it.
 LEAST = "Least"
 JUMP_CLOCK = "JumpClock"

@@ -18,6 +18,7 @@ from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import ForecastSettings, MetricTarget, Mode, Override, ResourceMetric, Span, Spec, TargetRef
 from cronhpa.learning import forecaster as module
+from cronhpa.learning import subject
 from cronhpa.learning.forecaster import Forecaster, study
 from cronhpa.learning.store import STEP, Fault, Fit, Learnt, Series, Store
 from cronhpa.learning.subject import Answers, Ask, Studied, Subject, digest
@@ -389,6 +390,22 @@ async def test_an_edit_that_matters_brings_a_new_fit_and_one_that_does_not_bring
         fitted.append(forecaster._learnt[WEB].fitted_at)
 
     assert [MIDNIGHT, MIDNIGHT, MIDNIGHT + 2 * MINUTE] == fitted
+
+
+async def test_a_fit_that_another_release_made_is_made_anew_at_once(path, made, monkeypatch):
+    """It cannot be forecast from: until the daily turn there would be no forecast."""
+    remember(path, WEB)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(subject, "MODEL", "ErrorMixture/0")
+        learnt = Learnt(MIDNIGHT, digest(subjects(WEB)[0].spec))
+        store = Store(path)
+        store.save_fit(Fit("ErrorMixture/0", MIDNIGHT, MIDNIGHT, b""), {WEB: learnt})
+        store.close()
+    forecaster = made(path, study_task=study)
+
+    await forecaster.study(subjects(WEB), MIDNIGHT + MINUTE)
+
+    assert MIDNIGHT + MINUTE == forecaster.latest(WEB).issued_at
 
 
 async def test_who_has_nothing_to_gain_is_not_asked_about_until_it_is_learnt_anew(path, made):
