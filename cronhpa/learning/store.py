@@ -324,8 +324,8 @@ class Store:
         """
         (start of the first known minute, maxima of every minute from it to the last known one), NaN for a gap.
 
-        Of the minutes that start in [since, until), within 0.2 % of a step's maximum where they are older than three
-        hours; an empty array where none is known. Nine days take 5 ms.
+        Of the minutes that start in [since, until), within 0.4 % of a step's maximum where they are older than three
+        hours, as the smallest share is 1 of 255; an empty array where none is known. Nine days take 5 ms.
         """
         first, end = -(-since // MINUTE), -(-until // MINUTE)
 

@@ -182,6 +182,23 @@ def test_minutes_are_the_same_before_and_after_they_are_packed(store):
     assert [10.0, 2.0, 0.2, 51.0, 25.6, 7.0] == pytest.approx(packed)
 
 
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=5), st.randoms(use_true_random=False))
+@settings(max_examples=25, deadline=None)
+def test_packed_minutes_are_within_a_255th_of_their_steps_maximum_in_whatever_order_they_came(
+    tmp_path_factory, highs, order
+):
+    """A minute of nothing is no gap: it is written as 1 of 255."""
+    store = Store(tmp_path_factory.mktemp("store") / "history.db")
+    for minute in order.sample(range(len(highs)), len(highs)):
+        store.backfill(WEB, [(NOON + minute * MINUTE, highs[minute])])
+
+    found = [high for _, high in store.minutes(WEB, NOON, NOON + STEP)]
+
+    store.close()
+    # Steps are kept with 24 bits.
+    assert pytest.approx(highs, abs=max(highs) / 255 * (1 + 1e-6) + 1e-40) == found
+
+
 def test_the_newest_minutes_are_those_of_the_last_three_hours(store):
     store.record([sample(0, 1.0), sample(3600, 2.0)])
     store.compact(NOON + 3 * HOUR + 60 * SECOND)
