@@ -28,9 +28,9 @@ from cronhpa.learning.workers import Processes, WorkerError, Workers
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-# Fifty forecasts take 0.2 s: long enough that starting a task costs nothing, short enough that a crash costs little.
+# Fifty forecasts take 0.1 s: long enough that starting a task costs nothing, short enough that a crash costs little.
 FORECASTS_PER_TASK = 50
-# A fit takes a hundred times as long as a forecast from it.
+# A day's fit takes seventy times as long as a forecast from it.
 FITS_PER_TASK = 10
 # A cluster takes many at once; the process that waits for them holds 65 kB of history for each.
 _FITS_PER_CLUSTER_TASK = 500
