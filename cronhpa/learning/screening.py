@@ -99,21 +99,6 @@ def simulate(load: Floats, floors: Counts, world: World) -> Outcomes:
     return found
 
 
-def reactive_replicas(load: Floats, world: World) -> Counts:
-    """(minutes,): what the metric alone runs when the floor of each minute would come into force."""
-    ticks = len(load)
-    signals = _Signals.of(load, world)
-    found = np.empty(ticks, np.int16)
-    before = world.ticks(_BEFORE_SECONDS)
-    for starts, rows in _segments(ticks, 1, world):
-        replicas = _scale(signals, np.zeros((1, 1), np.int16), np.clip(rows, 0, ticks - 1), world)
-        for i, start in enumerate(starts):
-            upto = min(len(rows) - before, ticks - start)
-            found[start : start + upto] = replicas[before : before + upto, i, 0]
-    at = np.arange(0, ticks, world.ticks(60)) + world.ticks(world.delay_seconds)
-    return found[np.minimum(at, ticks - 1)]
-
-
 @dataclass(frozen=True)
 class _Signals:
     """(ticks,): what the metric asks for, and the counts that its tolerance leaves alone."""

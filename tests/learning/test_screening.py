@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from cronhpa.learning.screening import (
-    MINUTES_PER_STEP,
     World,
-    reactive_replicas,
     simulate,
 )
 
@@ -110,12 +108,3 @@ def test_days_side_by_side_are_those_of_one_long_run():
     counts, _ = literal(demand, floors, World())
 
     np.testing.assert_allclose(counts.reshape(-1, TICKS_PER_STEP).mean(axis=1), outcomes.pods[0])
-
-
-def test_reactive_replicas_are_told_for_the_instant_at_which_a_floor_comes_into_force():
-    counts = reactive_replicas(jump(), World())
-
-    assert HOURS * 60 == len(counts)
-    # 30 s into the jump the mean holds one tick of it: (3 x 6 + 12) / 4 / 0.6 = 12.5.
-    assert [10, 10, 13, 20] == [counts[0], counts[6 * 60 - 1], counts[6 * 60], counts[6 * 60 + 1]]
-    assert MINUTES_PER_STEP * len(simulate(jump(), none(), World()).pods[0]) == len(counts)
