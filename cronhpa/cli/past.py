@@ -13,7 +13,7 @@ from cronhpa.core.instant import DAY, Nanoseconds
 from cronhpa.core.spec import TargetRef
 from cronhpa.learning.history import HistoryError, read_points
 from cronhpa.learning.prometheus import Prometheus, PrometheusError
-from cronhpa.learning.store import STEP, Sample, Series, Store, StoreError, is_load
+from cronhpa.learning.store import STEP, Series, Store, StoreError, is_load
 from cronhpa.simulation.load import GAP_MAX, Load
 
 _SQLITE = b"SQLite format 3\0"
@@ -94,7 +94,7 @@ async def _asked(url: str, series: Series, query: Query) -> list[tuple[Nanosecon
     async with Prometheus(url) as source:
         asked = query.promql or source.query_for(series, query.target)
         async for part in source.load(asked, now - round(query.days * DAY), now):
-            points += [(at, value) for at, value in part if is_load(Sample(series, at, value))]
+            points += [(at, value) for at, value in part if is_load(at, value)]
     if not points:
         raise PastError(f"{url} knows nothing of {series} over the last {query.days:g} days: asked was {asked}")
     return points

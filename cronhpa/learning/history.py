@@ -15,8 +15,8 @@ from typing import IO, TYPE_CHECKING, cast
 
 from msgspec import Struct
 
-from cronhpa.core.instant import Nanoseconds, format_instant, parse_instant
-from cronhpa.learning.store import STEP, STEPS_KEPT, Fault, Sample, Series, Store, is_load
+from cronhpa.core.instant import MINUTE, Nanoseconds, format_instant, parse_instant
+from cronhpa.learning.store import STEP, STEPS_KEPT, Fault, Series, Store, is_load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -27,6 +27,8 @@ HEADER = ("timestamp", "value")
 _GAP = {"", "nan"}
 _GZIP_MAGIC = b"\x1f\x8b"
 _LINES_PER_REPORT = 10_000
+# A file with fewer values in its steps, a recorder's own for one, does not tell in which minute a maximum came.
+_MINUTES_PER_STEP_MIN = 2
 
 
 class Imported(Struct, frozen=True):
@@ -90,12 +92,12 @@ def import_csv(
     """
     Add a file to a series; the larger value wins where something is known already. All of the file, or nothing.
 
+    Minutes are kept where it has two or more of them in a step, else steps alone.
     shift: added to every timestamp, so that an old record can stand for the days before now.
     progress: called now and then with bytes read and bytes in all.
     Raises CsvError for what it cannot read, OSError where the file or the store cannot be used.
     """
-    lines = ((f"line {line}", at, value) for line, at, value in _lines(path, progress))
-    return _import(store, series, path, lines, shift)
+    return _import(store, series, path, _lines(path, progress), shift)
 
 
 def _import(
@@ -106,27 +108,37 @@ def _import(
     shift: Nanoseconds,
 ) -> Imported:
     """All of (where, instant, value or None) into the store, or nothing."""
-    maxima: dict[Nanoseconds, float] = {}
+    minutes: dict[Nanoseconds, float] = {}
     rows = gaps = 0
-    for where, at, value in values:
+    for at, value in _loads(path, values, shift):
         if value is None:
             gaps += 1
             continue
-        moved = at + shift
-        if not is_load(Sample(series, moved, value)):
-            found = f"{value} at {format_instant(at)}"
-            raise HistoryError(path, where, found, "a finite number, not negative, from 1970 on is accepted")
         rows += 1
-        start = moved - moved % STEP
-        maxima[start] = max(value, maxima.get(start, 0.0))
-    if not maxima:
+        minute = at - at % MINUTE
+        minutes[minute] = max(value, minutes.get(minute, 0.0))
+    if not minutes:
         raise HistoryError(path, "", f"{gaps} gaps and no value", "at least one value is needed")
-    last = max(maxima)
-    kept = sorted((at, high) for at, high in maxima.items() if at > last - STEPS_KEPT)
-    outcome = store.backfill(series, kept)
+    last = max(minutes) // STEP * STEP
+    kept = sorted((at, high) for at, high in minutes.items() if at >= last - STEPS_KEPT + STEP)
+    steps = len({at // STEP for at, _ in kept})
+    width = MINUTE if len(kept) >= _MINUTES_PER_STEP_MIN * steps else STEP
+    outcome = store.backfill(series, kept, width=width)
     if isinstance(outcome, Fault):
         raise OSError(outcome.message)
-    return Imported(rows=rows, gaps=gaps, steps=len(kept), first=kept[0][0], last=last + STEP)
+    return Imported(rows=rows, gaps=gaps, steps=steps, first=kept[0][0] // STEP * STEP, last=last + STEP)
+
+
+def _loads(
+    path: Path, values: Iterable[tuple[str, Nanoseconds, float | None]], shift: Nanoseconds = 0
+) -> Iterator[tuple[Nanoseconds, float | None]]:
+    """(instant moved by `shift`, value or None). Raises HistoryError for what is no load."""
+    for where, at, value in values:
+        if value is not None and not is_load(at + shift, value):
+            found = f"{value} at {format_instant(at)}"
+            accepted = "a number from 0 to 3.4e38 in the years 1970 to 2261 is accepted"
+            raise HistoryError(path, where, found, accepted)
+        yield at + shift, value
 
 
 def export_csv(store: Store, series: Series, out: IO[str]) -> int:
@@ -157,20 +169,20 @@ def read_points(
     Raises HistoryError for what it cannot read, OSError where the file cannot be used, and ImportError where what reads
     Parquet is not installed.
     """
-    values = ((at, value) for _, at, value in _lines(path, progress))
+    values = _lines(path, progress)
     if is_parquet(path):
         from cronhpa.learning import parquet  # noqa: PLC0415 - pandas and pyarrow, for Parquet alone
 
-        values = ((at, value) for _, at, value in parquet.rows(path))
+        values = parquet.rows(path)
     found: dict[Nanoseconds, float] = {}
-    for at, value in values:
+    for at, value in _loads(path, values):
         if value is not None:
             found[at] = max(value, found.get(at, 0.0))
     return sorted(found.items())
 
 
-def _lines(path: Path, progress: Callable[[int, int], None]) -> Iterator[tuple[int, Nanoseconds, float | None]]:
-    """(line number, instant, value or None for a gap) of every line below the header."""
+def _lines(path: Path, progress: Callable[[int, int], None]) -> Iterator[tuple[str, Nanoseconds, float | None]]:
+    """(where, instant, value or None for a gap) of every line below the header."""
     total = path.stat().st_size
     with path.open("rb") as raw:
         zipped = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
@@ -185,7 +197,7 @@ def _lines(path: Path, progress: Callable[[int, int], None]) -> Iterator[tuple[i
                 raise CsvError(path, 1, found, f"{','.join(HEADER)!r} is accepted")
             for fields in reader:
                 if fields:
-                    yield reader.line_num, *_parse(path, reader.line_num, fields)
+                    yield f"line {reader.line_num}", *_parse(path, reader.line_num, fields)
                 if reader.line_num % _LINES_PER_REPORT == 0:
                     progress(raw.tell(), total)
         except (UnicodeDecodeError, csv.Error, gzip.BadGzipFile, zlib.error, EOFError) as problem:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from cronhpa.cli.history import app
-from cronhpa.core.instant import DAY, HOUR, parse_instant
+from cronhpa.core.instant import DAY, HOUR, MINUTE, parse_instant
 from cronhpa.learning import parquet
-from cronhpa.learning.history import CsvError, HistoryError, Imported, export_csv, import_csv, import_file
+from cronhpa.learning.history import CsvError, HistoryError, Imported, export_csv, import_csv, import_file, read_points
 from cronhpa.learning.store import STEP, Series, Store
 
 NOON = parse_instant("2026-03-01T12:00:00Z")
@@ -54,6 +54,29 @@ def test_minutes_become_five_minute_maxima_and_gaps_stay_gaps(store, written, na
 
     assert Imported(rows=3, gaps=1, steps=2, first=NOON, last=NOON + 3 * STEP) == outcome
     assert [(NOON, 2.5), (NOON + 2 * STEP, 0.0)] == everything(store)
+
+
+def test_a_file_by_the_minute_is_kept_by_the_minute(store, written):
+    """A jump clock is learnt from single minutes: a file gives it nine days of them at once."""
+    path = written("timestamp,value", *[f"2026-03-01T12:0{minute}:00Z,{minute}" for minute in range(10)])
+
+    import_csv(store, WEB, path)
+
+    assert pytest.approx([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], abs=0.02) == list(store.minute_history(WEB, 0, 2**63)[1])
+
+
+def test_five_minute_maxima_that_come_back_change_no_minute(store, written, tmp_path):
+    """The load jumped at 12:03. A step's maximum does not say so, and put at 12:00 it would move the jump."""
+    minutes = [(NOON + minute * MINUTE, 10.0 if minute == 3 else 1.0) for minute in range(5)]
+    store.backfill(WEB, minutes)
+    known = store.minutes(WEB, 0, 2**63)
+    text = io.StringIO()
+    export_csv(store, WEB, text)
+
+    import_csv(store, WEB, written(*text.getvalue().splitlines()))
+
+    assert [1.0, 1.0, 1.0, 10.0, 1.0] == pytest.approx([high for _, high in known], abs=0.02)
+    assert known == store.minutes(WEB, 0, 2**63)
 
 
 def test_importing_twice_changes_nothing(store, written):
@@ -274,7 +297,7 @@ def times(*texts, zone="UTC"):
         ({"timestamp": times("2026-03-01", zone=None), "value": [1.0]}, "timestamp: datetime64[us]: times with a zone"),
         ({"timestamp": times("2026-03-01"), "value": ["many"]}, "value: "),
         ({"timestamp": times("2026-03-01", None), "value": [1.0, 2.0]}, "row 2: no timestamp"),
-        ({"timestamp": times("2026-03-01"), "value": [-1.0]}, "row 1: -1.0 at 2026-03-01T00:00:00Z: a finite number"),
+        ({"timestamp": times("2026-03-01"), "value": [-1.0]}, "row 1: -1.0 at 2026-03-01T00:00:00Z: a number from 0"),
         (
             {"timestamp": times("3000-01-01"), "value": [1.0]},
             "timestamp: Out of bounds nanosecond timestamp: 3000-01-01",
@@ -296,6 +319,15 @@ def test_a_parquet_file_that_is_no_history_is_refused(store, tmp_path, frame, sa
     assert str(path) in str(raised.value)
     assert said in str(raised.value)
     assert [] == everything(store)
+
+
+@pytest.mark.parametrize("value", [-3.0, float("inf"), 1e39])
+def test_what_is_no_load_is_refused_in_points_too(tmp_path, value):
+    path = tmp_path / "load.parquet"
+    pd.DataFrame({"timestamp": times("2026-03-01"), "value": [value]}).to_parquet(path)
+
+    with pytest.raises(HistoryError, match=r"row 1: .* a number from 0 to 3.4e38"):
+        read_points(path)
 
 
 def test_what_is_no_parquet_is_refused(store, tmp_path):
