@@ -24,7 +24,11 @@ def read_documents(path: Path) -> Iterator[Any]:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """Dates stay texts, as in JSON: the API knows no other."""
+        """Dates stay texts, as in JSON: the API knows no other. What contains itself, JSON cannot say either."""
+
+        def construct_document(self, node: yaml.Node) -> Any:
+            # All at once and not level by level: so it is noticed.
+            return self.construct_object(node, deep=True)
 
     Loader.yaml_implicit_resolvers = {
         first: [entry for entry in entries if entry[0] != "tag:yaml.org,2002:timestamp"]
@@ -33,7 +37,8 @@ def read_documents(path: Path) -> Iterator[Any]:
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
         yield from yaml.load_all(text, Loader=Loader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+    except (OSError, yaml.YAMLError, RecursionError, ValueError, AttributeError, LookupError) as error:
+        # The last three are what PyYAML stumbles over: `!!int x`, `!!timestamp x`, `!!bool x`, a number of 5000 digits.
         raise UnreadableFileError(f"{path}: {' '.join(str(error).split())}") from error
 
 

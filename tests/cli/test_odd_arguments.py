@@ -34,6 +34,21 @@ def test_a_file_that_is_no_kubeconfig_is_named(tmp_path, content):
     assert 1 == ended.stderr.count("\n")
 
 
+@pytest.mark.parametrize(
+    "content",
+    ["a: !!int x", "a: !!bool x", "a: !!timestamp x", "a: " + "9" * 5000, "a: &a [*a]"],
+    ids=["no integer", "no boolean", "no time", "5000 digits", "in itself"],
+)
+def test_a_file_with_values_that_yaml_cannot_make_is_named(tmp_path, content):
+    file = tmp_path / "object.yaml"
+    file.write_text(content, "utf-8")
+
+    ended = cronhpa("preview", file)
+
+    assert (1, 1) == (ended.returncode, ended.stderr.count("\n"))
+    assert ended.stderr.startswith(f"cronhpa preview: {file}: ")
+
+
 def test_a_server_that_is_no_address_is_told(tmp_path):
     entry = {"name": "it", "cluster": {"server": "http://[::1"}, "context": {"cluster": "it", "user": "it"}, "user": {}}
     file = tmp_path / "config"
