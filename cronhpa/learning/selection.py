@@ -520,7 +520,8 @@ def _priced(
 
 def least_replicas(reactive: Floats) -> list[int]:
     """The constant floors that would have added LEASTS to these replicas."""
-    counts = np.arange(int(reactive.max()) + 1)
+    # A target of a thousandth and one spike ask for billions of pods: no floor is that high.
+    counts = np.arange(int(min(reactive.max(), _FLOOR_MAX)) + 1)
     order = np.sort(reactive)
     below = np.searchsorted(order, counts, side="right")
     cost = counts * below - np.concatenate([[0.0], np.cumsum(order)])[below]

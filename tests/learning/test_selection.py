@@ -187,6 +187,15 @@ def test_a_least_adds_no_more_than_its_share(counts):
         assert added <= share + 1e-9
 
 
+@pytest.mark.parametrize("most", [1e9, 2e30])
+def test_a_spike_of_any_height_takes_no_more_memory(most):
+    """1 pod, and 1e9 in one minute, at a target of a thousandth: a list of all counts up to it took 20 GB."""
+    reactive = np.ones(2016)
+    reactive[1000] = most
+
+    assert 14_000 == max(least_replicas(reactive))
+
+
 def test_a_plan_that_came_out_dearer_plans_with_less():
     """Planned 4 %, spent 10 %: (4 + 2) / (10 + 2) = 0.5."""
     assert (1.0, 0.5) == (budget_correction([], []), budget_correction([4.0], [10.0]))
