@@ -426,7 +426,7 @@ def _forecast(store: Store, fit: Fit, subject: Subject, known: Knowledge, now: N
     running = float(reactive_pods(origin.recent[:, 0], settings)[0])
     # By the minute the window behind the next matters to slow pods alone.
     found = error_mixture.chances(fitted, later, origin, 1 if by_minute and not is_slow(settings) else None)
-    jumps = _jumps(store, fit, series, known, now) if by_minute else None
+    jumps = _jumps(store, fit, subject, known, now) if by_minute else None
     said = stated(choice, found, running, settings.carried, ceiling, jumps)
     if said is None:
         return _stale(store, series, start)
@@ -491,14 +491,14 @@ def _minute_origin(store: Store, series: Series, first: Nanoseconds, now: Nanose
     return Origins(np.array([(end - first) / STEP - 1]), recent[None])
 
 
-def _jumps(store: Store, fit: Fit, series: Series, known: Knowledge, now: Nanoseconds) -> Jumps | None:
+def _jumps(store: Store, fit: Fit, subject: Subject, known: Knowledge, now: Nanoseconds) -> Jumps | None:
     """What the jump clock tells now, from the newest complete minute; None where there is none."""
     if not known.jumps:
         return None
     minutes = np.full((now - fit.trained_until) // MINUTE, np.nan)
-    first, highs = store.minute_history(series, fit.trained_until, fit.trained_until + len(minutes) * MINUTE)
+    first, highs = store.minute_history(subject.series, fit.trained_until, fit.trained_until + len(minutes) * MINUTE)
     row = (first - fit.trained_until) // MINUTE
-    minutes[row : row + len(highs)] = highs
+    minutes[row : row + len(highs)] = masked(first, highs, subject.ignored, MINUTE)
     return jumps_since(jump_clock.decode(known.jumps), minutes, np.array([len(minutes)]), known.settings)
 
 

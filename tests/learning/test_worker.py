@@ -108,6 +108,24 @@ def test_a_jump_is_asked_for_by_the_minute_in_which_it_is_due(store):
     assert max(asked[27], asked[28]) > 9.0
 
 
+def test_a_load_test_that_was_announced_is_a_gap_to_the_jump_clock(store, monkeypatch):
+    """Of the ten minutes since the fit the first five are ignored."""
+    until = MIDNIGHT + 10 * HOUR
+    store.backfill(WEB, [(at, burst(at)) for at in range(MIDNIGHT - 3 * DAY, until, MINUTE)])
+    ten = subject(WEB, Span(until, until + 5 * MINUTE), budget_percent=50)
+    study(store, until, ten)
+    store.record([Sample(WEB, at, 10.0) for at in range(until, until + 10 * MINUTE, MINUTE)])
+    seen = []
+    real = worker.jumps_since
+    monkeypatch.setattr(
+        worker, "jumps_since", lambda fitted, minutes, *rest: seen.append(minutes) or real(fitted, minutes, *rest)
+    )
+
+    forecast(store, until + 10 * MINUTE, ten)
+
+    assert [[True] * 5 + [False] * 5] == [np.isnan(each).tolist() for each in seen]
+
+
 def test_three_hours_before_the_jump_nothing_is_asked_for(store):
     now = MIDNIGHT + 2 * HOUR + 57 * MINUTE
     remember(store, MIDNIGHT - 10 * DAY, now - now % STEP)
