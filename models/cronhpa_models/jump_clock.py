@@ -88,7 +88,8 @@ def fit(load: Floats, jumps: Flags, *, lead: int) -> Fitted | None:
     # Features of the first day would know nothing.
     origins = np.arange(DAY, len(load) - lead)
     happened = jumps[origins + lead] if len(origins) >= _LEARNT_MIN - DAY else np.zeros(0, bool)
-    if happened.sum() < _JUMPS_MIN:
+    # A load that only ever grows jumps at every minute: what tells one from another needs some of both.
+    if min(happened.sum(), (~happened).sum()) < _JUMPS_MIN:
         return None
     offset = 0.05 * float(load.mean()) + 1e-9
     log_load = np.log(load + offset)

@@ -123,8 +123,8 @@ def test_what_was_kept_tells_the_same():
 
 @pytest.mark.parametrize(
     ("jumps", "days"),
-    [([], 8), ([5 * DAY], 8), ([DAY + 100, DAY + 700], 1)],
-    ids=["no-jump", "one-jump-of-three-minutes", "a-day-of-history"],
+    [([], 8), ([5 * DAY], 8), ([DAY + 100, DAY + 700], 1), (range(0, 8 * DAY, 3), 8)],
+    ids=["no-jump", "one-jump-of-three-minutes", "a-day-of-history", "jumps-at-every-minute"],
 )
 def test_with_too_little_to_learn_from_there_is_no_clock(jumps, days):
     assert fit(load_of(flags(jumps, days)), flags(jumps, days), lead=LEAD) is None
