@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+import zlib
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -86,7 +87,7 @@ def read_all(folder: Path) -> tuple[list[Recorded], dict[str, str]]:
     for path in files:
         try:
             found.append(read(path))
-        except (ValueError, OSError, EOFError) as problem:
+        except (ValueError, OSError, EOFError, zlib.error) as problem:
             said = str(problem)
             left_out[path.name] = said if said.startswith(str(path)) else f"{path}: {said}"
     if not found:

@@ -169,13 +169,15 @@ def test_a_file_that_is_no_series_is_left_out_with_its_reason(tmp_path, content,
 
     (tmp_path / "bad.csv").write_bytes(content)
     (tmp_path / "torn.csv.gz").write_bytes(gzip.compress(b"timestamp,value\n")[:-9])
+    # A block of the third kind; the format knows three, 0 to 2.
+    (tmp_path / "wrong.csv.gz").write_bytes(gzip.compress(b"")[:10] + b"\x07" * 30)
     (tmp_path / "notes.txt").write_text("nothing")
     write(tmp_path / "good.csv", daily(8, 288), 300)
 
     found, left_out = recorded.read_all(tmp_path)
 
     assert ["good"] == [series.name for series in found]
-    assert ["bad.csv", "torn.csv.gz"] == list(left_out)
+    assert ["bad.csv", "torn.csv.gz", "wrong.csv.gz"] == list(left_out)
     assert left_out["bad.csv"].startswith(str(tmp_path / "bad.csv"))
     assert reason in left_out["bad.csv"]
 
