@@ -127,10 +127,11 @@ def test_while_the_apis_are_gone_it_holds_and_says_so(web, plant):
     shop.reaches(6)
 
 
-def test_of_two_series_of_an_object_none_is_chosen(web, plant):
-    shop = web(SERVICE, replicas=2)
+def test_of_two_series_of_an_object_none_is_chosen(web, plant, namespace):
+    # Before the object is there: a turn between the two would see one series, and rightly act on it.
     for path in ("/a", "/b"):
-        plant.set_object_metric(shop.namespace, "services", "front", "backlog", 100, series={"path": path})
+        plant.set_object_metric(namespace, "services", "front", "backlog", 100, series={"path": path})
+    shop = web(SERVICE, replicas=2)
 
     words = "the custom metrics API server returned 2 results when we asked for exactly one"
     wait_until(lambda: shop.condition("ScalingActive").get("message", ""), lambda message: words in message)
