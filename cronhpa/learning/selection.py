@@ -357,11 +357,12 @@ def jumps_since(
     load = np.concatenate([known, minutes])[newest]
     later = load[len(known) :]
     wanted = reactive_pods(load, settings)
-    begin = len(known) - _HELD_MINUTES - lead_minutes(settings)
+    # Of so many minutes at the front of what it looks at it cannot say anything.
+    begin = len(known) - _HELD_MINUTES - _late_minutes(settings)
     short = shortages(load[begin:], settings)[len(known) - begin :]
     chance = jump_clock.chances(fitted, later, short, origins)
     at = len(known) + origins
-    held = wanted[np.maximum(at[:, None] - 1 - np.arange(_HELD_MINUTES + 1), 0)].max(axis=1)
+    held = _held_replicas(wanted, 0)[at - 1]
     jumped = np.flatnonzero(fitted.jumps)
     close = _CLOSE[(jumped - at[:, None] - fitted.lead) % jump_clock.DAY]
     return Jumps(chance, held, load[jumped], close * 0.5 ** ((len(known) - jumped) / jump_clock.DAY / 5))
@@ -369,16 +370,25 @@ def jumps_since(
 
 def shortages(load: Floats, settings: Settings) -> NDArray[np.bool_]:
     """(minutes,): whether the pods that the metric asks for are too few for a minute, as they come too late."""
-    # The metric is the mean of a minute, and some seconds old.
-    late = round((settings.delay_seconds + 30 + settings.start_up_seconds) / 60)
-    wanted = reactive_pods(load, settings)
-    padded = np.concatenate([np.full(late + _HELD_MINUTES, wanted[0]), wanted])
-    ready = np.lib.stride_tricks.sliding_window_view(padded, _HELD_MINUTES + 1)[: len(load)].max(axis=1)
+    late = _late_minutes(settings)
+    ready = _held_replicas(reactive_pods(load, settings), late)
     # Within its tolerance the metric asks for nothing: on average half of it is missing.
     needed = np.ceil(load / settings.capacity * (1 + settings.tolerance / 2) - 1e-9)
     found: NDArray[np.bool_] = needed > ready
     found[: late + _HELD_MINUTES] = False
     return found
+
+
+def _late_minutes(settings: Settings) -> int:
+    """How much later than a load the pods that the metric asks for are ready: it is the mean of a minute, and old."""
+    return round((settings.delay_seconds + 30 + settings.start_up_seconds) / 60)
+
+
+def _held_replicas(wanted: Floats, late: int) -> Floats:
+    """(minutes,): what was asked for `late` minutes before each, or within the stabilization before that."""
+    padded = np.concatenate([np.full(late + _HELD_MINUTES, wanted[0]), wanted])
+    held: Floats = np.lib.stride_tricks.sliding_window_view(padded, _HELD_MINUTES + 1)[: len(wanted)].max(axis=1)
+    return held
 
 
 def lead_minutes(settings: Settings) -> int:

@@ -1,5 +1,6 @@
 """Which forecast is used: the one that saves most within the budget, and none where none pays."""
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,6 +22,7 @@ from cronhpa.learning.selection import (
     chosen_floors,
     fit_jumps,
     jumps_of,
+    jumps_since,
     least_replicas,
     needs_far,
     priced_floors,
@@ -138,6 +140,23 @@ def test_the_jump_clock_asks_for_a_jump_when_it_is_due_and_lets_go_when_it_is_ov
     asked = np.flatnonzero(floors)
     assert 566 <= asked[0] <= 567
     assert asked[-1] <= 577
+
+
+@pytest.mark.parametrize("start_up", [60, 120, 150, 240])
+def test_what_was_short_since_a_fit_is_what_was_short_in_all(start_up, monkeypatch):
+    """From the first minute after it on, in which here a jump begins: 150 s are late by 4 minutes and led by 3."""
+    settings = msgspec.structs.replace(PODS, start_up_seconds=start_up)
+    by_minute = half_past_nine(9)
+    fit_until = 8 * 1440 + 570
+    past, since = by_minute[fit_until - 8 * 1440 : fit_until], by_minute[fit_until : fit_until + 60]
+    fitted = fit_jumps(past, settings)
+    told = []
+    monkeypatch.setattr(jump_clock, "chances", lambda _fit, _load, short, at: told.append(short) or np.zeros(len(at)))
+
+    jumps_since(fitted, since, np.array([60]), settings)
+
+    assert told[0][0]
+    assert shortages(by_minute, settings)[fit_until : fit_until + 60].tolist() == told[0].tolist()
 
 
 @pytest.mark.parametrize("known", ["no-minutes", "no-past", "one-point-in-five-minutes"])
