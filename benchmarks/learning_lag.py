@@ -20,6 +20,7 @@ from statistics import quantiles
 from typing import Any
 
 import decision
+from learning_cost import subjects
 from report import calibration_line, machine, save
 from rich.console import Console
 from rich.table import Table
@@ -27,27 +28,13 @@ from rich.table import Table
 from cronhpa.core.decide import decide
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, SECOND, Nanoseconds
-from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
 from cronhpa.learning.forecaster import Forecaster
-from cronhpa.learning.store import STEP, Series, Store
+from cronhpa.learning.store import STEP, Store
 from cronhpa.learning.subject import Subject
 
 OBJECTS = 50
 _PERIOD_SECONDS = 0.02
 _ALONE_SECONDS = 10.0
-
-
-def subjects(count: int) -> list[Subject]:
-    metrics = (ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=60)),)
-    return [
-        Subject(
-            Series("bench", f"app-{i}", "cpu"),
-            Spec(TargetRef("apps/v1", "Deployment", f"app-{i}"), 1, 100, metrics=metrics, forecast=ForecastSettings()),
-            start_up=120 * SECOND,
-            request=1000,
-        )
-        for i in range(count)
-    ]
 
 
 def fill(path: Path, wanted: list[Subject], now: Nanoseconds) -> None:

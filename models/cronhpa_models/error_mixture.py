@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cronhpa_models.method import Floats
+from cronhpa_models.method import Floats, largest_ahead, shifted
 
 Rows = NDArray[np.int64]
 
@@ -143,7 +143,7 @@ def fit(load: Floats, *, steps_per_day: int, windows: tuple[int, ...] = (1, 2)) 
     age = (len(z) - rows) / steps_per_day
     coefficients, errors = [], []
     for reach in windows:
-        came = _largest_ahead(z, reach)
+        came = largest_ahead(z, reach)[:, -1]
         moved = came - z
         good = ~np.isnan(moved)
         week = slice(max(0, len(z) - reach - 7 * steps_per_day), len(z) - reach)
@@ -201,7 +201,7 @@ def _window(
     reach = fitted.windows[number]
     b = fitted.coefficients[number]
     day = fitted.steps_per_day
-    came = _largest_ahead(z, reach)
+    came = largest_ahead(z, reach)[:, -1]
     learnt = len(fitted.load) - reach
     rows, x = (each[learnt - since[0][0] :] for each in since)
     known = fitted.errors[number]
@@ -273,7 +273,7 @@ def _around(whole: Rows, part: Floats, offsets: Rows, weights: Floats, width: fl
 
 def _moves(z: Floats) -> Floats:
     """How far each step lies above the lower of the two before it."""
-    return np.asarray(z - np.fmin(_shifted(z, 1), _shifted(z, 2)))
+    return np.asarray(z - np.fmin(shifted(z, 1), shifted(z, 2)))
 
 
 def _by_move(z: Floats, bin_of: NDArray[np.int8]) -> NDArray[np.int16]:
@@ -355,13 +355,6 @@ def _lagged(z: Floats, rows: Rows) -> Floats:
     return np.asarray(np.lib.stride_tricks.sliding_window_view(padded, LAGS)[rows, ::-1])
 
 
-def _largest_ahead(z: Floats, reach: int) -> Floats:
-    """At each row the largest of the next `reach`, NaN where one of them is a gap or has not come."""
-    padded = np.concatenate([z, np.full(reach, np.nan)])
-    windows = np.lib.stride_tricks.sliding_window_view(padded, reach)[1 : len(z) + 1]
-    return np.asarray(windows.max(axis=1), dtype=np.float64)
-
-
 def _between(values: Floats, position: Floats, shifts: Sequence[int]) -> Floats:
     """(shifts, n): values so many rows from fractional positions, linear between whole ones, NaN outside."""
     low = np.floor(position + 1e-9).astype(np.int64)
@@ -376,10 +369,6 @@ def _between(values: Floats, position: Floats, shifts: Sequence[int]) -> Floats:
 def _taken(values: Floats, rows: Rows) -> Floats:
     inside = (rows >= 0) & (rows < len(values))
     return np.where(inside, values.take(rows, mode="clip"), np.nan)
-
-
-def _shifted(z: Floats, rows: int) -> Floats:
-    return np.concatenate([np.full(rows, np.nan), z[:-rows]])
 
 
 def _ridge(x: Floats, y: Floats, weight: Floats) -> Floats:

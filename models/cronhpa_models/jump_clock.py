@@ -50,8 +50,8 @@ _SINCE = (4, 8, 15, 25, 40, 55, 70, 85, 100, 115, 130, 145, 160, 190, 240, 360, 
 _LONG_AGO = 99_999
 _GAP_MAX = 4 * DAY
 _MOVES = (2, 3, 5, 10, 30)
-# A load of 1.6 times the newest: more than what is scaled for 60 % carries.
-_TWICE = 0.45
+# As a logarithm, 1.6 times the newest load: about what pods that are scaled for 60 % carry.
+_FAR_MORE = 0.45
 _CLIP = 6.0
 _ROUNDS = 25
 _SMALL = 1e-4
@@ -247,7 +247,7 @@ def _same_clock(known: _Known, origins: Minutes, at: Minutes) -> list[Floats]:
     moved = np.where(seen, around - now[:, None], 0.0)
     weight = seen * 0.5 ** (np.arange(1, 8) / 4)
     total = np.maximum(weight.sum(axis=1), 1e-9)
-    over = (weight * (moved > _TWICE)).sum(axis=1) / total
+    over = (weight * (moved > _FAR_MORE)).sum(axis=1) / total
     return [
         moved[:, 0],
         moved[:, 6],
