@@ -1,13 +1,13 @@
 """Commands that only read a store: an operator of an earlier release may be using the file."""
 
 import pytest
-from history.samples import NOON, WEB, write_version_1
 from typer.testing import CliRunner
 
 from cronhpa.cli.history import app
 from cronhpa.cli.past import Query, read_past
 from cronhpa.core.instant import MINUTE
 from cronhpa.core.spec import TargetRef
+from history.samples import NOON, WEB, write_version_1
 
 
 @pytest.fixture
