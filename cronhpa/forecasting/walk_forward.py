@@ -20,17 +20,12 @@ from cronhpa.core.spec import Span
 from cronhpa.forecasting.messages import ForecastTarget, WorkerRequest, digest
 from cronhpa.forecasting.refit_schedule import due
 from cronhpa.forecasting.service import WORKER_NEEDS
-from cronhpa.history.database import (
-    MINUTE_ROWS_KEPT,
-    STEP,
-    STEPS_KEPT,
-    Fault,
-    FitInfo,
-    LoadSample,
-    Series,
-    Spend,
-    Store,
-)
+from cronhpa.history.database import Fault
+from cronhpa.history.fits import FitInfo
+from cronhpa.history.load_history import MINUTE_ROWS_KEPT
+from cronhpa.history.series import STEP, STEPS_KEPT, LoadSample, Series
+from cronhpa.history.spend import Spend
+from cronhpa.history.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -171,7 +166,7 @@ class WalkForward:
         """What was counted in the hours that are over, once each."""
         hours = {} if self._meter is None else self._meter.hours
         over = [(hour, item) for hour, item in hours.items() if self._spent_until <= hour < now // HOUR]
-        _raise(store.add_spend([Spend(self._subject.series, hour, item.extra, item.base) for hour, item in over]))
+        _raise(store.spend.add([Spend(self._subject.series, hour, item.extra, item.base) for hour, item in over]))
         self._spent_until = now // HOUR
 
 
@@ -186,10 +181,10 @@ def _keep(store: Store, samples: Sequence[LoadSample], now: Nanoseconds) -> None
     old = [(each.at, each.value) for each in samples if now - STEPS_KEPT <= each.at < now - MINUTE_ROWS_KEPT]
     young = [each for each in samples if each.at >= now - MINUTE_ROWS_KEPT]
     if old:
-        outcome = store.backfill(samples[0].series, old)
+        outcome = store.loads.backfill(samples[0].series, old)
         _raise(outcome if isinstance(outcome, Fault) else None)
     if young:
-        recorded = store.record(young)
+        recorded = store.loads.record(young)
         _raise(recorded if isinstance(recorded, Fault) else None)
 
 

@@ -61,7 +61,9 @@ from cronhpa.forecasting.selection import (
 )
 from cronhpa.forecasting.selection import DAYS as SELECTION_DAYS
 from cronhpa.forecasting.validation import effect_of_choice
-from cronhpa.history.database import STEP, Fit, FitInfo, Series, Store
+from cronhpa.history.fits import Fit, FitInfo
+from cronhpa.history.series import STEP, Series
+from cronhpa.history.store import Store
 from cronhpa.simulation.forecast_effect import ForecastEffect
 from cronhpa_models import error_mixture, jump_clock
 from cronhpa_models.error_mixture import LAGS, Origins
@@ -382,13 +384,13 @@ def forecast(ask: WorkerRequest) -> ForecastResponse:
         answers: dict[Series, Forecast | Absent] = {
             each: Absent("Learning", f"{each.metric} waits to be fitted") for each in subjects
         }
-        for fit, members in store.fits(list(subjects)):
+        for fit, members in store.fits.newest(list(subjects)):
             if fit.model == MODEL and 0 <= ask.now - fit.fitted_at < FIT_AGE_MAX:
                 known = _STATES_DECODER.decode(fit.state)
                 for series in members:
                     made = _forecast(store, fit, subjects[series], known[str(series)], ask.now)
                     answers[series] = made
-        unsaved = store.save_forecasts([(s, value) for s, value in answers.items() if isinstance(value, Forecast)])
+        unsaved = store.forecasts.save([(s, value) for s, value in answers.items() if isinstance(value, Forecast)])
     finally:
         store.close()
     return ForecastResponse(list(answers.items()), unsaved)
@@ -476,7 +478,7 @@ def _nothing_to_gain(found: NothingToGain | Rejected, settings: WorkloadModel) -
 def _later(store: Store, subject: ForecastTarget, since: Nanoseconds, until: Nanoseconds) -> np.ndarray:
     """The complete steps since the fit, NaN for a gap."""
     out = np.full(max((until - since) // STEP, 0), np.nan)
-    first, highs = store.history(subject.series, since, until)
+    first, highs = store.loads.history(subject.series, since, until)
     values = np.asarray(masked(first, highs, subject.ignored))
     row = (first - since) // STEP
     out[row : row + len(values)] = values[: len(out) - row] if len(values) else values
@@ -486,7 +488,7 @@ def _later(store: Store, subject: ForecastTarget, since: Nanoseconds, until: Nan
 def _minute_origin(store: Store, series: Series, first: Nanoseconds, now: Nanoseconds) -> Origins | None:
     """The newest complete minute as an origin; None where one of the last two was not measured."""
     end = now - now % MINUTE
-    known = store.newest_minutes(series, end - LAGS * STEP, end)
+    known = store.loads.newest_minutes(series, end - LAGS * STEP, end)
     if len(known) < 2 or known[-2][0] < end - 2 * MINUTE:  # noqa: PLR2004 - two minutes, as above
         return None
     minutes = np.full(LAGS * MINUTES_PER_STEP, np.nan)
@@ -500,14 +502,16 @@ def _jumps(store: Store, fit: Fit, subject: ForecastTarget, known: FittedState, 
     if not known.jumps:
         return None
     minutes = np.full((now - fit.trained_until) // MINUTE, np.nan)
-    first, highs = store.minute_history(subject.series, fit.trained_until, fit.trained_until + len(minutes) * MINUTE)
+    first, highs = store.loads.minute_history(
+        subject.series, fit.trained_until, fit.trained_until + len(minutes) * MINUTE
+    )
     row = (first - fit.trained_until) // MINUTE
     minutes[row : row + len(highs)] = masked(first, highs, subject.ignored, MINUTE)
     return jumps_since(jump_clock.decode(known.jumps), minutes, np.array([len(minutes)]), known.settings)
 
 
 def _stale(store: Store, series: Series, start: Nanoseconds) -> Absent:
-    steps = store.steps(series, start - _RECENT, start + STEP)
+    steps = store.loads.steps(series, start - _RECENT, start + STEP)
     seen = f"last measured before {format_instant(steps[-1][0] + STEP)}" if steps else "not measured for six hours"
     return Absent("Stale", f"{series.metric} was {seen}: a forecast needs a load from the last 15 minutes")
 
@@ -521,12 +525,12 @@ def _over_or_under(
     Counted on the second step of the last day's forecasts. Levels differ from forecast to forecast, so that only what
     they are over or under can be added up; None while too few are known.
     """
-    newest = store.latest_forecast(series)
+    newest = store.forecasts.newest_of(series)
     if newest is not None and newest.start == start and newest.coverage_percent is not None:
         # The same step's forecast of a minute ago has counted already.
         return (newest.coverage_percent - newest.quantile_percent) / 100
     hits = []
-    for each in store.stated(series, start - DAY + STEP, start):
+    for each in store.forecasts.issued_quantiles(series, start - DAY + STEP, start):
         row = (each.start - first) // STEP
         if 0 <= row < len(steps) and not np.isnan(steps[row]):
             hits.append((steps[row] <= each.load * _ROUNDED) - each.percent / 100)

@@ -17,8 +17,8 @@ from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.selection import CANDIDATES, RUN_UP, Candidate, Day, candidate_floors
 from cronhpa.forecasting.walk_forward import WalkForward
 from cronhpa.forecasting.worker import settings_of
-from cronhpa.history.database import Series
 from cronhpa.history.files import read_points
+from cronhpa.history.series import Series
 from cronhpa_models.error_mixture import LAGS
 
 LOADS = Path(__file__).parents[1] / "testbed" / "loads"
