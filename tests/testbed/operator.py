@@ -37,6 +37,7 @@ class Operator:
             "CRONHPA_STORE": str(self.store),
             "CRONHPA_LISTEN_HOST": "127.0.0.1",
             "CRONHPA_LISTEN_PORT": "0",
+            "CRONHPA_PROBE_PORT": "0",
             **{f"CRONHPA_{name.upper()}": value for name, value in settings.items()},
         }
         self._process: subprocess.Popen[bytes] | None = None
