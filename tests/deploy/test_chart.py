@@ -212,7 +212,9 @@ def test_probes_ask_the_port_that_it_listens_on():
     assert {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"} == {
         name: found[name]["httpGet"]["path"] for name in ("startupProbe", "livenessProbe", "readinessProbe")
     }
-    assert {"probes"} == {found[name]["httpGet"]["port"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert {"probes"} == {
+        found[name]["httpGet"]["port"] for name in ("startupProbe", "livenessProbe", "readinessProbe")
+    }
 
 
 def test_the_history_has_a_volume_claim():
