@@ -5,8 +5,8 @@ A general server takes as many connections as the process may have files, and wa
 thousand half-open connections then take the probes, the API connections and the log with them. Rules of this one:
 
 - At most `connections` are open, at most `per_peer` of them from one address. A new connection is always taken: where
-  there is no room, the oldest of the address that holds most is closed, one without a whole request first. So one
-  address cannot push out another, and a probe that asks at once is answered however many connections are held.
+  there is no room, the oldest of the address that holds most is closed, whatever it waits for. So one address cannot
+  push out another, and a probe that asks at once is answered however many connections are held.
 - A request's head has a size and a deadline as a whole; an answer has a deadline; a body is refused; a connection
   ends with its answer. So none lasts longer than the two deadlines together.
 - What an address can cost is paced: accepts a second, reads a second of a head that comes in pieces.
@@ -73,11 +73,11 @@ Route = Callable[[], bytes]
 
 
 class _Connection:
-    __slots__ = ("has_asked", "is_over", "peer", "socket", "task")
+    __slots__ = ("is_over", "peer", "socket", "task")
 
     def __init__(self, peer: str, sock: socket.socket) -> None:
         self.peer, self.socket = peer, sock
-        self.has_asked = self.is_over = False
+        self.is_over = False
         self.task: asyncio.Task[None] | None = None
 
 
@@ -141,9 +141,8 @@ class Listener:
         connection.task.add_done_callback(lambda _: self._close(connection))
 
     def _push_out(self, peers: set[str]) -> None:
-        candidates = [each for each in self._open if each.peer in peers]
-        # `min` takes the first, and so the oldest, of equals.
-        chosen = min(candidates, key=lambda each: each.has_asked)
+        # The oldest, and not one without a request: that is what a new probe is, among readers that do not read.
+        chosen = next(each for each in self._open if each.peer in peers)
         del self._open[chosen]
         assert chosen.task is not None
         chosen.task.cancel()
@@ -162,7 +161,6 @@ class Listener:
                 head = await self._head(sock)
             if head is None:
                 return
-            connection.has_asked = True
             async with asyncio.timeout(self._budget.answer_seconds):
                 await loop.sock_sendall(sock, self._answer(head))
                 sock.shutdown(socket.SHUT_WR)

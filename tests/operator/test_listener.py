@@ -185,6 +185,37 @@ async def test_slow_readers_starve_nobody_who_reads():
     assert LONG + answer.index(b"\r\n\r\n") + 4 == len(answer)
 
 
+@pytest.mark.parametrize("sent", [HALF, ASK, b"GET /long HTTP/1.1\r\n\r\n"], ids=["half", "unread", "long"])
+@pytest.mark.parametrize("sources", [("127.0.0.1",), tuple(f"127.0.0.{number}" for number in range(2, 42))])
+async def test_probes_are_answered_while_connections_are_held_and_made_anew(sent, sources):
+    """New ones come all the time, ten between two probes, from the kubelet's own address or from forty others."""
+    async with listening() as listener:
+        held, answers = [], []
+        for turn in range(30):
+            held += [await connected(listener, sent, sources[(turn * 10 + each) % len(sources)]) for each in range(10)]
+            answers.append(await asked(listener))
+        end(held)
+
+    assert [200] * 30 == [status_of(answer) if answer else None for answer in answers]
+
+
+async def test_a_probe_that_has_just_connected_outlives_readers_that_do_not_read():
+    """Others come between its connection and its request, as they do in a flood: the oldest gives way, not the probe."""
+    async with listening() as listener:
+        ask = b"GET /long HTTP/1.1\r\n\r\n"
+        held = [await connected(listener, ask, f"127.0.0.{number}") for number in range(2, 34)]
+        await asyncio.sleep(0.1)
+        probe = await connected(listener)
+        held += [await connected(listener, ask, f"127.0.0.{number}") for number in range(34, 50)]
+        await asyncio.sleep(0.1)
+        await asyncio.get_running_loop().sock_sendall(probe, ASK)
+        answer = await received(probe)
+        end(held)
+
+    assert answer is not None
+    assert 200 == status_of(answer)
+
+
 async def test_a_second_request_is_not_answered():
     async with listening() as listener:
         answer = await asked(listener, ASK + ASK)
