@@ -67,6 +67,20 @@ async def half_open(listener, count, source="127.0.0.1"):
     return [await connected(listener, HALF, source) for _ in range(count)]
 
 
+async def ended_of(socks):
+    """How many of them the other side has ended by now; all are closed."""
+    await asyncio.sleep(0.5)
+    ended = 0
+    for sock in socks:
+        with contextlib.suppress(BlockingIOError):
+            try:
+                ended += sock.recv(1) == b""
+            except ConnectionResetError:
+                ended += 1
+    end(socks)
+    return ended
+
+
 def end(socks):
     for sock in socks:
         sock.close()
@@ -105,17 +119,39 @@ async def test_no_more_connections_are_open_than_the_budget_says():
     """40 from each of ten addresses: 8 of each would be 80, all together may be 20. The rest are closed."""
     async with listening(connections=20, per_peer=8, head_seconds=60) as listener:
         held = [sock for number in range(2, 12) for sock in await half_open(listener, 40, f"127.0.0.{number}")]
-        await asyncio.sleep(0.5)
-        ended = 0
-        for sock in held:
-            with contextlib.suppress(BlockingIOError):
-                try:
-                    ended += sock.recv(1) == b""
-                except ConnectionResetError:
-                    ended += 1
-        end(held)
+        ended = await ended_of(held)
 
     assert 400 - 20 == ended
+
+
+async def test_no_more_connections_are_open_of_one_address_than_the_budget_says():
+    async with listening(connections=20, per_peer=8, head_seconds=60) as listener:
+        ended = await ended_of(await half_open(listener, 15))
+
+    assert 15 - 8 == ended
+
+
+async def test_connections_that_are_over_take_no_room():
+    """Twenty requests are answered, and each of eight connections of the same address is held then."""
+    async with listening(per_peer=8, head_seconds=60) as listener:
+        for _ in range(20):
+            await asked(listener)
+        ended = await ended_of(await half_open(listener, 8))
+
+    assert 0 == ended
+
+
+async def test_an_answer_that_is_not_taken_holds_its_place_until_the_deadline():
+    """The kernel would keep it, and thousands of them would be memory."""
+    async with listening(answer_seconds=0.3) as listener:
+        sock = await connected(listener, ASK)
+        await asyncio.sleep(0.15)
+        before = listener.dropped
+        await asyncio.sleep(0.4)
+        after = listener.dropped
+        sock.close()
+
+    assert (0, 1) == (before, after)
 
 
 async def test_one_address_does_not_push_out_another():
@@ -200,7 +236,7 @@ async def test_probes_are_answered_while_connections_are_held_and_made_anew(sent
 
 
 async def test_a_probe_that_has_just_connected_outlives_readers_that_do_not_read():
-    """Others come between its connection and its request, as they do in a flood: the oldest gives way, not the probe."""
+    """Others come between its connection and its request, as they do in a flood: the oldest of them gives way."""
     async with listening() as listener:
         ask = b"GET /long HTTP/1.1\r\n\r\n"
         held = [await connected(listener, ask, f"127.0.0.{number}") for number in range(2, 34)]
