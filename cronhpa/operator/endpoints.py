@@ -117,7 +117,7 @@ class Endpoints:
         return response(HTTPStatus.SERVICE_UNAVAILABLE, "the first lists are not there yet\n")
 
     def _metrics_text(self) -> bytes:
-        """Made once a second at most: it takes 50 ms of the loop with 10,000 objects, and anybody may ask for it."""
+        """Made once a second at most: with many objects it holds the loop, and anybody may ask for it."""
         now = time.monotonic()
         if now >= self._metrics_until:
             body = generate_latest(self._registry) + objects_text(self._inventory).encode()
