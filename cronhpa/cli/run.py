@@ -17,6 +17,7 @@ def run(
     listen_port: Annotated[
         int | None, typer.Option(help="Port of /healthz, /readyz and /metrics; absent, 8080.")
     ] = None,
+    probe_port: Annotated[int | None, typer.Option(help="Port of /healthz and /readyz alone; absent, 8081.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error; absent, info.")] = None,
 ) -> None:
     """
@@ -36,6 +37,7 @@ def run(
         "namespaces": namespaces,
         "store": store,
         "listen_port": listen_port,
+        "probe_port": probe_port,
         "log_level": log_level,
     }
     try:

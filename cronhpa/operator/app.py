@@ -13,8 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from aiohttp import web
-
 from cronhpa.core.instant import SECOND, Nanoseconds, parse_duration
 from cronhpa.core.observation import Absent
 from cronhpa.core.predictive.floor import forecast_metric
@@ -35,8 +33,10 @@ from cronhpa.kube.scale import Targets
 from cronhpa.kube.watch import View
 from cronhpa.operator.cycle import Cluster, Cycle
 from cronhpa.operator.due import Due, Key
-from cronhpa.operator.endpoints import Progress, application
+from cronhpa.operator.endpoints import Endpoints, Progress
 from cronhpa.operator.inventory import Inventory, Item
+from cronhpa.operator.listener import Budget, Listener
+from cronhpa.operator.open_files import open_files, raise_open_files
 from cronhpa.operator.owners import Hpa, Owners
 from cronhpa.operator.recorder import Recorder
 from cronhpa.operator.settings import Settings
@@ -60,6 +60,7 @@ _EVENTS_SECONDS = 3.0
 
 async def run(settings: Settings) -> None:
     """Runs until SIGTERM or SIGINT, or until a part that must never end does."""
+    raise_open_files()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -103,12 +104,13 @@ class Operator:
             )
 
     async def run(self, stop: asyncio.Event) -> None:
-        runner = await self._serve()
+        listeners = self._listen()
         tasks: list[asyncio.Task[None]] = [
             asyncio.create_task(view.run(), name=f"watch {view.path}")
             for views in self._views.values()
             for view in views
         ]
+        tasks += [asyncio.create_task(each.run(), name=f"port {each.address[1]}") for each in listeners]
         namespaces = self._settings.namespace_names
         tasks.append(asyncio.create_task(self._inventory.sweep(self._client, namespaces), name="sweep"))
         tasks.append(asyncio.create_task(self._inventory.watch(self._client.configuration, namespaces), name="kopf"))
@@ -140,7 +142,6 @@ class Operator:
             await asyncio.gather(ended, *tasks, return_exceptions=True)
             await self._targets.close()
             await self._forecaster.close()
-            await runner.cleanup()
             LOG.info("stopped")
 
     async def _act(self) -> None:
@@ -180,15 +181,18 @@ class Operator:
     def _all_views(self) -> list[View[Any]]:
         return [*(view for views in self._views.values() for view in views), *self._targets.views]
 
-    async def _serve(self) -> web.AppRunner:
-        progress = Progress(self._cycle, self._inventory, self._writer, self._recorder, self._client, self._all_views)
-        runner = web.AppRunner(application(progress, self._cycle, self._inventory, self._is_ready), access_log=None)
-        await runner.setup()
-        site = web.TCPSite(runner, self._settings.listen_host, self._settings.listen_port)
-        await site.start()
-        for address in runner.addresses:
-            LOG.info("serving /healthz, /readyz and /metrics on %s:%s", *address[:2])
-        return runner
+    def _listen(self) -> list[Listener]:
+        """One port for Prometheus, one for the kubelet, each with a budget: who holds one cannot take the other."""
+        settings, listeners = self._settings, list[Listener]()
+        progress = Progress(
+            self._cycle, self._inventory, self._writer, self._recorder, self._client, self._all_views, listeners
+        )
+        endpoints = Endpoints(progress, self._cycle, self._inventory, self._is_ready)
+        budget = Budget.within(open_files())
+        for port, routes in ((settings.listen_port, endpoints.all), (settings.probe_port, endpoints.probes)):
+            listeners.append(Listener(settings.listen_host, port, routes, budget))
+            LOG.info("serving %s on %s:%s", ", ".join(routes), *listeners[-1].address)
+        return listeners
 
     async def _supervised(self, work: Callable[[], Awaitable[None]]) -> None:
         """Learning is a side job: whatever happens to it, decisions go on."""

@@ -7,6 +7,8 @@ import logging
 import sys
 from typing import Literal
 
+from cronhpa.operator.log_rate import RateLimited
+
 
 class _JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
@@ -23,7 +25,7 @@ class _JsonLines(logging.Formatter):
 
 def configure(form: Literal["json", "text"], level: str) -> None:
     """Sends everything to standard error; kopf's chatter below warnings is left out."""
-    stream = logging.StreamHandler(sys.stderr)
+    stream = RateLimited(sys.stderr)
     stream.setFormatter(
         _JsonLines() if form == "json" else logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     )

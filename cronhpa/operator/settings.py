@@ -30,8 +30,13 @@ class Settings(BaseSettings):
     context: str | None = Field(None, description="Context of the kubeconfig.")
     namespaces: str = Field("", description="Namespaces to act in, separated by commas; empty, all of them.")
     store: Path = Field(Path("cronhpa-history.db"), description="SQLite file of load history and forecasts.")
-    listen_host: str = Field("0.0.0.0", description="Address of /healthz, /readyz and /metrics.")  # noqa: S104 - a pod is probed from outside
-    listen_port: int = Field(8080, ge=0, le=65535, description="Port of the same; 0 takes a free one.")
+    listen_host: str = Field("0.0.0.0", description="Address of both ports.")  # noqa: S104 - a pod is probed from outside
+    listen_port: int = Field(
+        8080, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics; 0 takes a free one."
+    )
+    probe_port: int = Field(
+        8081, ge=0, le=65535, description="Port of /healthz and /readyz alone, for the kubelet; 0 takes a free one."
+    )
     log_format: Literal["json", "text"] = Field("text", description="json or text.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="debug, info, warning or error."
