@@ -105,6 +105,7 @@ def _ask(store: Path, series: Series, url: str, query: str | None, days: float, 
     import asyncio
     import time
 
+    from cronhpa.core.printable import without_userinfo
     from cronhpa.core.spec import TargetRef
     from cronhpa.learning.backfill import import_range, span_of
     from cronhpa.learning.prometheus import Prometheus, PrometheusError
@@ -116,7 +117,9 @@ def _ask(store: Path, series: Series, url: str, query: str | None, days: float, 
             asked = query or source.query_for(series, TargetRef("apps/v1", "Deployment", series.name))
             found = await import_range(opened, source, series, asked, span_of(days, time.time_ns()))
             if found is None:
-                _end(f"{url} knows nothing of {series} over the last {days:g} days: asked was {asked}")
+                _end(
+                    f"{without_userinfo(url)} knows nothing of {series} over the last {days:g} days: asked was {asked}"
+                )
             return found
 
     with _opened(store) as opened:

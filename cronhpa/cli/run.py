@@ -43,7 +43,9 @@ def run(
     except ValidationError as error:
         for item in error.errors(include_url=False):
             name = "CRONHPA_" + "_".join(str(part) for part in item["loc"]).upper()
-            typer.echo(f"{name}: {item['input']!r}: {item['msg']}", err=True)
+            # An address may hold a password, and what cannot be read as one may hold it anywhere.
+            found = "" if "prometheus_url" in item["loc"] else f"{item['input']!r}: "
+            typer.echo(f"{name}: {found}{item['msg']}", err=True)
         raise typer.Exit(2) from error
     log.configure(settings.log_format, settings.log_level)
     try:

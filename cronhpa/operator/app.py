@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import math
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -24,9 +23,9 @@ from cronhpa.kube.membership import PodIndex
 from cronhpa.kube.pods import RawPod, pod_from
 from cronhpa.kube.scale import Targets
 from cronhpa.kube.watch import View
-from cronhpa.learning.backfill import backfill
+from cronhpa.learning.backfill import Backfills
 from cronhpa.learning.forecaster import Forecaster
-from cronhpa.learning.prometheus import Prometheus, PrometheusError
+from cronhpa.learning.prometheus import Prometheus
 from cronhpa.learning.store import SPEND_KEPT, Fault, Series, Store, StoreError
 from cronhpa.learning.subject import Subject
 from cronhpa.learning.workers import Processes
@@ -48,7 +47,6 @@ _BACKFILL_SECONDS = 10.0
 _STUDY_SECONDS = 5.0
 # The loop is given back after so many: a millisecond or so.
 _SUBJECTS_PER_BREATH = 500
-_BACKFILL_AGAIN_SECONDS = 600.0
 _SYNC_SECONDS = 60.0
 # Below the 30 s after which a pod is killed.
 _GRACE_SECONDS = 15.0
@@ -219,33 +217,16 @@ class Operator:
         """Takes the past of each object from Prometheus: once for each, and again after a restart."""
         settings = self._settings
         assert settings.prometheus_url is not None
-        asked_at: dict[Series, float] = {}
         async with Prometheus(
             settings.prometheus_url, settings.prometheus_queries, settings.prometheus_token_file
         ) as prometheus:
+            backfills = Backfills(prometheus)
             while True:
                 await asyncio.sleep(_BACKFILL_SECONDS)
-                waiting = [
-                    subject
-                    for item in self._inventory
-                    if (subject := subject_of(item)) is not None
-                    and time.monotonic() >= asked_at.get(subject.series, 0.0)
-                ]
-                for subject in waiting:
-                    if self._store is not None:
-                        is_done = await self._backfill(self._store, prometheus, subject)
-                        asked_at[subject.series] = math.inf if is_done else time.monotonic() + _BACKFILL_AGAIN_SECONDS
-
-    async def _backfill(self, store: Store, prometheus: Prometheus, subject: Subject) -> bool:
-        """Whether Prometheus answered; one that does not is asked again later."""
-        try:
-            found = await backfill(store, prometheus, subject.series, subject.spec.target, time.time_ns())
-        except (PrometheusError, StoreError) as problem:
-            LOG.warning("history of %s: %s", subject.series, problem)
-            return False
-        if found is not None:
-            LOG.info("history of %s: %d five-minute maxima from Prometheus", subject.series, found.steps)
-        return True
+                wanted = [subject for item in self._inventory if (subject := subject_of(item)) is not None]
+                if self._store is not None:
+                    targets = ((each.series, each.spec.target) for each in wanted)
+                    await backfills.run_round(self._store, targets, time.time_ns)
 
     async def _flush_loads(self) -> None:
         """What was seen and spent goes to the store; where it cannot be written, what was seen is lost."""

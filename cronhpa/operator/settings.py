@@ -10,6 +10,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from cronhpa.core.instant import parse_duration
 from cronhpa.core.spec import Tuning
+from cronhpa.learning.prometheus import PrometheusError, prometheus_url
+from cronhpa.learning.promql import QueryError, QueryTemplate
 
 
 def _as_duration(text: str) -> str:
@@ -19,6 +21,23 @@ def _as_duration(text: str) -> str:
 
 
 Duration = Annotated[str, AfterValidator(_as_duration)]
+
+
+def _as_prometheus_url(text: str) -> str:
+    try:
+        prometheus_url(text)
+    except PrometheusError as problem:
+        raise ValueError(str(problem)) from None
+    return text
+
+
+def _as_queries(queries: dict[str, str]) -> dict[str, str]:
+    for metric, text in queries.items():
+        try:
+            QueryTemplate(text)
+        except QueryError as problem:
+            raise ValueError(f"the query for {metric}: {problem}") from None
+    return queries
 
 
 class Settings(BaseSettings):
@@ -46,10 +65,10 @@ class Settings(BaseSettings):
         "30s", description="Time after a pod's start in which unready means starting."
     )
     forecast_interval: Duration = Field("60s", description="Time between two forecasts.")
-    prometheus_url: str | None = Field(
+    prometheus_url: Annotated[str, AfterValidator(_as_prometheus_url)] | None = Field(
         None, description="A Prometheus to take the past of loads from, such as http://prometheus.monitoring:9090."
     )
-    prometheus_queries: dict[str, str] = Field(
+    prometheus_queries: Annotated[dict[str, str], AfterValidator(_as_queries)] = Field(
         {}, description="PromQL by metric, as JSON; $namespace and $target stand for those of the object."
     )
     prometheus_token_file: Path | None = Field(None, description="A file with a bearer token for it.")
