@@ -154,7 +154,7 @@ class Answering:
     def __init__(self, answer):
         self.answer, self.asked = answer, []
 
-    async def read(self, path, params=None):
+    async def read(self, path, params=None, **_):
         self.asked.append((path, params))
         if isinstance(self.answer, Exception):
             raise self.answer
