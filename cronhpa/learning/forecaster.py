@@ -22,7 +22,7 @@ from cronhpa.core.observation import Absent
 from cronhpa.core.spec import Spec
 from cronhpa.learning.plan import due
 from cronhpa.learning.store import Learnt, Series, Store, StoreError
-from cronhpa.learning.subject import NOTHING_TO_GAIN, Answers, Ask, Studied, Subject, digest
+from cronhpa.learning.subject import NOTHING_TO_GAIN, Answers, Ask, DaskCluster, Studied, Subject, digest
 from cronhpa.learning.workers import Processes, WorkerError, Workers
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Forecaster:
         store: Path,
         *,
         workers: Workers | None = None,
-        cluster: str | None = None,
+        cluster: DaskCluster | None = None,
         deadline_seconds: float = 60.0,
         study_deadline_seconds: float = 300.0,
         share_percent: int = 100,
@@ -90,8 +90,7 @@ class Forecaster:
         No process is started before it is needed.
 
         workers: who forecasts and learns; they read the store. None: one process of our own.
-        cluster: address of a dask scheduler on whose cluster fits are computed. A process more waits for them, so that
-            forecasts do not.
+        cluster: on which fits are computed. A process more waits for them, so that forecasts do not.
         deadline_seconds, study_deadline_seconds: for a task of several series, the start of a worker included.
         share_percent: how much of a worker's time learning may take.
         on_first: told of every series that has a forecast where it had none.

@@ -79,7 +79,7 @@ class Operator:
         self._forecaster = Forecaster(
             settings.store,
             workers=Processes(settings.forecast_workers),
-            cluster=settings.dask_scheduler,
+            cluster=settings.dask,
             share_percent=settings.learning_share_percent,
             on_first=self._on_first_forecast,
         )

@@ -149,7 +149,7 @@ class Answered:
 
 
 async def test_the_loop_goes_on_while_a_long_list_of_pods_is_read():
-    """100,000 pods, 16 MB. msgspec lets nobody else run until it is done: read at once they stop the loop for so long."""
+    """100,000 pods, 16 MB. msgspec lets nobody else run until it is done: at once they stop the loop for so long."""
     body = ('{"items": [' + pod_list(100_000) + "]}").encode()
     gc.collect()
     gc.freeze()  # as the operator does once it is ready: what the other tests left is not looked through meanwhile

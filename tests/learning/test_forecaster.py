@@ -21,7 +21,7 @@ from cronhpa.learning import forecaster as module
 from cronhpa.learning import subject
 from cronhpa.learning.forecaster import Forecaster, study
 from cronhpa.learning.store import STEP, Fault, Fit, Learnt, Series, Store
-from cronhpa.learning.subject import Answers, Ask, Studied, Subject, digest
+from cronhpa.learning.subject import Answers, Ask, DaskCluster, Studied, Subject, digest
 from cronhpa.learning.workers import Processes
 
 MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")
@@ -451,7 +451,7 @@ async def test_fits_of_a_dask_cluster_are_those_of_the_worker_here(path, tmp_pat
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp"
     ) as dask:
         here = made(path, study_task=study)
-        there = made(tmp_path / "other.db", study_task=study, cluster=dask.scheduler_address)
+        there = made(tmp_path / "other.db", study_task=study, cluster=DaskCluster(dask.scheduler_address))
         await here.study(subjects(WEB, API), MIDNIGHT)
         await there.study(subjects(WEB, API), MIDNIGHT)
 
@@ -461,7 +461,7 @@ async def test_fits_of_a_dask_cluster_are_those_of_the_worker_here(path, tmp_pat
 
 async def test_a_cluster_that_is_not_there_costs_no_forecast_that_there_is(path, made):
     remember(path, WEB)
-    forecaster = made(path, study_task=study, forecast_task=forecasts_all, cluster="tcp://127.0.0.1:9")
+    forecaster = made(path, study_task=study, forecast_task=forecasts_all, cluster=DaskCluster("tcp://127.0.0.1:9"))
     forecaster._latest[WEB] = stated(WEB, MIDNIGHT - MINUTE)
 
     await forecaster.study(subjects(WEB), MIDNIGHT)
