@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from cronhpa.cli.lines import say
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -70,7 +72,7 @@ def import_(  # noqa: PLR0913, PLR0917 - the options of a command
     else:
         assert prometheus is not None
         found = _ask(store, series, prometheus, query, days, token_file)
-    typer.echo(
+    say(
         f"{series}: {found.rows} values and {found.gaps} gaps read, {found.steps} five-minute maxima kept, "
         f"{format_instant(found.first)} to {format_instant(found.last)}"
     )
@@ -161,7 +163,7 @@ def export(
             _end(f"{file}: {problem}: install cronhpa[parquet] to write it")
         except (StoreError, OSError) as problem:
             _end(problem)
-    typer.echo(f"{series}: {lines} five-minute maxima written to {file}")
+    say(f"{series}: {lines} five-minute maxima written to {file}")
 
 
 def _export_parquet(store: Store, series: Series, file: Path) -> int:
@@ -177,6 +179,7 @@ def list_(store: StorePath) -> None:
     from rich.table import Table
 
     from cronhpa.core.instant import to_datetime
+    from cronhpa.core.printable import printable
     from cronhpa.learning.store import STEP, StoreError
 
     with _opened(store, must_exist=True) as opened:
@@ -189,8 +192,8 @@ def list_(store: StorePath) -> None:
         known = f"{100 * each.steps * STEP // (each.last - each.first)} %"
         name = f"{each.series.namespace}/{each.series.name}"
         first, last = (to_datetime(at).strftime("%Y-%m-%d %H:%M") for at in (each.first, each.last))
-        table.add_row(name, each.series.metric, first, last, str(each.steps), known)
-    Console().print(table)
+        table.add_row(printable(name), printable(each.series.metric), first, last, str(each.steps), known)
+    Console(markup=False, emoji=False).print(table)
 
 
 @contextmanager
@@ -221,5 +224,5 @@ def _series(target: str, metric: str) -> Series:
 
 def _end(problem: object) -> NoReturn:
     """One line on stderr, exit code 1."""
-    typer.echo(f"cronhpa history: {problem}", err=True)
+    say(f"cronhpa history: {problem}", err=True)
     raise typer.Exit(1)
