@@ -66,6 +66,10 @@ _ATTEMPTS = 2
 _TOKEN_SECONDS = 60.0
 
 
+# What msgspec ends in on a text that is none: lists in lists in lists, and bytes that are no UTF-8 in what is skipped.
+UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+
+
 class Cause(Struct, frozen=True):
     """One field that the API server refused, and why."""
 
@@ -430,7 +434,7 @@ def decode(answer: bytes, kind: type[T], path: str) -> T:
     """A typed answer. Raises ClusterError when it is truncated, no JSON, too deep, or of another shape."""
     try:
         return msgspec.json.decode(answer, type=kind)
-    except (msgspec.DecodeError, RecursionError) as error:  # RecursionError: lists in lists in lists
+    except UNREADABLE as error:
         raise ClusterError(0, "Malformed", f"the answer of {path} cannot be read: {error}") from error
 
 
@@ -438,7 +442,7 @@ def _error(response: aiohttp.ClientResponse, answer: bytes, path: str) -> Cluste
     status = response.status
     try:
         failure = msgspec.json.decode(answer, type=_Failure)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         failure = _Failure()
     text = failure.message or answer[:200].decode(errors="replace").strip() or f"HTTP {status}"
     told = text if failure.message else f"{path}: {text}"

@@ -23,7 +23,7 @@ from cronhpa.core.observe import INVALID_METRIC_SELECTOR
 from cronhpa.core.quantity import parse_milli
 from cronhpa.core.reactive.arithmetic import INT64_MAX
 from cronhpa.core.spec import ExternalMetric, LabelSelector, ObjectMetric, PodsMetric, ResourceMetric
-from cronhpa.kube.client import TOO_LARGE, Client, ClusterError
+from cronhpa.kube.client import TOO_LARGE, UNREADABLE, Client, ClusterError
 from cronhpa.kube.discovery import Discovery
 
 RESOURCE_API = "/apis/metrics.k8s.io/v1beta1"
@@ -145,7 +145,7 @@ def _pods_by_name(answer: bytes) -> PodMetricsByName | Absent:
     for raw in raws.items or ():
         try:
             item = _POD_METRICS.decode(raw)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             problem = problem or _unreadable("resource", error)
         else:
             readable[item.metadata.name] = item
@@ -282,7 +282,7 @@ def _unfetched(api: str, error: ClusterError) -> Absent:
 def _decode(answer: bytes, kind: type[T], api: str) -> T | Absent:
     try:
         return msgspec.json.decode(answer, type=kind)
-    except (msgspec.DecodeError, RecursionError) as error:  # RecursionError: lists in lists in lists
+    except UNREADABLE as error:
         return _unreadable(api, error)
 
 
@@ -308,7 +308,7 @@ def _values(answer: bytes, whole: type[_Listing[T]], one: msgspec.json.Decoder[T
         return raws
     try:
         return [one.decode(raw) for raw in raws.items or ()]
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         return _unreadable(api, error)
 
 

@@ -154,7 +154,7 @@ class Prometheus:
         """The numbers of an answer at the seconds that were asked for. Raises PrometheusError."""
         try:
             answer = _ANSWER.decode(body)
-        except (msgspec.MsgspecError, RecursionError):
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             text = body[:_TEXT_MAX].decode(errors="replace")
             told = f"{self._url}: {status}: {text!r}: an answer of Prometheus' HTTP API is needed"
             raise PrometheusUnusableError(told) from None
