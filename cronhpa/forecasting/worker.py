@@ -81,6 +81,8 @@ JUMP_CLOCK = "JumpClock"
 
 # A task of a cluster should take longer than sending it: ten histories are 650 kB and take a second or more.
 _PASTS_PER_TASK = 10
+# What was learnt of ten series is some 2 MB.
+_LESSONS_BYTES = 2**26
 _RECENT: Nanoseconds = 6 * HOUR
 _CEILING_SPAN: Nanoseconds = 7 * DAY
 # Two days with a day of gaps in them show no rhythm: a day's worth of steps must be known.
@@ -151,6 +153,13 @@ class FittedState(Struct, frozen=True):
     ignored: bytes = b"[]"
 
 
+class Lesson(Struct, frozen=True):
+    """What a cluster's worker is asked."""
+
+    pasts: list[TrainingData]
+    now: Nanoseconds
+
+
 class _Day(NamedTuple):
     """A day that was tried, what was known before it, and the floors of all candidates, where they are at hand."""
 
@@ -162,6 +171,8 @@ class _Day(NamedTuple):
 
 _JSON = msgspec.json.Encoder()
 _STATES = msgspec.msgpack.Encoder()
+_LESSON = msgspec.json.Decoder(Lesson)
+_LESSONS = msgspec.msgpack.Decoder(FitResult)
 _STATES_DECODER = msgspec.msgpack.Decoder(dict[str, FittedState])
 
 
@@ -185,10 +196,38 @@ def study(ask: WorkerRequest) -> FitResponse:
 
 
 def learn_on(executor: Executor, pasts: Sequence[TrainingData], now: Nanoseconds) -> FitResult:
-    """As `learn`, a few at a time, wherever the executor computes. Raises what the first of them raises."""
+    """
+    As `learn`, a few at a time, wherever the executor computes.
+
+    What comes back is bytes about those that were asked about, or a ValueError. Raises what the first of them raises.
+    """
     parts = [pasts[i : i + _PASTS_PER_TASK] for i in range(0, len(pasts), _PASTS_PER_TASK)]
-    lessons = [future.result() for future in [executor.submit(learn, part, now) for part in parts]]
+    futures = [executor.submit(learn_packed, _JSON.encode(Lesson(list(part), now))) for part in parts]
+    lessons = [_unpacked(future.result(), part) for future, part in zip(futures, parts, strict=True)]
     return FitResult([fit for each in lessons for fit in each.fits], [none for each in lessons for none in each.absent])
+
+
+def learn_packed(lesson: bytes) -> bytes:
+    """Runs in a cluster's worker: `learn` from an encoded Lesson to encoded FitResult."""
+    asked = _LESSON.decode(lesson)
+    return _STATES.encode(learn(asked.pasts, asked.now))
+
+
+def _unpacked(answer: object, asked: Sequence[TrainingData]) -> FitResult:
+    """What a cluster's worker learnt. Raises ValueError for what is no answer to this."""
+    # A subclass of bytes is somebody's code.
+    if type(answer) is not bytes or len(answer) > _LESSONS_BYTES:
+        size = f" of {len(answer)}" if isinstance(answer, bytes) else ""
+        raise ValueError(
+            f"the dask cluster answered {type(answer).__name__}{size}: at most {_LESSONS_BYTES} bytes are accepted: "
+            "its workers need cronhpa[forecast] of this version"
+        )
+    lessons = _LESSONS.decode(answer)
+    known = {past.subject.series for past in asked}
+    told = {series for _, members in lessons.fits for series, _ in members} | {series for series, _ in lessons.absent}
+    if not told <= known:
+        raise ValueError(f"the dask cluster answered about {min(told - known)}, which it was not asked about")
+    return lessons
 
 
 def learn(pasts: Sequence[TrainingData], now: Nanoseconds) -> FitResult:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import math
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -19,9 +18,9 @@ from cronhpa.core.predictive.floor import forecast_metric
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.pool import ProcessPool
 from cronhpa.forecasting.service import ForecastService
-from cronhpa.history.backfill import backfill
+from cronhpa.history.backfill import Backfills
 from cronhpa.history.database import Fault, StoreError
-from cronhpa.history.prometheus import Prometheus, PrometheusError
+from cronhpa.history.prometheus import Prometheus
 from cronhpa.history.series import Series
 from cronhpa.history.spend import SPEND_KEPT
 from cronhpa.history.store import Store
@@ -51,7 +50,6 @@ _BACKFILL_SECONDS = 10.0
 _STUDY_SECONDS = 5.0
 # The loop is given back after so many: a millisecond or so.
 _SUBJECTS_PER_BREATH = 500
-_BACKFILL_AGAIN_SECONDS = 600.0
 _SYNC_SECONDS = 60.0
 # Below the 30 s after which a pod is killed.
 _GRACE_SECONDS = 15.0
@@ -85,7 +83,7 @@ class Operator:
         self._forecaster = ForecastService(
             settings.store,
             workers=ProcessPool(settings.forecast_workers),
-            cluster=settings.dask_scheduler,
+            cluster=settings.dask,
             share_percent=settings.learning_share_percent,
             on_first=self._on_first_forecast,
         )
@@ -226,33 +224,16 @@ class Operator:
         """Takes the past of each object from Prometheus: once for each, and again after a restart."""
         settings = self._settings
         assert settings.prometheus_url is not None
-        asked_at: dict[Series, float] = {}
         async with Prometheus(
             settings.prometheus_url, settings.prometheus_queries, settings.prometheus_token_file
         ) as prometheus:
+            backfills = Backfills(prometheus)
             while True:
                 await asyncio.sleep(_BACKFILL_SECONDS)
-                waiting = [
-                    subject
-                    for item in self._inventory
-                    if (subject := subject_of(item)) is not None
-                    and time.monotonic() >= asked_at.get(subject.series, 0.0)
-                ]
-                for subject in waiting:
-                    if self._store is not None:
-                        is_done = await self._backfill(self._store, prometheus, subject)
-                        asked_at[subject.series] = math.inf if is_done else time.monotonic() + _BACKFILL_AGAIN_SECONDS
-
-    async def _backfill(self, store: Store, prometheus: Prometheus, subject: ForecastTarget) -> bool:
-        """Whether Prometheus answered; one that does not is asked again later."""
-        try:
-            found = await backfill(store.loads, prometheus, subject.series, subject.spec.target, time.time_ns())
-        except (PrometheusError, StoreError) as problem:
-            LOG.warning("history of %s: %s", subject.series, problem)
-            return False
-        if found is not None:
-            LOG.info("history of %s: %d five-minute maxima from Prometheus", subject.series, found.steps)
-        return True
+                wanted = [subject for item in self._inventory if (subject := subject_of(item)) is not None]
+                if self._store is not None:
+                    targets = ((each.series, each.spec.target) for each in wanted)
+                    await backfills.run_round(self._store.loads, targets, time.time_ns)
 
     async def _flush_loads(self) -> None:
         """What was seen and spent goes to the store; where it cannot be written, what was seen is lost."""

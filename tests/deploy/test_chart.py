@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cronhpa.forecasting.messages import DaskCluster
 from cronhpa.operator.settings import Settings
 from testbed.control_plane import ControlPlaneError, helm_template
 
@@ -305,7 +306,7 @@ def test_a_network_policy_with_nobody_named_lets_nobody_in():
         ({"prometheus": {"url": "https://prometheus.example.com"}}, 443),
         ({"prometheus": {"url": "http://prometheus"}}, 80),
         ({"prometheus": {"url": "http://[fd00::1]:9091"}}, 9091),
-        ({"daskScheduler": "tcp://dask:8786"}, 8786),
+        ({"daskScheduler": "tls://dask:8786", "daskTlsSecret": "dask-client"}, 8786),
     ],
 )
 def test_a_network_policy_lets_it_talk_to_what_its_own_settings_name(values, port):
@@ -326,13 +327,17 @@ def expanded(value):
     return value.replace("$$", "$")
 
 
+DASK_FILES = ("ca.crt", "tls.crt", "tls.key")
+
+
 def test_learning_is_set_up_by_values():
     """The names are those that the operator reads; what it makes of them, it accepts."""
     queries = {"requests": 'sum(rate(http_requests_total{namespace="$namespace", path=~"/.*$$"}[2m]))'}
     objects = render(
         forecastWorkers=3,
         learningSharePercent=80,
-        daskScheduler="tcp://dask:8786",
+        daskScheduler="tls://dask:8786",
+        daskTlsSecret="dask-client",
         prometheus={
             "url": "http://prometheus.monitoring:9090",
             "queries": queries,
@@ -348,14 +353,28 @@ def test_learning_is_set_up_by_values():
     settings = Settings(
         prometheus_queries=json.loads(expanded(environment(objects)["CRONHPA_PROMETHEUS_QUERIES"])), **given
     )
-    assert (3, 80, "tcp://dask:8786") == (
-        settings.forecast_workers, settings.learning_share_percent, settings.dask_scheduler,
-    )  # fmt: skip
+    assert (3, 80) == (settings.forecast_workers, settings.learning_share_percent)
+    assert DaskCluster("tls://dask:8786", *(f"/var/run/secrets/dask/{name}" for name in DASK_FILES)) == settings.dask
     assert ("http://prometheus.monitoring:9090", queries) == (settings.prometheus_url, settings.prometheus_queries)
     assert Path("/var/run/secrets/prometheus/bearer") == settings.prometheus_token_file
     mounts = {each["name"]: each["mountPath"] for each in container(objects)["volumeMounts"]}
     assert "/var/run/secrets/prometheus" == mounts["prometheus-token"]
     assert {"name": "prometheus-token", "secret": {"secretName": "reader"}} in pod(objects)["volumes"]
+    assert "/var/run/secrets/dask" == mounts["dask-tls"]
+    assert {"name": "dask-tls", "secret": {"secretName": "dask-client"}} in pod(objects)["volumes"]
+
+
+def test_a_dask_scheduler_without_certificates_is_a_risk_that_is_named():
+    """Whoever reaches it owns the operator's worker."""
+    for values in ({"daskScheduler": "tcp://dask:8786", "daskTlsSecret": "x"}, {"daskScheduler": "tls://dask:8786"}):
+        with pytest.raises(ControlPlaneError, match="daskInsecure: true takes that risk"):
+            render(**values)
+
+    stated = environment(render(daskScheduler="tcp://dask:8786", daskInsecure=True))
+    assert (
+        DaskCluster("tcp://dask:8786")
+        == Settings(dask_scheduler=stated["CRONHPA_DASK_SCHEDULER"], dask_insecure=stated["CRONHPA_DASK_INSECURE"]).dask
+    )
 
 
 def test_without_a_prometheus_and_a_dask_cluster_none_is_named():
