@@ -101,7 +101,7 @@ def _file_name(metadata: dict[str, Any]) -> str:
     for part in parts:
         if not isinstance(part, str) or _NAME.fullmatch(part) is None:
             raise OSError(
-                f"{str(part)[:_TOLD_MAX]!r} is no name of a Kubernetes object, lower-case letters, digits, - and . are accepted: "
-                "no file is made of it"
+                f"{str(part)[:_TOLD_MAX]!r} is no name of a Kubernetes object: "
+                "lower-case letters, digits, - and . are accepted, and no file is made of it"
             )
     return ".".join(parts)
