@@ -57,6 +57,11 @@ class Cause(Struct, frozen=True):
     message: str = ""
 
 
+# What decoding an answer of others raises. msgspec's own errors are ValueErrors, a text that is no UTF-8 is another one;
+# lists in lists in lists end in a RecursionError.
+UNREADABLE = (ValueError, RecursionError)
+
+
 class ClusterError(Exception):
     """
     What the API refused, or that it could not be reached.
@@ -343,14 +348,14 @@ def decode(answer: bytes, kind: type[T], path: str) -> T:
     """A typed answer. Raises ClusterError when it is truncated, no JSON, or of another shape."""
     try:
         return msgspec.json.decode(answer, type=kind)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise ClusterError(0, "Malformed", f"the answer of {path} cannot be read: {error}") from error
 
 
 def _error(status: int, answer: bytes, path: str) -> ClusterError:
     try:
         failure = msgspec.json.decode(answer, type=_Failure)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         failure = _Failure()
     text = failure.message or answer[:200].decode(errors="replace").strip() or f"HTTP {status}"
     told = text if failure.message else f"{path}: {text}"

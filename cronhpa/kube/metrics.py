@@ -23,7 +23,7 @@ from cronhpa.core.observe import INVALID_METRIC_SELECTOR
 from cronhpa.core.quantity import parse_milli
 from cronhpa.core.reactive.arithmetic import INT64_MAX
 from cronhpa.core.spec import ExternalMetric, LabelSelector, ObjectMetric, PodsMetric, ResourceMetric
-from cronhpa.kube.client import Client, ClusterError
+from cronhpa.kube.client import UNREADABLE, Client, ClusterError
 from cronhpa.kube.discovery import Discovery
 
 RESOURCE_API = "/apis/metrics.k8s.io/v1beta1"
@@ -111,11 +111,11 @@ def _readable(answer: bytes) -> list[PodMetrics]:
     """The pods of a list that can be read where the list as a whole cannot: one pod must not cost a namespace."""
     try:
         raws = msgspec.json.decode(answer, type=_RawList).items
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return []
     found = []
     for raw in raws:
-        with suppress(msgspec.DecodeError, RecursionError):
+        with suppress(*UNREADABLE):
             found.append(_POD_METRICS.decode(raw))
     return found
 
@@ -237,7 +237,7 @@ def _unfetched(api: str, error: ClusterError) -> Absent:
 def _decode(answer: bytes, kind: type[T], api: str) -> T | Absent:
     try:
         return msgspec.json.decode(answer, type=kind)
-    except (msgspec.DecodeError, RecursionError) as error:  # RecursionError: lists in lists in lists
+    except UNREADABLE as error:
         return Absent(
             "Malformed", f"unable to fetch metrics from {api} metrics API: the answer cannot be read: {error}"
         )

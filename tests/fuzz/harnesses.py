@@ -52,7 +52,9 @@ from cronhpa.learning.history import HistoryError, import_csv, read_points
 from cronhpa.learning.prometheus import Prometheus, PrometheusError
 from cronhpa.learning.store import Recorded, Series
 from cronhpa.migration.convert import Document, convert
+from fuzz import specs
 from fuzz.draw import Draw
+from fuzz.specs import ZONES, with_slips
 
 NOW = parse_instant("2026-11-23T10:00:00Z")
 CRD = Path(__file__).parents[2] / "crds" / "cronhpa.io_cronhpas.yaml"
@@ -68,7 +70,7 @@ def spec(data: bytes) -> None:
     """A spec is read or refused with its problems; one that the API server takes is decided upon within its bounds."""
     draw = Draw(data)
     current = draw.number(0, 12)
-    text = draw.from_schema(SPEC_SCHEMA)
+    text = draw.from_schema(SPEC_SCHEMA) if draw.one_in(8) else with_slips(draw, specs.spec(draw))
     if not isinstance(text, dict):
         return
     text = json.loads(json.dumps(text))  # what the API serves has no NaN and no shared parts
@@ -112,7 +114,7 @@ def decided(of: Spec, current: int, memory: Memory, draw: Draw) -> None:
 def memory(data: bytes) -> None:
     """Any status.memory is read or empty, decided upon within the bounds, and what is written is read back."""
     draw = Draw(data)
-    text = _memory_text(draw) if data[:1] != b"{" else _json(data)
+    text = _json(data) if data[:1] == b"{" else with_slips(draw, specs.memory(draw))
     current = draw.number(0, 200)
     of = REMEMBERING[draw.byte() % len(REMEMBERING)]
     found = read_memory({"memory": text})
@@ -138,39 +140,6 @@ REMEMBERING = [
         {"schedules": [{"name": "day", "start": "0 8 * * *", "end": "0 18 * * *", "minReplicas": 9}], "forecast": {}},
     )
 ]
-_TIMES = ("2026-11-23T10:00:00Z", "2026-11-23T09:55:00Z", "2026-11-23T09:59:59.5Z", "2026-11-23T10:00:01Z")
-
-
-def _memory_text(draw: Draw) -> Any:
-    def time() -> Any:
-        return draw.json() if draw.one_in(16) else draw.text() if draw.one_in(8) else draw.of(_TIMES)
-
-    def number() -> Any:
-        return draw.json() if draw.one_in(16) else draw.number(0, 2**31 - 1) if draw.byte() % 4 else draw.number()
-
-    def several(make: Callable[[], Any]) -> Any:
-        return draw.json() if draw.one_in(16) else [make() for _ in range(draw.byte() % 6)]
-
-    text: dict[str, Any] = {
-        "version": 1,
-        "recommendations": several(lambda: {"replicas": number(), "time": time()}),
-        "scaleUpEvents": several(lambda: {"change": number(), "time": time()}),
-        "scaleDownEvents": several(lambda: {"change": number(), "time": time(), "outdated": bool(draw.byte() % 2)}),
-    }
-    more: dict[str, Callable[[], Any]] = {
-        "zero": lambda: bool(draw.byte() % 2),
-        "scheduledZero": lambda: bool(draw.byte() % 2),
-        "startUpSeconds": lambda: draw.number(0, 4000),
-        "requestPerPod": lambda: {draw.text(): draw.text() for _ in range(draw.byte() % 3)},
-        "intent": lambda: {"from": number(), "to": number(), "time": time()},
-        "leads": lambda: several(lambda: {"schedule": draw.text(), "start": time(), "seconds": draw.number(0, 90_000)}),
-        "version": draw.json,
-        "else": draw.json,
-    }
-    for name, make in more.items():
-        if draw.byte() % 3 == 1 and (name != "version" or draw.one_in(8)):
-            text[name] = draw.json() if draw.one_in(16) else make()
-    return text
 
 
 def quantities(data: bytes) -> None:
@@ -206,9 +175,6 @@ def quantities(data: bytes) -> None:
         parse_duration(text)
     except ValueError:
         return
-
-
-ZONES = ("UTC", "Europe/Berlin", "Australia/Lord_Howe", "Pacific/Apia", "America/Havana", "Africa/Casablanca")
 
 
 def crons(data: bytes) -> None:
@@ -284,7 +250,7 @@ class Mapped(Discovery):
 def metrics(data: bytes) -> None:
     """Any answer of a metrics API is numbers or an absence with its reason; no sample is negative or not finite."""
     draw = Draw(data)
-    answer = data if data[:1] in {b"{", b"["} else json.dumps(_metrics_text(draw)).encode()
+    answer = data if data[:1] in {b"{", b"["} else json.dumps(with_slips(draw, specs.answer(draw))).encode()
     asyncio.run(_read_metrics(answer))
 
 
@@ -312,28 +278,6 @@ async def _read_metrics(answer: bytes) -> None:
             assert all(type(name) is str and type(sample.value) is int for name, sample in item.items())
         else:
             assert type(item) is int
-
-
-def _metrics_text(draw: Draw) -> Any:
-    def item() -> Any:
-        if draw.one_in(12):
-            return draw.json()
-        usage = {draw.of(("cpu", "memory", "a")): draw.text() if draw.byte() % 4 else draw.json() for _ in range(2)}
-        text = {
-            "metadata": {"name": f"shop-{draw.byte() % 4}"},
-            "timestamp": draw.text(),
-            "window": draw.text(),
-            "containers": [{"name": draw.of(("app", "side")), "usage": usage} for _ in range(draw.byte() % 3)],
-            "describedObject": {"name": f"shop-{draw.byte() % 4}"},
-            "windowSeconds": draw.number() if draw.byte() % 2 else None,
-            "value": draw.text() if draw.byte() % 3 else draw.json(),
-        }
-        for name in list(text):
-            if draw.one_in(12):
-                text[name] = draw.json()
-        return text
-
-    return {"items": draw.json() if draw.one_in(12) else [item() for _ in range(draw.byte() % 4)]}
 
 
 class Kept:

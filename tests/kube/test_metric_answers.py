@@ -181,6 +181,7 @@ MALFORMED = [
     b'{"items": [{"value": 1e999, "containers": [{"usage": {"cpu": 1e999}}]}]}',
     b'{"items": [',
     b'\xff{"items": []}',
+    b'{"items": [{"value": "\xd1", "metadata": {"name": "\xd1"}}]}',
     b'{"items": [{"value": ' + b"[" * 100_000,
     b'{"items": [{"containers": [{"usage": {"cpu": ' + b"[" * 100_000,
 ]
