@@ -43,7 +43,8 @@ def read_documents(path: Path) -> Iterator[Any]:
             self._counted: list[yaml.Node] = []
 
         def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-            is_alias, mark = self.check_event(yaml.AliasEvent), self.peek_event().start_mark
+            is_alias = self.check_event(yaml.AliasEvent)
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # types-pyyaml states none
             before = self._nodes
             node = super().compose_node(parent, index)
             if node is None:

@@ -57,8 +57,8 @@ class Cause(Struct, frozen=True):
     message: str = ""
 
 
-# What decoding an answer of others raises. msgspec's own errors are ValueErrors, a text that is no UTF-8 is another one;
-# lists in lists in lists end in a RecursionError.
+# What decoding an answer of others raises. msgspec's own errors are ValueErrors, one for a text that is no UTF-8 is as
+# well; lists in lists in lists end in a RecursionError.
 UNREADABLE = (ValueError, RecursionError)
 
 
