@@ -79,6 +79,13 @@ FRESH ?=
 mutation: $(VENV)/.ready  ## change core/reactive and core/behavior bit by bit: which change does no test notice? (FRESH=1)
 	@PYTHONPATH=tests nice -n 15 $(RUN)/python -m mutation $(if $(FRESH),--fresh)
 
+SECONDS ?= 60
+INPUTS ?= 1000000
+HARNESS ?=
+fuzz: $(VENV)/.ready  ## fuzz what reads texts of others: SECONDS=60 and INPUTS=1000000 for each, HARNESS=memory for one
+	@$(RUN)/uv pip install --quiet --require-hashes --python $(RUN)/python -r tests/fuzz/requirements.lock
+	@PYTHONPATH=tests nice -n 15 $(RUN)/python -m fuzz $(HARNESS) --seconds $(SECONDS) --inputs $(INPUTS)
+
 format: $(VENV)/.ready  ## format the code
 	$(RUN)/ruff format .
 	$(RUN)/ruff check --fix-only --quiet .
@@ -115,4 +122,4 @@ image:  ## build the image of a release: BASE=python:3.11-slim@sha256:... IMAGE=
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-long unit brute-force conformance mutation bench bench-forecast bench-methods format clean demo sbom audit image
+.PHONY: help setup lock check test test-long unit brute-force conformance mutation fuzz bench bench-forecast bench-methods format clean demo sbom audit image

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,20 +77,30 @@ def _documents(path: Path) -> Iterator[Any]:
 def _write(folder: Path, manifests: tuple[dict[str, Any], ...]) -> None:
     """A file per object, named after namespace and name; one that exists is not overwritten."""
     try:
+        # All names first: a file that is refused leaves nothing half done.
+        named = [(f"{_file_name(manifest['metadata'])}.yaml", manifest) for manifest in manifests]
         folder.mkdir(parents=True, exist_ok=True)
-        for manifest in manifests:
-            name = _file_name(manifest["metadata"])
-            with (folder / f"{name}.yaml").open("x", encoding="utf-8") as file:
+        for name, manifest in named:
+            with (folder / name).open("x", encoding="utf-8") as file:
                 file.write(as_yaml((manifest,)))
-            say(str(folder / f"{name}.yaml"))
+            say(str(folder / name))
     except OSError as error:
         say(f"cronhpa convert: {error}", err=True)
         raise typer.Exit(2) from error
 
 
+_TOLD_MAX = 300
+# What the API server takes for the names of these objects and of namespaces.
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+
+
 def _file_name(metadata: dict[str, Any]) -> str:
-    """Without its suffix. Raises OSError for a name that leads elsewhere: no object in a cluster has one."""
-    name = ".".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)
-    if "/" in name:
-        raise OSError(f"{name!r} is no name of a Kubernetes object: it has a slash, and no file is made of it")
-    return name
+    """Without its suffix. Raises OSError for what names no object in a cluster: it may be the path of another file."""
+    parts = [part for part in (metadata.get("namespace"), metadata["name"]) if part]
+    for part in parts:
+        if not isinstance(part, str) or _NAME.fullmatch(part) is None:
+            raise OSError(
+                f"{str(part)[:_TOLD_MAX]!r} is no name of a Kubernetes object: "
+                "lower-case letters, digits, - and . are accepted, and no file is made of it"
+            )
+    return ".".join(parts)

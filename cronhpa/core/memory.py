@@ -104,13 +104,25 @@ class Memory(Struct, frozen=True):
         As read back by a new process.
 
         The newest recommendation held until the old process ended, and nobody knows when that was: it is taken to
-        hold until now, so a restart can delay a scale-down and never hasten it.
+        hold until now, so a restart can delay a scale-down and never hasten it. A count that the memory does not
+        explain is taken to be recommended now: the memory of another time, put back by a backup, knows of no reason to
+        keep the pods that there are.
         """
         memory = self.settled(current, now)
         if not memory.recommendations:
             return memory
-        newest = max(memory.recommendations, key=lambda item: item.at)
-        return replace(memory, recommendations=(*memory.recommendations, Recommendation(newest.replicas, now)))
+        held = max(memory.recommendations, key=lambda item: item.at).replicas
+        if current is not None and not self._explains(current):
+            held = current
+        return replace(memory, recommendations=(*memory.recommendations, Recommendation(held, now)))
+
+    def _explains(self, current: int) -> bool:
+        """Whether the count was recommended, was on its way down by the policies, or was about to be changed."""
+        return (
+            any(item.replicas >= current for item in self.recommendations)
+            or bool(self.scale_downs)
+            or (self.intent is not None and current in {self.intent.before, self.intent.after})
+        )
 
     def recommending(self, replicas: int, now: Nanoseconds, behavior: Behavior | None, tuning: Tuning) -> Memory:
         """With this turn's unstabilized recommendation in the last outdated slot, or behind the others."""

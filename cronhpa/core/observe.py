@@ -15,6 +15,9 @@ from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, 
 Measurement = Mapping[str, Sample] | int | Absent
 INVALID_METRIC_SELECTOR = "InvalidMetricSelector"
 _START_UP_GRAIN = 5 * SECOND
+# A pod that turned Ready later than that after its creation was not starting all that time.
+_START_UP_READ = HOUR
+START_UP_MAX = _START_UP_READ + _START_UP_GRAIN
 
 
 def observe(
@@ -76,15 +79,14 @@ def start_up(pods: Sequence[Pod]) -> Nanoseconds | None:
     """
     The 90th percentile of creation to Ready, rounded up to five seconds; None while no pod is Ready.
 
-    Both instants are cut to the second, so up to one second more may have passed. A pod that turned Ready over an hour
-    after its creation was not starting all that time.
+    Both instants are cut to the second, so up to one second more may have passed. At most START_UP_MAX.
     """
     taken = sorted(
         (pod.ready_since if pod.first_ready is None else pod.first_ready) - pod.created
         for pod in pods
         if pod.ready == "True" and not pod.deleting
     )
-    taken = [item for item in taken if 0 <= item <= HOUR]
+    taken = [item for item in taken if 0 <= item <= _START_UP_READ]
     if not taken:
         return None
     longest = taken[ceil(0.9 * len(taken)) - 1] + SECOND

@@ -21,7 +21,8 @@ import kopf
 import msgspec
 from kubernetes.client import Configuration
 
-from cronhpa.api.parse import SpecError, parse_memory, parse_spec
+from cronhpa.api.memory import read_memory
+from cronhpa.api.parse import SpecError, parse_spec
 from cronhpa.api.render import Status
 from cronhpa.core.instant import Nanoseconds, parse_instant
 from cronhpa.core.memory import Memory
@@ -35,6 +36,8 @@ LOG = logging.getLogger(__name__)
 
 GROUP, VERSION, PLURAL = "cronhpa.io", "v1alpha1", "cronhpas"
 _SWEEP_SECONDS = 300.0
+# Of a text that anybody may have written a line of log is told.
+_TOLD_MAX = 300
 _RESTART_SECONDS = 5.0
 
 # (namespace, API group, kind, name) of what is scaled.
@@ -187,7 +190,14 @@ class Inventory:
         before = item.target
         self._parse(item, body)
         if is_new:
-            item.memory = parse_memory(item.status)
+            remembered = read_memory(item.status, self._defaults)
+            item.memory = remembered.memory
+            if remembered.problem is not None:
+                LOG.warning(
+                    "status.memory of %s/%s is damaged, and begun anew with the current count: %s",
+                    *item.key,
+                    repr(remembered.problem[:_TOLD_MAX])[1:-1],
+                )
         self._index(item, before)
         if self._is_retargeted(item, before):
             # What is remembered is of the other target: seeded anew.

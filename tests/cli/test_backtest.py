@@ -120,7 +120,7 @@ def test_the_operators_own_store_is_a_history(backtest, tmp_path):
     """The maxima of five minutes stand at their middle: the rise is a line from 09:57:30 to 10:02:30."""
     (tmp_path / "load.csv").write_text(csv())
     store = Store(tmp_path / "history.db")
-    import_csv(store.loads, Series("prod", "shop", "cpu"), tmp_path / "load.csv")
+    import_csv(store.loads, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=2**62)
     store.close()
 
     found = scores(backtest(CPU, *REQUEST, *hours("09:30", "11:30"), "--history", "history.db", "-o", "json"))

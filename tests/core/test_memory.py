@@ -23,7 +23,7 @@ from core.situations import (
     spec,
     windows_of_rules,
 )
-from cronhpa.api.parse import parse_memory
+from cronhpa.api.memory import parse_memory
 from cronhpa.api.render import Turn, render, render_memory
 from cronhpa.core.behavior import limit_down, limit_up, stabilize
 from cronhpa.core.decide import decide

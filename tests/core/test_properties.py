@@ -18,7 +18,7 @@ from core.situations import (
     specs,
     tallies,
 )
-from cronhpa.api.parse import parse_memory
+from cronhpa.api.memory import parse_memory
 from cronhpa.api.render import Turn, events, render, render_memory
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Path, Rule, Withheld

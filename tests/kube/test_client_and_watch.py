@@ -179,6 +179,27 @@ async def test_the_reason_and_message_of_a_refusal_are_the_api_servers():
     assert (404, "NotFound", "/nowhere not found") == (caught.value.status, caught.value.reason, caught.value.message)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [b'{"message": "\xd1"}', b'{"a": ' + b"[" * 100_000, b"\xff", b""],
+    ids=["no UTF-8", "lists in lists", "no text", "nothing"],
+)
+async def test_a_refusal_that_cannot_be_read_is_one_all_the_same(body):
+    """Behind the API server stand others: an adapter of metrics says what it likes with its 503."""
+    api = FakeApi()
+
+    async def refusing(_):
+        return web.Response(body=body, status=503)
+
+    api.answers["/adapter"] = refusing
+    async with api.client() as client:
+        with pytest.raises(ClusterError) as caught:
+            await client.read("/adapter")
+
+    assert (503, "HTTP503") == (caught.value.status, caught.value.reason)
+    caught.value.message.encode()
+
+
 async def test_a_tls_connection_is_read_through_a_small_buffer():
     """asyncio's own is 256 KiB; 64 connections with it are 16 MiB, with ours 4."""
     async with FakeApi().client():

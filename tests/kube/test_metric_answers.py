@@ -182,6 +182,7 @@ MALFORMED = [
     b'{"items": [',
     b'\xff{"items": []}',
     b'{"items": [{"metadata": {"name": "\xff"}, "value": "\xff"}]}',
+    b'{"items": [{"value": "\xd1", "metadata": {"name": "\xd1"}}]}',
     b'{"items": [{"value": ' + b"[" * 100_000,
     b'{"items": [{"containers": [{"usage": {"cpu": ' + b"[" * 100_000,
 ]
