@@ -21,7 +21,7 @@ from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
 from cronhpa.core.observe import START_UP_MAX
 from cronhpa.core.quantity import LENGTH_MAX, parse_milli
 from cronhpa.core.reactive.arithmetic import INT32_MAX, INT64_MAX
-from cronhpa.core.spec import Tuning
+from cronhpa.core.spec import ControllerOptions
 
 # A turn a second for the longest window of a behavior, an hour; and for the longest period of a policy, half an hour.
 RECOMMENDATIONS_MAX = 4_000
@@ -84,12 +84,12 @@ class Remembered(Struct, frozen=True):
     problem: str | None = None
 
 
-def read_memory(status: Mapping[str, Any], tuning: Tuning | None = None) -> Remembered:
+def read_memory(status: Mapping[str, Any], options: ControllerOptions | None = None) -> Remembered:
     """
     What the status remembers. A memory that is absent, of another version or damaged is an empty one.
 
     An empty memory is seeded with the current count, so losing it can delay a scale-down and never hasten it.
-    tuning: the operator's settings, whose stabilization window may be longer than the longest of a spec.
+    options: the operator's settings, whose stabilization window may be longer than the longest of a spec.
     """
     text = status.get("memory")
     if text is None:
@@ -99,15 +99,15 @@ def read_memory(status: Mapping[str, Any], tuning: Tuning | None = None) -> Reme
         return Remembered(_empty(status), f"version: found {version!r:.40}: {MEMORY_VERSION} is read")
     try:
         memory = _converted(msgspec.convert(text, _Memory))
-        _check_ages(memory, max(HOUR, (tuning or Tuning()).downscale_stabilization) + _SLACK)
+        _check_ages(memory, max(HOUR, (options or ControllerOptions()).downscale_stabilization) + _SLACK)
     except (ValueError, RecursionError) as error:  # msgspec's own is a ValueError
         return Remembered(_empty(status), str(error))
     return Remembered(memory)
 
 
-def parse_memory(status: Mapping[str, Any], tuning: Tuning | None = None) -> Memory:
+def parse_memory(status: Mapping[str, Any], options: ControllerOptions | None = None) -> Memory:
     """The memory of `read_memory`, for those who tell nobody what is wrong with it."""
-    return read_memory(status, tuning).memory
+    return read_memory(status, options).memory
 
 
 def _empty(status: Mapping[str, Any]) -> Memory:

@@ -21,14 +21,15 @@ from core.situations import (
     specs,
 )
 from cronhpa.api.memory import EVENTS_MAX, LEADS_MAX, RECOMMENDATIONS_MAX, parse_memory, read_memory
-from cronhpa.api.render import Turn, render
-from cronhpa.api.schema import CronHPAStatus
+from cronhpa.api.render import render
+from cronhpa.api.turn import Turn
+from cronhpa.api.resource.status import CronHPAStatus
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Lead, Path, Scaled, Withheld
+from cronhpa.core.decision import Lead, DecisionKind, Scaled, Withheld
 from cronhpa.core.instant import HOUR, MINUTE, SECOND, format_instant_exact
 from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
 from cronhpa.core.observation import Absent, Observation, Scale
-from cronhpa.core.spec import Tuning
+from cronhpa.core.spec import ControllerOptions
 
 TEN = "2026-11-23T10:00:00Z"
 NINE = "2026-11-23T09:00:00Z"
@@ -167,7 +168,7 @@ def test_a_longer_window_of_the_operators_settings_is_remembered_as_well():
         "recommendations": [{"replicas": 5, "time": "2026-11-22T10:00:00Z"}, {"replicas": 4, "time": TEN}],
     }
 
-    assert read_memory({"memory": text}, Tuning(downscale_stabilization=24 * HOUR)).problem is None
+    assert read_memory({"memory": text}, ControllerOptions(downscale_stabilization=24 * HOUR)).problem is None
 
 
 def test_the_newest_recommendation_may_be_of_any_age():
@@ -267,7 +268,7 @@ HOSTILE = [
 @pytest.mark.parametrize("schedules", [(), (exactly("day", 5),)])
 def test_no_forged_memory_passes_a_bound(forged, current, load, schedules):
     """From outside the bounds, 2 pods where a schedule asks for 5, it can at most stay there for a policy's period."""
-    of = spec(2, 60, behavior=behavior(down=replace(DOWN, window=0)), schedules=schedules)
+    of = spec(2, 60, behavior=behavior(down=replace(DOWN, stabilization_window=0)), schedules=schedules)
 
     decision = after_a_restart(forged, of=of, current=current, load=load, seconds=1)
 
@@ -299,7 +300,7 @@ def test_a_forged_zero_wakes_or_keeps_asleep_and_no_more():
         for told, told_by in {"ours": {"zero": True}, "by hand": {"zero": False}}.items()
     }
 
-    assert [(Path.COMPUTED, 4), (Path.SUSPENDED, 0)] == [(one.path, one.desired) for one in paths.values()]
+    assert [(DecisionKind.COMPUTED, 4), (DecisionKind.SUSPENDED, 0)] == [(one.path, one.desired) for one in paths.values()]
 
 
 # --- any JSON ----------------------------------------------------------------------------------------------------
@@ -370,12 +371,12 @@ def test_any_json_as_memory_is_decided_upon_within_the_bounds_and_rendered(text,
     remembered = memory.after(decision, Withheld(), of, observation)
     status = render({"memory": text}, Turn(of, decision, Withheld(), remembered, generation=1))
 
-    if decision.path in {Path.UNREACHABLE, Path.SUSPENDED}:
+    if decision.kind in {DecisionKind.UNREACHABLE, DecisionKind.SUSPENDED}:
         assert current == decision.desired
     else:
         assert min(decision.minimum, current) <= decision.desired <= max(decision.maximum, current)
     CronHPAStatus.model_validate(status, strict=True, extra="forbid")
-    assert remembered.pruned(of.behavior, of.tuning, NOW).recommendations == parse_memory(status).recommendations
+    assert remembered.pruned(of.behavior, of.options, NOW).recommendations == parse_memory(status).recommendations
     assert status["memory"] != text or read_memory({"memory": text}).problem is None
 
 

@@ -21,12 +21,13 @@ import yaml
 from core.situations import pod
 from cronhpa.api.memory import read_memory
 from cronhpa.api.parse import SpecError, parse_spec, reject_slips
-from cronhpa.api.render import Turn, render
+from cronhpa.api.render import render
+from cronhpa.api.turn import Turn
 from cronhpa.api.rules import broken_rules
-from cronhpa.api.schema import CronHPAStatus
+from cronhpa.api.resource.status import CronHPAStatus
 from cronhpa.cli.documents import UnreadableFileError, as_yaml, read_documents
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Path as DecisionPath
+from cronhpa.core.decision import DecisionKind as DecisionPath
 from cronhpa.core.decision import Withheld
 from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds, format_instant_exact, parse_duration, parse_instant
 from cronhpa.core.memory import Memory
@@ -42,7 +43,7 @@ from cronhpa.core.spec import (
     ResourceMetric,
     Spec,
     TargetRef,
-    Tuning,
+    ControllerOptions,
 )
 from cronhpa.core.spec import ExternalMetric as External
 from cronhpa.history.files import HistoryError, import_csv, read_points
@@ -75,7 +76,7 @@ def spec(data: bytes) -> None:
         return
     text = json.loads(json.dumps(text))  # what the API serves has no NaN and no shared parts
     try:
-        found = parse_spec(text, "prod", Tuning())
+        found = parse_spec(text, "prod", ControllerOptions())
         reject_slips(text)
     except SpecError as error:
         assert error.problems  # noqa: PT017 - it is let pass, and must say something
@@ -101,7 +102,7 @@ def decided(of: Spec, current: int, memory: Memory, draw: Draw) -> None:
     for now in (NOW, NOW + draw.number(1, 10 * DAY)):
         observation = observe(of, scale, pods, measured, now)
         decision = decide(of, observation, None, memory, now)
-        if decision.path in {DecisionPath.SUSPENDED, DecisionPath.UNREACHABLE}:
+        if decision.kind in {DecisionPath.SUSPENDED, DecisionPath.UNREACHABLE}:
             assert decision.desired == current
         else:
             assert min(decision.minimum, current) <= decision.desired <= max(decision.maximum, current)
@@ -131,7 +132,7 @@ SHOP = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
 SLOW = {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 600}], "stabilizationWindowSeconds": 600}
 REMEMBERING = [
     parse_spec(
-        {"scaleTargetRef": SHOP, "minReplicas": 2, "maxReplicas": 100, "metrics": METRICS, **more}, "prod", Tuning()
+        {"scaleTargetRef": SHOP, "minReplicas": 2, "maxReplicas": 100, "metrics": METRICS, **more}, "prod", ControllerOptions()
     )
     for more in (
         {},

@@ -8,7 +8,7 @@ from model_api import Fault, ModelApi, ModelClient
 from virtual_time import live
 
 from cronhpa.core.memory import Memory
-from cronhpa.core.spec import Tuning
+from cronhpa.core.spec import ControllerOptions
 from cronhpa.operator import inventory as module
 from cronhpa.operator.inventory import Inventory
 
@@ -28,7 +28,7 @@ class Told:
 
     def __init__(self):
         self.changed, self.gone = [], []
-        self.inventory = Inventory(Tuning(), self.changed.append, lambda item: self.gone.append(item.uid))
+        self.inventory = Inventory(ControllerOptions(), self.changed.append, lambda item: self.gone.append(item.uid))
 
     @property
     def item(self):
