@@ -362,8 +362,8 @@ def _ready(turn: Turn, problems: tuple[str, ...]) -> Stated:
 
 def _explained(decision: Decision, owner_problem: str | None) -> dict[str, Any]:
     text: dict[str, Any] = {}
-    if decision.decided_by:
-        text["decidedBy"] = decision.decided_by
+    if decision.decided_by is not None:
+        text["decidedBy"] = str(decision.decided_by)
     if decision.reason:
         text["reason"] = clip(decision.reason)
     elif decision.path not in {Path.COMPUTED, Path.HELD}:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from cronhpa.core.behavior import Limits, normalize
-from cronhpa.core.decision import Abstention, Decision, Path, Proposal, Role, Rule, Source, Step
+from cronhpa.core.decision import Abstention, Decision, Path, Proposal, Role, Rule, Source, SourceRef, Step
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.memory import Memory
@@ -23,6 +23,7 @@ from cronhpa.core.spec import Mode, Spec
 ABOVE_MAXIMUM = "Current number of replicas above Spec.MaxReplicas"
 BELOW_MINIMUM = "Current number of replicas below Spec.MinReplicas"
 ALL_BELOW = "All metrics below target"
+BY_SPEC = SourceRef(Source.SPEC)
 
 
 class Target(Struct, frozen=True):
@@ -48,14 +49,26 @@ def decide(
     if path is Path.SUSPENDED:
         return _decision(path, bounds, spec, now, current=current, desired=current)
     if path is Path.ABOVE_MAXIMUM:
-        desired = spec.max_replicas
         return _decision(
-            path, bounds, spec, now, current=current, desired=desired, decided_by="Spec", reason=ABOVE_MAXIMUM
+            path,
+            bounds,
+            spec,
+            now,
+            current=current,
+            desired=spec.max_replicas,
+            decided_by=BY_SPEC,
+            reason=ABOVE_MAXIMUM,
         )
     if path is Path.BELOW_MINIMUM:
-        desired = spec.min_replicas
         return _decision(
-            path, bounds, spec, now, current=current, desired=desired, decided_by="Spec", reason=BELOW_MINIMUM
+            path,
+            bounds,
+            spec,
+            now,
+            current=current,
+            desired=spec.min_replicas,
+            decided_by=BY_SPEC,
+            reason=BELOW_MINIMUM,
         )
     return _compute(spec, observation, scale, forecast, memory.seeded(current, now), bounds, now)
 
@@ -117,17 +130,22 @@ def _compute(
         merged = held
 
     proposals = _proposals(target, predicted, bounds)
-    facts = {
-        "proposals": proposals,
-        "abstentions": _abstentions(spec, target, predicted, bounds),
-        "metrics": target.measured,
-        "failure": target.failure,
-    }
+    abstentions = _abstentions(spec, target, predicted, bounds)
     is_outside = spec.is_timed and not limits.minimum <= merged <= limits.maximum
     if target.failure is not None and merged == current and not is_outside:
-        holds = _holding(merged, proposals, bounds, forecast_floor)
         return _decision(
-            Path.HELD, bounds, spec, now, current=current, desired=current, merged=merged, decided_by=holds, **facts
+            Path.HELD,
+            bounds,
+            spec,
+            now,
+            current=current,
+            desired=current,
+            merged=merged,
+            decided_by=_floor_at(merged, proposals, bounds, forecast_floor),
+            proposals=proposals,
+            abstentions=abstentions,
+            metrics=target.measured,
+            failure=target.failure,
         )
     desired, normalized = normalize(merged, current, limits, spec.behavior, spec.tuning, memory, now)
     reason = target.name and f"{target.name} above target" if merged > current else ""
@@ -149,8 +167,11 @@ def _compute(
         decided_by=decided_by,
         named=target.name,
         reason=_reason(reason, target, proposals, decided_by, merged, current),
+        proposals=proposals,
+        abstentions=abstentions,
         steps=(*steps, *normalized),
-        **facts,
+        metrics=target.measured,
+        failure=target.failure,
     )
 
 
@@ -214,11 +235,13 @@ def _abstentions(
     return (*failed, *((predicted,) if isinstance(predicted, Abstention) else ()), *bounds.abstentions)
 
 
-def _holding(merged: int, proposals: tuple[Proposal, ...], bounds: Bounds, forecast_floor: int | None) -> str:
-    """The floor that holds this number; "" where none does."""
+def _floor_at(
+    merged: int, proposals: tuple[Proposal, ...], bounds: Bounds, forecast_floor: int | None
+) -> SourceRef | None:
+    """The source of the floor that equals the merged count; None if no floor does."""
     if forecast_floor is not None and merged == forecast_floor and forecast_floor > (bounds.floor or 0):
-        return next(item.label for item in proposals if item.source is Source.FORECAST)
-    return bounds.minimum_by if bounds.floor is not None and merged == bounds.floor else ""
+        return next(proposal.by for proposal in proposals if proposal.source is Source.FORECAST)
+    return bounds.minimum_by if bounds.floor is not None and merged == bounds.floor else None
 
 
 def _decider(
@@ -229,7 +252,7 @@ def _decider(
     desired: int,
     bounds: Bounds,
     forecast_floor: int | None,
-) -> str:
+) -> SourceRef:
     """
     Whose number it is: the cap that lowered, the floor that raised, the metric, or the spec's own bound.
 
@@ -238,9 +261,9 @@ def _decider(
     if bounds.cap is not None and merged == bounds.cap and merged < target.replicas:
         return bounds.maximum_by
     if merged != target.replicas or merged == current:
-        holder = _holding(merged, proposals, bounds, forecast_floor)
-        if holder:
-            return holder
+        floor_by = _floor_at(merged, proposals, bounds, forecast_floor)
+        if floor_by is not None:
+            return floor_by
         if merged != target.replicas and bounds.cap is not None and merged == bounds.cap:
             return bounds.maximum_by
     if desired != merged and desired == bounds.minimum:
@@ -248,34 +271,64 @@ def _decider(
     if desired != merged and desired == bounds.maximum:
         return bounds.maximum_by
     if target.source:
-        return f"{Source.METRIC}/{target.source}"
+        return SourceRef(Source.METRIC, target.source)
     return bounds.minimum_by
 
 
 def _reason(
-    reason: str, target: Target, proposals: tuple[Proposal, ...], decided_by: str, merged: int, current: int
+    reason: str, target: Target, proposals: tuple[Proposal, ...], decided_by: SourceRef, merged: int, current: int
 ) -> str:
     """Why a rescale happens: the upstream's words for the metrics' decisions, ours for a floor or a cap."""
     is_measured = bool(target.measured) or target.failure is not None
-    if decided_by.startswith(Source.METRIC) or merged == current or (is_measured and merged == target.replicas):
+    if decided_by.source is Source.METRIC or merged == current or (is_measured and merged == target.replicas):
         return reason
     role = Role.CAP if merged < target.replicas else Role.FLOOR
-    asked = next((item for item in proposals if item.label == decided_by and item.role is role), None)
+    asked = next((item for item in proposals if item.by == decided_by and item.role is role), None)
     if asked is None:
         return reason if is_measured else f"{decided_by} asks for at least {merged}"
     bound = "at least" if asked.role is Role.FLOOR else "at most"
     return f"{decided_by} asks for {bound} {asked.replicas}" + (f" ({asked.reason})" if asked.reason else "")
 
 
-def _decision(path: Path, bounds: Bounds, spec: Spec, now: Nanoseconds, **facts: object) -> Decision:
+def _decision(  # noqa: PLR0913 - the fields of a Decision that its callers know
+    path: Path,
+    bounds: Bounds,
+    spec: Spec,
+    now: Nanoseconds,
+    *,
+    current: int,
+    desired: int,
+    decided_by: SourceRef | None = None,
+    merged: int = 0,
+    recommended: int | None = None,
+    reason: str = "",
+    named: str = "",
+    proposals: tuple[Proposal, ...] | None = None,
+    abstentions: tuple[Abstention, ...] | None = None,
+    steps: tuple[Step, ...] = (),
+    metrics: tuple[Measured | Absent, ...] = (),
+    failure: Absent | None = None,
+) -> Decision:
+    """The decision, completed from the bounds in force. proposals, abstentions: None for those of the bounds alone."""
     return Decision(
         at=now,
         path=path,
+        current=current,
+        desired=desired,
+        decided_by=decided_by,
+        merged=merged,
+        recommended=recommended,
+        reason=reason,
+        named=named,
         minimum=bounds.minimum,
         maximum=bounds.maximum,
         timed=spec.is_timed,
+        proposals=bounds.proposals if proposals is None else proposals,
+        abstentions=bounds.abstentions if abstentions is None else abstentions,
+        steps=steps,
+        metrics=metrics,
+        failure=failure,
         windows=bounds.windows,
         leads=bounds.leads,
         next_edge=bounds.next_edge,
-        **{"proposals": bounds.proposals, "abstentions": bounds.abstentions, **facts},  # type: ignore[arg-type]  # the fields of Decision, named by each caller
     )

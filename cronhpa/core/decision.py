@@ -50,6 +50,20 @@ class Source(StrEnum):
     SPEC = "Spec"
 
 
+class SourceRef(Struct, frozen=True, gc=False):
+    """
+    One source by name: a metric, a schedule, the forecast of a metric. An override and the spec have no name.
+
+    As text, for status, commands and logs: `Schedule/working-hours`, `Override`.
+    """
+
+    source: Source
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.source}/{self.name}" if self.name else str(self.source)
+
+
 class Proposal(Struct, frozen=True, gc=False):
     """What one source asks for. reason: the arithmetic in words; until: when it ends by itself."""
 
@@ -61,8 +75,8 @@ class Proposal(Struct, frozen=True, gc=False):
     reason: str = ""
 
     @property
-    def label(self) -> str:
-        return f"{self.source}/{self.name}" if self.name else str(self.source)
+    def by(self) -> SourceRef:
+        return SourceRef(self.source, self.name)
 
 
 class Abstention(Struct, frozen=True):
@@ -121,6 +135,7 @@ class Decision(Struct, frozen=True):
     One turn's answer.
 
     current: the replicas found; merged: after floors and caps; desired: what to scale to.
+    decided_by: the source whose number `desired` is, None where nothing decided.
     recommended: what is remembered for stabilization, None where nothing is.
     steps: each limit that changed the number on its way from `merged` to `desired`.
     metrics: one for each of the spec's metrics, in order. failure: why no metric-driven count could be computed.
@@ -132,7 +147,7 @@ class Decision(Struct, frozen=True):
     path: Path
     current: int
     desired: int
-    decided_by: str = ""
+    decided_by: SourceRef | None = None
     merged: int = 0
     recommended: int | None = None
     reason: str = ""

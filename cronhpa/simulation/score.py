@@ -13,6 +13,7 @@ from math import isnan
 
 from msgspec import Struct
 
+from cronhpa.core.decision import SourceRef
 from cronhpa.core.instant import HOUR, MINUTE, Nanoseconds
 from cronhpa.core.spec import Span
 
@@ -22,7 +23,8 @@ class Score(Struct, frozen=True):
     span: the time that was run. unknown: the part of it in which the load was not known, which nothing is said about.
     under_provisioned: nanoseconds with too few pods, in `stretches`. unserved, demand: load times nanoseconds.
     pod_time: nanoseconds of all pods from creation to deletion. actions: how often the scale was written.
-    most_replicas: the largest count. turns_by, actions_by: how many turns, and how many writes, each source decided.
+    most_replicas: the largest count. turns_by, actions_by: how many turns, and how many writes, each source decided;
+    None: turns that nothing decided.
     """
 
     span: Nanoseconds
@@ -33,8 +35,8 @@ class Score(Struct, frozen=True):
     pod_time: Nanoseconds
     actions: int
     most_replicas: int
-    turns_by: Mapping[str, int]
-    actions_by: Mapping[str, int]
+    turns_by: Mapping[SourceRef | None, int]
+    actions_by: Mapping[SourceRef | None, int]
     stretches: tuple[Span, ...]
 
     @property
@@ -65,8 +67,8 @@ class Ledger:
         self._span = self._unknown = self._pod_time = 0
         self._short = self._unserved = self._demand = 0.0
         self._actions = self._most = 0
-        self._turns_by: dict[str, int] = {}
-        self._actions_by: dict[str, int] = {}
+        self._turns_by: dict[SourceRef | None, int] = {}
+        self._actions_by: dict[SourceRef | None, int] = {}
         self._stretches: list[Span] = []
 
     @property
@@ -113,7 +115,7 @@ class Ledger:
         self._unserved += above * (until - since)
         self._stretch(begin + round(since), begin + round(until))
 
-    def turn(self, decided_by: str, *, rescaled: bool) -> None:
+    def turn(self, decided_by: SourceRef | None, *, rescaled: bool) -> None:
         """One decision, and whether it was written."""
         self._turns_by[decided_by] = self._turns_by.get(decided_by, 0) + 1
         if rescaled:

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.core.decision import Lead, WindowState
+from cronhpa.core.decision import Lead, SourceRef, WindowState
 from cronhpa.core.instant import DAY, Nanoseconds, to_datetime
 from cronhpa.core.scheduled import calendars, cron, windows
 from cronhpa.core.scheduled.bounds import Bounds, holds_until, resolve
@@ -41,8 +41,8 @@ class Segment(Struct, frozen=True):
     end: Nanoseconds
     minimum: int
     maximum: int
-    minimum_by: str
-    maximum_by: str
+    minimum_by: SourceRef
+    maximum_by: SourceRef
     headroom_percent: int
     open: tuple[str, ...]
     leading: tuple[str, ...]
