@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from cronhpa.core.decision import (
     Decision,
+    DecisionKind,
     Edge,
     Failed,
     Outcome,
-    Path,
     Proposal,
     Rule,
     Scaled,
@@ -93,11 +93,11 @@ def render(previous: Status, turn: Turn) -> Status:
     """The status after a turn."""
     decision, spec = turn.decision, turn.spec
     status: Status = {"observedGeneration": turn.generation, "target": f"{spec.target.kind}/{spec.target.name}"}
-    if decision.path is Path.UNREACHABLE:
+    if decision.kind is DecisionKind.UNREACHABLE:
         kept = ("currentReplicas", "desiredReplicas", "lastScaleTime", "currentMetrics")
         status |= {key: previous[key] for key in kept if key in previous}
     else:
-        is_settled = decision.path is not Path.HELD and not isinstance(turn.outcome, Failed)
+        is_settled = decision.kind is not DecisionKind.HELD and not isinstance(turn.outcome, Failed)
         status["currentReplicas"] = decision.current
         status["desiredReplicas"] = decision.desired if is_settled else previous.get("desiredReplicas", 0)
         if isinstance(turn.outcome, Scaled):
@@ -167,7 +167,7 @@ def render_memory(memory: Memory) -> dict[str, Any]:
 def events(turn: Turn) -> Iterator[Event]:
     """The turn's events, in the upstream's order."""
     decision = turn.decision
-    if decision.path is Path.UNREACHABLE:
+    if decision.kind is DecisionKind.UNREACHABLE:
         assert decision.failure is not None
         yield Event("Warning", "FailedGetScale", decision.failure.message)
         return
@@ -237,19 +237,19 @@ _WHERE_ASKED_FOR = {"BoundsConsistent", "ForecastActive"}
 def _upstream_conditions(turn: Turn) -> Iterator[Stated]:
     """The conditions that the upstream sets, in the order in which a turn sets them: the last word wins."""
     decision = turn.decision
-    if decision.path is Path.UNREACHABLE:
+    if decision.kind is DecisionKind.UNREACHABLE:
         assert decision.failure is not None
         text = f"the HPA controller was unable to get the target's current scale: {decision.failure.message}"
         yield "AbleToScale", False, "FailedGetScale", text
         return
     yield "AbleToScale", True, "SucceededGetScale", "the HPA controller was able to get the target's current scale"
-    if decision.path is Path.SUSPENDED:
+    if decision.kind is DecisionKind.SUSPENDED:
         text = "scaling is disabled since the replica count of the target is zero"
         yield "ScalingActive", False, "ScalingDisabled", text
         return
-    if decision.path in {Path.HELD, Path.COMPUTED}:
+    if decision.kind in {DecisionKind.HELD, DecisionKind.COMPUTED}:
         yield _scaling_active(decision)
-    if decision.path is Path.COMPUTED:
+    if decision.kind is DecisionKind.COMPUTED:
         yield from _limits(decision)
     yield from _rescaled(turn)
 
@@ -326,7 +326,7 @@ def _forecast_active(turn: Turn) -> Stated:
     if abstained is not None:
         return "ForecastActive", False, abstained.reason, abstained.message
     if proposal is None:
-        return "ForecastActive", False, "NotAsked", f"this turn went another way: {decision.path}"
+        return "ForecastActive", False, "NotAsked", f"this turn went another way: {decision.kind}"
     if turn.spec.forecast.mode is Mode.PREVIEW:
         return "ForecastActive", False, "Preview", f"it would ask for at least {proposal.replicas}: {proposal.reason}"
     if turn.forecast is None or turn.forecast.track_record is None:
@@ -348,7 +348,7 @@ def _ready(turn: Turn, problems: tuple[str, ...]) -> Stated:
         return "Ready", False, "OtherOwner", turn.owner_problem
     if problems:
         return "Ready", False, "SpecUnreadable", "; ".join(problems)
-    if decision.path is Path.UNREACHABLE:
+    if decision.kind is DecisionKind.UNREACHABLE:
         assert decision.failure is not None
         return "Ready", False, "TargetUnreachable", decision.failure.message
     if isinstance(turn.outcome, Failed):
@@ -366,8 +366,8 @@ def _explained(decision: Decision, owner_problem: str | None) -> dict[str, Any]:
         text["decidedBy"] = str(decision.decided_by)
     if decision.reason:
         text["reason"] = clip(decision.reason)
-    elif decision.path not in {Path.COMPUTED, Path.HELD}:
-        text["reason"] = str(decision.path)
+    elif decision.kind not in {DecisionKind.COMPUTED, DecisionKind.HELD}:
+        text["reason"] = str(decision.kind)
     if owner_problem is not None:
         text["withheld"] = owner_problem
     text["proposals"] = [_proposal(item) for item in decision.proposals]
@@ -419,7 +419,7 @@ def _forecast(forecast: Forecast, budget_used: int | None) -> dict[str, Any]:
 
 def _metrics(spec: Spec, decision: Decision) -> list[dict[str, Any]] | None:
     """status.currentMetrics; None where no metric was asked, an empty entry for one that said nothing."""
-    if decision.path not in {Path.HELD, Path.COMPUTED} or not decision.metrics:
+    if decision.kind not in {DecisionKind.HELD, DecisionKind.COMPUTED} or not decision.metrics:
         return None
     return [
         _metric(metric, result) if isinstance(result, Measured) else {"type": ""}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from cronhpa.core.behavior import Limits, normalize
-from cronhpa.core.decision import Abstention, Decision, Path, Proposal, Role, Rule, Source, SourceRef, Step
+from cronhpa.core.decision import Abstention, Decision, DecisionKind, Proposal, Role, Rule, Source, SourceRef, Step
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.memory import Memory
@@ -43,14 +43,14 @@ def decide(
     scale = observation.scale
     bounds = resolve(spec, now, memory.start_up_after(observation), memory.leads)
     if isinstance(scale, Absent):
-        return _decision(Path.UNREACHABLE, bounds, spec, now, current=0, desired=0, failure=scale)
+        return _decision(DecisionKind.UNREACHABLE, bounds, spec, now, current=0, desired=0, failure=scale)
     current = scale.spec_replicas
-    path = guard(spec, bounds, current, memory)
-    if path is Path.SUSPENDED:
-        return _decision(path, bounds, spec, now, current=current, desired=current)
-    if path is Path.ABOVE_MAXIMUM:
+    kind = guard(spec, bounds, current, memory)
+    if kind is DecisionKind.SUSPENDED:
+        return _decision(kind, bounds, spec, now, current=current, desired=current)
+    if kind is DecisionKind.ABOVE_MAXIMUM:
         return _decision(
-            path,
+            kind,
             bounds,
             spec,
             now,
@@ -59,9 +59,9 @@ def decide(
             decided_by=BY_SPEC,
             reason=ABOVE_MAXIMUM,
         )
-    if path is Path.BELOW_MINIMUM:
+    if kind is DecisionKind.BELOW_MINIMUM:
         return _decision(
-            path,
+            kind,
             bounds,
             spec,
             now,
@@ -73,7 +73,7 @@ def decide(
     return _compute(spec, observation, scale, forecast, memory.seeded(current, now), bounds, now)
 
 
-def guard(spec: Spec, bounds: Bounds, current: int, memory: Memory) -> Path:
+def guard(spec: Spec, bounds: Bounds, current: int, memory: Memory) -> DecisionKind:
     """
     The exits before any metric is looked at.
 
@@ -84,14 +84,14 @@ def guard(spec: Spec, bounds: Bounds, current: int, memory: Memory) -> Path:
     if current == 0:
         is_ours = memory.zero is True or (spec.is_timed and memory.zero is None and not memory.recommendations)
         wakes = spec.is_timed or spec.min_replicas != 0 or spec.scales_to_zero
-        return Path.COMPUTED if is_ours and wakes else Path.SUSPENDED
+        return DecisionKind.COMPUTED if is_ours and wakes else DecisionKind.SUSPENDED
     if spec.is_timed:
-        return Path.COMPUTED
+        return DecisionKind.COMPUTED
     if current > bounds.maximum:
-        return Path.ABOVE_MAXIMUM
+        return DecisionKind.ABOVE_MAXIMUM
     if current < bounds.minimum:
-        return Path.BELOW_MINIMUM
-    return Path.COMPUTED
+        return DecisionKind.BELOW_MINIMUM
+    return DecisionKind.COMPUTED
 
 
 def _compute(
@@ -134,7 +134,7 @@ def _compute(
     is_outside = spec.is_timed and not limits.minimum <= merged <= limits.maximum
     if target.failure is not None and merged == current and not is_outside:
         return _decision(
-            Path.HELD,
+            DecisionKind.HELD,
             bounds,
             spec,
             now,
@@ -156,7 +156,7 @@ def _compute(
         desired, reason = spec.min_replicas, reason or BELOW_MINIMUM
     decided_by = _decider(target, proposals, merged, current, desired, bounds, forecast_floor)
     return _decision(
-        Path.COMPUTED,
+        DecisionKind.COMPUTED,
         bounds,
         spec,
         now,
@@ -291,7 +291,7 @@ def _reason(
 
 
 def _decision(  # noqa: PLR0913 - the fields of a Decision that its callers know
-    path: Path,
+    kind: DecisionKind,
     bounds: Bounds,
     spec: Spec,
     now: Nanoseconds,
@@ -312,7 +312,7 @@ def _decision(  # noqa: PLR0913 - the fields of a Decision that its callers know
     """The decision, completed from the bounds in force. proposals, abstentions: None for those of the bounds alone."""
     return Decision(
         at=now,
-        path=path,
+        kind=kind,
         current=current,
         desired=desired,
         decided_by=decided_by,

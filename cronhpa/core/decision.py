@@ -11,7 +11,7 @@ from cronhpa.core.observation import Absent
 from cronhpa.core.reactive.replicas import Measured
 
 
-class Path(StrEnum):
+class DecisionKind(StrEnum):
     """Which way a decision went."""
 
     UNREACHABLE = "Unreachable"  # the scale could not be read
@@ -144,7 +144,7 @@ class Decision(Struct, frozen=True):
     """
 
     at: Nanoseconds
-    path: Path
+    kind: DecisionKind
     current: int
     desired: int
     decided_by: SourceRef | None = None
@@ -166,7 +166,7 @@ class Decision(Struct, frozen=True):
 
     @property
     def rescales(self) -> bool:
-        return self.desired != self.current and self.path is not Path.UNREACHABLE
+        return self.desired != self.current and self.kind is not DecisionKind.UNREACHABLE
 
     @property
     def stabilized(self) -> Rule | None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.core.decision import Decision, Lead, Outcome, Path, Scaled
+from cronhpa.core.decision import Decision, DecisionKind, Lead, Outcome, Scaled
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.observation import Observation
 from cronhpa.core.spec import Behavior, Rules, Spec, Tuning
@@ -131,7 +131,7 @@ class Memory(Struct, frozen=True):
 
     def after(self, decision: Decision, outcome: Outcome, spec: Spec, observation: Observation) -> Memory:
         """What is remembered once a turn is over."""
-        if decision.path is Path.UNREACHABLE:
+        if decision.kind is DecisionKind.UNREACHABLE:
             return replace(self, leads=decision.leads)
         memory = self.seeded(decision.current, decision.at)
         if decision.recommended is not None:
@@ -140,7 +140,7 @@ class Memory(Struct, frozen=True):
             memory = memory.scaled(decision.current, decision.desired, outcome.at, spec.behavior)
             is_zero = makes_zero(decision, spec)
             memory = replace(memory, zero=is_zero, scheduled_zero=is_zero and spec.is_timed)
-        elif memory.zero is None and decision.current == 0 and decision.path is not Path.SUSPENDED:
+        elif memory.zero is None and decision.current == 0 and decision.kind is not DecisionKind.SUSPENDED:
             # A zero that was found and taken as scheduled is ours: the next turns must wake it.
             memory = replace(memory, zero=True, scheduled_zero=True)
         return replace(

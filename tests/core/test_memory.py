@@ -27,7 +27,7 @@ from cronhpa.api.parse import parse_memory
 from cronhpa.api.render import Turn, render, render_memory
 from cronhpa.core.behavior import limit_down, limit_up, stabilize
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Failed, Path, Scaled, Withheld
+from cronhpa.core.decision import DecisionKind, Failed, Scaled, Withheld
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
 from cronhpa.core.observation import Absent
@@ -112,7 +112,7 @@ def test_a_held_turn_recommends_nothing():
 
     decision, memory = turn(of, absent, recommended(8, "09:59"))
 
-    assert Path.HELD == decision.path
+    assert DecisionKind.HELD == decision.kind
     assert recommended(8, "09:59") == memory
 
 
@@ -155,7 +155,7 @@ def test_a_zero_made_by_hand_is_not_ours():
 
     decision, later = turn(of, queued(0, current=0), memory, now=at("18:01"))
 
-    assert Path.SUSPENDED == decision.path
+    assert DecisionKind.SUSPENDED == decision.kind
     assert later.zero is not True
 
 

@@ -21,7 +21,7 @@ from core.situations import (
 from cronhpa.api.parse import parse_memory
 from cronhpa.api.render import Turn, events, render, render_memory
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Path, Rule, Withheld
+from cronhpa.core.decision import DecisionKind, Rule, Withheld
 from cronhpa.core.instant import SECOND
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Observation, Scale
@@ -41,7 +41,7 @@ def test_the_desired_count_is_within_the_bounds_or_on_the_way_to_them(situation)
     """Outside the bounds it never moves away from them; from within it never leaves them."""
     decision = decide(*situation)
     low, high = bounds_of(decision)
-    if decision.path in {Path.UNREACHABLE, Path.SUSPENDED}:
+    if decision.kind in {DecisionKind.UNREACHABLE, DecisionKind.SUSPENDED}:
         assert decision.desired == decision.current
         return
 
@@ -62,7 +62,7 @@ def test_every_step_starts_where_the_last_one_ended(situation):
 def test_where_no_step_is_told_the_merged_count_is_desired(situation):
     decision = decide(*situation)
 
-    assert decision.steps or decision.path is not Path.COMPUTED or decision.merged == decision.desired
+    assert decision.steps or decision.kind is not DecisionKind.COMPUTED or decision.merged == decision.desired
 
 
 @given(situations(present=False))

@@ -186,7 +186,7 @@ def test_an_unknown_load_holds_what_is_there_and_is_left_out_of_the_count():
 
     assert (Change(NOW, 10, 10),) == result.changes
     assert HOUR == result.score.unknown
-    assert "Held" in {decision.path for _, decision in turns}
+    assert "Held" in {decision.kind for _, decision in turns}
 
 
 def test_the_period_of_the_object_is_obeyed():

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Decision, Path, Role, Scaled, Source, Withheld
+from cronhpa.core.decision import Decision, DecisionKind, Role, Scaled, Source, Withheld
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Gauge, Observation, Reading, Scale, Tally
@@ -85,7 +85,7 @@ def _on_pods(reading: Reading, pods: int) -> Reading:
 
 def _is_raised(spec: Spec, decision: Decision) -> bool:
     """Whether the forecast's floor is what the metrics, the schedules and the spec may not have asked for."""
-    if spec.forecast is None or spec.forecast.mode is not Mode.ACTIVE or decision.path is Path.UNREACHABLE:
+    if spec.forecast is None or spec.forecast.mode is not Mode.ACTIVE or decision.kind is DecisionKind.UNREACHABLE:
         return False
     floors = [item.replicas for item in decision.proposals if item.source is Source.FORECAST]
     others = [
