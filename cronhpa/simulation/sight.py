@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import astuple, replace
 
-from cronhpa.core.observation import Absent, Gauge, Observation, Reading, Scale, Tally
+from cronhpa.core.observation import Absent, Observation, PodCounts, Reading, ScalarReading, Scale
 from cronhpa.core.observe import Measurement, observe, read
 from cronhpa.core.spec import Metric, PodsMetric, ResourceMetric, Spec
 from cronhpa.simulation.world import Crowd, World
@@ -44,14 +44,14 @@ def _measured(metric: Metric, world: World, crowds: Sequence[Crowd]) -> Measurem
 
 def _of_all(metric: Metric, alike: Reading, spec: Spec, world: World, crowds: Sequence[Crowd]) -> Reading:
     """alike: the reading of one pod of each crowd."""
-    if isinstance(alike, Gauge):
+    if isinstance(alike, ScalarReading):
         return replace(alike, ready=world.ready) if alike.ready else alike
-    if not isinstance(alike, Tally):
+    if not isinstance(alike, PodCounts):
         return _in_full(metric, spec, world)
     if len(crowds) == 1:
         return _plus(alike, alike, crowds[0].count - 1)
     surely, alone = next(
-        ((each, found) for each in crowds if isinstance(found := _read(metric, (each,), spec, world), Tally)),
+        ((each, found) for each in crowds if isinstance(found := _read(metric, (each,), spec, world), PodCounts)),
         (None, None),
     )
     if surely is None or alone is None:
@@ -75,6 +75,6 @@ def _read(metric: Metric, crowds: Sequence[Crowd], spec: Spec, world: World) -> 
     return read(metric, samples or _NO_METRICS, [crowd.pod for crowd in crowds], world.now, spec)
 
 
-def _plus(tally: Tally, other: Reading, times: int) -> Tally:
-    assert isinstance(other, Tally), "with a pod that counts there is a tally"
-    return Tally(*(one + times * more for one, more in zip(astuple(tally), astuple(other), strict=True)))
+def _plus(tally: PodCounts, other: Reading, times: int) -> PodCounts:
+    assert isinstance(other, PodCounts), "with a pod that counts there is a tally"
+    return PodCounts(*(one + times * more for one, more in zip(astuple(tally), astuple(other), strict=True)))

@@ -30,7 +30,7 @@ from cronhpa.core.decision import Failed, Scaled, Withheld
 from cronhpa.core.forecast import TrackRecord
 from cronhpa.core.instant import SECOND
 from cronhpa.core.memory import Intent, Memory, ScaleEvent
-from cronhpa.core.observation import Absent, Gauge
+from cronhpa.core.observation import Absent, ScalarReading
 from cronhpa.core.scheduled.conflicts import conflicts as conflicts_of
 from cronhpa.core.spec import (
     ExternalMetric,
@@ -304,7 +304,7 @@ def test_a_scaling_that_failed_is_a_warning():
 
 
 def test_absent_metrics_are_warnings_and_a_sum_of_them():
-    blind = turn(spec(metrics=(cpu(), queue())), seen(NO_METRICS, Gauge(30_000, 0), current=8))
+    blind = turn(spec(metrics=(cpu(), queue())), seen(NO_METRICS, ScalarReading(30_000, 0), current=8))
 
     assert [
         ("FailedGetResourceMetric", NO_METRICS.message),
@@ -408,7 +408,7 @@ def test_other_metrics_are_shown_with_their_selectors_and_objects():
                 "describedObject": {"kind": "Deployment", "name": "shop", "apiVersion": "apps/v1"},
             },
         },
-    ] == shown(external, described, readings=(Gauge(30_000, 0), Gauge(1000, 3)))
+    ] == shown(external, described, readings=(ScalarReading(30_000, 0), ScalarReading(1000, 3)))
 
 
 def test_a_metric_that_said_nothing_is_shown_empty():

@@ -9,7 +9,7 @@ from cronhpa.core.decision import Failed, Lead, Scaled, Withheld
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
 from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
-from cronhpa.core.observation import Absent, Container, Gauge, Observation, Pod, Sample, Scale, Tally
+from cronhpa.core.observation import Absent, Container, Observation, Pod, PodCounts, Sample, ScalarReading, Scale
 from cronhpa.core.observe import observe
 from cronhpa.core.spec import (
     Behavior,
@@ -118,7 +118,7 @@ def seen(*readings, current, status=None, **fields):
 
 def queued(length, *, current, status=None, **fields):
     """A queue of `length` was measured: with 10 a pod it asks for length / 10 pods, rounded up."""
-    return seen(Gauge(length * 1000, 0), current=current, status=status, **fields)
+    return seen(ScalarReading(length * 1000, 0), current=current, status=status, **fields)
 
 
 def recommended(replicas, clock):
@@ -281,11 +281,11 @@ def specs(draw, *, timed=None):
 
 
 @st.composite
-def tallies(draw):
+def pod_counts(draw):
     ready, unready, missing = (draw(st.integers(0, 20)) for _ in range(3))
     counted = draw(st.integers(1, 20))
     matched = draw(st.integers(0, counted))
-    return Tally(
+    return PodCounts(
         ready=ready,
         unready=unready,
         missing=missing,
@@ -307,8 +307,8 @@ def readings(metric, *, present=True):
     if not present or isinstance(metric, UnknownMetric):
         return absences
     if isinstance(metric, ResourceMetric | PodsMetric):
-        return tallies() | absences
-    return st.builds(Gauge, value=milli, ready=st.integers(0, 20) | absences) | absences
+        return pod_counts() | absences
+    return st.builds(ScalarReading, value=milli, ready=st.integers(0, 20) | absences) | absences
 
 
 scales = st.builds(Scale, spec_replicas=counts, status_replicas=counts, selector=st.just("app=shop"))

@@ -27,7 +27,7 @@ from cronhpa.core.decide import decide, merge
 from cronhpa.core.decision import DecisionKind, Role, Rule, Scaled, Source, SourceRef, Step
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, Gauge, Scale
+from cronhpa.core.observation import Absent, ScalarReading, Scale
 from cronhpa.core.spec import ForecastSettings, MetricTarget, Mode, Override, PodsMetric, Select
 
 FAST = behavior(up=rules(("Pods", 1000, 15), window=0), down=rules(("Percent", 100, 15), window=0))
@@ -193,8 +193,8 @@ def test_when_some_metrics_are_absent_the_others_may_raise_and_not_lower():
     """30 in the queue are 3 pods, 300 are 30."""
     of = spec(metrics=(*spec().metrics, cpu()), behavior=FAST)
 
-    assert 8 == decided(of, seen(Gauge(30_000, 0), NO_METRICS, current=8)).desired
-    assert 30 == decided(of, seen(Gauge(300_000, 0), NO_METRICS, current=8)).desired
+    assert 8 == decided(of, seen(ScalarReading(30_000, 0), NO_METRICS, current=8)).desired
+    assert 30 == decided(of, seen(ScalarReading(300_000, 0), NO_METRICS, current=8)).desired
 
 
 def test_a_selector_that_cannot_be_used_holds_and_floors_still_raise():
@@ -364,7 +364,7 @@ def test_a_forecast_that_abstains_is_told_with_its_reason():
 def test_the_largest_metric_wins():
     of = spec(metrics=(*spec().metrics, *spec().metrics), behavior=FAST)
 
-    assert 30 == decided(of, seen(Gauge(50_000, 0), Gauge(300_000, 0), current=5)).desired
+    assert 30 == decided(of, seen(ScalarReading(50_000, 0), ScalarReading(300_000, 0), current=5)).desired
 
 
 def test_without_schedules_the_window_down_is_the_upstreams():

@@ -12,11 +12,11 @@ from core.situations import (
     groups_of_pods,
     observed,
     outcomes,
+    pod_counts,
     queued,
     situations,
     spec,
     specs,
-    tallies,
 )
 from cronhpa.api.parse import parse_memory
 from cronhpa.api.render import Turn, events, render, render_memory
@@ -143,7 +143,7 @@ def test_the_order_of_pods_changes_no_decision(seen, order, percent, current):
     assert one == other
 
 
-@given(tallies(), st.integers(1, 200), st.integers(0, 50))
+@given(pod_counts(), st.integers(1, 200), st.integers(0, 50))
 def test_a_metric_beside_an_absent_one_never_lowers(tally, percent, current):
     of = spec(0, 1000, metrics=(cpu(percent), cpu(percent)))
     absent = Absent("FailedGetResourceMetric", "gone")

@@ -14,7 +14,7 @@ from cronhpa.core.decide import decide
 from cronhpa.core.decision import Decision, DecisionKind, Role, Scaled, Source, Withheld
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, Gauge, Observation, Reading, Scale, Tally
+from cronhpa.core.observation import Absent, Observation, PodCounts, Reading, ScalarReading, Scale
 from cronhpa.core.spec import Mode, Spec
 
 
@@ -64,11 +64,11 @@ def carried_by(replicas: int, observation: Observation, scale: Scale) -> Observa
 
 
 def _on_pods(reading: Reading, pods: int) -> Reading:
-    if isinstance(reading, Gauge):
+    if isinstance(reading, ScalarReading):
         return replace(reading, ready=pods) if isinstance(reading.ready, int) else reading
     if isinstance(reading, Absent) or not reading.matched or not pods:
         return reading
-    return Tally(
+    return PodCounts(
         ready=pods,
         unready=0,
         missing=0,

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from cronhpa.core.observation import Absent, Gauge, Reading, Tally
+from cronhpa.core.observation import Absent, PodCounts, Reading, ScalarReading
 from cronhpa.core.reactive.arithmetic import INT64_MAX, divide, quotient, round_up
-from cronhpa.core.reactive.tally import absent_metric, without_target
+from cronhpa.core.reactive.pod_counts import absent_metric, without_target
 from cronhpa.core.spec import (
     Behavior,
     ExternalMetric,
@@ -70,15 +70,15 @@ def measure(
         return unstated
     if isinstance(reading, Absent):
         return reading
-    if isinstance(reading, Tally):
+    if isinstance(reading, PodCounts):
         assert isinstance(metric, ResourceMetric | PodsMetric)
-        return _from_tally(metric, reading, spec_replicas, band, headroom_percent)
+        return _from_pod_counts(metric, reading, spec_replicas, band, headroom_percent)
     assert isinstance(metric, ObjectMetric | ExternalMetric)
-    return _from_gauge(metric, reading, spec_replicas, status_replicas, band, headroom_percent)
+    return _from_scalar(metric, reading, spec_replicas, status_replicas, band, headroom_percent)
 
 
-def _from_tally(
-    metric: ResourceMetric | PodsMetric, reading: Tally, current: int, band: Tolerance, headroom: int
+def _from_pod_counts(
+    metric: ResourceMetric | PodsMetric, reading: PodCounts, current: int, band: Tolerance, headroom: int
 ) -> Measured | Absent:
     is_utilization = isinstance(metric, ResourceMetric) and metric.target.average_value is None
     if is_utilization and reading.request == 0:
@@ -101,7 +101,7 @@ def _from_tally(
 
 
 def _replicas(
-    reading: Tally, current: int, band: Tolerance, ratio: float, rate: Callable[[int, int, int], tuple[int, float]]
+    reading: PodCounts, current: int, band: Tolerance, ratio: float, rate: Callable[[int, int, int], tuple[int, float]]
 ) -> int:
     """
     What a ratio to the target asks for.
@@ -132,9 +132,9 @@ def _replicas(
     return min(proposal, current) if cautious < 1.0 else max(proposal, current)
 
 
-def _from_gauge(
+def _from_scalar(
     metric: ObjectMetric | ExternalMetric,
-    reading: Gauge,
+    reading: ScalarReading,
     spec_replicas: int,
     status_replicas: int,
     band: Tolerance,

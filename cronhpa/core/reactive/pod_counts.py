@@ -1,5 +1,5 @@
 """
-Pods and samples counted into one Tally a metric. Which pod counts as what is decided here and only here.
+Pods and samples counted into one PodCounts a metric. Which pod counts as what is decided here and only here.
 
 The rules are those of groupPods, calculatePodRequests and GetResourceUtilizationRatio in the upstream's
 replica_calculator.go and metrics/utilization.go, v1.36.
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cronhpa.core.instant import Nanoseconds
-from cronhpa.core.observation import Absent, Gauge, Pod, Sample, Tally
+from cronhpa.core.observation import Absent, Pod, PodCounts, Sample, ScalarReading
 from cronhpa.core.reactive.arithmetic import quotient
 from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, Tuning, UnknownMetric
 
@@ -31,13 +31,13 @@ def failure_reason(metric: Metric) -> str:
     return FAILURE_REASONS[type(metric).__name__]
 
 
-def tally(
+def group_pods(
     metric: ResourceMetric | PodsMetric,
     pods: Iterable[Pod],
     samples: Mapping[str, Sample],
     now: Nanoseconds,
     tuning: Tuning,
-) -> Tally | Absent:
+) -> PodCounts | Absent:
     """
     The pods and samples of a metric, counted.
 
@@ -73,7 +73,7 @@ def tally(
 
     load = sum([sample.value for sample in samples.values()])
     if not isinstance(metric, ResourceMetric) or metric.target.average_value is not None:
-        return Tally(
+        return PodCounts(
             ready=ready,
             unready=len(unready),
             missing=len(missing),
@@ -94,7 +94,7 @@ def tally(
         requests[pod.name] = asked
     matched = [name for name in left if name in requests]
     fallback = max(100, metric.target.average_utilization or 0)
-    return Tally(
+    return PodCounts(
         ready=ready,
         unready=len(unready),
         missing=len(missing),
@@ -109,18 +109,18 @@ def tally(
     )
 
 
-def gauge(metric: ObjectMetric | ExternalMetric, value: int, pods: Iterable[Pod]) -> Gauge:
+def scalar_reading(metric: ObjectMetric | ExternalMetric, value: int, pods: Iterable[Pod]) -> ScalarReading:
     """The one value of an Object or External metric with the pods that a Value target is spread over."""
     is_average = metric.target.average_value is not None
     if isinstance(metric, ObjectMetric):
         is_average = metric.target.type != "Value"
     if is_average:
-        return Gauge(value=value, ready=0)
+        return ScalarReading(value=value, ready=0)
     pods = tuple(pods)
     if not pods:
         text = "unable to calculate ready pods: no pods returned by selector while calculating replica count"
-        return Gauge(value=value, ready=absent_metric(metric, text))
-    return Gauge(value=value, ready=sum(pod.phase == "Running" and pod.ready == "True" for pod in pods))
+        return ScalarReading(value=value, ready=absent_metric(metric, text))
+    return ScalarReading(value=value, ready=sum(pod.phase == "Running" and pod.ready == "True" for pod in pods))
 
 
 def pod_request(pod: Pod, resource: str, container: str | None) -> int | str:
