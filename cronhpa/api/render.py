@@ -31,7 +31,7 @@ from cronhpa.core.memory import Memory, makes_zero
 from cronhpa.core.observation import Absent
 from cronhpa.core.quantity import format_milli
 from cronhpa.core.reactive.arithmetic import INT32_MAX
-from cronhpa.core.reactive.replicas import Measured
+from cronhpa.core.reactive.replicas import MetricProposal
 from cronhpa.core.scheduled.conflicts import Conflict
 from cronhpa.core.spec import (
     ExternalMetric,
@@ -422,12 +422,12 @@ def _metrics(spec: Spec, decision: Decision) -> list[dict[str, Any]] | None:
     if decision.kind not in {DecisionKind.HELD, DecisionKind.COMPUTED} or not decision.metrics:
         return None
     return [
-        _metric(metric, result) if isinstance(result, Measured) else {"type": ""}
+        _metric(metric, result) if isinstance(result, MetricProposal) else {"type": ""}
         for metric, result in zip(spec.metrics, decision.metrics, strict=True)
     ]
 
 
-def _metric(metric: Metric, measured: Measured) -> dict[str, Any]:
+def _metric(metric: Metric, measured: MetricProposal) -> dict[str, Any]:
     current: dict[str, Any] = {}
     if isinstance(metric, ResourceMetric):
         binary = metric.name == "memory"

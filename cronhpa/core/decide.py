@@ -16,7 +16,7 @@ from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Observation, Scale
 from cronhpa.core.predictive.floor import predict
-from cronhpa.core.reactive.replicas import Measured, measure, tolerance
+from cronhpa.core.reactive.replicas import MetricProposal, measure, tolerance
 from cronhpa.core.scheduled.bounds import Bounds, resolve
 from cronhpa.core.spec import Mode, Spec
 
@@ -32,7 +32,7 @@ class Target(Struct, frozen=True):
     replicas: int
     name: str
     source: str
-    measured: tuple[Measured | Absent, ...]
+    measured: tuple[MetricProposal | Absent, ...]
     failure: Absent | None = None
 
 
@@ -194,7 +194,7 @@ def propose(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds, 
     )
     replicas, name, source = 0, "", ""
     for metric, result in zip(spec.metrics, measured, strict=True):
-        if isinstance(result, Measured) and (replicas == 0 or result.replicas > replicas):
+        if isinstance(result, MetricProposal) and (replicas == 0 or result.replicas > replicas):
             replicas, name = result.replicas, result.name
             source = getattr(metric, "name", "")
     absent = [result for result in measured if isinstance(result, Absent)]
@@ -306,7 +306,7 @@ def _decision(  # noqa: PLR0913 - the fields of a Decision that its callers know
     proposals: tuple[Proposal, ...] | None = None,
     abstentions: tuple[Abstention, ...] | None = None,
     steps: tuple[Step, ...] = (),
-    metrics: tuple[Measured | Absent, ...] = (),
+    metrics: tuple[MetricProposal | Absent, ...] = (),
     failure: Absent | None = None,
 ) -> Decision:
     """The decision, completed from the bounds in force. proposals, abstentions: None for those of the bounds alone."""

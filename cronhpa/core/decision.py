@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.observation import Absent
-from cronhpa.core.reactive.replicas import Measured
+from cronhpa.core.reactive.replicas import MetricProposal
 
 
 class DecisionKind(StrEnum):
@@ -158,7 +158,7 @@ class Decision(Struct, frozen=True):
     proposals: tuple[Proposal, ...] = ()
     abstentions: tuple[Abstention, ...] = ()
     steps: tuple[Step, ...] = ()
-    metrics: tuple[Measured | Absent, ...] = ()
+    metrics: tuple[MetricProposal | Absent, ...] = ()
     failure: Absent | None = None
     windows: tuple[Window, ...] = ()
     leads: tuple[Lead, ...] = ()

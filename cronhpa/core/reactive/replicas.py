@@ -26,7 +26,7 @@ from cronhpa.core.spec import (
 )
 
 
-class Measured(Struct, frozen=True):
+class MetricProposal(Struct, frozen=True):
     """
     What one metric asks for.
 
@@ -58,7 +58,7 @@ def tolerance(behavior: Behavior | None, tuning: Tuning) -> Tolerance:
 
 def measure(
     metric: Metric, reading: Reading, spec_replicas: int, status_replicas: int, band: Tolerance, headroom_percent: int
-) -> Measured | Absent:
+) -> MetricProposal | Absent:
     """
     What this metric asks for, or why it asks for nothing.
 
@@ -79,7 +79,7 @@ def measure(
 
 def _from_pod_counts(
     metric: ResourceMetric | PodsMetric, reading: PodCounts, current: int, band: Tolerance, headroom: int
-) -> Measured | Absent:
+) -> MetricProposal | Absent:
     is_utilization = isinstance(metric, ResourceMetric) and metric.target.average_value is None
     if is_utilization and reading.request == 0:
         return absent_metric(metric, "no metrics returned matched known pods")
@@ -96,8 +96,8 @@ def _from_pod_counts(
     shown, ratio = rate(reading.usage, reading.request, reading.counted)
     replicas = _replicas(reading, current, band, ratio, rate)
     if is_utilization:
-        return Measured(_name(metric), replicas, None, quotient(reading.usage, reading.matched), shown)
-    return Measured(_name(metric), replicas, None, shown)
+        return MetricProposal(_name(metric), replicas, None, quotient(reading.usage, reading.matched), shown)
+    return MetricProposal(_name(metric), replicas, None, shown)
 
 
 def _replicas(
@@ -139,7 +139,7 @@ def _from_scalar(
     status_replicas: int,
     band: Tolerance,
     headroom: int,
-) -> Measured | Absent:
+) -> MetricProposal | Absent:
     value = reading.value
     usage = quotient(value * (100 + headroom), 100)
     average = metric.target.average_value
@@ -150,16 +150,16 @@ def _from_scalar(
         proposal = status_replicas if band.covers(ratio) else round_up(divide(usage, average))
         shown = divide(value, status_replicas)
         rounded = INT64_MAX if value >= INT64_MAX else round_up(shown, INT64_MAX)
-        return Measured(name=_name(metric), replicas=proposal, average_value=rounded)
+        return MetricProposal(name=_name(metric), replicas=proposal, average_value=rounded)
 
     ratio = divide(usage, metric.target.value or 0)
     if spec_replicas == 0:
-        return Measured(name=_name(metric), replicas=round_up(ratio), value=value)
+        return MetricProposal(name=_name(metric), replicas=round_up(ratio), value=value)
     if band.covers(ratio):
-        return Measured(name=_name(metric), replicas=spec_replicas, value=value)
+        return MetricProposal(name=_name(metric), replicas=spec_replicas, value=value)
     if isinstance(reading.ready, Absent):
         return reading.ready
-    return Measured(name=_name(metric), replicas=round_up(ratio * float(reading.ready)), value=value)
+    return MetricProposal(name=_name(metric), replicas=round_up(ratio * float(reading.ready)), value=value)
 
 
 def _name(metric: Metric) -> str:

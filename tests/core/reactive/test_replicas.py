@@ -11,7 +11,7 @@ from core.situations import NOW, SHOP, cpu, groups_of_pods, observed, pod, queue
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.observation import Absent, Container, ScalarReading
 from cronhpa.core.reactive.pod_counts import pod_request
-from cronhpa.core.reactive.replicas import Measured, Tolerance, measure, tolerance
+from cronhpa.core.reactive.replicas import MetricProposal, Tolerance, measure, tolerance
 from cronhpa.core.spec import (
     Behavior,
     ExternalMetric,
@@ -51,7 +51,7 @@ def test_three_ready_pods():
     """(300 + 500 + 700) / 3000 = 50 %, over 30 % = 1.667; ceil(1.667 * 3) = 5."""
     measured = asked(cpu(30), shops(3), using(300, 500, 700))
 
-    assert Measured("cpu resource utilization (percentage of request)", 5, None, 500, 50) == measured
+    assert MetricProposal("cpu resource utilization (percentage of request)", 5, None, 500, 50) == measured
 
 
 def test_an_unready_pod_dampens_a_scale_up():
@@ -178,7 +178,7 @@ def test_usage_is_shown_in_percent_and_as_an_average():
     """(1000 + 999) / 2000 = 99.95 %, truncated 99, over 50 = 1.98; times 2 = 3.96. 1999 / 2 = 999.5, truncated."""
     measured = asked(cpu(50), shops(2), using(1000, 999))
 
-    assert Measured("cpu resource utilization (percentage of request)", 4, None, 999, 99) == measured
+    assert MetricProposal("cpu resource utilization (percentage of request)", 4, None, 999, 99) == measured
 
 
 def test_no_pods_and_no_samples_are_absences():
@@ -192,7 +192,7 @@ def test_no_pods_and_no_samples_are_absences():
 def is_ready(sampled="10:00", tuning=None, **fields):
     """Whether a pod's sample over 30 s counts in full; the target is so high that an unready pod is left out."""
     return isinstance(
-        asked(cpu(60), [pod("shop-0", **fields)], {"shop-0": sample(600, sampled)}, tuning=tuning), Measured
+        asked(cpu(60), [pod("shop-0", **fields)], {"shop-0": sample(600, sampled)}, tuning=tuning), MetricProposal
     )
 
 
@@ -249,7 +249,7 @@ def test_an_average_is_shown_without_a_percentage():
     """(150 + 151) / 2 = 150.5, truncated 150, over 100 = 1.5; times 2."""
     metric = PodsMetric("requests", MetricTarget("AverageValue", average_value=100))
 
-    assert Measured("pods metric requests", 3, None, 150, None) == asked(metric, shops(2), using(150, 151))
+    assert MetricProposal("pods metric requests", 3, None, 150, None) == asked(metric, shops(2), using(150, 151))
 
 
 def test_a_silent_pod_is_taken_to_be_at_the_target_of_an_average_on_a_scale_down():
@@ -344,9 +344,15 @@ def test_a_value_is_shown_as_it_is():
     """25 over 10 = 2.5, from zero 3; 10.5 over 10 is within the tolerance; 2.5 times 4 ready pods is 10."""
     metric = ObjectMetric("hits", VALUE, SHOP)
 
-    assert Measured("Deployment metric hits", 3, 25_000) == measure(metric, ScalarReading(25_000, 0), 0, 0, BAND, 0)
-    assert Measured("Deployment metric hits", 1, 10_500) == measure(metric, ScalarReading(10_500, 1), 1, 1, BAND, 0)
-    assert Measured("Deployment metric hits", 10, 25_000) == measure(metric, ScalarReading(25_000, 4), 1, 1, BAND, 0)
+    assert MetricProposal("Deployment metric hits", 3, 25_000) == measure(
+        metric, ScalarReading(25_000, 0), 0, 0, BAND, 0
+    )
+    assert MetricProposal("Deployment metric hits", 1, 10_500) == measure(
+        metric, ScalarReading(10_500, 1), 1, 1, BAND, 0
+    )
+    assert MetricProposal("Deployment metric hits", 10, 25_000) == measure(
+        metric, ScalarReading(25_000, 4), 1, 1, BAND, 0
+    )
 
 
 def test_the_type_decides_for_an_object_and_the_average_for_an_external_metric():
