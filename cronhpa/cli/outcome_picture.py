@@ -52,7 +52,7 @@ def draw(found: Backtest, path: Path) -> None:
 def _pods(found: Backtest, axes: Axes) -> None:
     """What the load needs, as an area, and what was ready, as a line for each variant."""
     needed = _needed(found)
-    label = f"pods that the load needs (one carries {found.conditions.capacity:.4g})"
+    label = f"pods that the load needs (one carries {found.environment.capacity:.4g})"
     axes.fill_between(
         [x for x, _ in needed], [y for _, y in needed], step="post", color=_LOAD, linewidth=0, label=label
     )
@@ -83,7 +83,7 @@ def _needed(found: Backtest) -> list[tuple[float, float]]:
     drawn = [(x_of(span.begin + part * length), value) for part, value in sorted(largest.items())]
     drawn = drawn or [(x_of(span.begin), load.at(span.begin))]
     drawn.append((x_of(span.end), drawn[-1][1]))
-    return [(x, value / found.conditions.capacity) for x, value in drawn]
+    return [(x, value / found.environment.capacity) for x, value in drawn]
 
 
 def _rows(found: Backtest, axes: Axes) -> None:

@@ -24,10 +24,10 @@ from cronhpa.core.spec import Span, Spec
 from cronhpa.simulation.compare import Variant, variants
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import Course, Forecasts, next_turn
-from cronhpa.simulation.world import Conditions
+from cronhpa.simulation.target import Environment
 
 
-def asking_for(floors: Sequence[int], spec: Spec, conditions: Conditions, begin: Nanoseconds) -> Forecasts:
+def asking_for(floors: Sequence[int], spec: Spec, environment: Environment, begin: Nanoseconds) -> Forecasts:
     """
     Forecasts that ask for these counts, as a shadow run in columns states them: one a minute, in force from `begin` on.
 
@@ -35,7 +35,7 @@ def asking_for(floors: Sequence[int], spec: Spec, conditions: Conditions, begin:
     """
     source = forecast_source(spec)
     percent = spec.forecast.pod_capacity_percent if spec.forecast is not None else None
-    planned = None if source is None else planned_load(source, conditions.requests.get(source.name), percent)
+    planned = None if source is None else planned_load(source, environment.requests.get(source.name), percent)
     if source is None or not planned:
         raise ValueError("a floor in pods needs a Utilization or AverageValue target, and for Utilization a request")
     name = source.name
@@ -92,7 +92,7 @@ class ForecastEffect(Struct, frozen=True):
 def measure_effect(
     spec: Spec,
     load: Load,
-    conditions: Conditions,
+    environment: Environment,
     forecasts: Forecasts,
     span: Span,
     *,
@@ -112,7 +112,7 @@ def measure_effect(
     period = spec.tuning.sync_period if sync_period is None else sync_period
     full = replace(full, tuning=replace(spec.tuning, sync_period=period))
     bare = replace(full, forecast=None)
-    without = Course.of(full, load, conditions, span.begin, None)
+    without = Course.of(full, load, environment, span.begin, None)
     apart: Course | None = None
     avoided = extra = 0.0
     now = span.begin
@@ -127,9 +127,9 @@ def measure_effect(
             seen = apart.observed(full)
             apart.act(full, seen, decide(full, seen, told, apart.memory, now))
         now = min(next_turn(full, alone, span.begin, now), span.end)
-        without.world.advance(now, without.ledger)
+        without.target.advance(now, without.ledger)
         if apart is not None:
-            apart.world.advance(now, apart.ledger)
+            apart.target.advance(now, apart.ledger)
             if now == span.end or _are_alike(apart, without, full):
                 avoided += without.ledger.under_provisioned_minutes - apart.ledger.under_provisioned_minutes
                 extra += apart.ledger.pod_hours - without.ledger.pod_hours
@@ -152,7 +152,7 @@ def _asks_for_more(
 
 def _are_alike(one: Course, other: Course, spec: Spec) -> bool:
     """Whether what comes can be no other for the two: as many pods, all Ready, and nothing remembered that differs."""
-    if one.world.replicas != other.world.replicas or not one.world.is_settled or not other.world.is_settled:
+    if one.target.replicas != other.target.replicas or not one.target.is_settled or not other.target.is_settled:
         return False
-    now, behavior, tuning = one.world.now, spec.behavior, spec.tuning
+    now, behavior, tuning = one.target.now, spec.behavior, spec.tuning
     return one.memory.pruned(behavior, tuning, now) == other.memory.pruned(behavior, tuning, now)

@@ -25,7 +25,7 @@ from cronhpa.core.spec import ResourceMetric, Span, Spec
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.score import Ledger, Score
 from cronhpa.simulation.sight import observed
-from cronhpa.simulation.world import Conditions, World
+from cronhpa.simulation.target import Environment, SimulatedTarget
 
 Forecasts = Callable[[Nanoseconds], Forecast | Absent | None]
 
@@ -39,42 +39,42 @@ class Change(Struct, frozen=True, gc=False):
 
 
 class Course:
-    """One course of events: a world, what it came to so far, and what is remembered in it."""
+    """One course of events: a target, what it came to so far, and what is remembered in it."""
 
-    def __init__(self, world: World, capacity: float) -> None:
+    def __init__(self, target: SimulatedTarget, capacity: float) -> None:
         """The memory begins as an operator's that has watched the target for long: the count seeds it."""
-        self.world = world
+        self.target = target
         self.ledger = Ledger(capacity)
         # A zero that a run begins with is the object's own: nobody else is there to have made it.
-        zero = world.replicas == 0 or None
-        self.memory = Memory(request_per_pod=world.conditions.requests, zero=zero)
+        zero = target.replicas == 0 or None
+        self.memory = Memory(request_per_pod=target.environment.requests, zero=zero)
 
     @classmethod
-    def of(cls, spec: Spec, load: Load, conditions: Conditions, begin: Nanoseconds, replicas: int | None) -> Course:
+    def of(cls, spec: Spec, load: Load, environment: Environment, begin: Nanoseconds, replicas: int | None) -> Course:
         """With so many ready pods; None: what the load of that instant needs, within the bounds."""
-        current = _first_replicas(spec, load, conditions, begin) if replicas is None else replicas
+        current = _first_replicas(spec, load, environment, begin) if replicas is None else replicas
         # The first turn already finds whole windows of metrics.
-        early = begin - conditions.metric_window - conditions.metric_delay
-        world = World(conditions, load, current, early, container=_container(spec))
-        world.advance(begin)
-        return cls(world, conditions.capacity)
+        early = begin - environment.metric_window - environment.metric_delay
+        target = SimulatedTarget(environment, load, current, early, container=_container(spec))
+        target.advance(begin)
+        return cls(target, environment.capacity)
 
     def fork(self) -> Course:
         """Another one that is as this one is now, and goes its own way."""
         other = copy(self)
-        other.world, other.ledger = self.world.fork(), self.ledger.fork()
+        other.target, other.ledger = self.target.fork(), self.ledger.fork()
         return other
 
     def observed(self, spec: Spec) -> Observation:
         """What a turn begins with; its count is known to the memory then."""
-        self.memory = self.memory.settled(self.world.replicas, self.world.now)
-        return observed(spec, self.world)
+        self.memory = self.memory.settled(self.target.replicas, self.target.now)
+        return observed(spec, self.target)
 
     def act(self, spec: Spec, observation: Observation, decision: Decision) -> None:
         outcome: Outcome = Withheld()
         if decision.rescales:
-            outcome = Scaled(self.world.now)
-            self.world.scale(decision.desired)
+            outcome = Scaled(self.target.now)
+            self.target.scale(decision.desired)
         self.ledger.turn(decision.decided_by, rescaled=decision.rescales)
         self.memory = self.memory.after(decision, outcome, spec, observation)
 
@@ -91,10 +91,10 @@ def no_forecasts(_now: Nanoseconds) -> None:
     """Forecasts of an object that has none."""
 
 
-def run(  # noqa: PLR0913 - the object, its world, and what may be watched of it
+def run(  # noqa: PLR0913 - the object, its target, and what may be watched of it
     spec: Spec,
     load: Load,
-    conditions: Conditions,
+    environment: Environment,
     span: Span,
     *,
     forecasts: Forecasts = no_forecasts,
@@ -113,9 +113,9 @@ def run(  # noqa: PLR0913 - the object, its world, and what may be watched of it
     """
     begin, end = span.begin, span.end
     assert begin < end, "a run must last"
-    course = Course.of(spec, load, conditions, begin, replicas)
-    world = course.world
-    changes = [Change(begin, world.replicas, world.ready)]
+    course = Course.of(spec, load, environment, begin, replicas)
+    target = course.target
+    changes = [Change(begin, target.replicas, target.ready)]
     now = begin
     while now < end:
         observation = course.observed(spec)
@@ -126,13 +126,13 @@ def run(  # noqa: PLR0913 - the object, its world, and what may be watched of it
             meter.count(spec, observation, course.memory, decision, now)
         watch(observation, decision)
         course.act(spec, observation, decision)
-        _note(changes, world)
+        _note(changes, target)
         now = min(next_turn(spec, decision, begin, now), end)
-        while (ready_at := world.next_ready) is not None and ready_at < now:
-            world.advance(ready_at, course.ledger)
-            _note(changes, world)
-        world.advance(now, course.ledger)
-        _note(changes, world)
+        while (ready_at := target.next_ready) is not None and ready_at < now:
+            target.advance(ready_at, course.ledger)
+            _note(changes, target)
+        target.advance(now, course.ledger)
+        _note(changes, target)
     return Run(course.ledger.score(), tuple(changes), course.memory)
 
 
@@ -150,22 +150,22 @@ def _container(spec: Spec) -> str:
     return next((name for name in named if name is not None), "main")
 
 
-def _first_replicas(spec: Spec, load: Load, conditions: Conditions, begin: Nanoseconds) -> int:
+def _first_replicas(spec: Spec, load: Load, environment: Environment, begin: Nanoseconds) -> int:
     """The count at which the metrics are content, or that carries the load where there is none."""
     bounds = resolve(spec, begin)
     value = load.at(begin)
     if isnan(value):
         return bounds.minimum
-    targets = (target_load(metric, conditions.requests.get(getattr(metric, "name", ""))) for metric in spec.metrics)
-    per_pod = min((each for each in targets if each), default=conditions.capacity)
+    targets = (target_load(metric, environment.requests.get(getattr(metric, "name", ""))) for metric in spec.metrics)
+    per_pod = min((each for each in targets if each), default=environment.capacity)
     return min(max(ceil(value / per_pod), bounds.minimum), bounds.maximum)
 
 
-def _note(changes: list[Change], world: World) -> None:
+def _note(changes: list[Change], target: SimulatedTarget) -> None:
     last = changes[-1]
-    if (last.replicas, last.ready) == (world.replicas, world.ready):
+    if (last.replicas, last.ready) == (target.replicas, target.ready):
         return
-    change = Change(world.now, world.replicas, world.ready)
-    if last.at == world.now:
+    change = Change(target.now, target.replicas, target.ready)
+    if last.at == target.now:
         changes.pop()
     changes.append(change)

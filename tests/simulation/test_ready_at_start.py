@@ -14,7 +14,7 @@ from cronhpa.core.instant import DAY, MINUTE, SECOND
 from cronhpa.core.spec import Span, Tuning
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import run
-from cronhpa.simulation.world import Conditions
+from cronhpa.simulation.target import Environment
 
 START = at("11:00")
 
@@ -46,13 +46,13 @@ def test_a_floor_is_ready_at_its_start_and_asked_for_no_earlier_than_its_lead(
     ramped = ramp(of, minimum, floor, period)
     lead = -(-(start_up + SECOND) // (5 * SECOND)) * 5 * SECOND + period + ramped
     begin = START - lead - 3 * MINUTE - offset
-    world = Conditions(capacity=1.0, requests={"cpu": 1000}, start_up=start_up)
+    target = Environment(capacity=1.0, requests={"cpu": 1000}, start_up=start_up)
     leads = set()
 
     result = run(
         told,
         Load([(begin - DAY, 0.5)], gap_max=9 * DAY),
-        world,
+        target,
         Span(begin, START + period + SECOND),
         replicas=minimum,
         watch=lambda _, decision: leads.add(decision.windows[0].lead),
@@ -76,7 +76,7 @@ def test_a_night_at_zero_is_over_when_the_day_begins(of, start_up, floor, period
     result = run(
         told,
         Load([(begin - DAY, 0.5)], gap_max=9 * DAY),
-        Conditions(capacity=1.0, start_up=start_up),
+        Environment(capacity=1.0, start_up=start_up),
         Span(begin, START + period),
         replicas=0,
         watch=lambda _, decision: states.append(decision.windows[1].state),

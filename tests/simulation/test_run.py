@@ -15,10 +15,10 @@ from cronhpa.core.predictive.budget_tracker import BudgetTracker
 from cronhpa.core.spec import ForecastSettings, ResourceMetric, Span, Tuning
 from cronhpa.simulation.load import Load, Shape
 from cronhpa.simulation.run import Change, run
-from cronhpa.simulation.world import Conditions
+from cronhpa.simulation.target import Environment
 
 # One pod carries 1 core, and 0.6 of it is its target.
-ONE_CORE = Conditions(capacity=1.0, requests={"cpu": 1000}, start_up=2 * MINUTE)
+ONE_CORE = Environment(capacity=1.0, requests={"cpu": 1000}, start_up=2 * MINUTE)
 CPU = spec(minimum=1, metrics=(cpu(),))
 
 
@@ -30,11 +30,11 @@ def step(before, after, clock="11:00"):
     return Load([(NOW - DAY, before), (at(clock), after)], shape=Shape.STEPS, gap_max=7 * DAY)
 
 
-def ran(of, load, hours=2.0, conditions=ONE_CORE, begin=NOW, **settings):
+def ran(of, load, hours=2.0, environment=ONE_CORE, begin=NOW, **settings):
     """The run, and (observation, decision) of every turn."""
     turns = []
     span = Span(begin, begin + round(hours * HOUR))
-    result = run(of, load, conditions, span, watch=lambda *turn: turns.append(turn), **settings)
+    result = run(of, load, environment, span, watch=lambda *turn: turns.append(turn), **settings)
     return result, turns
 
 
@@ -152,7 +152,7 @@ def test_a_pure_schedule_is_run_without_any_metric():
 
 def test_an_external_metric_states_the_whole_load():
     """A queue of 40 at 10 a pod is 4 pods, whoever is ready."""
-    result, turns = ran(spec(minimum=1, metrics=(queue(10),)), steady(40.0), conditions=Conditions(capacity=10.0))
+    result, turns = ran(spec(minimum=1, metrics=(queue(10),)), steady(40.0), environment=Environment(capacity=10.0))
 
     assert (Change(NOW, 4, 4),) == result.changes
     assert {40_000} == {observation.readings[0].value for observation, _ in turns}
@@ -171,7 +171,7 @@ def test_an_empty_queue_begins_at_zero_and_is_left_when_work_comes():
     """Nothing until 10:30, then 40 at 10 a pod; at zero the first turn that sees some of it asks for one pod."""
     of = spec(minimum=0, metrics=(queue(10),))
 
-    result, _ = ran(of, step(0.0, 40.0, clock="10:30"), conditions=Conditions(capacity=10.0))
+    result, _ = ran(of, step(0.0, 40.0, clock="10:30"), environment=Environment(capacity=10.0))
 
     assert (0, 0, 0) == counts(result)[0]
     assert 30 < counts(result)[1][0] < 31
