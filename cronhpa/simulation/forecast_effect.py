@@ -127,15 +127,17 @@ def measure_effect(
             seen = apart.observed(full)
             apart.act(full, seen, decide(full, seen, told, apart.memory, now))
         now = min(next_turn(full, alone, span.begin, now), span.end)
-        without.target.advance(now, without.ledger)
+        without.target.advance(now, without.accumulator)
         if apart is not None:
-            apart.target.advance(now, apart.ledger)
+            apart.target.advance(now, apart.accumulator)
             if now == span.end or _are_alike(apart, without, full):
-                avoided += without.ledger.under_provisioned_minutes - apart.ledger.under_provisioned_minutes
-                extra += apart.ledger.pod_hours - without.ledger.pod_hours
+                avoided += without.accumulator.under_provisioned_minutes - apart.accumulator.under_provisioned_minutes
+                extra += apart.accumulator.pod_hours - without.accumulator.pod_hours
                 apart = None
-    ledger = without.ledger
-    return ForecastEffect(span.end - span.begin, ledger.under_provisioned_minutes, avoided, ledger.pod_hours, extra)
+    accumulator = without.accumulator
+    return ForecastEffect(
+        span.end - span.begin, accumulator.under_provisioned_minutes, avoided, accumulator.pod_hours, extra
+    )
 
 
 def _asks_for_more(

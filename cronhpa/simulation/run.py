@@ -23,7 +23,7 @@ from cronhpa.core.predictive.floor import target_load
 from cronhpa.core.scheduled.bounds import resolve
 from cronhpa.core.spec import ResourceMetric, Span, Spec
 from cronhpa.simulation.load import Load
-from cronhpa.simulation.score import Ledger, Score
+from cronhpa.simulation.score import Score, ScoreAccumulator
 from cronhpa.simulation.sight import observed
 from cronhpa.simulation.target import Environment, SimulatedTarget
 
@@ -44,7 +44,7 @@ class Course:
     def __init__(self, target: SimulatedTarget, capacity: float) -> None:
         """The memory begins as an operator's that has watched the target for long: the count seeds it."""
         self.target = target
-        self.ledger = Ledger(capacity)
+        self.accumulator = ScoreAccumulator(capacity)
         # A zero that a run begins with is the object's own: nobody else is there to have made it.
         zero = target.replicas == 0 or None
         self.memory = Memory(request_per_pod=target.environment.requests, zero=zero)
@@ -62,7 +62,7 @@ class Course:
     def fork(self) -> Course:
         """Another one that is as this one is now, and goes its own way."""
         other = copy(self)
-        other.target, other.ledger = self.target.fork(), self.ledger.fork()
+        other.target, other.accumulator = self.target.fork(), self.accumulator.fork()
         return other
 
     def observed(self, spec: Spec) -> Observation:
@@ -75,7 +75,7 @@ class Course:
         if decision.rescales:
             outcome = Scaled(self.target.now)
             self.target.scale(decision.desired)
-        self.ledger.turn(decision.decided_by, rescaled=decision.rescales)
+        self.accumulator.turn(decision.decided_by, rescaled=decision.rescales)
         self.memory = self.memory.after(decision, outcome, spec, observation)
 
 
@@ -129,11 +129,11 @@ def run(  # noqa: PLR0913 - the object, its target, and what may be watched of i
         _note(changes, target)
         now = min(next_turn(spec, decision, begin, now), end)
         while (ready_at := target.next_ready) is not None and ready_at < now:
-            target.advance(ready_at, course.ledger)
+            target.advance(ready_at, course.accumulator)
             _note(changes, target)
-        target.advance(now, course.ledger)
+        target.advance(now, course.accumulator)
         _note(changes, target)
-    return Run(course.ledger.score(), tuple(changes), course.memory)
+    return Run(course.accumulator.score(), tuple(changes), course.memory)
 
 
 def next_turn(spec: Spec, decision: Decision, begin: Nanoseconds, now: Nanoseconds) -> Nanoseconds:

@@ -23,7 +23,7 @@ from msgspec import Struct
 from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.core.observation import Container, Pod, Sample
 from cronhpa.simulation.load import Load
-from cronhpa.simulation.score import Ledger
+from cronhpa.simulation.score import ScoreAccumulator
 
 # As in metrics-server, freshContainerMinMetricsResolution (pkg/storage/pod.go).
 FRESH: Nanoseconds = 10 * SECOND
@@ -124,8 +124,8 @@ class SimulatedTarget:
         earliest = self.now - self.environment.metric_delay - self.environment.metric_window
         return not self._starting and (not self._ready or self._ready[-1].ready_at <= earliest)
 
-    def advance(self, now: Nanoseconds, ledger: Ledger | None = None) -> None:
-        """Let the time go on to `now`, and enter what happened on the way into the ledger."""
+    def advance(self, now: Nanoseconds, accumulator: ScoreAccumulator | None = None) -> None:
+        """Let the time go on to `now`, and enter what happened on the way into the accumulator."""
         at = self.now
         while at < now:
             piece = self._load.piece(at)
@@ -134,8 +134,8 @@ class SimulatedTarget:
                 end = self._starting[0].ready_at
             if end > at:
                 self._serve(at, end, piece.value, piece.slope)
-                if ledger is not None:
-                    ledger.book(at, end, piece.value, piece.slope, self.ready, self.replicas)
+                if accumulator is not None:
+                    accumulator.book(at, end, piece.value, piece.slope, self.ready, self.replicas)
                 at = end
             self._make_ready(at)
         self.now = now

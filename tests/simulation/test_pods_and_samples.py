@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cronhpa.core.instant import DAY, MINUTE, SECOND
 from cronhpa.simulation.load import Load, Shape
-from cronhpa.simulation.score import Ledger
+from cronhpa.simulation.score import ScoreAccumulator
 from cronhpa.simulation.target import Environment, SimulatedTarget
 
 SLOW = Environment(capacity=1.0, start_up=2 * MINUTE)
@@ -131,12 +131,12 @@ def test_a_window_that_touches_an_unknown_load_has_no_sample():
 
 def test_nobody_ready_serves_nothing_and_all_that_is_asked_for_goes_unserved():
     of = target(0, 6.0)
-    ledger = Ledger(1.0)
+    accumulator = ScoreAccumulator(1.0)
     of.scale(3)
 
-    of.advance(10 * MINUTE, ledger)
+    of.advance(10 * MINUTE, accumulator)
 
-    score = ledger.score()
+    score = accumulator.score()
     assert 10 == score.under_provisioned_minutes  # 2 min with none of 6, then with 3 of 6
     assert 2 * 6 + 8 * 3 == pytest.approx(score.unserved_hours * 60)
     assert 30 == pytest.approx(score.pod_hours * 60)
@@ -156,11 +156,11 @@ moves = st.lists(st.tuples(st.integers(1, 200), st.integers(0, 12)), min_size=1,
 @given(moves, st.integers(0, 300))
 def test_the_counts_always_add_up_and_pods_are_in_the_order_of_their_age(moves, start_up):
     of = target(3, 6.0, Environment(capacity=1.0, start_up=start_up * SECOND))
-    ledger = Ledger(1.0)
+    accumulator = ScoreAccumulator(1.0)
     paid = 0
     for seconds, replicas in moves:
         paid += of.replicas * seconds
-        of.advance(of.now + seconds * SECOND, ledger)
+        of.advance(of.now + seconds * SECOND, accumulator)
         of.scale(replicas)
 
         assert replicas == of.replicas == len(of.pods)
@@ -168,7 +168,7 @@ def test_the_counts_always_add_up_and_pods_are_in_the_order_of_their_age(moves, 
         assert all((pod.ready == "True") == (pod.created + start_up * SECOND <= of.now) for pod in of.pods)
         created = [pod.created for pod in of.pods]
         assert sorted(created) == created
-    assert paid == ledger.score().pod_time / SECOND
+    assert paid == accumulator.score().pod_time / SECOND
 
 
 @settings(max_examples=30)

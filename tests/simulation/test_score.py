@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from cronhpa.core.decision import Source, SourceRef
 from cronhpa.core.instant import HOUR, MINUTE, SECOND
 from cronhpa.core.spec import Span
-from cronhpa.simulation.score import Ledger
+from cronhpa.simulation.score import ScoreAccumulator
 
 
 def booked(*pieces, capacity=1.0):
     """pieces: (minutes, load at first, load at last, ready, pods), one after the other."""
-    ledger = Ledger(capacity)
+    accumulator = ScoreAccumulator(capacity)
     at = 0
     for minutes, first, last, ready, pods in pieces:
         length = round(minutes * MINUTE)
-        ledger.book(at, at + length, first, (last - first) / length, ready, pods)
+        accumulator.book(at, at + length, first, (last - first) / length, ready, pods)
         at += length
-    return ledger.score()
+    return accumulator.score()
 
 
 def test_a_load_within_what_is_carried_costs_pods_only():
@@ -78,13 +78,13 @@ def test_an_unknown_load_is_neither_short_nor_served_but_its_pods_cost():
 
 
 def test_turns_and_writes_are_counted_by_who_decided():
-    ledger = Ledger(1.0)
+    accumulator = ScoreAccumulator(1.0)
     cpu, ahead = SourceRef(Source.METRIC, "cpu"), SourceRef(Source.FORECAST, "cpu")
-    ledger.turn(cpu, rescaled=False)
-    ledger.turn(cpu, rescaled=True)
-    ledger.turn(ahead, rescaled=True)
+    accumulator.turn(cpu, rescaled=False)
+    accumulator.turn(cpu, rescaled=True)
+    accumulator.turn(ahead, rescaled=True)
 
-    score = ledger.score()
+    score = accumulator.score()
 
     assert 2 == score.actions
     assert {cpu: 2, ahead: 1} == score.turns_by
