@@ -23,7 +23,7 @@ from cronhpa.core.scheduled.bounds import resolve
 from cronhpa.core.spec import Span, Spec
 from cronhpa.simulation.compare import Variant, variants
 from cronhpa.simulation.load import Load
-from cronhpa.simulation.run import Course, Forecasts, next_turn
+from cronhpa.simulation.run import Forecasts, Trajectory, next_turn
 from cronhpa.simulation.target import Environment
 
 
@@ -112,19 +112,19 @@ def measure_effect(
     period = spec.tuning.sync_period if sync_period is None else sync_period
     full = replace(full, tuning=replace(spec.tuning, sync_period=period))
     bare = replace(full, forecast=None)
-    without = Course.of(full, load, environment, span.begin, None)
-    apart: Course | None = None
+    without = Trajectory.of(full, load, environment, span.begin, None)
+    apart: Trajectory | None = None
     avoided = extra = 0.0
     now = span.begin
     while now < span.end:
-        observation = without.observed(full)
+        observation = without.observe(full)
         alone = decide(bare, observation, None, without.memory, now)
         told = forecasts(now)
         if apart is None and _asks_for_more(full, observation, told, without, alone):
             apart = without.fork()
         without.act(bare, observation, alone)
         if apart is not None:
-            seen = apart.observed(full)
+            seen = apart.observe(full)
             apart.act(full, seen, decide(full, seen, told, apart.memory, now))
         now = min(next_turn(full, alone, span.begin, now), span.end)
         without.target.advance(now, without.accumulator)
@@ -141,7 +141,7 @@ def measure_effect(
 
 
 def _asks_for_more(
-    spec: Spec, observation: Observation, told: Forecast | Absent | None, without: Course, alone: Decision
+    spec: Spec, observation: Observation, told: Forecast | Absent | None, without: Trajectory, alone: Decision
 ) -> bool:
     """Whether a forecast asks for more than is recommended without it."""
     if not isinstance(told, Forecast) or not any(told.load):
@@ -152,7 +152,7 @@ def _asks_for_more(
     return isinstance(asked, Proposal) and asked.replicas > (alone.recommended or 0)
 
 
-def _are_alike(one: Course, other: Course, spec: Spec) -> bool:
+def _are_alike(one: Trajectory, other: Trajectory, spec: Spec) -> bool:
     """Whether what comes can be no other for the two: as many pods, all Ready, and nothing remembered that differs."""
     if one.target.replicas != other.target.replicas or not one.target.is_settled or not other.target.is_settled:
         return False

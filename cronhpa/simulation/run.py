@@ -23,8 +23,8 @@ from cronhpa.core.predictive.floor import target_load
 from cronhpa.core.scheduled.bounds import resolve
 from cronhpa.core.spec import ResourceMetric, Span, Spec
 from cronhpa.simulation.load import Load
+from cronhpa.simulation.observe import observe_simulated
 from cronhpa.simulation.score import Score, ScoreAccumulator
-from cronhpa.simulation.sight import observed
 from cronhpa.simulation.target import Environment, SimulatedTarget
 
 Forecasts = Callable[[Nanoseconds], Forecast | Absent | None]
@@ -38,8 +38,8 @@ class Change(Struct, frozen=True, gc=False):
     ready: int
 
 
-class Course:
-    """One course of events: a target, what it came to so far, and what is remembered in it."""
+class Trajectory:
+    """One trajectory: a target, what it came to so far, and what is remembered in it."""
 
     def __init__(self, target: SimulatedTarget, capacity: float) -> None:
         """The memory begins as an operator's that has watched the target for long: the count seeds it."""
@@ -50,7 +50,9 @@ class Course:
         self.memory = Memory(request_per_pod=target.environment.requests, zero=zero)
 
     @classmethod
-    def of(cls, spec: Spec, load: Load, environment: Environment, begin: Nanoseconds, replicas: int | None) -> Course:
+    def of(
+        cls, spec: Spec, load: Load, environment: Environment, begin: Nanoseconds, replicas: int | None
+    ) -> Trajectory:
         """With so many ready pods; None: what the load of that instant needs, within the bounds."""
         current = _first_replicas(spec, load, environment, begin) if replicas is None else replicas
         # The first turn already finds whole windows of metrics.
@@ -59,16 +61,16 @@ class Course:
         target.advance(begin)
         return cls(target, environment.capacity)
 
-    def fork(self) -> Course:
+    def fork(self) -> Trajectory:
         """Another one that is as this one is now, and goes its own way."""
         other = copy(self)
         other.target, other.accumulator = self.target.fork(), self.accumulator.fork()
         return other
 
-    def observed(self, spec: Spec) -> Observation:
+    def observe(self, spec: Spec) -> Observation:
         """What a turn begins with; its count is known to the memory then."""
         self.memory = self.memory.settled(self.target.replicas, self.target.now)
-        return observed(spec, self.target)
+        return observe_simulated(spec, self.target)
 
     def act(self, spec: Spec, observation: Observation, decision: Decision) -> None:
         outcome: Outcome = Withheld()
@@ -113,27 +115,27 @@ def run(  # noqa: PLR0913 - the object, its target, and what may be watched of i
     """
     begin, end = span.begin, span.end
     assert begin < end, "a run must last"
-    course = Course.of(spec, load, environment, begin, replicas)
-    target = course.target
+    trajectory = Trajectory.of(spec, load, environment, begin, replicas)
+    target = trajectory.target
     changes = [Change(begin, target.replicas, target.ready)]
     now = begin
     while now < end:
-        observation = course.observed(spec)
+        observation = trajectory.observe(spec)
         latest = forecasts(now)
         told = latest if meter is None or not isinstance(latest, Forecast) else meter.verdict(spec, now) or latest
-        decision = decide(spec, observation, told, course.memory, now)
+        decision = decide(spec, observation, told, trajectory.memory, now)
         if meter is not None and isinstance(latest, Forecast):
-            meter.count(spec, observation, course.memory, decision, now)
+            meter.count(spec, observation, trajectory.memory, decision, now)
         watch(observation, decision)
-        course.act(spec, observation, decision)
+        trajectory.act(spec, observation, decision)
         _note(changes, target)
         now = min(next_turn(spec, decision, begin, now), end)
         while (ready_at := target.next_ready) is not None and ready_at < now:
-            target.advance(ready_at, course.accumulator)
+            target.advance(ready_at, trajectory.accumulator)
             _note(changes, target)
-        target.advance(now, course.accumulator)
+        target.advance(now, trajectory.accumulator)
         _note(changes, target)
-    return Run(course.accumulator.score(), tuple(changes), course.memory)
+    return Run(trajectory.accumulator.score(), tuple(changes), trajectory.memory)
 
 
 def next_turn(spec: Spec, decision: Decision, begin: Nanoseconds, now: Nanoseconds) -> Nanoseconds:

@@ -56,7 +56,7 @@ class _Cohort:
         self.pods, self.ready_at = pods, ready_at
 
 
-class Crowd(Struct, frozen=True, gc=False):
+class PodGroup(Struct, frozen=True, gc=False):
     """Pods that are alike: one of them, how many there are, and what the metrics API says of each; None: nothing."""
 
     pod: Pod
@@ -160,22 +160,22 @@ class SimulatedTarget:
         self._pods = None
         self._make_ready(self.now)
 
-    def crowds(self) -> tuple[Crowd, ...]:
+    def groups(self) -> tuple[PodGroup, ...]:
         """All pods, oldest first, with what the metrics API says of them now."""
         end = self.now - self.environment.metric_delay
         earliest = end - self.environment.metric_window
         self._merge_old(earliest)
         return tuple(
-            Crowd(cohort.pods[0], len(cohort.pods), self._sample(cohort, max(earliest, self._created(cohort)), end))
+            PodGroup(cohort.pods[0], len(cohort.pods), self._sample(cohort, max(earliest, self._created(cohort)), end))
             for cohort in (*self._ready, *self._starting)
         )
 
     def samples(self) -> dict[str, Sample]:
         """What the metrics API says of each pod now, by name."""
         found: dict[str, Sample] = {}
-        for crowd, cohort in zip(self.crowds(), (*self._ready, *self._starting), strict=True):
-            if crowd.sample is not None:
-                found.update(dict.fromkeys((pod.name for pod in cohort.pods), crowd.sample))
+        for group, cohort in zip(self.groups(), (*self._ready, *self._starting), strict=True):
+            if group.sample is not None:
+                found.update(dict.fromkeys((pod.name for pod in cohort.pods), group.sample))
         return found
 
     def total(self) -> int | None:

@@ -11,7 +11,7 @@ from cronhpa.core.observation import Absent, Scale
 from cronhpa.core.observe import observe
 from cronhpa.core.spec import ForecastSettings, MetricTarget, PodsMetric, ResourceMetric
 from cronhpa.simulation.load import Load
-from cronhpa.simulation.sight import observed
+from cronhpa.simulation.observe import observe_simulated
 from cronhpa.simulation.target import Environment, SimulatedTarget
 
 REQUESTS = PodsMetric("requests", MetricTarget("AverageValue", average_value=3000))
@@ -40,6 +40,6 @@ def test_crowds_are_seen_as_their_pods_are(moves, replicas, requests):
 
     for seconds, wanted in moves:
         target.advance(target.now + seconds * SECOND)
-        assert seen_pod_by_pod(of, target) == observed(of, target)
+        assert seen_pod_by_pod(of, target) == observe_simulated(of, target)
         target.scale(wanted)
-        assert seen_pod_by_pod(of, target) == observed(of, target)
+        assert seen_pod_by_pod(of, target) == observe_simulated(of, target)
