@@ -185,7 +185,7 @@ def events(turn: Turn) -> Iterator[Event]:
         yield Event("Normal", "SuccessfulRescale", f"New size: {decision.desired}; reason: {decision.reason}")
 
 
-def news(previous: Status, turn: Turn) -> Iterator[Event]:
+def new_conflict_events(previous: Status, turn: Turn) -> Iterator[Event]:
     """The events of what was not so in the status before: each contradiction once, however often it comes."""
     told = [item.get("message", "") for item in previous.get("conditions", ()) if item["type"] == "BoundsConsistent"]
     for conflict in turn.conflicts:
@@ -230,11 +230,11 @@ def _conditions(previous: Iterable[Condition], turn: Turn) -> list[Condition]:
     return conditions
 
 
-Stated = tuple[str, bool, str, str]
+ConditionText = tuple[str, bool, str, str]
 _WHERE_ASKED_FOR = {"BoundsConsistent", "ForecastActive"}
 
 
-def _upstream_conditions(turn: Turn) -> Iterator[Stated]:
+def _upstream_conditions(turn: Turn) -> Iterator[ConditionText]:
     """The conditions that the upstream sets, in the order in which a turn sets them: the last word wins."""
     decision = turn.decision
     if decision.kind is DecisionKind.UNREACHABLE:
@@ -254,7 +254,7 @@ def _upstream_conditions(turn: Turn) -> Iterator[Stated]:
     yield from _rescaled(turn)
 
 
-def _scaling_active(decision: Decision) -> Stated:
+def _scaling_active(decision: Decision) -> ConditionText:
     failure = decision.failure
     if failure is None:
         if not decision.metrics:
@@ -268,7 +268,7 @@ def _scaling_active(decision: Decision) -> Stated:
     return "ScalingActive", False, failure.reason, text
 
 
-def _limits(decision: Decision) -> Iterator[Stated]:
+def _limits(decision: Decision) -> Iterator[ConditionText]:
     stabilized, limited = decision.stabilized, decision.limited
     if stabilized is None:
         yield "AbleToScale", True, "ReadyForNewScale", "recommended size matches current size"
@@ -281,7 +281,7 @@ def _limits(decision: Decision) -> Iterator[Stated]:
         yield "ScalingLimited", True, str(limited), LIMITED[limited]
 
 
-def _rescaled(turn: Turn) -> Iterator[Stated]:
+def _rescaled(turn: Turn) -> Iterator[ConditionText]:
     outcome, decision = turn.outcome, turn.decision
     if isinstance(outcome, Failed):
         text = f"the HPA controller was unable to update the target scale: {outcome.message}"
@@ -295,7 +295,7 @@ def _rescaled(turn: Turn) -> Iterator[Stated]:
             yield "ScaledToZero", False, "NotScaledToZero", "the HPA controller did not scale the workload to zero"
 
 
-def _own_conditions(turn: Turn) -> Iterator[Stated]:
+def _own_conditions(turn: Turn) -> Iterator[ConditionText]:
     decision = turn.decision
     owned = turn.owner_problem is None
     unreadable = [item for item in decision.abstentions if item.source is Source.SCHEDULE]
@@ -318,7 +318,7 @@ def _own_conditions(turn: Turn) -> Iterator[Stated]:
     yield _ready(turn, problems)
 
 
-def _forecast_active(turn: Turn) -> Stated:
+def _forecast_active(turn: Turn) -> ConditionText:
     decision = turn.decision
     abstained = next((item for item in decision.abstentions if item.source is Source.FORECAST), None)
     proposal = next((item for item in decision.proposals if item.source is Source.FORECAST), None)
@@ -341,7 +341,7 @@ def _tried(record: TrackRecord) -> str:
     )
 
 
-def _ready(turn: Turn, problems: tuple[str, ...]) -> Stated:
+def _ready(turn: Turn, problems: tuple[str, ...]) -> ConditionText:
     """Whether the object does what its user wants, in one word for tools that know no other."""
     decision = turn.decision
     if turn.owner_problem is not None:

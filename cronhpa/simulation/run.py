@@ -30,7 +30,7 @@ from cronhpa.simulation.target import Environment, SimulatedTarget
 Forecasts = Callable[[Nanoseconds], Forecast | Absent | None]
 
 
-class Change(Struct, frozen=True, gc=False):
+class ReplicaChange(Struct, frozen=True, gc=False):
     """From `at` on there are this many pods, of which so many are ready."""
 
     at: Nanoseconds
@@ -85,7 +85,7 @@ class Run(Struct, frozen=True):
     """score: what it came to. changes: every count there was, the first one at the begin. memory: at the end."""
 
     score: Score
-    changes: tuple[Change, ...]
+    changes: tuple[ReplicaChange, ...]
     memory: Memory
 
 
@@ -117,7 +117,7 @@ def run(  # noqa: PLR0913 - the object, its target, and what may be watched of i
     assert begin < end, "a run must last"
     trajectory = Trajectory.of(spec, load, environment, begin, replicas)
     target = trajectory.target
-    changes = [Change(begin, target.replicas, target.ready)]
+    changes = [ReplicaChange(begin, target.replicas, target.ready)]
     now = begin
     while now < end:
         observation = trajectory.observe(spec)
@@ -163,11 +163,11 @@ def _first_replicas(spec: Spec, load: Load, environment: Environment, begin: Nan
     return min(max(ceil(value / per_pod), bounds.minimum), bounds.maximum)
 
 
-def _note(changes: list[Change], target: SimulatedTarget) -> None:
+def _note(changes: list[ReplicaChange], target: SimulatedTarget) -> None:
     last = changes[-1]
     if (last.replicas, last.ready) == (target.replicas, target.ready):
         return
-    change = Change(target.now, target.replicas, target.ready)
+    change = ReplicaChange(target.now, target.replicas, target.ready)
     if last.at == target.now:
         changes.pop()
     changes.append(change)

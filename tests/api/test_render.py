@@ -24,7 +24,7 @@ from core.situations import (
     seen,
     spec,
 )
-from cronhpa.api.render import Event, Turn, events, news, render, render_memory
+from cronhpa.api.render import Event, Turn, events, new_conflict_events, render, render_memory
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Failed, Scaled, Withheld
 from cronhpa.core.forecast import TrackRecord
@@ -179,9 +179,9 @@ def test_a_contradiction_is_an_event_once():
     before = render({}, torn())
 
     assert [Event("Warning", "Contradiction", f"from 2026-11-23T12:00:00Z until 2026-11-23T18:00:00Z {TORN}")] == list(
-        news({}, torn())
+        new_conflict_events({}, torn())
     )
-    assert [] == list(news(before, torn("12:00"))) == list(news(before, torn("19:00")))
+    assert [] == list(new_conflict_events(before, torn("12:00"))) == list(new_conflict_events(before, torn("19:00")))
 
 
 def test_a_contradiction_goes_with_the_schedules():
@@ -195,7 +195,7 @@ def test_bounds_that_agree_say_so_and_make_no_event():
     calm = turn(spec(schedules=(schedule("a", floor=30),)), queued(80, current=30))
 
     assert ("True", "Consistent") == said(calm, "BoundsConsistent")
-    assert [] == list(news({}, calm))
+    assert [] == list(new_conflict_events({}, calm))
 
 
 def test_a_window_that_leads_says_by_how_much_and_when_it_opens():

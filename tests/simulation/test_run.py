@@ -14,7 +14,7 @@ from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.predictive.budget_tracker import BudgetTracker
 from cronhpa.core.spec import ForecastSettings, ResourceMetric, Span, Tuning
 from cronhpa.simulation.load import Load, Shape
-from cronhpa.simulation.run import Change, run
+from cronhpa.simulation.run import ReplicaChange, run
 from cronhpa.simulation.target import Environment
 
 # One pod carries 1 core, and 0.6 of it is its target.
@@ -47,7 +47,7 @@ def test_a_steady_load_keeps_the_pods_that_it_began_with():
     """6 cores / 0.6 = 10 pods for two hours: 20 pod-hours, 480 turns of 15 s."""
     result, turns = ran(CPU, steady(6.0))
 
-    assert (Change(NOW, 10, 10),) == result.changes
+    assert (ReplicaChange(NOW, 10, 10),) == result.changes
     assert (20, 0, 0) == (result.score.pod_hours, result.score.actions, result.score.under_provisioned)
     assert 480 == len(turns) == result.score.turns_by[SourceRef(Source.METRIC, "cpu")]
 
@@ -154,7 +154,7 @@ def test_an_external_metric_states_the_whole_load():
     """A queue of 40 at 10 a pod is 4 pods, whoever is ready."""
     result, turns = ran(spec(minimum=1, metrics=(queue(10),)), steady(40.0), environment=Environment(capacity=10.0))
 
-    assert (Change(NOW, 4, 4),) == result.changes
+    assert (ReplicaChange(NOW, 4, 4),) == result.changes
     assert {40_000} == {observation.readings[0].value for observation, _ in turns}
 
 
@@ -163,7 +163,7 @@ def test_a_metric_of_one_container_is_measured_in_it():
 
     result, _ = ran(of, steady(6.0), hours=0.25)
 
-    assert (Change(NOW, 10, 10),) == result.changes
+    assert (ReplicaChange(NOW, 10, 10),) == result.changes
     assert [SourceRef(Source.METRIC, "cpu")] == list(result.score.turns_by)
 
 
@@ -184,7 +184,7 @@ def test_an_unknown_load_holds_what_is_there_and_is_left_out_of_the_count():
 
     result, turns = ran(CPU, Load(points))
 
-    assert (Change(NOW, 10, 10),) == result.changes
+    assert (ReplicaChange(NOW, 10, 10),) == result.changes
     assert HOUR == result.score.unknown
     assert "Held" in {decision.kind for _, decision in turns}
 

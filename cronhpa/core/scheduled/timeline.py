@@ -271,12 +271,12 @@ def _first_start(window: CronWindow, day: date) -> Nanoseconds:
 def _clock_changes(spec: Spec, start: Nanoseconds, end: Nanoseconds, zones: Iterable[str]) -> Iterator[Mark]:
     schedules = [item for item in spec.schedules if item.problem is None and not item.suspend]
     for zone in sorted({*zones, *(item.window.zone for item in schedules)}):
-        for change in changes(zone, start, end):
+        for change in clock_changes(zone, start, end):
             moved = [item for item in schedules if item.window.zone == zone and _touches(item, change)]
             yield Mark(Kind.CLOCK_CHANGE, change.at, None, _told(change, moved), tuple(item.name for item in moved))
 
 
-class Change(Struct, frozen=True):
+class ClockChange(Struct, frozen=True):
     """The instant at which the clocks of a zone go from the local time `before` to `after`."""
 
     zone: str
@@ -289,12 +289,12 @@ class Change(Struct, frozen=True):
         return self.before < self.after
 
 
-def changes(zone: str, start: Nanoseconds, end: Nanoseconds) -> Iterator[Change]:
+def clock_changes(zone: str, start: Nanoseconds, end: Nanoseconds) -> Iterator[ClockChange]:
     """The clock changes of a zone after `start` and before `end`."""
     for day in range(start // DAY, (end - 1) // DAY + 1):
         for (_, before), (at, after) in pairwise(windows.offsets_on(zone, day)):
             if start < at < end:
-                yield Change(zone, at, _wall(at + before), _wall(at + after))
+                yield ClockChange(zone, at, _wall(at + before), _wall(at + after))
 
 
 def _wall(shown: Nanoseconds) -> datetime:
@@ -302,7 +302,7 @@ def _wall(shown: Nanoseconds) -> datetime:
     return to_datetime(shown).replace(tzinfo=None)
 
 
-def _touches(schedule: Schedule, change: Change) -> bool:
+def _touches(schedule: Schedule, change: ClockChange) -> bool:
     """Whether a start or an end is written for a time that the clocks skip or repeat."""
     first, behind = min(change.before, change.after), max(change.before, change.after)
     if isinstance(schedule.window, OnceWindow):
@@ -313,7 +313,7 @@ def _touches(schedule: Schedule, change: Change) -> bool:
     return any(next(iter(cron.forwards(text, before)), behind) < behind for text in texts)
 
 
-def _told(change: Change, moved: list[Schedule]) -> str:
+def _told(change: ClockChange, moved: list[Schedule]) -> str:
     is_whole = (change.before.second, change.after.second) == (0, 0)
     before, after = (f"{wall:%H:%M}" if is_whole else f"{wall:%H:%M:%S}" for wall in (change.before, change.after))
     text = f"{change.zone}: the clocks go from {before} to {after}"

@@ -12,7 +12,7 @@ from core.situations import DOWN, NOW, UP, at, event, overrides, schedule, sched
 from cronhpa.core.decision import Lead
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, format_instant, to_datetime
 from cronhpa.core.scheduled.bounds import resolve
-from cronhpa.core.scheduled.timeline import Kind, Stretch, changes, stretches, timeline
+from cronhpa.core.scheduled.timeline import Kind, Stretch, clock_changes, stretches, timeline
 from cronhpa.core.spec import Behavior, CronWindow, DateRange, Days, Holidays, Override, Schedule
 
 
@@ -222,7 +222,7 @@ def test_a_planned_event_that_begins_in_the_skipped_hour_is_named_too():
 
 def test_the_half_hour_of_lord_howe_is_found_to_the_second():
     """It goes from UTC+10:30 to UTC+11 on 4 October 2026 at 02:00, which is 15:30Z on the 3rd."""
-    (change,) = changes("Australia/Lord_Howe", at("2026-09-01T00:00:00Z"), at("2026-11-01T00:00:00Z"))
+    (change,) = clock_changes("Australia/Lord_Howe", at("2026-09-01T00:00:00Z"), at("2026-11-01T00:00:00Z"))
 
     assert "2026-10-03T15:30:00Z" == format_instant(change.at)
     assert ("02:00", "02:30") == (f"{change.before:%H:%M}", f"{change.after:%H:%M}")
