@@ -44,9 +44,9 @@ from cronhpa.core.spec import (
     PodsMetric,
     Policy,
     ResourceMetric,
-    Rules,
+    ScalingRules,
     Schedule,
-    Select,
+    SelectPolicy,
     Span,
     Spec,
     TargetRef,
@@ -247,12 +247,12 @@ def _behavior(item: schema.Behavior | None) -> Behavior | None:
     return None if item is None else Behavior(scale_up=_rules(item.scale_up), scale_down=_rules(item.scale_down))
 
 
-def _rules(item: schema.ScaleUpRules | schema.ScaleDownRules) -> Rules:
+def _rules(item: schema.ScaleUpRules | schema.ScaleDownRules) -> ScalingRules:
     window = item.stabilization_window_seconds
-    return Rules(
+    return ScalingRules(
         policies=tuple(Policy(one.type, one.value, one.period_seconds * SECOND) for one in item.policies),
-        select=Select(item.select_policy),
-        window=None if window is None else window * SECOND,
+        select_policy=SelectPolicy(item.select_policy),
+        stabilization_window=None if window is None else window * SECOND,
         tolerance=None if item.tolerance is None else parse_float(str(item.tolerance).strip()),
     )
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from cronhpa.core.decision import Decision, DecisionKind, Lead, Outcome, Scaled
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.observation import Observation
-from cronhpa.core.spec import Behavior, Rules, Spec, Tuning
+from cronhpa.core.spec import Behavior, ScalingRules, Spec, Tuning
 
 T = TypeVar("T")
 
@@ -201,17 +201,19 @@ def windows(behavior: Behavior | None, tuning: Tuning) -> tuple[Nanoseconds, Nan
     """The stabilization windows up and down."""
     if behavior is None:
         return 0, tuning.downscale_stabilization
-    down = behavior.scale_down.window
+    down = behavior.scale_down.stabilization_window
     # The upstream counts its flag in whole seconds where a behavior leaves the window unset.
     whole = tuning.downscale_stabilization // 10**9 * 10**9
-    return behavior.scale_up.window or 0, whole if down is None else down
+    return behavior.scale_up.stabilization_window or 0, whole if down is None else down
 
 
-def _directions(behavior: Behavior | None) -> tuple[Rules, ...]:
+def _directions(behavior: Behavior | None) -> tuple[ScalingRules, ...]:
     return () if behavior is None else (behavior.scale_up, behavior.scale_down)
 
 
-def _with_event(events: tuple[ScaleEvent, ...], change: int, now: Nanoseconds, rules: Rules) -> tuple[ScaleEvent, ...]:
+def _with_event(
+    events: tuple[ScaleEvent, ...], change: int, now: Nanoseconds, rules: ScalingRules
+) -> tuple[ScaleEvent, ...]:
     oldest = now - rules.longest_period
     marked = tuple(replace(item, outdated=True) if item.at < oldest else item for item in events)
     slot = None

@@ -31,9 +31,9 @@ from cronhpa.core.spec import (
     PodsMetric,
     Policy,
     ResourceMetric,
-    Rules,
+    ScalingRules,
     Schedule,
-    Select,
+    SelectPolicy,
     Span,
     TargetRef,
     Tuning,
@@ -119,8 +119,8 @@ def test_a_behavior_is_read_with_the_upstreams_defaults():
         },
     ).behavior
 
-    up = Rules((Policy("Pods", 4, 15 * SECOND), Policy("Percent", 100, 15 * SECOND)), Select.MAX, 0)
-    down = Rules((Policy("Pods", 2, 30 * SECOND),), Select.MIN, 60 * SECOND, 0.009000000000000001)
+    up = ScalingRules((Policy("Pods", 4, 15 * SECOND), Policy("Percent", 100, 15 * SECOND)), SelectPolicy.MAX, 0)
+    down = ScalingRules((Policy("Pods", 2, 30 * SECOND),), SelectPolicy.MIN, 60 * SECOND, 0.009000000000000001)
     assert Behavior(up, down) == found
 
 

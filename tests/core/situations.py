@@ -24,9 +24,9 @@ from cronhpa.core.spec import (
     PodsMetric,
     Policy,
     ResourceMetric,
-    Rules,
+    ScalingRules,
     Schedule,
-    Select,
+    SelectPolicy,
     Spec,
     TargetRef,
     Tuning,
@@ -59,9 +59,9 @@ def queue(per_pod=10):
     return ExternalMetric("queue", MetricTarget("AverageValue", average_value=per_pod * 1000))
 
 
-def rules(*policies, select=Select.MAX, window=None, tolerance=None):
+def rules(*policies, select=SelectPolicy.MAX, window=None, tolerance=None):
     """policies: (type, value, seconds)."""
-    return Rules(
+    return ScalingRules(
         tuple(Policy(kind, value, period * SECOND) for kind, value, period in policies), select, window, tolerance
     )
 
@@ -84,9 +84,9 @@ def rises(longest):
         period=st.integers(1, longest).map(lambda seconds: seconds * SECOND),
     )
     up = st.builds(
-        Rules,
+        ScalingRules,
         policies=st.lists(policy, min_size=1, max_size=3).map(tuple),
-        select=st.sampled_from(list(Select)),
+        select_policy=st.sampled_from(list(SelectPolicy)),
     )
     return up.map(lambda rules: behavior(up=rules))
 
@@ -179,23 +179,23 @@ policies = st.builds(
     value=st.one_of(st.integers(1, 200), st.just(2**31 - 1)),
     period=st.integers(1, 1800).map(lambda seconds: seconds * SECOND),
 )
-windows_of_rules = st.one_of(st.just(0), st.integers(0, 3600).map(lambda seconds: seconds * SECOND))
+stabilization_windows = st.one_of(st.just(0), st.integers(0, 3600).map(lambda seconds: seconds * SECOND))
 tolerances = st.one_of(st.none(), st.floats(0, 2))
 
 
 def directions(window):
     return st.builds(
-        Rules,
+        ScalingRules,
         policies=st.lists(policies, min_size=1, max_size=3).map(tuple),
-        select=st.sampled_from(list(Select)),
-        window=window,
+        select_policy=st.sampled_from(list(SelectPolicy)),
+        stabilization_window=window,
         tolerance=tolerances,
     )
 
 
 behaviors = st.one_of(
     st.none(),
-    st.builds(Behavior, scale_up=directions(windows_of_rules), scale_down=directions(st.none() | windows_of_rules)),
+    st.builds(Behavior, scale_up=directions(stabilization_windows), scale_down=directions(st.none() | stabilization_windows)),
 )
 value_targets = st.builds(MetricTarget, type=st.just("Value"), value=targets)
 average_targets = st.builds(MetricTarget, type=st.just("AverageValue"), average_value=targets)

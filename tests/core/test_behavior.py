@@ -13,7 +13,7 @@ from cronhpa.core.behavior import RAMP_MAX, Limits, approach, limit_down, limit_
 from cronhpa.core.decision import Rule, Step
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Memory, ScaleEvent
-from cronhpa.core.spec import Select, Tuning
+from cronhpa.core.spec import SelectPolicy, Tuning
 
 TUNING = Tuning()
 
@@ -123,7 +123,7 @@ def test_scale_down_policies_allow(policy, current, limit):
 
 
 @pytest.mark.parametrize(
-    ("select", "up", "down"), [(Select.MAX, 20, 5), (Select.MIN, 12, 8), (Select.DISABLED, 10, 10)]
+    ("select", "up", "down"), [(SelectPolicy.MAX, 20, 5), (SelectPolicy.MIN, 12, 8), (SelectPolicy.DISABLED, 10, 10)]
 )
 def test_of_several_policies_the_most_the_least_or_none_is_allowed(select, up, down):
     """From 10: up +2 pods = 12 or +100 % = 20; down -2 pods = 8 or -50 % = 5."""
@@ -229,9 +229,12 @@ def risen(of, start, goal, period, *, offset=0, until=2000):
         (behavior(up=rules(("Pods", 4, 60))), 240),  # 6, 10, 14, 18, 20
         (behavior(up=rules(("Pods", 4, 50))), 240),  # the turns at which 50 s have passed: 60, 120, ...
         (behavior(up=rules(("Pods", 1, 15), ("Percent", 100, 60))), 135),  # 4, 5, 6, 7, 8, 10, 12, 14, 16, 20
-        (behavior(up=rules(("Pods", 1, 15), ("Percent", 100, 60), select=Select.MIN)), 285),  # 3, 4, -, -, 5, 6, 7 ...
+        (
+            behavior(up=rules(("Pods", 1, 15), ("Percent", 100, 60), select=SelectPolicy.MIN)),
+            285,
+        ),  # 3, 4, -, -, 5, 6, 7 ...
         (behavior(up=rules(("Pods", 100, 1800))), 0),
-        (behavior(up=rules(("Pods", 1, 15), select=Select.DISABLED)), 0),  # Disabled never blocks a floor
+        (behavior(up=rules(("Pods", 1, 15), select=SelectPolicy.DISABLED)), 0),  # Disabled never blocks a floor
     ],
 )
 def test_a_ramp_is_the_time_from_the_first_turn_to_the_last_pod(of, seconds):
@@ -279,7 +282,7 @@ NEVER_THERE = pytest.mark.parametrize(
     [
         rules(("Pods", 1, 1800)),  # 48 pods a day
         rules(("Percent", 1, 1800)),  # one pod each half hour up to 100
-        rules(*[("Pods", 1, 1 + index) for index in range(30)], select=Select.MIN),  # 30 policies to look at
+        rules(*[("Pods", 1, 1 + index) for index in range(30)], select=SelectPolicy.MIN),  # 30 policies to look at
         rules(("Pods", 1, 1), ("Percent", 1, 1800)),  # 1800 pods within the longer period
     ],
 )
@@ -394,7 +397,7 @@ def test_a_cap_is_approached_at_the_rate_of_the_policies():
     assert (Step(Rule.SCALE_DOWN_LIMIT, 5, 45),) == steps
 
 
-DISABLED = rules(("Percent", 100, 15), select=Select.DISABLED, window=0)
+DISABLED = rules(("Percent", 100, 15), select=SelectPolicy.DISABLED, window=0)
 
 
 def test_disabled_never_blocks_a_floor():

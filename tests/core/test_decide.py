@@ -28,7 +28,7 @@ from cronhpa.core.decision import DecisionKind, Role, Rule, Scaled, Source, Sour
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, ScalarReading, Scale
-from cronhpa.core.spec import ForecastSettings, MetricTarget, Mode, Override, PodsMetric, Select
+from cronhpa.core.spec import ForecastSettings, MetricTarget, Mode, Override, PodsMetric, SelectPolicy
 
 FAST = behavior(up=rules(("Pods", 1000, 15), window=0), down=rules(("Percent", 100, 15), window=0))
 REQUESTS = PodsMetric("requests", MetricTarget("AverageValue", average_value=50_000))
@@ -264,7 +264,7 @@ def test_a_morning_wakes_to_the_floor_of_the_window_that_opens():
     assert 20 == decided(of, seen(NO_METRICS, current=0), memory=zero(ours=True)).desired
 
 
-@pytest.mark.parametrize("up", [rules(("Percent", 100, 15)), rules(("Percent", 1, 15), select=Select.MIN)])
+@pytest.mark.parametrize("up", [rules(("Percent", 100, 15)), rules(("Percent", 1, 15), select=SelectPolicy.MIN)])
 def test_a_morning_wakes_under_percent_policies(up):
     """0, 1, 2 ...: at any rate it leaves zero."""
     of = spec(20, metrics=(cpu(),), schedules=(NIGHT,), behavior=behavior(up=up))
@@ -368,7 +368,7 @@ def test_the_largest_metric_wins():
 
 
 def test_without_schedules_the_window_down_is_the_upstreams():
-    of = spec(behavior=behavior(down=replace(DOWN, window=MINUTE)))
+    of = spec(behavior=behavior(down=replace(DOWN, stabilization_window=MINUTE)))
     memory = joined(recommended(9, "09:58:59"), recommended(7, "09:59:30"))
 
     assert 7 == decided(of, queued(20, current=9), memory=memory).desired

@@ -389,7 +389,7 @@ def test_a_restart_inside_the_window_keeps_the_scale_down_at_its_time_or_later()
     8 asked for at 10:00 and 2 from then on, a window of a minute: down at 10:01:00, the fourth tick. A restart at the
     first takes the 8 to have held until then; a later one knows the 2, and the 8 with its time.
     """
-    of = spec(behavior=behavior(down=replace(DOWN, window=MINUTE)))
+    of = spec(behavior=behavior(down=replace(DOWN, stabilization_window=MINUTE)))
 
     def first_below(restart_at):
         life = Life(of, 8)

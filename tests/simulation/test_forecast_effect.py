@@ -12,7 +12,7 @@ from cronhpa.core.decision import Source
 from cronhpa.core.forecast import TrackRecord
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.observation import Absent
-from cronhpa.core.spec import Behavior, ForecastSettings, Policy, Rules, Span
+from cronhpa.core.spec import Behavior, ForecastSettings, Policy, ScalingRules, Span
 from cronhpa.simulation.forecast_effect import ForecastEffect, asking_for, measure_effect
 from cronhpa.simulation.load import Load, Shape
 from cronhpa.simulation.run import run
@@ -61,9 +61,9 @@ def by_whole_runs(of, load, environment, forecasts, span, period):
     )
 
 
-SLOW_UP = Rules((Policy("Pods", 1, 5 * MINUTE),), window=0)
-SLOW_DOWN = Rules((Policy("Percent", 10, 2 * MINUTE),), window=10 * MINUTE)
-QUICK = Rules((Policy("Percent", 100, 15 * SECOND), Policy("Pods", 4, 15 * SECOND)))
+SLOW_UP = ScalingRules((Policy("Pods", 1, 5 * MINUTE),), stabilization_window=0)
+SLOW_DOWN = ScalingRules((Policy("Percent", 10, 2 * MINUTE),), stabilization_window=10 * MINUTE)
+QUICK = ScalingRules((Policy("Percent", 100, 15 * SECOND), Policy("Pods", 4, 15 * SECOND)))
 
 
 @settings(deadline=None, max_examples=40)

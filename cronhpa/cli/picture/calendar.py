@@ -30,7 +30,7 @@ from cronhpa.cli.picture.style import (
 )
 from cronhpa.cli.timetable import Subject
 from cronhpa.core.instant import HOUR, Nanoseconds, from_datetime
-from cronhpa.core.scheduled.timeline import Segment, changes
+from cronhpa.core.scheduled.timeline import Segment, clock_changes
 
 _INCHES_HIGH = 7.0
 _LEGEND_MAX = 14
@@ -110,7 +110,7 @@ def _exceptions(subject: Subject, axes: Axes) -> None:
 def pieces(subject: Subject) -> Iterator[tuple[Segment, date, float, float]]:
     """The segments, cut at local midnights and where the clocks change: the day, the hour of it, how many hours."""
     line, zone = subject.timeline, subject.zone
-    jumps = [change.at for change in changes(zone, line.start, line.end)]
+    jumps = [change.at for change in clock_changes(zone, line.start, line.end)]
     for segment in line.segments:
         at = segment.start
         while at < segment.end:
