@@ -35,7 +35,7 @@ from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, format_
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Observation, Pod, Scale
 from cronhpa.core.observe import observe
-from cronhpa.core.spec import ResourceMetric, Spec, Tuning
+from cronhpa.core.spec import ControllerOptions, ResourceMetric, Spec
 from cronhpa.kube.metrics import PodMetrics, samples_of
 from cronhpa.kube.pods import RawPod, pod_from
 from cronhpa.operator.writer import is_worth_writing
@@ -162,7 +162,7 @@ def main() -> int:
 
 def situation(text: dict[str, Any], predicted: Forecast | None) -> Situation:
     """A target in the middle of its life: 10 ready pods at their target, turns behind it for an hour."""
-    spec = parse_spec(text, "default", Tuning())
+    spec = parse_spec(text, "default", ControllerOptions())
     scale = Scale(COUNT, COUNT, "app=shop", "1")
     pods, listed = tuple(map(pod, range(PODS))), tuple(map(pod_metrics, range(PODS)))
     metric = spec.metrics[0]

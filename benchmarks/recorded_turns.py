@@ -109,7 +109,7 @@ def main() -> int:
 
 def live(life: dict[str, Any], costs: Costs) -> list[int]:
     """One life from its first tick to its last; returns the pods of each turn that was measured."""
-    flags = trajectories.tuning(life["flags"])
+    flags = trajectories.options(life["flags"])
     spec = parse_spec(life["spec"], trajectories.NAMESPACE, flags)
     memory, status, counts = Memory(), {"desiredReplicas": 0}, []
     for tick in life["ticks"]:

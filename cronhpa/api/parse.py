@@ -27,6 +27,7 @@ from cronhpa.core.scheduled import calendars, cron
 from cronhpa.core.scheduled.windows import once, zone_problem
 from cronhpa.core.spec import (
     Behavior,
+    ControllerOptions,
     CronWindow,
     DateRange,
     Days,
@@ -50,7 +51,6 @@ from cronhpa.core.spec import (
     Span,
     Spec,
     TargetRef,
-    Tuning,
     UnknownMetric,
 )
 
@@ -76,7 +76,7 @@ class SpecError(Exception):
         super().__init__("; ".join(str(item) for item in self.problems))
 
 
-def parse_spec(text: Mapping[str, Any], namespace: str, defaults: Tuning) -> Spec:
+def parse_spec(text: Mapping[str, Any], namespace: str, defaults: ControllerOptions) -> Spec:
     """
     The spec of a CronHPA as the API serves it.
 
@@ -97,7 +97,7 @@ def parse_spec(text: Mapping[str, Any], namespace: str, defaults: Tuning) -> Spe
         namespace=namespace,
         metrics=tuple(_at(f"spec.metrics[{index}]", _metric, item) for index, item in enumerate(model.metrics or ())),
         behavior=_at("spec.behavior", _behavior, model.behavior),
-        tuning=_tuning(model, defaults),
+        options=_options(model, defaults),
         mode=Mode(model.mode),
         schedules=tuple(_schedule(item, model.time_zone) for item in model.schedules or ()),
         override=_override(model.override),
@@ -192,7 +192,7 @@ def _path(parts: Iterable[int | str]) -> str:
     return "spec" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
 
 
-def _tuning(model: schema.CronHPASpec, defaults: Tuning) -> Tuning:
+def _options(model: schema.CronHPASpec, defaults: ControllerOptions) -> ControllerOptions:
     stated = {
         "sync_period": model.sync_period_seconds,
         "cpu_initialization_period": model.cpu_initialization_period_seconds,

@@ -118,7 +118,7 @@ def render(previous: Status, turn: Turn) -> Status:
     if spec.forecast is not None and turn.forecast is not None:
         status["forecast"] = _forecast(turn.forecast, turn.budget_used)
     status["conditions"] = _conditions(previous.get("conditions", []), turn)
-    status["memory"] = render_memory(turn.memory.pruned(spec.behavior, spec.tuning, decision.at))
+    status["memory"] = render_memory(turn.memory.pruned(spec.behavior, spec.options, decision.at))
     return status
 
 

@@ -83,7 +83,7 @@ def as_json(found: Backtest) -> str:
                 "startUpSeconds": environment.start_up / SECOND,
                 "metricDelaySeconds": environment.metric_delay / SECOND,
                 "metricWindowSeconds": environment.metric_window / SECOND,
-                "syncPeriodSeconds": found.spec.tuning.sync_period / SECOND,
+                "syncPeriodSeconds": found.spec.options.sync_period / SECOND,
             },
             **({"forecasts": found.forecasts} if found.forecasts else {}),
             "variants": {variant.value: _score(run.score) for variant, run in found.runs.items()},

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, read_object
 from cronhpa.core.instant import DAY, Nanoseconds
-from cronhpa.core.spec import Tuning
+from cronhpa.core.spec import ControllerOptions
 
 if TYPE_CHECKING:
     from cronhpa.cli.timetable import Subject
@@ -157,7 +157,7 @@ def _subject(body: Mapping[str, Any], asked: _Asked, *, is_file: bool) -> Subjec
     namespace, name = body["metadata"].get("namespace"), body["metadata"]["name"]
     label = f"{namespace}/{name}" if namespace else str(name)
     try:
-        spec = written_spec(body) if is_file else parse_spec(body["spec"], namespace or "", Tuning())
+        spec = written_spec(body) if is_file else parse_spec(body["spec"], namespace or "", ControllerOptions())
     except SpecError as error:
         _refuse(label, error.problems)
     shown = asked.zone or own_zone(body["spec"], spec)

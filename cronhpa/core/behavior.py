@@ -18,7 +18,7 @@ from cronhpa.core.decision import Rule, Step
 from cronhpa.core.instant import DAY, Nanoseconds
 from cronhpa.core.memory import Memory, Recommendation, ScaleEvent, windows
 from cronhpa.core.reactive.arithmetic import INT32_MAX
-from cronhpa.core.spec import Behavior, Policy, ScalingRules, SelectPolicy, Tuning
+from cronhpa.core.spec import Behavior, ControllerOptions, Policy, ScalingRules, SelectPolicy
 
 # Nobody waits longer for capacity: a rate that needs more is one that its user did not mean for this floor.
 RAMP_MAX = DAY
@@ -44,7 +44,7 @@ def normalize(
     current: int,
     limits: Limits,
     behavior: Behavior | None,
-    tuning: Tuning,
+    options: ControllerOptions,
     memory: Memory,
     now: Nanoseconds,
 ) -> tuple[int, tuple[Step, ...]]:
@@ -56,7 +56,7 @@ def normalize(
             steps.append(Step(rule, before, after))
         return after
 
-    stable = stabilize(merged, current, memory.recommendations, behavior, tuning, now)
+    stable = stabilize(merged, current, memory.recommendations, behavior, options, now)
     direction = Rule.SCALE_UP_STABILIZED if behavior is not None and merged >= current else Rule.SCALE_DOWN_STABILIZED
     number = take(direction, merged, stable)
     if limits.floor is not None:
@@ -82,7 +82,7 @@ def stabilize(
     current: int,
     recommendations: Iterable[Recommendation],
     behavior: Behavior | None,
-    tuning: Tuning,
+    options: ControllerOptions,
     now: Nanoseconds,
 ) -> int:
     """
@@ -92,7 +92,7 @@ def stabilize(
     up window and then lowered to the largest of the down window. An entry exactly as old as the window counts
     without a behavior and does not with one.
     """
-    up, down = windows(behavior, tuning)
+    up, down = windows(behavior, options)
     if behavior is None:
         return max([merged, *(item.replicas for item in recommendations if item.at >= now - down)])
     lowest = highest = merged

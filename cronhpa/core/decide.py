@@ -147,7 +147,7 @@ def _compute(
             metrics=target.measured,
             failure=target.failure,
         )
-    desired, normalized = normalize(merged, current, limits, spec.behavior, spec.tuning, memory, now)
+    desired, normalized = normalize(merged, current, limits, spec.behavior, spec.options, memory, now)
     reason = target.name and f"{target.name} above target" if merged > current else ""
     if merged < current:
         reason = ALL_BELOW
@@ -187,7 +187,7 @@ def propose(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds, 
         return Target(bounds.minimum, "", "", ())
     if observation.selector_problem is not None:
         return Target(bounds.minimum if asleep else current, "", "", (), observation.selector_problem)
-    band = tolerance(spec.behavior, spec.tuning)
+    band = tolerance(spec.behavior, spec.options)
     measured = tuple(
         measure(metric, reading, current, scale.status_replicas, band, bounds.headroom_percent)
         for metric, reading in zip(spec.metrics, observation.readings, strict=True)

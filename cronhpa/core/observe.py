@@ -53,9 +53,9 @@ def read(metric: Metric, measured: Measurement, pods: Sequence[Pod], now: Nanose
         return absent_metric(metric, prefix + measured.message)
     if isinstance(metric, ResourceMetric | PodsMetric):
         assert isinstance(measured, Mapping)
-        oldest = None if spec.tuning.metric_max_age is None else now - spec.tuning.metric_max_age
+        oldest = None if spec.options.metric_max_age is None else now - spec.options.metric_max_age
         samples = measured if oldest is None else {name: item for name, item in measured.items() if item.at >= oldest}
-        return group_pods(metric, pods, samples, now, spec.tuning)
+        return group_pods(metric, pods, samples, now, spec.options)
     assert isinstance(measured, int)
     return scalar_reading(metric, measured, pods)
 

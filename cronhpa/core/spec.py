@@ -118,7 +118,7 @@ class Behavior(Struct, frozen=True, cache_hash=True):
     scale_down: ScalingRules
 
 
-class Tuning(Struct, frozen=True, cache_hash=True):
+class ControllerOptions(Struct, frozen=True, cache_hash=True):
     """What the upstream offers as flags of the whole cluster; the defaults are the upstream's."""
 
     sync_period: Nanoseconds = 15 * SECOND
@@ -231,7 +231,7 @@ class Spec(Struct, frozen=True, cache_hash=True):
     namespace: str = ""
     metrics: tuple[Metric, ...] = ()
     behavior: Behavior | None = None
-    tuning: Tuning = Tuning()
+    options: ControllerOptions = field(default=ControllerOptions(), name="tuning")
     mode: Mode = Mode.ACTIVE
     schedules: tuple[Schedule, ...] = ()
     override: Override | None = None

@@ -109,8 +109,8 @@ def measure_effect(
     full = variants(spec).get(Variant.FORECAST)
     if full is None:
         raise ValueError("a spec without a forecast: there is nothing to measure_effect")
-    period = spec.tuning.sync_period if sync_period is None else sync_period
-    full = replace(full, tuning=replace(spec.tuning, sync_period=period))
+    period = spec.options.sync_period if sync_period is None else sync_period
+    full = replace(full, options=replace(spec.options, sync_period=period))
     bare = replace(full, forecast=None)
     without = Trajectory.of(full, load, environment, span.begin, None)
     apart: Trajectory | None = None
@@ -156,5 +156,5 @@ def _are_alike(one: Trajectory, other: Trajectory, spec: Spec) -> bool:
     """Whether what comes can be no other for the two: as many pods, all Ready, and nothing remembered that differs."""
     if one.target.replicas != other.target.replicas or not one.target.is_settled or not other.target.is_settled:
         return False
-    now, behavior, tuning = one.target.now, spec.behavior, spec.tuning
-    return one.memory.pruned(behavior, tuning, now) == other.memory.pruned(behavior, tuning, now)
+    now, behavior, options = one.target.now, spec.behavior, spec.options
+    return one.memory.pruned(behavior, options, now) == other.memory.pruned(behavior, options, now)

@@ -140,7 +140,7 @@ def run(  # noqa: PLR0913 - the object, its target, and what may be watched of i
 
 def next_turn(spec: Spec, decision: Decision, begin: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
     """One period later on the grid that starts at `begin`, or at the edge before that."""
-    period = spec.tuning.sync_period
+    period = spec.options.sync_period
     following = now - (now - begin) % period + period
     edge = decision.next_edge
     return following if edge is None or edge.at <= now else min(following, edge.at)

@@ -25,13 +25,13 @@ from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Observation, Scale
 from cronhpa.core.observe import Measurement, observe
 from cronhpa.core.spec import (
+    ControllerOptions,
     ExternalMetric,
     Metric,
     ObjectMetric,
     PodsMetric,
     ResourceMetric,
     Spec,
-    Tuning,
     UnknownMetric,
 )
 from cronhpa.kube import metrics
@@ -53,8 +53,8 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def tuning(flags: dict[str, Any]) -> Tuning:
-    return Tuning(
+def options(flags: dict[str, Any]) -> ControllerOptions:
+    return ControllerOptions(
         sync_period=parse_duration(flags["syncPeriod"]),
         tolerance=flags["tolerance"],
         downscale_stabilization=parse_duration(flags["downscaleStabilization"]),
@@ -65,7 +65,7 @@ def tuning(flags: dict[str, Any]) -> Tuning:
 
 def replay(life: dict[str, Any]) -> Iterator[tuple[int, dict[str, tuple[Any, Any]]]]:
     """Tick by tick: the differences as {what: (upstream's, ours)}, empty where there is none."""
-    flags = tuning(life["flags"])
+    flags = options(life["flags"])
     spec = parse_spec(life["spec"], NAMESPACE, flags)
     memory, status = Memory(), {"desiredReplicas": 0}
     for index, tick in enumerate(life["ticks"]):

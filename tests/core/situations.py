@@ -13,6 +13,7 @@ from cronhpa.core.observation import Absent, Container, Observation, Pod, PodCou
 from cronhpa.core.observe import observe
 from cronhpa.core.spec import (
     Behavior,
+    ControllerOptions,
     CronWindow,
     ExternalMetric,
     ForecastSettings,
@@ -29,7 +30,6 @@ from cronhpa.core.spec import (
     SelectPolicy,
     Spec,
     TargetRef,
-    Tuning,
     UnknownMetric,
 )
 
@@ -195,7 +195,9 @@ def directions(window):
 
 behaviors = st.one_of(
     st.none(),
-    st.builds(Behavior, scale_up=directions(stabilization_windows), scale_down=directions(st.none() | stabilization_windows)),
+    st.builds(
+        Behavior, scale_up=directions(stabilization_windows), scale_down=directions(st.none() | stabilization_windows)
+    ),
 )
 value_targets = st.builds(MetricTarget, type=st.just("Value"), value=targets)
 average_targets = st.builds(MetricTarget, type=st.just("AverageValue"), average_value=targets)
@@ -265,7 +267,7 @@ def specs(draw, *, timed=None):
         namespace="prod",
         metrics=tuple(draw(st.lists(metrics, min_size=0 if is_timed else 1, max_size=2))),
         behavior=draw(behaviors),
-        tuning=Tuning(tolerance=draw(st.sampled_from([0.1, 0.0, 0.5]))),
+        options=ControllerOptions(tolerance=draw(st.sampled_from([0.1, 0.0, 0.5]))),
         schedules=tuple(draw(st.lists(schedules(), min_size=1, max_size=3))) if is_timed else (),
         override=draw(st.none() | overrides()) if is_timed else None,
         forecast=draw(

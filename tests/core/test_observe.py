@@ -8,7 +8,7 @@ from core.situations import NOW, cpu, observed, pod, sample, spec
 from cronhpa.core.instant import HOUR, MINUTE, SECOND
 from cronhpa.core.observation import Absent, Container, PodCounts, ScalarReading, Scale
 from cronhpa.core.observe import observe, requests_per_pod, start_up
-from cronhpa.core.spec import ExternalMetric, MetricTarget, ResourceMetric, Tuning, UnknownMetric
+from cronhpa.core.spec import ControllerOptions, ExternalMetric, MetricTarget, ResourceMetric, UnknownMetric
 
 
 def started(name, seconds):
@@ -72,7 +72,7 @@ def test_a_metric_type_that_nothing_knows_is_absent():
 
 def test_older_samples_count_as_absent_where_an_age_is_stated():
     """120 s allowed: a sample of 09:58:00 counts, one a second older does not; its pod is missing."""
-    of = spec(metrics=(cpu(),), tuning=Tuning(metric_max_age=2 * MINUTE))
+    of = spec(metrics=(cpu(),), options=ControllerOptions(metric_max_age=2 * MINUTE))
     samples = {"a": sample(500, "09:58:00"), "b": sample(500, "09:57:59")}
 
     reading = observed(of, [pod("a"), pod("b")], samples, current=2).readings[0]

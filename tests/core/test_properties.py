@@ -101,7 +101,7 @@ def test_any_turn_can_be_remembered_written_down_and_told(situation, outcome):
     turn = Turn(of, decision, outcome, remembered, generation=1)
     status = render(render({}, turn), turn)
 
-    kept = remembered.pruned(of.behavior, of.tuning, now)
+    kept = remembered.pruned(of.behavior, of.options, now)
     assert replace(kept, request_per_pod={}) == replace(parse_memory(status), request_per_pod={})
     assert all(event.message and event.reason for event in events(turn))
     assert len(status["conditions"]) == len({item["type"] for item in status["conditions"]})

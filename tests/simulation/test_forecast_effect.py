@@ -49,7 +49,7 @@ def last(span):
 
 def by_whole_runs(of, load, environment, forecasts, span, period):
     """The same from two runs from end to end."""
-    full = replace(of, tuning=replace(of.tuning, sync_period=period))
+    full = replace(of, options=replace(of.options, sync_period=period))
     without = run(replace(full, forecast=None), load, environment, span).score
     with_it = run(full, load, environment, span, forecasts=forecasts).score
     return ForecastEffect(

@@ -11,7 +11,7 @@ from core.situations import at, cpu, rises, schedule, spec
 from cronhpa.core.behavior import ramp
 from cronhpa.core.decision import WindowState
 from cronhpa.core.instant import DAY, MINUTE, SECOND
-from cronhpa.core.spec import Span, Tuning
+from cronhpa.core.spec import ControllerOptions, Span
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import run
 from cronhpa.simulation.target import Environment
@@ -42,7 +42,7 @@ def test_a_floor_is_ready_at_its_start_and_asked_for_no_earlier_than_its_lead(
     """Half a core of load asks for one pod. Start-up is known, by clocks of whole seconds and in steps of five."""
     floor = minimum + rise
     day = schedule("day", "0 11 * * *", "0 18 * * *", floor=floor)
-    told = spec(minimum, metrics=metrics, behavior=of, schedules=(day,), tuning=Tuning(sync_period=period))
+    told = spec(minimum, metrics=metrics, behavior=of, schedules=(day,), options=ControllerOptions(sync_period=period))
     ramped = ramp(of, minimum, floor, period)
     lead = -(-(start_up + SECOND) // (5 * SECOND)) * 5 * SECOND + period + ramped
     begin = START - lead - 3 * MINUTE - offset
@@ -69,7 +69,7 @@ def test_a_night_at_zero_is_over_when_the_day_begins(of, start_up, floor, period
     """Nothing is known of pods that there are none of: within 60 s they are taken to be Ready."""
     night = schedule("night", "0 22 * * *", "0 11 * * *", floor=0, cap=0)
     day = schedule("day", "0 11 * * *", "0 18 * * *", floor=floor)
-    told = spec(1, metrics=(), behavior=of, schedules=(night, day), tuning=Tuning(sync_period=period))
+    told = spec(1, metrics=(), behavior=of, schedules=(night, day), options=ControllerOptions(sync_period=period))
     begin = START - 60 * SECOND - period - ramp(of, 0, floor, period) - MINUTE
     states = []
 

@@ -12,7 +12,7 @@ from cronhpa.core.decision import Source, SourceRef
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.predictive.budget_tracker import BudgetTracker
-from cronhpa.core.spec import ForecastSettings, ResourceMetric, Span, Tuning
+from cronhpa.core.spec import ControllerOptions, ForecastSettings, ResourceMetric, Span
 from cronhpa.simulation.load import Load, Shape
 from cronhpa.simulation.run import ReplicaChange, run
 from cronhpa.simulation.target import Environment
@@ -190,7 +190,7 @@ def test_an_unknown_load_holds_what_is_there_and_is_left_out_of_the_count():
 
 
 def test_the_period_of_the_object_is_obeyed():
-    of = replace(CPU, tuning=Tuning(sync_period=60 * SECOND))
+    of = replace(CPU, options=ControllerOptions(sync_period=60 * SECOND))
 
     _, turns = ran(of, steady(6.0), hours=1)
 

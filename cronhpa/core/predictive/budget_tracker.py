@@ -55,7 +55,7 @@ class BudgetTracker:
             return None
         self._replicas = scale.spec_replicas if self._shadow is None else self._shadow.replicas
         counted = None
-        if self._at is not None and 0 < now - self._at <= _PERIODS_MAX * spec.tuning.sync_period:
+        if self._at is not None and 0 < now - self._at <= _PERIODS_MAX * spec.options.sync_period:
             seconds = (now - self._at) / SECOND
             counted = Hour(_extra(scale, self._shadow) * seconds, self._replicas * seconds)
             self.add(now // HOUR, counted)

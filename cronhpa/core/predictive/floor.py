@@ -57,7 +57,7 @@ def predict(
     def abstain(reason: str, message: str) -> Abstention:
         return Abstention(Source.FORECAST, name, reason, message)
 
-    lead = lead_time(memory.start_up_after(observation), spec.tuning)
+    lead = lead_time(memory.start_up_after(observation), spec.options)
     age = now - forecast.issued_at
     if age > AGE_MAX:
         return abstain("Stale", f"the forecast was made {age // MINUTE} minutes ago, at most {AGE_MAX // MINUTE} count")

@@ -12,7 +12,15 @@ from collections.abc import Iterable, Mapping
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.observation import Absent, Pod, PodCounts, Sample, ScalarReading
 from cronhpa.core.reactive.arithmetic import quotient
-from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, Tuning, UnknownMetric
+from cronhpa.core.spec import (
+    ControllerOptions,
+    ExternalMetric,
+    Metric,
+    ObjectMetric,
+    PodsMetric,
+    ResourceMetric,
+    UnknownMetric,
+)
 
 FAILURE_REASONS = {
     "ResourceMetric": "FailedGetResourceMetric",
@@ -36,7 +44,7 @@ def group_pods(
     pods: Iterable[Pod],
     samples: Mapping[str, Sample],
     now: Nanoseconds,
-    tuning: Tuning,
+    options: ControllerOptions,
 ) -> PodCounts | Absent:
     """
     The pods and samples of a metric, counted.
@@ -49,7 +57,7 @@ def group_pods(
     if not pods:
         return absent_metric(metric, "no pods returned by selector while calculating replica count")
     resource = metric.name if isinstance(metric, ResourceMetric) else None
-    starting_since = now - tuning.cpu_initialization_period if resource == "cpu" else None
+    starting_since = now - options.cpu_initialization_period if resource == "cpu" else None
     ready = 0
     unready: list[str] = []
     missing: list[str] = []
@@ -63,7 +71,7 @@ def group_pods(
             unready.append(pod.name)
         elif sample is None:
             missing.append(pod.name)
-        elif starting_since is not None and _is_unready(pod, sample, starting_since, tuning):
+        elif starting_since is not None and _is_unready(pod, sample, starting_since, options):
             del left[pod.name]
             unready.append(pod.name)
         else:
@@ -165,7 +173,7 @@ def _pod_level_request(pod: Pod, resource: str) -> int | str:
     return max(total, peak) + pod.overhead.get(resource, 0)
 
 
-def _is_unready(pod: Pod, sample: Sample, starting_since: Nanoseconds, tuning: Tuning) -> bool:
+def _is_unready(pod: Pod, sample: Sample, starting_since: Nanoseconds, options: ControllerOptions) -> bool:
     """
     CPU only: a pod that is starting burns CPU that says nothing about load.
 
@@ -177,7 +185,7 @@ def _is_unready(pod: Pod, sample: Sample, starting_since: Nanoseconds, tuning: T
         # While it initializes, a sample counts only when its whole window lies after the pod became ready.
         return pod.ready == "False" or sample.at < pod.ready_since + sample.window
     # Later, a pod that was never ready since its start still counts as starting.
-    return pod.ready == "False" and pod.start_time + tuning.initial_readiness_delay > pod.ready_since
+    return pod.ready == "False" and pod.start_time + options.initial_readiness_delay > pod.ready_since
 
 
 def absent_metric(metric: Metric, text: str) -> Absent:

@@ -16,13 +16,13 @@ from cronhpa.core.reactive.arithmetic import INT64_MAX, divide, quotient, round_
 from cronhpa.core.reactive.pod_counts import absent_metric, without_target
 from cronhpa.core.spec import (
     Behavior,
+    ControllerOptions,
     ExternalMetric,
     LabelSelector,
     Metric,
     ObjectMetric,
     PodsMetric,
     ResourceMetric,
-    Tuning,
 )
 
 
@@ -49,11 +49,11 @@ class Tolerance(Struct, frozen=True):
         return (1.0 - self.down) <= ratio <= (1.0 + self.up)
 
 
-def tolerance(behavior: Behavior | None, tuning: Tuning) -> Tolerance:
+def tolerance(behavior: Behavior | None, options: ControllerOptions) -> Tolerance:
     """The band around 1 in which nothing is done, per direction."""
     down = behavior.scale_down.tolerance if behavior else None
     up = behavior.scale_up.tolerance if behavior else None
-    return Tolerance(tuning.tolerance if down is None else down, tuning.tolerance if up is None else up)
+    return Tolerance(options.tolerance if down is None else down, options.tolerance if up is None else up)
 
 
 def measure(

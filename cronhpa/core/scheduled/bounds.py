@@ -188,7 +188,7 @@ def _found(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tu
         spec.min_replicas,
         spec.max_replicas,
         spec.behavior,
-        spec.tuning.sync_period,
+        spec.options.sync_period,
         start_up,
         leads,
     )
@@ -197,7 +197,7 @@ def _found(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tu
         bounds = _resolved(spec, now, start_up, leads)
         end = holds_until(spec, bounds, now)
         # Each at its own time within the last minutes, and not in the last turn before the edge.
-        last = end - spec.tuning.sync_period
+        last = end - spec.options.sync_period
         place = max(min(last - now, _AHEAD_MAX), 0) * (hash(spec) % _AHEAD_PLACES) // _AHEAD_PLACES
         held = _Held(now, end, start_up, leads, bounds, last - place)
         shared.found = (held, *shared.found[:_EDGES_AHEAD_MAX])
@@ -443,7 +443,7 @@ def _longest(spec: Spec, index: int, start_up: Nanoseconds | None) -> Nanosecond
     schedule = spec.schedules[index]
     if schedule.lead is not None:
         return schedule.lead
-    return lead_time(start_up, spec.tuning) + ramp(spec.behavior, 0, schedule.floor or 0, spec.tuning.sync_period)
+    return lead_time(start_up, spec.options) + ramp(spec.behavior, 0, schedule.floor or 0, spec.options.sync_period)
 
 
 def _lead(
@@ -463,7 +463,7 @@ def _lead(
         return None
     length = schedule.lead
     if length is None:
-        length = lead_time(start_up, spec.tuning) + ramp(spec.behavior, low, high, spec.tuning.sync_period)
+        length = lead_time(start_up, spec.options) + ramp(spec.behavior, low, high, spec.options.sync_period)
     return _Leading(schedule, start, length, floor)
 
 

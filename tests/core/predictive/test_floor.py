@@ -13,13 +13,13 @@ from cronhpa.core.memory import Memory, lead_time
 from cronhpa.core.observation import Absent, PodCounts, ScalarReading
 from cronhpa.core.predictive.floor import forecast_metric, load_of, predict
 from cronhpa.core.spec import (
+    ControllerOptions,
     ExternalMetric,
     ForecastSettings,
     MetricTarget,
     ObjectMetric,
     PodsMetric,
     TargetRef,
-    Tuning,
 )
 
 
@@ -89,8 +89,8 @@ def test_without_any_request_the_forecast_abstains():
 
 def test_the_lead_time_is_the_start_up_and_one_turn():
     """60 s while unknown + 15 s; once learned 120 s + 15 s."""
-    assert 75 * SECOND == lead_time(None, Tuning())
-    assert 135 * SECOND == lead_time(120 * SECOND, Tuning())
+    assert 75 * SECOND == lead_time(None, ControllerOptions())
+    assert 135 * SECOND == lead_time(120 * SECOND, ControllerOptions())
 
 
 def test_the_largest_load_of_the_steps_that_touch_the_lead_time_counts():
@@ -210,7 +210,7 @@ def test_what_pods_take_to_start_now_counts_for_the_lead_and_not_what_is_remembe
 
 
 def test_a_shorter_turn_shortens_the_lead():
-    assert 61 * SECOND == lead_time(None, Tuning(sync_period=SECOND))
+    assert 61 * SECOND == lead_time(None, ControllerOptions(sync_period=SECOND))
 
 
 @pytest.mark.parametrize(("covered", "said"), [(None, None), (80, None), (79, "CoverageLost")])

@@ -10,12 +10,12 @@ from cronhpa.core.instant import MINUTE
 from cronhpa.core.observation import Absent, Container, PodCounts, ScalarReading
 from cronhpa.core.reactive.pod_counts import absent_metric, group_pods, pod_request, scalar_reading, without_target
 from cronhpa.core.spec import (
+    ControllerOptions,
     ExternalMetric,
     MetricTarget,
     ObjectMetric,
     PodsMetric,
     ResourceMetric,
-    Tuning,
     UnknownMetric,
 )
 
@@ -25,8 +25,8 @@ REQUESTS = PodsMetric("requests", AVERAGE)
 CPU_OF_WEB = ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=60), "web")
 
 
-def counted(metric, pods, samples, tuning=None):
-    return group_pods(metric, pods, samples, NOW, tuning or Tuning())
+def counted(metric, pods, samples, options=None):
+    return group_pods(metric, pods, samples, NOW, options or ControllerOptions())
 
 
 # One ready pod, one that starts, one that says nothing, one that is deleted; and a sample of a pod that nobody lists.

@@ -14,6 +14,7 @@ from cronhpa.core.reactive.pod_counts import pod_request
 from cronhpa.core.reactive.replicas import MetricProposal, Tolerance, measure, tolerance
 from cronhpa.core.spec import (
     Behavior,
+    ControllerOptions,
     ExternalMetric,
     LabelRequirement,
     LabelSelector,
@@ -21,16 +22,15 @@ from cronhpa.core.spec import (
     ObjectMetric,
     PodsMetric,
     ResourceMetric,
-    Tuning,
 )
 
 BAND = Tolerance(0.1, 0.1)
 VALUE = MetricTarget("Value", value=10_000)
 
 
-def asked(metric, pods, samples, current=None, *, headroom=0, band=BAND, tuning=None):
+def asked(metric, pods, samples, current=None, *, headroom=0, band=BAND, options=None):
     """What a metric over pods asks for, from as many replicas as there are pods."""
-    of = spec(metrics=(metric,), tuning=tuning or Tuning())
+    of = spec(metrics=(metric,), options=options or ControllerOptions())
     number = len(pods) if current is None else current
     return measure(metric, observed(of, pods, samples, current=number).readings[0], number, number, band, headroom)
 
@@ -189,10 +189,10 @@ def test_no_pods_and_no_samples_are_absences():
 # --- who is unready ----------------------------------------------------------------------------------------------
 
 
-def is_ready(sampled="10:00", tuning=None, **fields):
+def is_ready(sampled="10:00", options=None, **fields):
     """Whether a pod's sample over 30 s counts in full; the target is so high that an unready pod is left out."""
     return isinstance(
-        asked(cpu(60), [pod("shop-0", **fields)], {"shop-0": sample(600, sampled)}, tuning=tuning), MetricProposal
+        asked(cpu(60), [pod("shop-0", **fields)], {"shop-0": sample(600, sampled)}, options=options), MetricProposal
     )
 
 
@@ -410,9 +410,9 @@ def test_each_direction_may_have_its_own_tolerance():
     both = Behavior(rules(("Pods", 1, 1), tolerance=0.5), rules(("Pods", 1, 1), tolerance=0.0))
     up_only = Behavior(rules(("Pods", 1, 1), tolerance=0.0), rules(("Pods", 1, 1)))
 
-    assert Tolerance(0.0, 0.5) == tolerance(both, Tuning())
-    assert Tolerance(0.1, 0.0) == tolerance(up_only, Tuning())
-    assert Tolerance(0.1, 0.1) == tolerance(None, Tuning())
+    assert Tolerance(0.0, 0.5) == tolerance(both, ControllerOptions())
+    assert Tolerance(0.1, 0.0) == tolerance(up_only, ControllerOptions())
+    assert Tolerance(0.1, 0.1) == tolerance(None, ControllerOptions())
 
 
 # --- headroom ----------------------------------------------------------------------------------------------------
