@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from cronhpa.core.decision import Rule, Step
 from cronhpa.core.instant import DAY, Nanoseconds
-from cronhpa.core.memory import Memory, Recommendation, ScaleEvent, windows
+from cronhpa.core.memory import Memory, Recommendation, ScaleEvent, stabilization_windows
 from cronhpa.core.reactive.arithmetic import INT32_MAX
 from cronhpa.core.spec import Behavior, ControllerOptions, Policy, ScalingRules, SelectPolicy
 
@@ -92,7 +92,7 @@ def stabilize(
     up window and then lowered to the largest of the down window. An entry exactly as old as the window counts
     without a behavior and does not with one.
     """
-    up, down = windows(behavior, options)
+    up, down = stabilization_windows(behavior, options)
     if behavior is None:
         return max([merged, *(item.replicas for item in recommendations if item.at >= now - down)])
     lowest = highest = merged

@@ -196,10 +196,10 @@ def makes_zero(decision: Decision, spec: Spec) -> bool:
 
 def longest_window(behavior: Behavior | None, options: ControllerOptions) -> Nanoseconds:
     """How far back a recommendation can still matter."""
-    return max(windows(behavior, options))
+    return max(stabilization_windows(behavior, options))
 
 
-def windows(behavior: Behavior | None, options: ControllerOptions) -> tuple[Nanoseconds, Nanoseconds]:
+def stabilization_windows(behavior: Behavior | None, options: ControllerOptions) -> tuple[Nanoseconds, Nanoseconds]:
     """The stabilization windows up and down."""
     if behavior is None:
         return 0, options.downscale_stabilization
@@ -237,7 +237,7 @@ def _contenders(
 
     A later recommendation that is as large stays in the window longer, so the earlier one can never be the largest.
     """
-    up, down = windows(behavior, options)
+    up, down = stabilization_windows(behavior, options)
     kept: list[Recommendation] = []
     highest, lowest = None, None
     for item in sorted(items, key=lambda entry: entry.at, reverse=True):
