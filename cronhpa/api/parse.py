@@ -223,7 +223,7 @@ def _metric(item: schema.MetricSpec) -> Metric:
             return UnknownMetric(item.type)
 
 
-def _target(item: schema.MetricTarget) -> MetricTarget:
+def _target(item: schema.MetricTargetModel) -> MetricTarget:
     return MetricTarget(
         type=item.type,
         value=None if item.value is None else parse_milli(str(item.value).strip()),
@@ -232,7 +232,7 @@ def _target(item: schema.MetricTarget) -> MetricTarget:
     )
 
 
-def _selector(item: schema.LabelSelector | None) -> LabelSelector | None:
+def _selector(item: schema.LabelSelectorModel | None) -> LabelSelector | None:
     if item is None:
         return None
     return LabelSelector(
@@ -243,7 +243,7 @@ def _selector(item: schema.LabelSelector | None) -> LabelSelector | None:
     )
 
 
-def _behavior(item: schema.Behavior | None) -> Behavior | None:
+def _behavior(item: schema.BehaviorModel | None) -> Behavior | None:
     return None if item is None else Behavior(scale_up=_rules(item.scale_up), scale_down=_rules(item.scale_down))
 
 
@@ -257,7 +257,7 @@ def _rules(item: schema.ScaleUpRules | schema.ScaleDownRules) -> ScalingRules:
     )
 
 
-def _schedule(item: schema.Schedule, zone: str) -> Schedule:
+def _schedule(item: schema.ScheduleModel, zone: str) -> Schedule:
     own = item.time_zone or zone
     window: CronWindow | OnceWindow
     if item.from_ is not None and item.to is not None:
@@ -297,7 +297,7 @@ def _problem_of_window(window: CronWindow) -> str | None:
     return f"timeZone: {found}" if found else None
 
 
-def _days(key: str, item: schema.Days | None) -> Days | None:
+def _days(key: str, item: schema.DaysModel | None) -> Days | None:
     """The days of `exclude` or `only`. Raises ValueError with what cannot be read of them, the first of it."""
     if item is None:
         return None
@@ -363,7 +363,7 @@ def _problem_of_event(window: OnceWindow) -> str | None:
     return f'to: "{window.closes}" is not after from, "{window.opens}"'
 
 
-def _override(item: schema.Override | None) -> Override | None:
+def _override(item: schema.OverrideModel | None) -> Override | None:
     if item is None:
         return None
     exact = item.replicas
@@ -375,7 +375,7 @@ def _override(item: schema.Override | None) -> Override | None:
     )
 
 
-def _forecast(item: schema.ForecastSettings | None) -> ForecastSettings | None:
+def _forecast(item: schema.ForecastSettingsModel | None) -> ForecastSettings | None:
     if item is None:
         return None
     return ForecastSettings(
