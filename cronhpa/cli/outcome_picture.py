@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from cronhpa.cli.moments import format_moment
 from cronhpa.cli.outcome import Backtest
 from cronhpa.cli.picture.style import DOTS_PER_INCH, INCHES_WIDE, RC, time_axis, weekends, x_of
-from cronhpa.core.scheduled.timeline import stretches, timeline
+from cronhpa.core.scheduled.timeline import timeline, window_intervals
 from cronhpa.core.spec import Span
 from cronhpa.simulation.compare import Variant
 
@@ -93,7 +93,7 @@ def _rows(found: Backtest, axes: Axes) -> None:
         _bars(axes, len(labels), run.score.stretches, found.span, _SHORT)
         labels.append(f"too few pods, {variant}: {run.score.under_provisioned_minutes:,.0f} min")
     open_at: dict[str, list[Span]] = {schedule.name: [] for schedule in found.spec.schedules}
-    for each in stretches(timeline(found.spec, found.span.begin, found.span.end)) if open_at else ():
+    for each in window_intervals(timeline(found.spec, found.span.begin, found.span.end)) if open_at else ():
         if not each.leads and each.name in open_at:
             open_at[each.name].append(Span(each.start, each.end))
     for name, spans in open_at.items():

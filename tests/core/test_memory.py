@@ -21,7 +21,7 @@ from core.situations import (
     rules,
     scale_events,
     spec,
-    windows_of_rules,
+    stabilization_windows,
 )
 from cronhpa.api.parse import parse_memory
 from cronhpa.api.render import Turn, render, render_memory
@@ -355,7 +355,7 @@ lives = st.just(spec(1, 200, options=HASTY)) | st.builds(
     st.sampled_from(["Pods", "Percent"]),
     st.integers(1, 100),
     st.sampled_from([15, 60, 120]),
-    st.none() | windows_of_rules,
+    st.none() | stabilization_windows,
 )
 kills = st.lists(st.sampled_from(["", "", "", "", "between", "before", "after"]), min_size=40, max_size=40)
 
