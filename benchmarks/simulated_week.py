@@ -38,7 +38,7 @@ def measured(pods: int, span: int = DAY) -> dict[str, float]:
     environment = Environment(capacity=1.0, requests={"cpu": 1000}, start_up=120 * SECOND)
     begin = points[0][0] + 8 * DAY
     begun = time.process_time()
-    score = run(_SPEC, load, environment, Span(begin, begin + span), meter=BudgetTracker()).score
+    score = run(_SPEC, load, environment, Span(begin, begin + span), budget=BudgetTracker()).score
     seconds = time.process_time() - begun
     turns = sum(score.turns_by.values())
     return {

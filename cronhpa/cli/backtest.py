@@ -331,7 +331,7 @@ def _run(plan: Backtest, series: Series, points: list[tuple[Nanoseconds, float]]
             try:
                 with WalkForward(points, subject, span, delay=environment.metric_delay, meter=meter) as forecasts:
                     runs[variant] = run(
-                        each, plan.load, environment, span, forecasts=forecasts, meter=meter, watch=watch
+                        each, plan.load, environment, span, forecasts=forecasts, budget=meter, watch=watch
                     )
                     spoken = forecasts.summary
             except (NotInstalledError, StoreError, OSError) as problem:

@@ -100,7 +100,7 @@ def run(  # noqa: PLR0913 - the object, its target, and what may be watched of i
     span: Span,
     *,
     forecasts: Forecasts = no_forecasts,
-    meter: BudgetTracker | None = None,
+    budget: BudgetTracker | None = None,
     replicas: int | None = None,
     watch: Callable[[Observation, Decision], None] = lambda _observation, _decision: None,
 ) -> Run:
@@ -108,7 +108,7 @@ def run(  # noqa: PLR0913 - the object, its target, and what may be watched of i
     What the object would have done in a span of time, the first turn at its begin.
 
     load: what its metrics are about, all of one load. forecasts: the newest forecast at an instant, as the operator
-    would have it then; asked once a turn, in order. meter: counts what they add, and lets them wait when the object's
+    would have it then; asked once a turn, in order. budget: counts what they add, and lets them wait when the object's
     budget is spent, as the operator does; None: no budget. replicas: what is there at first, ready; None: what the
     load of that instant needs, within the bounds. watch: called with every turn.
     The memory begins as an operator's that has watched the target for long: the count seeds it.
@@ -122,10 +122,10 @@ def run(  # noqa: PLR0913 - the object, its target, and what may be watched of i
     while now < end:
         observation = trajectory.observe(spec)
         latest = forecasts(now)
-        told = latest if meter is None or not isinstance(latest, Forecast) else meter.verdict(spec, now) or latest
+        told = latest if budget is None or not isinstance(latest, Forecast) else budget.exhausted(spec, now) or latest
         decision = decide(spec, observation, told, trajectory.memory, now)
-        if meter is not None and isinstance(latest, Forecast):
-            meter.count(spec, observation, trajectory.memory, decision, now)
+        if budget is not None and isinstance(latest, Forecast):
+            budget.count(spec, observation, trajectory.memory, decision, now)
         watch(observation, decision)
         trajectory.act(spec, observation, decision)
         _note(changes, target)

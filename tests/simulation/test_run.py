@@ -122,7 +122,7 @@ def test_a_budget_that_is_spent_lets_the_forecast_wait_as_in_the_operator():
         return forecast(12.0, 12.0, metric="cpu", issued_at=now, start=now - HOUR, step=HOUR)
 
     free, _ = ran(of, steady(6.0), hours=12, forecasts=forecasts)
-    metered, turns = ran(of, steady(6.0), hours=12, forecasts=forecasts, meter=BudgetTracker())
+    metered, turns = ran(of, steady(6.0), hours=12, forecasts=forecasts, budget=BudgetTracker())
 
     assert 12 * 14 == pytest.approx(free.score.pod_hours, rel=0.001)
     lowered = next(change for change in metered.changes if change.replicas < 14 and change.at > NOW)

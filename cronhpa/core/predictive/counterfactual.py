@@ -26,7 +26,7 @@ class Counterfactual(Struct, frozen=True):
 
 
 def follow(
-    shadow: Counterfactual | None,
+    counterfactual: Counterfactual | None,
     spec: Spec,
     observation: Observation,
     memory: Memory,
@@ -34,21 +34,21 @@ def follow(
     now: Nanoseconds,
 ) -> Counterfactual | None:
     """
-    The shadow after a turn; None while the target itself is what it would be without a forecast.
+    The counterfactual after a turn; None while the target itself is what it would be without a forecast.
 
     memory, decision: those of the target, `memory` as the turn began with it.
     """
     scale = observation.scale
     if isinstance(scale, Absent) or spec.forecast is None:
-        return shadow
-    if shadow is None:
+        return counterfactual
+    if counterfactual is None:
         if not _is_raised(spec, decision):
             return None
-        shadow = Counterfactual(scale.spec_replicas, memory)
-    seen = carried_by(shadow.replicas, observation, scale)
-    alone = decide(spec, seen, None, shadow.memory, now)
+        counterfactual = Counterfactual(scale.spec_replicas, memory)
+    seen = carried_by(counterfactual.replicas, observation, scale)
+    alone = decide(spec, seen, None, counterfactual.memory, now)
     outcome = Scaled(now) if alone.rescales else Withheld()
-    after = Counterfactual(alone.desired, shadow.memory.after(alone, outcome, spec, seen))
+    after = Counterfactual(alone.desired, counterfactual.memory.after(alone, outcome, spec, seen))
     # Equal counts may part again while one of them is held up by a recommendation that the other never had.
     is_met = after.replicas == decision.desired and decision.stabilized is None and alone.stabilized is None
     return None if is_met and not _is_raised(spec, decision) else after
