@@ -70,7 +70,7 @@ TIMED: dict[str, Any] = PLAIN | {
 
 
 @dataclass(frozen=True)
-class Figures:
+class CallFigures:
     """us: microseconds of CPU a call. peak_bytes: held at most during a call, kept_bytes: by its result."""
 
     us: float
@@ -229,13 +229,13 @@ def forecast(now: Nanoseconds) -> Forecast:
     )
 
 
-def measure(call: Callable[[], object]) -> Figures:
+def measure(call: Callable[[], object]) -> CallFigures:
     count = 1
     while (taken := batch(call, count)) < BATCH_SECONDS * 1e9:
         count = max(count + 1, int(count * min(100.0, BATCH_SECONDS * 1.1e9 / max(taken, 1))))
     times = [batch(call, count) / count / 1e3 for _ in range(BATCHES)]
     peak, kept, blocks = allocated(call)
-    return Figures(round(median(times), 2), round(quantiles(times, n=20)[-1], 2), peak, kept, blocks)
+    return CallFigures(round(median(times), 2), round(quantiles(times, n=20)[-1], 2), peak, kept, blocks)
 
 
 def batch(call: Callable[[], object], count: int) -> int:
@@ -274,18 +274,18 @@ def first_of_a_day(each: Situation) -> float:
     return median(taken)
 
 
-def total(parts: dict[str, Figures]) -> float:
+def total(parts: dict[str, CallFigures]) -> float:
     return sum(item.us for item in parts.values())
 
 
-def where(label: str, parts: dict[str, Figures]) -> str:
+def where(label: str, parts: dict[str, CallFigures]) -> str:
     turn = total(parts)
     shares = sorted(((item.us / turn, name) for name, item in parts.items()), reverse=True)
     told = ", ".join(f"{name} {share:.0%}" for share, name in shares)
     return f"{label}: a turn takes {turn:.0f} us without its I/O: {told}."
 
 
-def table(label: str, parts: dict[str, Figures]) -> Table:
+def table(label: str, parts: dict[str, CallFigures]) -> Table:
     out = Table(title=f"One turn of a target with {PODS} pods: {label}")
     out.add_column("part of a turn")
     for heading in ("CPU us", "95th percentile", "peak bytes", "kept bytes", "kept blocks"):

@@ -29,7 +29,7 @@ _DAYS_ASKED = 28
 _WIDTH_PIPED = 120
 
 
-class Output(StrEnum):
+class BacktestOutput(StrEnum):
     TABLE = "table"
     JSON = "json"
 
@@ -73,7 +73,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     metric_delay: Annotated[str, typer.Option(metavar="LENGTH", help="How old a metric is when it is read.")] = "30s",
     metric_window: Annotated[str, typer.Option(metavar="LENGTH", help="What a metric is averaged over.")] = "60s",
     zone: Annotated[str | None, typer.Option(help="IANA time zone of the times. Absent, the object's own.")] = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="What to print.")] = Output.TABLE,
+    output: Annotated[BacktestOutput, typer.Option("--output", "-o", help="What to print.")] = BacktestOutput.TABLE,
     picture: Annotated[Path | None, typer.Option(metavar="FILE.svg|.png", help="Draw it, too.")] = None,
 ) -> None:
     """
@@ -131,14 +131,14 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         typer.echo(f"drawn: {picture}", err=True)
 
 
-def _print(found: Backtest, output: Output) -> None:
+def _print(found: Backtest, output: BacktestOutput) -> None:
     from rich.console import Console
 
     from cronhpa.cli import outcome
 
     console = Console()
     width = console.width if console.is_terminal else _WIDTH_PIPED
-    typer.echo(outcome.as_json(found) if output is Output.JSON else outcome.as_table(found, width))
+    typer.echo(outcome.as_json(found) if output is BacktestOutput.JSON else outcome.as_table(found, width))
 
 
 # --- what is read ------------------------------------------------------------------------------------------------
