@@ -11,7 +11,8 @@ from typing import Any
 
 import yaml
 
-from cronhpa.api.schema import BY_RULE, CronHPA, Json
+from cronhpa.api.resource.cel import BY_RULE, Json
+from cronhpa.api.schema import CronHPA
 
 GROUP, VERSION, KIND, PLURAL, SINGULAR, SHORT_NAME = "cronhpa.io", "v1alpha1", "CronHPA", "cronhpas", "cronhpa", "chpa"
 

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from cronhpa.api import schema
 from cronhpa.api.render import MEMORY_VERSION
+from cronhpa.api.resource import behavior, fields, metrics, schedules
 from cronhpa.core.decision import Lead
 from cronhpa.core.instant import MINUTE, SECOND, parse_instant
 from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
@@ -202,7 +203,7 @@ def _options(model: schema.CronHPASpec, defaults: ControllerOptions) -> Controll
     return replace(defaults, **{name: seconds * SECOND for name, seconds in stated.items() if seconds is not None})
 
 
-def _metric(item: schema.MetricSpec) -> Metric:
+def _metric(item: metrics.MetricSpec) -> Metric:
     match item.type:
         case "Resource" if item.resource is not None:
             return ResourceMetric(item.resource.name, _target(item.resource.target))
@@ -223,7 +224,7 @@ def _metric(item: schema.MetricSpec) -> Metric:
             return UnknownMetric(item.type)
 
 
-def _target(item: schema.MetricTargetModel) -> MetricTarget:
+def _target(item: metrics.MetricTargetModel) -> MetricTarget:
     return MetricTarget(
         type=item.type,
         value=None if item.value is None else parse_milli(str(item.value).strip()),
@@ -232,7 +233,7 @@ def _target(item: schema.MetricTargetModel) -> MetricTarget:
     )
 
 
-def _selector(item: schema.LabelSelectorModel | None) -> LabelSelector | None:
+def _selector(item: metrics.LabelSelectorModel | None) -> LabelSelector | None:
     if item is None:
         return None
     return LabelSelector(
@@ -243,11 +244,11 @@ def _selector(item: schema.LabelSelectorModel | None) -> LabelSelector | None:
     )
 
 
-def _behavior(item: schema.BehaviorModel | None) -> Behavior | None:
+def _behavior(item: behavior.BehaviorModel | None) -> Behavior | None:
     return None if item is None else Behavior(scale_up=_rules(item.scale_up), scale_down=_rules(item.scale_down))
 
 
-def _rules(item: schema.ScaleUpRules | schema.ScaleDownRules) -> ScalingRules:
+def _rules(item: behavior.ScaleUpRules | behavior.ScaleDownRules) -> ScalingRules:
     window = item.stabilization_window_seconds
     return ScalingRules(
         policies=tuple(Policy(one.type, one.value, one.period_seconds * SECOND) for one in item.policies),
@@ -257,7 +258,7 @@ def _rules(item: schema.ScaleUpRules | schema.ScaleDownRules) -> ScalingRules:
     )
 
 
-def _schedule(item: schema.ScheduleModel, zone: str) -> Schedule:
+def _schedule(item: schedules.ScheduleModel, zone: str) -> Schedule:
     own = item.time_zone or zone
     window: CronWindow | OnceWindow
     if item.from_ is not None and item.to is not None:
@@ -297,7 +298,7 @@ def _problem_of_window(window: CronWindow) -> str | None:
     return f"timeZone: {found}" if found else None
 
 
-def _days(key: str, item: schema.DaysModel | None) -> Days | None:
+def _days(key: str, item: schedules.DaysModel | None) -> Days | None:
     """The days of `exclude` or `only`. Raises ValueError with what cannot be read of them, the first of it."""
     if item is None:
         return None
@@ -330,7 +331,7 @@ def _range(begin: str, end: str) -> tuple[DateRange | None, str]:
 
 def _date(text: str) -> date | None:
     # The pattern, because Python reads 20261227 and 2026-W52-7 as dates, too.
-    if not re.fullmatch(schema.DATE, text):
+    if not re.fullmatch(fields.DATE, text):
         return None
     try:
         return date.fromisoformat(text)
@@ -344,7 +345,7 @@ def _problem_of_event(window: OnceWindow) -> str | None:
         return f"timeZone: {found}"
     for key, text in (("from", window.opens), ("to", window.closes)):
         # Python reads weeks and offsets, too, and here an offset would be lost.
-        if not re.fullmatch(schema.LOCAL_TIME, text):
+        if not re.fullmatch(fields.LOCAL_TIME, text):
             return (
                 f'{key}: "{text}" is no local time to the minute: write for example "2026-11-27T00:00", and no offset'
             )

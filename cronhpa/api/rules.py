@@ -1,7 +1,7 @@
 """
 What the API server would refuse, found without one: the CRD's own rules, run here.
 
-The rules are written once, in CEL beside the models of schema.py. The API server runs them on what is applied; this
+The rules are written once, in CEL beside the models of `resource`. The API server runs them on what is applied; this
 runs the same texts on a file, with the functions that Kubernetes adds to CEL. The rest of its schema, types and bounds,
 is checked by the models.
 """
@@ -19,7 +19,8 @@ import msgspec
 from pydantic import ValidationError
 
 from cronhpa.api.crd import crd_manifest
-from cronhpa.api.schema import CronHPASpec, Json
+from cronhpa.api.resource.cel import Json
+from cronhpa.api.schema import CronHPASpec
 from cronhpa.core.quantity import parse_milli
 from cronhpa.core.scheduled.windows import zone_problem
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from cronhpa.api.schema import MAX_SCHEDULES
+from cronhpa.api.resource.schedules import MAX_SCHEDULES
 from cronhpa.core.scheduled import cron
 from cronhpa.migration import hpa, job_windows
 from cronhpa.migration.context import ConversionContext

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cronhpa.api.parse import parse_spec
-from cronhpa.api.schema import QUANTITY, CronHPASpec, CronHPAStatus
+from cronhpa.api.resource.cel import QUANTITY
+from cronhpa.api.resource.status import CronHPAStatus
+from cronhpa.api.schema import CronHPASpec
 from cronhpa.core.instant import HOUR, parse_instant
 from cronhpa.core.quantity import parse_milli
 from cronhpa.core.scheduled import cron
