@@ -27,7 +27,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cronhpa.api.parse import parse_spec
-from cronhpa.api.render import Status, Turn, render
+from cronhpa.api.render import render
+from cronhpa.api.turn import Status, Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Decision, Withheld
 from cronhpa.core.forecast import Forecast

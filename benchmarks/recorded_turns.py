@@ -26,7 +26,8 @@ from rich.table import Table
 
 from conformance import trajectories
 from cronhpa.api.parse import parse_spec
-from cronhpa.api.render import Turn, render
+from cronhpa.api.render import render
+from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import DecisionKind
 from cronhpa.core.instant import parse_instant

@@ -18,11 +18,8 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from cronhpa.api import schema
-from cronhpa.api.render import MEMORY_VERSION
 from cronhpa.api.resource import behavior, fields, metrics, schedules
-from cronhpa.core.decision import Lead
 from cronhpa.core.instant import MINUTE, SECOND, parse_instant
-from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
 from cronhpa.core.quantity import parse_float, parse_milli
 from cronhpa.core.scheduled import calendars, cron
 from cronhpa.core.scheduled.windows import once, zone_problem
@@ -117,59 +114,6 @@ def reject_slips(text: Mapping[str, Any]) -> None:
         schema.CronHPASpec.model_validate(text, extra="forbid", strict=True)
     except ValidationError as error:
         raise SpecError(_problems(error)) from error
-
-
-def parse_memory(status: Mapping[str, Any]) -> Memory:
-    """
-    What the status remembers. A memory that is absent, of another version or damaged is an empty one.
-
-    An empty memory is seeded with the current count, so losing it can delay a scale-down and never hasten it.
-    """
-    text = status.get("memory")
-    if not isinstance(text, Mapping) or text.get("version") != MEMORY_VERSION:
-        return _damaged(status)
-    try:
-        intent = text.get("intent")
-        start_up = text.get("startUpSeconds")
-        return Memory(
-            recommendations=tuple(
-                Recommendation(int(item["replicas"]), parse_instant(item["time"])) for item in text["recommendations"]
-            ),
-            scale_ups=_scale_events(text["scaleUpEvents"]),
-            scale_downs=_scale_events(text["scaleDownEvents"]),
-            zero=text.get("zero"),
-            scheduled_zero=bool(text.get("scheduledZero", False)),
-            start_up=None if start_up is None else int(start_up) * SECOND,
-            request_per_pod={name: parse_milli(str(item)) for name, item in text.get("requestPerPod", {}).items()},
-            intent=None if intent is None else _intent(intent),
-            leads=tuple(
-                Lead(str(item["schedule"]), parse_instant(item["start"]), int(item["seconds"]) * SECOND)
-                for item in text.get("leads", [])
-            ),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        return _damaged(status)
-
-
-def _damaged(status: Mapping[str, Any]) -> Memory:
-    """An empty memory, but for who made a zero: an object that was observed before must not take one for scheduled."""
-    conditions = status.get("conditions")
-    if not isinstance(conditions, list) or not conditions:
-        return Memory()
-    kinds = {item.get("type"): item.get("status") for item in conditions if isinstance(item, Mapping)}
-    return Memory(zero=kinds.get("ScaledToZero") == "True")
-
-
-def _intent(text: Mapping[str, Any]) -> Intent:
-    at = parse_instant(text["time"])
-    return Intent(int(text["from"]), int(text["to"]), at, bool(text.get("fromScheduledZero", False)))
-
-
-def _scale_events(items: Iterable[Mapping[str, Any]]) -> tuple[ScaleEvent, ...]:
-    return tuple(
-        ScaleEvent(int(item["change"]), parse_instant(item["time"]), bool(item.get("outdated", False)))
-        for item in items
-    )
 
 
 def _at(path: str, parse: Callable[[M], T], item: M) -> T:

@@ -170,7 +170,7 @@ def _asks(item: Override, zone: str, now: Nanoseconds) -> str:
 
 def _comes_to(body: Json, now: Nanoseconds) -> list[str]:
     """The bounds now and after the override, and what keeps them from being acted on."""
-    from cronhpa.api.parse import parse_memory
+    from cronhpa.api.status_memory import parse_memory
 
     spec, status = _parsed(body), body.get("status") or {}
     memory = parse_memory(status)

@@ -21,8 +21,9 @@ import kopf
 import msgspec
 from kubernetes.client import Configuration
 
-from cronhpa.api.parse import SpecError, parse_memory, parse_spec
-from cronhpa.api.render import Status
+from cronhpa.api.parse import SpecError, parse_spec
+from cronhpa.api.status_memory import parse_memory
+from cronhpa.api.turn import Status
 from cronhpa.core.instant import Nanoseconds, parse_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.scheduled.conflicts import Conflict

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.api.parse import SpecError, parse_memory, parse_spec
+from cronhpa.api.parse import SpecError, parse_spec
+from cronhpa.api.status_memory import parse_memory
 from cronhpa.core.decide import decide
 from cronhpa.core.instant import HOUR, MINUTE, SECOND, parse_instant
 from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent

@@ -24,7 +24,10 @@ from core.situations import (
     seen,
     spec,
 )
-from cronhpa.api.render import Event, Turn, events, new_conflict_events, render, render_memory
+from cronhpa.api.events import Event, events, new_conflict_events
+from cronhpa.api.render import render
+from cronhpa.api.status_memory import render_memory
+from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Failed, Scaled, Withheld
 from cronhpa.core.forecast import TrackRecord

@@ -16,8 +16,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from cronhpa.api.events import events
 from cronhpa.api.parse import parse_spec
-from cronhpa.api.render import Turn, events, render
+from cronhpa.api.render import render
+from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Failed, Scaled, Withheld
 from cronhpa.core.instant import parse_duration, parse_instant

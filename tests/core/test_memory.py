@@ -23,8 +23,9 @@ from core.situations import (
     spec,
     stabilization_windows,
 )
-from cronhpa.api.parse import parse_memory
-from cronhpa.api.render import Turn, render, render_memory
+from cronhpa.api.render import render
+from cronhpa.api.status_memory import parse_memory, render_memory
+from cronhpa.api.turn import Turn
 from cronhpa.core.behavior import limit_down, limit_up, stabilize
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import DecisionKind, Failed, Scaled, Withheld

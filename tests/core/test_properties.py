@@ -18,8 +18,10 @@ from core.situations import (
     spec,
     specs,
 )
-from cronhpa.api.parse import parse_memory
-from cronhpa.api.render import Turn, events, render, render_memory
+from cronhpa.api.events import events
+from cronhpa.api.render import render
+from cronhpa.api.status_memory import parse_memory, render_memory
+from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import DecisionKind, Rule, Withheld
 from cronhpa.core.instant import SECOND

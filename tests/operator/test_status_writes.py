@@ -7,7 +7,8 @@ from model_api import START as START_OF_MODEL
 from model_api import Fault, ModelApi
 from virtual_time import live
 
-from cronhpa.api.render import Turn, render
+from cronhpa.api.render import render
+from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Withheld
 from cronhpa.core.instant import SECOND
