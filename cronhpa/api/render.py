@@ -60,7 +60,7 @@ def _explained(decision: Decision, owner_problem: str | None) -> dict[str, Any]:
     elif decision.kind not in {DecisionKind.COMPUTED, DecisionKind.HELD}:
         text["reason"] = str(decision.kind)
     if owner_problem is not None:
-        text["withheld"] = owner_problem
+        text["withheld"] = clip(owner_problem)
     text["proposals"] = [_proposal(item) for item in decision.proposals]
     text["abstentions"] = [
         {"source": str(item.source), "name": item.name, "reason": item.reason, "message": clip(item.message)}
@@ -78,7 +78,7 @@ def _proposal(item: Proposal) -> dict[str, Any]:
     if item.until is not None:
         text["until"] = format_instant(item.until)
     if item.reason:
-        text["reason"] = item.reason
+        text["reason"] = clip(item.reason)
     return text
 
 
