@@ -11,10 +11,9 @@ from typing import Any
 
 import yaml
 
+from cronhpa.api.identity import API_VERSION, GROUP, KIND, PLURAL, SHORT_NAME, SINGULAR, VERSION
 from cronhpa.api.resource.cel import BY_RULE, Json
 from cronhpa.api.schema import CronHPA
-
-GROUP, VERSION, KIND, PLURAL, SINGULAR, SHORT_NAME = "cronhpa.io", "v1alpha1", "CronHPA", "cronhpas", "cronhpa", "chpa"
 
 HEADER = "# Generated from cronhpa/api/schema.py by `cronhpa crd`: edit the models, not this file.\n"
 
@@ -59,7 +58,7 @@ def crd_manifest() -> Json:
     document = CronHPA.model_json_schema(by_alias=True)
     root = flatten(document, document.get("$defs", {}))
     root["properties"] = {
-        "apiVersion": {"type": "string", "description": f"{GROUP}/{VERSION}."},
+        "apiVersion": {"type": "string", "description": f"{API_VERSION}."},
         "kind": {"type": "string", "description": f"{KIND}."},
         "metadata": {"type": "object"},
         **root["properties"],

@@ -7,11 +7,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from cronhpa.api.identity import API_VERSION, KIND
 from cronhpa.api.schema import CronHPASpec
 from cronhpa.core.scheduled import cron, windows
 from cronhpa.migration.document import FieldReader, Json
 
-API_VERSION = "cronhpa.io/v1alpha1"
 DEFAULT_METRICS: list[Json] = [
     {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
 ]
@@ -51,7 +51,7 @@ def manifest(kind: str, api_version: str, metadata: Json, spec: Json) -> Json:
 
 
 def cron_hpa(metadata: Json, spec: Json) -> Json:
-    return manifest("CronHPA", API_VERSION, metadata, spec)
+    return manifest(KIND, API_VERSION, metadata, spec)
 
 
 def metadata_of(document: FieldReader) -> Json:

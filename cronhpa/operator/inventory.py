@@ -21,6 +21,7 @@ import kopf
 import msgspec
 from kubernetes.client import Configuration
 
+from cronhpa.api.identity import GROUP, PLURAL, VERSION
 from cronhpa.api.parse import SpecError, parse_spec
 from cronhpa.api.status_memory import parse_memory
 from cronhpa.api.turn import Status
@@ -34,7 +35,6 @@ from cronhpa.operator.due import Key
 
 LOG = logging.getLogger(__name__)
 
-GROUP, VERSION, PLURAL = "cronhpa.io", "v1alpha1", "cronhpas"
 _SWEEP_SECONDS = 300.0
 _RESTART_SECONDS = 5.0
 

@@ -79,11 +79,8 @@ def predict(
         return abstain("Absurd", f"the forecast holds a load of {absurd}")
     carried = _load_per_pod(spec, spec.forecast, forecast.metric, observation, memory)
     if not carried:
-        return abstain(
-            "NoPodLoad",
-            f"what one pod may carry of {forecast.metric} is not known: it needs a "
-            "Utilization or AverageValue target, and for Utilization a request",
-        )
+        unknown = unknown_pod_load(forecast.metric)
+        return abstain(unknown.reason, unknown.message)
     believed = min(max(loads), forecast.ceiling) * (100 + headroom_percent) / 100
     replicas = round_up(believed / carried)
     if spec.forecast.max_floor is not None:
@@ -111,6 +108,15 @@ def _load_per_pod(
         return None
     request = observation.request_per_pod.get(name) or memory.request_per_pod.get(name)
     return planned_load(metric, request, settings.pod_capacity_percent)
+
+
+def unknown_pod_load(name: str) -> Absent:
+    """Why there is no floor from a forecast of this metric: its load cannot be divided by what one pod may carry."""
+    return Absent(
+        "NoPodLoad",
+        f"what one pod may carry of {name} is not known: it needs a "
+        "Utilization or AverageValue target, and for Utilization a request",
+    )
 
 
 def planned_load(metric: Metric, request: int | None, percent: int | None) -> float | None:
