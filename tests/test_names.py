@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("cronhpa", "models", "benchmarks")
@@ -14,6 +17,10 @@ EXCEPTIONS = {
     "Backtest": "the command's plan and the score of a forecasting method: the methods are being rewritten",
     "Fitted": "one for each forecasting method, behind one protocol: the methods are being rewritten",
 }
+
+# `core/decision.Decision`: a file below cronhpa, and a name in it; a name alone is of the file before it.
+CODE = re.compile(r"`([a-z_]+(?:/[a-z_]+)+)(?:\.([A-Za-z_]+))?`")
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
 
 
 def public_classes() -> dict[str, list[str]]:
@@ -37,3 +44,11 @@ def test_each_exception_is_still_needed():
     doubled = {name for name, files in public_classes().items() if len(files) > 1}
 
     assert set() == EXCEPTIONS.keys() - doubled
+
+
+@pytest.mark.parametrize(("module", "name"), sorted(set(CODE.findall(GLOSSARY))))
+def test_the_glossary_names_what_is_there(module, name):
+    path = ROOT / "cronhpa" / f"{module}.py"
+
+    assert path.is_file()
+    assert not name or name in {getattr(node, "name", None) for node in ast.walk(ast.parse(path.read_text()))}

@@ -90,10 +90,3 @@ class Load:
     def at(self, instant: Nanoseconds) -> float:
         """The load at an instant, NaN where it is unknown."""
         return self.piece(instant).value
-
-    def is_known(self, begin: Nanoseconds, end: Nanoseconds) -> bool:
-        """Whether no part of [begin, end] lies in a gap."""
-        first = max(bisect_right(self.instants, begin), 1)
-        last = bisect_right(self.instants, end - 1)
-        pairs = zip(self.instants[first - 1 : last], self.instants[first : last + 1], strict=False)
-        return all(after - before <= self.gap_max for before, after in pairs)
