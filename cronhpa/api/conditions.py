@@ -25,15 +25,16 @@ LIMITED = {
     Rule.TOO_MANY_REPLICAS: "the desired replica count is more than the maximum replica count",
     Rule.TOO_FEW_REPLICAS: "the desired replica count is less than the minimum replica count",
 }
-# The event that tells of a selector that cannot be used has its own reason and text where the condition's differ.
+# Reasons of a selector that cannot be used, where the condition's reason and text differ from the event's.
 _SELECTOR_CONDITION = {"SelectorRequired": ("InvalidSelector", "the HPA target's scale is missing a selector")}
 _WHERE_ASKED_FOR = {"BoundsConsistent", "ForecastActive"}
 
 
 def conditions(previous: Iterable[Condition], turn: Turn) -> list[Condition]:
+    """The conditions after a turn; transition times are carried over from the previous ones."""
     stated = (*_upstream_conditions(turn), *_own_conditions(turn))
     kinds = {kind for kind, *_ in stated}
-    # What schedules or a forecast were, once there are none any more, is nothing to go on telling.
+    # Conditions about schedules or a forecast are dropped once the spec has none.
     conditions = [dict(item) for item in previous if item["type"] in kinds or item["type"] not in _WHERE_ASKED_FOR]
     stamp = format_instant(turn.decision.at)
     for kind, is_true, reason, message in stated:
@@ -54,7 +55,7 @@ def conditions(previous: Iterable[Condition], turn: Turn) -> list[Condition]:
 
 
 def _upstream_conditions(turn: Turn) -> Iterator[ConditionText]:
-    """The conditions that the upstream sets, in the order in which a turn sets them: the last word wins."""
+    """The upstream's conditions, in the order in which it sets them: of one type the last one wins."""
     decision = turn.decision
     if decision.kind is DecisionKind.UNREACHABLE:
         assert decision.failure is not None
@@ -161,7 +162,7 @@ def _tried(record: TrackRecord) -> str:
 
 
 def _ready(turn: Turn, problems: tuple[str, ...]) -> ConditionText:
-    """Whether the object does what its user wants, in one word for tools that know no other."""
+    """The Ready condition: a summary for tools that know no other condition."""
     decision = turn.decision
     if turn.owner_problem is not None:
         return "Ready", False, "OtherOwner", turn.owner_problem

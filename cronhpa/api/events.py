@@ -41,10 +41,16 @@ def events(turn: Turn) -> Iterator[Event]:
 
 
 def new_conflict_events(previous: Status, turn: Turn) -> Iterator[Event]:
-    """The events of what was not so in the status before: each contradiction once, however often it comes."""
-    told = [item.get("message", "") for item in previous.get("conditions", ()) if item["type"] == "BoundsConsistent"]
+    """
+    An event for each conflict that the previous status does not state: each is reported once, however often it recurs.
+    """
+    stated = [
+        condition.get("message", "")
+        for condition in previous.get("conditions", ())
+        if condition["type"] == "BoundsConsistent"
+    ]
     for conflict in turn.conflicts:
-        if not any(conflict.text in message for message in told):
+        if not any(conflict.text in message for message in stated):
             yield Event("Warning", conflict.reason, str(conflict))
 
 

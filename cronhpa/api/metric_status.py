@@ -21,7 +21,7 @@ from cronhpa.core.spec import (
 
 
 def current_metrics(spec: Spec, decision: Decision) -> list[dict[str, Any]] | None:
-    """status.currentMetrics; None where no metric was asked, an empty entry for one that said nothing."""
+    """`status.currentMetrics`: None if no metric was read, an empty entry for an absent one."""
     if decision.kind not in {DecisionKind.HELD, DecisionKind.COMPUTED} or not decision.metrics:
         return None
     return [

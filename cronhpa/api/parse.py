@@ -1,8 +1,7 @@
 """
-The resource becomes a Spec, its status a Memory. What cannot be read is told apart by how much of the object it takes.
+The resource becomes a Spec.
 
-A schedule that cannot be read abstains and the rest goes on; a spec that cannot be read as a whole stops its object,
-and no other.
+An unreadable schedule abstains, and the rest of its object goes on. An unreadable spec stops its object, and no other.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ T = TypeVar("T")
 
 
 class SpecProblem(Struct, frozen=True):
-    """Where in the resource, what was found there, and what to write instead where that is known."""
+    """path: the field. problem: what was found there, and what to write instead."""
 
     path: str
     problem: str
@@ -67,7 +66,7 @@ class SpecProblem(Struct, frozen=True):
 
 
 class SpecError(Exception):
-    """A spec that cannot be read as a whole."""
+    """The spec cannot be read; with every problem found."""
 
     def __init__(self, problems: Iterable[SpecProblem]) -> None:
         self.problems = tuple(problems)
@@ -78,7 +77,8 @@ def parse_spec(text: Mapping[str, Any], namespace: str, defaults: ControllerOpti
     """
     The spec of a CronHPA as the API serves it.
 
-    defaults: the operator's settings for what the object leaves open. Raises SpecError with every problem found.
+    defaults: the operator's settings for fields that the object does not set. Raises SpecError with every problem
+    found.
     """
     try:
         model = schema.CronHPASpec.model_validate(text)
@@ -105,10 +105,10 @@ def parse_spec(text: Mapping[str, Any], namespace: str, defaults: ControllerOpti
 
 def reject_slips(text: Mapping[str, Any]) -> None:
     """
-    Raises SpecError for a field that a CronHPA does not have, or that is of another type, in a spec written by hand.
+    Raises SpecError if a spec written by hand has an unknown field or a wrong type.
 
-    What the API serves has the types of the CRD, and may have more fields: a rolled-back operator must go on under a
-    newer CRD.
+    Objects from the API have the types of the CRD, and may have more fields: a rolled-back operator must keep working
+    under a newer CRD.
     """
     try:
         schema.CronHPASpec.model_validate(text, extra="forbid", strict=True)
@@ -117,7 +117,10 @@ def reject_slips(text: Mapping[str, Any]) -> None:
 
 
 def _at(path: str, parse: Callable[[M], T], item: M) -> T:
-    """What `parse` makes of a part; what the API server lets pass and nobody can mean is told with its path."""
+    """
+    The result of `parse`. A ValueError (the API server accepts more than can be read) becomes a SpecError with the
+    path.
+    """
     try:
         return parse(item)
     except ValueError as error:
@@ -243,7 +246,7 @@ def _problem_of_window(window: CronWindow) -> str | None:
 
 
 def _days(key: str, item: schedules.DaysModel | None) -> Days | None:
-    """The days of `exclude` or `only`. Raises ValueError with what cannot be read of them, the first of it."""
+    """The days of `exclude` or `only`. Raises ValueError with the first part that cannot be read."""
     if item is None:
         return None
     named = tuple(Holidays(one.country, one.subdivision) for one in item.holidays or ())
@@ -263,7 +266,7 @@ def _days(key: str, item: schedules.DaysModel | None) -> Days | None:
 
 @lru_cache(maxsize=4096)
 def _range(begin: str, end: str) -> tuple[DateRange | None, str]:
-    """The range from one date to another; or None, and what is wrong with it."""
+    """The range between two dates; or None, and the problem."""
     first, last = _date(begin), _date(end)
     if first is None or last is None:
         key, text = ("from", begin) if first is None else ("to", end)
@@ -274,7 +277,7 @@ def _range(begin: str, end: str) -> tuple[DateRange | None, str]:
 
 
 def _date(text: str) -> date | None:
-    # The pattern, because Python reads 20261227 and 2026-W52-7 as dates, too.
+    # The pattern first: Python also reads 20261227 and 2026-W52-7 as dates.
     if not re.fullmatch(fields.DATE, text):
         return None
     try:
@@ -288,7 +291,7 @@ def _problem_of_event(window: OnceWindow) -> str | None:
     if found:
         return f"timeZone: {found}"
     for key, text in (("from", window.opens), ("to", window.closes)):
-        # Python reads weeks and offsets, too, and here an offset would be lost.
+        # The pattern first: Python also reads weeks and offsets, and an offset would be lost here.
         if not re.fullmatch(fields.LOCAL_TIME, text):
             return (
                 f'{key}: "{text}" is no local time to the minute: write for example "2026-11-27T00:00", and no offset'
@@ -297,7 +300,7 @@ def _problem_of_event(window: OnceWindow) -> str | None:
             datetime.fromisoformat(text)
         except ValueError:
             return f'{key}: "{text}": write a date and time that exist, such as "2026-11-27T00:00"'
-        # A clock is looked at some days before and after a time, and there are no others.
+        # Clock changes are read some days before and after a time, so the first and last year are left out.
         if not "0002" <= text[:4] <= "9998":
             return f'{key}: "{text}": the years 2 to 9998 are read'
     opens, closes = once(window)

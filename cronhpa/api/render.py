@@ -1,8 +1,8 @@
 """
 A turn becomes a status.
 
-A status is the JSON object that the API serves. `render` builds it anew from the one before, so that transition times
-and what a failed turn leaves alone are carried over.
+A status is the JSON object that the API serves. `render` builds a new one from the previous one: transition times, and
+fields that a failed turn does not touch, are carried over.
 """
 
 from __future__ import annotations

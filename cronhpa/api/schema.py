@@ -1,17 +1,17 @@
 """
-The CronHPA resource as pydantic models: the single source of the CRD and of what the operator reads and writes.
+The CronHPA resource as pydantic models: the single source of the CRD, and of the reading and writing in the operator.
 
-Types, bounds and defaults are checked twice, by the API server and by these models. Rules that compare fields are
-CEL, under `x-kubernetes-validations`, and run in the API server only (API server 1.34 or newer: older ones take the
-text of an int-or-string for endless and refuse the CRD for its estimated cost).
+The API server and these models both check types, bounds and defaults. Rules that compare fields are CEL
+(`x-kubernetes-validations`) and run in the API server only. It must be 1.34 or newer: older ones assume an unbounded
+text in an int-or-string and refuse the CRD for its estimated cost.
 
-`scaleTargetRef`, `minReplicas`, `maxReplicas`, `metrics` and `behavior` are autoscaling/v2's: names, defaults and
-validation. The upstream names every wrong field at once, while an API server runs no rules after a failed `required`,
-`enum`, `maxLength` or `maxItems`. So what the upstream checks of these five is a rule (`BY_RULE` keeps the bound out of
-the CRD); what only we bound, such as a name's length, is schema.
+`scaleTargetRef`, `minReplicas`, `maxReplicas`, `metrics` and `behavior` have the names, defaults and validation of
+autoscaling/v2. The upstream reports every wrong field at once, but an API server runs no rules after a failed
+`required`, `enum`, `maxLength` or `maxItems`. So the upstream's checks of these five are rules (`BY_RULE` keeps the
+bound out of the schema), and bounds of our own, such as the length of a name, are schema.
 
-Unknown fields are ignored, because a rolled-back operator must go on scaling under a newer CRD. Files written by hand
-are read with `CronHPASpec.model_validate(..., extra="forbid")`.
+Unknown fields are ignored: a rolled-back operator must keep scaling under a newer CRD. Files written by hand are read
+with `CronHPASpec.model_validate(..., extra="forbid")`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ScaleTargetRef(Model):
     model_config = ConfigDict(
         json_schema_extra=rules(
             rule(
-                # A "v1" alone is the core group, and a ReplicationController is all that scales there.
+                # "v1" alone is the core group, where only a ReplicationController scales.
                 "has(self.apiVersion) ? (self.apiVersion.matches('^[^/]+/[^/]*$') || self.kind == "
                 "'ReplicationController' && self.apiVersion.matches('^[^/]*/?$')) : self.kind == "
                 "'ReplicationController'",

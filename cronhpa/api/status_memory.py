@@ -1,4 +1,4 @@
-"""The memory as `status.memory` keeps it: written and read here, and nowhere else."""
+"""`status.memory`: written and read here, and nowhere else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MEMORY_VERSION = 1
 
 
 def render_memory(memory: Memory) -> dict[str, Any]:
-    """The memory as the status keeps it; `parse_memory` reads it back."""
+    """The memory as the status stores it."""
     text: dict[str, Any] = {"version": MEMORY_VERSION}
     text["recommendations"] = [
         {"replicas": item.replicas, "time": format_instant_exact(item.at)} for item in memory.recommendations
@@ -57,9 +57,9 @@ def render_memory(memory: Memory) -> dict[str, Any]:
 
 def parse_memory(status: Mapping[str, Any]) -> Memory:
     """
-    What the status remembers. A memory that is absent, of another version or damaged is an empty one.
+    The memory of a status. An absent or damaged memory, or one of another version, becomes an empty one.
 
-    An empty memory is seeded with the current count, so losing it can delay a scale-down and never hasten it.
+    An empty memory is seeded with the current count: its loss can delay a scale-down and never hasten it.
     """
     text = status.get("memory")
     if not isinstance(text, Mapping) or text.get("version") != MEMORY_VERSION:
@@ -88,7 +88,9 @@ def parse_memory(status: Mapping[str, Any]) -> Memory:
 
 
 def _damaged(status: Mapping[str, Any]) -> Memory:
-    """An empty memory, but for who made a zero: an object that was observed before must not take one for scheduled."""
+    """
+    An empty memory that keeps who made a zero: an object observed before must not take a zero for a scheduled one.
+    """
     conditions = status.get("conditions")
     if not isinstance(conditions, list) or not conditions:
         return Memory()

@@ -18,7 +18,7 @@ _TEXT_MAX = 4096
 
 
 class Turn(Struct, frozen=True):
-    """All that a status is rendered from."""
+    """The input of a status, its conditions and events."""
 
     spec: Spec
     decision: Decision
@@ -33,5 +33,5 @@ class Turn(Struct, frozen=True):
 
 
 def clip(text: str) -> str:
-    """A text as long as a status may hold: an answer from elsewhere can be of any length, and a refused status lost."""
+    """The text, cut to the length that a status may hold: texts of other servers have any length."""
     return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 3] + "..."

@@ -21,7 +21,7 @@ def rule(check: str, message: str, *, found: tuple[str, ...] = (), at: str = "",
     """
     One CEL rule: `check` must hold, else `message` is what the user reads, on field `at` (a path below this one).
 
-    found: a text with %s put before the message to say what was found, and the CEL expressions that fill it.
+    found: a text with %s that says what was found, put before the message, and the CEL expressions that fill it.
     """
     out = {"rule": check, "message": message}
     if found:
@@ -37,7 +37,7 @@ def rule(check: str, message: str, *, found: tuple[str, ...] = (), at: str = "",
 
 
 def rules(*checks: Json) -> Json:
-    """What `json_schema_extra` takes to carry these rules into the CRD."""
+    """The `json_schema_extra` that carries these rules into the CRD."""
     return {"x-kubernetes-validations": list(checks)}
 
 
@@ -47,15 +47,15 @@ def quoted(text: str) -> str:
 
 QUANTITY = r"^\s*[+-]?[0-9.]*([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?\s*$"
 """
-Every quantity of the upstream but exponents of three digits and more: `1e999999` is nine bytes that cost an API server
-(and us) seconds to turn into digits.
+Every quantity of the upstream but those with an exponent of three or more digits: an API server (and this process)
+would take seconds for the nine bytes of `1e999999`.
 """
 
 SEGMENT = "self != '' && self != '.' && self != '..' && !self.contains('/') && !self.contains('%')"
 
 
 def is_segment(path: str) -> str:
-    """CEL: whether the text at `path` can stand in a URL path, which is all that the upstream asks of its names."""
+    """CEL: whether the text at `path` can be part of a URL path; the upstream requires no more of its names."""
     return SEGMENT.replace("self", path)
 
 

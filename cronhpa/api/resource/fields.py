@@ -16,7 +16,7 @@ INT32_MAX = 2**31 - 1
 
 
 class Model(BaseModel):
-    """Settings that every model of the resource shares: camelCase in the resource, snake_case in Python."""
+    """The base of all models: camelCase in the resource, snake_case in Python."""
 
     model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, frozen=True)
 
@@ -31,7 +31,7 @@ def _as_quantity(value: int | str) -> int | str:
     return value
 
 
-# Strict, or a text too long for the one branch would be read as a number by the other.
+# Strict: otherwise a text that is too long for one branch would be read as a number by the other.
 Quantity = Annotated[
     Annotated[int, Field(strict=True)] | Annotated[str, StringConstraints(max_length=40)], AfterValidator(_as_quantity)
 ]
@@ -44,7 +44,7 @@ def _as_instant(value: str) -> str:
 
 RFC3339 = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$"
 _INSTANT = 'write a date and time that exist, with the offset, such as "2026-11-23T18:00:00Z"'
-# Not `format: date-time`: a text that fails it is reported without a word on what to write.
+# Not `format: date-time`: its error does not say what to write.
 Instant = Annotated[
     str,
     AfterValidator(_as_instant),
@@ -71,7 +71,8 @@ LocalTime = Annotated[
                 found=('found "%s"', "self"),
             ),
             rule(
-                # A date that does not exist ends the rule in an error, which the API server reports with this message.
+                # A date that does not exist makes the rule fail with an error; the API server then reports this
+                # message.
                 f"!self.matches({quoted(LOCAL_TIME)}) || timestamp(self + ':00Z').getFullYear() > 0",
                 'write a date and time that exist, such as "2026-11-27T00:00"',
             ),
@@ -104,7 +105,7 @@ TimeZone = Annotated[
                 found=('found "%s"', "self"),
             ),
             rule(
-                # An unknown zone ends the rule in an error, which the API server reports with this message.
+                # An unknown zone makes the rule fail with an error; the API server then reports this message.
                 f"!self.matches({quoted(ZONE)}) || timestamp('2000-01-01T00:00:00Z').getFullYear(self) > 0",
                 'a time zone is an IANA name such as "Europe/Berlin" or "UTC"',
             ),

@@ -132,7 +132,7 @@ class ExternalMetricSource(Model):
 
 
 SOURCES = ("object", "external", "pods", "resource", "containerResource")
-"""The order in which the upstream looks at a metric's sources: of several it examines only the first."""
+"""The order in which the upstream reads a metric's sources: of several it validates only the first."""
 _KINDS = {source: source[0].upper() + source[1:] for source in SOURCES}
 
 _LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
@@ -147,7 +147,7 @@ def _first(
     source: str, check: str, message: str, *, found: tuple[str, ...] = (), at: str = "", reason: str = ""
 ) -> Json:
     """
-    A rule on a metric that speaks only if `source` is the first source present.
+    A rule on a metric that applies only if `source` is the first source present.
 
     `source.` in its CEL stands for the path of that source; `at` starts below it.
     """
@@ -167,7 +167,7 @@ def _first(
 
 
 def _target_rules(source: str) -> list[Json]:
-    """What the upstream asks of every target."""
+    """The upstream's rules for every target."""
     out = [
         _first(
             source,
@@ -208,7 +208,7 @@ def _name_rule(source: str, field: str, what: str) -> Json:
 
 
 def _one_of(source: str, first: str, second: str, message: str, forbidden: str) -> list[Json]:
-    """One of the targets `first` and `second` must be set: the upstream names `first` where none is."""
+    """Exactly one of the targets `first` and `second` must be set: the upstream reports `first` if none is."""
     return [
         _first(
             source,
