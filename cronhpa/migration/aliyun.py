@@ -1,11 +1,11 @@
 """
 Aliyun CronHorizontalPodAutoscaler (autoscaling.alibabacloud.com/v1beta1), as of its last commit in 2023.
 
-A job sets a count at a point in time and looks away: until the next job of the object nothing else is scheduled. So a
-job becomes a window from its times to the next time of any job. On a workload the window states replicas. On a
-HorizontalPodAutoscaler the job moves minReplicas to its size, and maxReplicas where that is smaller: the window states
-these, and the rest comes from that HPA. (A job that finds more replicas than it wants leaves minReplicas alone, so
-what it does depends on the load of that second. The window does what the job is for.)
+A job sets a count at one instant; until the next job of the object nothing else is scheduled. So a job becomes a window
+from its times to the next time of any job. On a workload the window states replicas. On a HorizontalPodAutoscaler the
+job sets minReplicas to its size, and maxReplicas if that is smaller: the window states these, and the rest comes from
+that HPA. (A job that finds more replicas than its size does not change minReplicas, so its effect depends on the load
+of that second. The window has the effect that is meant.)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cronhpa.migration.job_windows import Job, NoWindows
 from cronhpa.migration.manifest import cron_hpa, metadata_of, unique_names, zone_problem
 
 DEFAULT_ZONE = "Asia/Shanghai"
-"""What the chart sets as the controller's TZ."""
+"""The controller's TZ, as its chart sets it."""
 
 _DATE = re.compile(r"^@date\s+(\d{4}-\d{2}-\d{2})\s+(\d{2}:\d{2}:\d{2})$")
 _GONE = {"extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"}
@@ -154,7 +154,7 @@ def _jobs(document: FieldReader, spec: FieldReader, wall: datetime) -> list[Job]
 
 
 def _recurring(job: FieldReader, name: str, size: int) -> Job:
-    """Raises Unconvertible: without this job, nobody knows when the others' counts end."""
+    """The job. Raises Unconvertible: without this job, the ends of the others are not known."""
     schedule = job.text("schedule").strip()
     if schedule.startswith("@"):
         text, seconds = schedule, "0"
@@ -170,7 +170,7 @@ def _recurring(job: FieldReader, name: str, size: int) -> Job:
             f'found "{schedule}", a step of days beside a weekday',
             f"the source means days that are both, a cron text here either: {_BY_HAND}",
         )
-    # Any second and each nth begin at the full minute, and setting a count again changes nothing.
+    # `*` and `*/n` begin at second 0, and setting a count again changes nothing.
     if seconds != "0" and not seconds.startswith(("*", "0")):
         job.remark("schedule", f"found second {seconds}", "the window begins at the full minute before it")
     return Job(name, size, cron=text)

@@ -84,7 +84,7 @@ def _cron(cron: FieldReader, lowest: int, highest: int, context: ConversionConte
 
 
 def _forecast(document: FieldReader, spec: FieldReader, metrics: list[Json]) -> Json | None:
-    """A forecast for a prediction. Its settings have no twin: method, quantile and lead are found by the operator."""
+    """A forecast for a prediction. Its settings have no counterpart: the operator chooses method, quantile and lead."""
     for key in document.mapping("metadata").texts("annotations"):
         if key.startswith(_QUERY):
             document.remark(
