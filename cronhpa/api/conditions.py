@@ -35,10 +35,10 @@ def conditions(previous: Iterable[Condition], turn: Turn) -> list[Condition]:
     stated = (*_upstream_conditions(turn), *_own_conditions(turn))
     kinds = {kind for kind, *_ in stated}
     # Conditions about schedules or a forecast are dropped once the spec has none.
-    conditions = [dict(item) for item in previous if item["type"] in kinds or item["type"] not in _WHERE_ASKED_FOR]
+    conditions = [dict(old) for old in previous if old["type"] in kinds or old["type"] not in _WHERE_ASKED_FOR]
     stamp = format_instant(turn.decision.at)
     for kind, is_true, reason, message in stated:
-        condition = next((item for item in conditions if item["type"] == kind), None)
+        condition = next((known for known in conditions if known["type"] == kind), None)
         if condition is None:
             condition = {"type": kind}
             conditions.append(condition)

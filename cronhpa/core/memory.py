@@ -84,19 +84,21 @@ class Memory(Struct, frozen=True):
             if current == intent.before:
                 memory = replace(
                     memory,
-                    scale_ups=tuple(item for item in self.scale_ups if item.at != intent.at),
-                    scale_downs=tuple(item for item in self.scale_downs if item.at != intent.at),
+                    scale_ups=tuple(entry for entry in self.scale_ups if entry.at != intent.at),
+                    scale_downs=tuple(entry for entry in self.scale_downs if entry.at != intent.at),
                     zero=True if intent.before == 0 else False if self.zero else self.zero,
                     scheduled_zero=intent.from_scheduled_zero,
                 )
         events = (*memory.scale_ups, *memory.scale_downs)
-        if all(item.at <= now for item in memory.recommendations) and all(item.at <= now for item in events):
+        if all(entry.at <= now for entry in memory.recommendations) and all(entry.at <= now for entry in events):
             return memory
         return replace(
             memory,
-            recommendations=tuple(Recommendation(item.replicas, min(item.at, now)) for item in memory.recommendations),
-            scale_ups=tuple(replace(item, at=min(item.at, now)) for item in memory.scale_ups),
-            scale_downs=tuple(replace(item, at=min(item.at, now)) for item in memory.scale_downs),
+            recommendations=tuple(
+                Recommendation(entry.replicas, min(entry.at, now)) for entry in memory.recommendations
+            ),
+            scale_ups=tuple(replace(entry, at=min(entry.at, now)) for entry in memory.scale_ups),
+            scale_downs=tuple(replace(entry, at=min(entry.at, now)) for entry in memory.scale_downs),
         )
 
     def resumed(self, current: int | None, now: Nanoseconds) -> Memory:
@@ -109,7 +111,7 @@ class Memory(Struct, frozen=True):
         memory = self.settled(current, now)
         if not memory.recommendations:
             return memory
-        newest = max(memory.recommendations, key=lambda item: item.at)
+        newest = max(memory.recommendations, key=lambda entry: entry.at)
         return replace(memory, recommendations=(*memory.recommendations, Recommendation(newest.replicas, now)))
 
     def recommending(
@@ -118,8 +120,8 @@ class Memory(Struct, frozen=True):
         """With this turn's recommendation, in the last outdated slot or appended."""
         oldest = now - longest_window(behavior, options)
         slot = None
-        for index, item in enumerate(self.recommendations):
-            if item.at < oldest:
+        for index, entry in enumerate(self.recommendations):
+            if entry.at < oldest:
                 slot = index
         return replace(self, recommendations=_put(self.recommendations, slot, Recommendation(replicas, now)))
 
@@ -174,8 +176,8 @@ class Memory(Struct, frozen=True):
         return replace(
             self,
             recommendations=_contenders(self.recommendations, behavior, options, now),
-            scale_ups=tuple(item for item in self.scale_ups if item.at > now - period),
-            scale_downs=tuple(item for item in self.scale_downs if item.at > now - period),
+            scale_ups=tuple(entry for entry in self.scale_ups if entry.at > now - period),
+            scale_downs=tuple(entry for entry in self.scale_downs if entry.at > now - period),
         )
 
 
@@ -217,20 +219,20 @@ def _with_event(
     events: tuple[ScaleEvent, ...], change: int, now: Nanoseconds, rules: ScalingRules
 ) -> tuple[ScaleEvent, ...]:
     oldest = now - rules.longest_period
-    marked = tuple(replace(item, outdated=True) if item.at < oldest else item for item in events)
+    marked = tuple(replace(entry, outdated=True) if entry.at < oldest else entry for entry in events)
     slot = None
-    for index, item in enumerate(marked):
-        if item.outdated:
+    for index, entry in enumerate(marked):
+        if entry.outdated:
             slot = index
     return _put(marked, slot, ScaleEvent(change, now))
 
 
-def _put(items: tuple[T, ...], slot: int | None, item: T) -> tuple[T, ...]:
-    return (*items, item) if slot is None else (*items[:slot], item, *items[slot + 1 :])
+def _put(entries: tuple[T, ...], slot: int | None, entry: T) -> tuple[T, ...]:
+    return (*entries, entry) if slot is None else (*entries[:slot], entry, *entries[slot + 1 :])
 
 
 def _contenders(
-    items: tuple[Recommendation, ...], behavior: Behavior | None, options: ControllerOptions, now: Nanoseconds
+    entries: tuple[Recommendation, ...], behavior: Behavior | None, options: ControllerOptions, now: Nanoseconds
 ) -> tuple[Recommendation, ...]:
     """
     The recommendations that can still win: going back in time, each new largest and each new smallest one.
@@ -240,11 +242,11 @@ def _contenders(
     up, down = stabilization_windows(behavior, options)
     kept: list[Recommendation] = []
     highest, lowest = None, None
-    for item in sorted(items, key=lambda entry: entry.at, reverse=True):
-        is_highest = item.at >= now - down and (highest is None or item.replicas > highest)
-        is_lowest = item.at >= now - up and (lowest is None or item.replicas < lowest)
+    for entry in sorted(entries, key=lambda entry: entry.at, reverse=True):
+        is_highest = entry.at >= now - down and (highest is None or entry.replicas > highest)
+        is_lowest = entry.at >= now - up and (lowest is None or entry.replicas < lowest)
         if is_highest or is_lowest or not kept:
-            kept.append(item)
-        highest = item.replicas if highest is None else max(highest, item.replicas)
-        lowest = item.replicas if lowest is None else min(lowest, item.replicas)
+            kept.append(entry)
+        highest = entry.replicas if highest is None else max(highest, entry.replicas)
+        lowest = entry.replicas if lowest is None else min(lowest, entry.replicas)
     return tuple(reversed(kept))

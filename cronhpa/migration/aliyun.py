@@ -48,11 +48,13 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
     if not jobs:
         raise spec.unconvertible("jobs", "no job is left", "delete the object")
     try:
-        found = job_windows.jobs_to_windows(jobs, wall)
+        windows = job_windows.jobs_to_windows(jobs, wall)
     except NoWindows as reason:
         raise spec.unconvertible("jobs", str(reason), _BY_HAND) from None
-    if len(found) > MAX_SCHEDULES:
-        raise spec.unconvertible("jobs", f"they make {len(found)} windows", f"{MAX_SCHEDULES} are accepted: {_BY_HAND}")
+    if len(windows) > MAX_SCHEDULES:
+        raise spec.unconvertible(
+            "jobs", f"they make {len(windows)} windows", f"{MAX_SCHEDULES} are accepted: {_BY_HAND}"
+        )
     if all(job.once is not None for job in jobs):
         spec.remark(
             "jobs",
@@ -66,8 +68,8 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
             "a schedule has no exceptions yet: suspend it on that date, or add a one-off schedule for it",
         )
     if target_hpa(document) is not None:
-        return _on_hpa(document, found, zone, context)
-    return _on_workload(metadata, spec, found, zone)
+        return _on_hpa(document, windows, zone, context)
+    return _on_workload(metadata, spec, windows, zone)
 
 
 def _zone(spec: FieldReader, context: ConversionContext) -> str:
@@ -84,10 +86,10 @@ def _zone(spec: FieldReader, context: ConversionContext) -> str:
     return zone
 
 
-def _on_workload(metadata: Json, spec: FieldReader, found: list[tuple[Job, Json]], zone: str) -> Json:
+def _on_workload(metadata: Json, spec: FieldReader, windows: list[tuple[Job, Json]], zone: str) -> Json:
     ref = spec.mapping("scaleTargetRef")
     version = ref.text("apiVersion")
-    sizes = [job.size for job, _ in found]
+    sizes = [job.size for job, _ in windows]
     out = {
         "scaleTargetRef": {
             "apiVersion": "apps/v1" if version in _GONE else version,
@@ -97,12 +99,12 @@ def _on_workload(metadata: Json, spec: FieldReader, found: list[tuple[Job, Json]
         "minReplicas": min(sizes),
         "maxReplicas": max(*sizes, 1),
         "timeZone": zone,
-        "schedules": unique_names([{"name": job.name} | fields | {"replicas": job.size} for job, fields in found]),
+        "schedules": unique_names([{"name": job.name} | fields | {"replicas": job.size} for job, fields in windows]),
     }
     return cron_hpa(metadata, out)
 
 
-def _on_hpa(document: FieldReader, found: list[tuple[Job, Json]], zone: str, context: ConversionContext) -> Json:
+def _on_hpa(document: FieldReader, windows: list[tuple[Job, Json]], zone: str, context: ConversionContext) -> Json:
     key = target_hpa(document)
     spec = document.mapping("spec")
     spec.mapping("scaleTargetRef").ignore("apiVersion", "kind", "name")
@@ -115,7 +117,7 @@ def _on_hpa(document: FieldReader, found: list[tuple[Job, Json]], zone: str, con
         )
     out = hpa.spec_of(base)
     schedules: list[Json] = []
-    for job, fields in found:
+    for job, fields in windows:
         raised: Json = {}
         if job.size > out["maxReplicas"]:
             raised = {"maxReplicas": job.size}
@@ -178,9 +180,9 @@ def _recurring(job: FieldReader, name: str, size: int) -> Job:
 
 def _dated(job: FieldReader, name: str, size: int, wall: datetime) -> Job | None:
     schedule = job.text("schedule").strip()
-    found = _DATE.match(schedule)
+    match = _DATE.match(schedule)
     try:
-        at = datetime.fromisoformat(f"{found[1]}T{found[2]}") if found else None
+        at = datetime.fromisoformat(f"{match[1]}T{match[2]}") if match else None
     except ValueError:
         at = None
     if at is None:

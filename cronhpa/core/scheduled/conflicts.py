@@ -48,16 +48,19 @@ def conflicts(spec: Spec, now: Nanoseconds) -> tuple[Conflict, ...]:
     First contradictions between bounds, each at its first occurrence, in order of time. Then windows that never open,
     that never close in spite of an `end`, or that are longer than the time between their starts.
     """
-    readable = [item for item in spec.schedules if item.problem is None and not item.suspend]
+    readable = [schedule for schedule in spec.schedules if schedule.problem is None and not schedule.suspend]
     # Only floors above the lowest cap can contradict, and caps below the highest floor: most objects have none.
-    highest = max((spec.min_replicas, *(item.floor for item in readable if item.floor is not None)))
-    lowest = min((spec.max_replicas, *(item.cap for item in readable if item.cap is not None)))
+    highest = max((spec.min_replicas, *(schedule.floor for schedule in readable if schedule.floor is not None)))
+    lowest = min((spec.max_replicas, *(schedule.cap for schedule in readable if schedule.cap is not None)))
     torn = [
-        item
-        for item in readable
-        if (item.floor is not None and item.floor > lowest) or (item.cap is not None and item.cap < highest)
+        schedule
+        for schedule in readable
+        if (schedule.floor is not None and schedule.floor > lowest)
+        or (schedule.cap is not None and schedule.cap < highest)
     ]
-    instants = sorted({*(start for item in torn for start in (now, *_starts(item, now))), *_meetings(torn, now)})
+    instants = sorted(
+        {*(start for schedule in torn for start in (now, *_starts(schedule, now))), *_meetings(torn, now)}
+    )
     contradictions: dict[str, Conflict] = {}
     for at in instants[:_INSTANTS_MAX]:
         settled = settled_at(spec, at)

@@ -163,28 +163,28 @@ def _walk(
 ) -> Iterator[BoundsInterval]:
     at = start
     while at < end:
-        found = resolve(spec, at, start_up, leads)
-        leads = found.leads
-        until = min(end, holds_until(spec, found, at))
-        yield _interval(spec, found, at, until)
+        bounds = resolve(spec, at, start_up, leads)
+        leads = bounds.leads
+        until = min(end, holds_until(spec, bounds, at))
+        yield _interval(spec, bounds, at, until)
         at = until
 
 
-def _interval(spec: Spec, found: Bounds, start: Nanoseconds, end: Nanoseconds) -> BoundsInterval:
-    is_open = [state.name for state in found.windows if state.state is WindowState.OPEN]
+def _interval(spec: Spec, bounds: Bounds, start: Nanoseconds, end: Nanoseconds) -> BoundsInterval:
+    is_open = [state.name for state in bounds.windows if state.state is WindowState.OPEN]
     if spec.override is not None and start < spec.override.until:
         is_open.append(OVERRIDE)
     return BoundsInterval(
         start=start,
         end=end,
-        minimum=found.minimum,
-        maximum=found.maximum,
-        minimum_by=found.minimum_by,
-        maximum_by=found.maximum_by,
-        headroom_percent=found.headroom_percent,
+        minimum=bounds.minimum,
+        maximum=bounds.maximum,
+        minimum_by=bounds.minimum_by,
+        maximum_by=bounds.maximum_by,
+        headroom_percent=bounds.headroom_percent,
         open=tuple(is_open),
-        leading=tuple(state.name for state in found.windows if state.state is WindowState.LEADING),
-        conflict=found.conflict,
+        leading=tuple(state.name for state in bounds.windows if state.state is WindowState.LEADING),
+        conflict=bounds.conflict,
     )
 
 
@@ -197,16 +197,16 @@ def _is_alike(one: BoundsInterval, other: BoundsInterval) -> bool:
 
 def _conflicts(segments: Iterable[BoundsInterval]) -> Iterator[Mark]:
     """One mark for each interval in which the same bounds contradict each other."""
-    found: Mark | None = None
+    mark: Mark | None = None
     for segment in segments:
-        if found is not None and (found.end, found.text) == (segment.start, segment.conflict):
-            found = replace(found, end=segment.end)
+        if mark is not None and (mark.end, mark.text) == (segment.start, segment.conflict):
+            mark = replace(mark, end=segment.end)
             continue
-        if found is not None:
-            yield found
-        found = Mark(Kind.CONFLICT, segment.start, segment.end, segment.conflict) if segment.conflict else None
-    if found is not None:
-        yield found
+        if mark is not None:
+            yield mark
+        mark = Mark(Kind.CONFLICT, segment.start, segment.end, segment.conflict) if segment.conflict else None
+    if mark is not None:
+        yield mark
 
 
 def _self_conflicts(spec: Spec, start: Nanoseconds) -> Iterator[Mark]:
