@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import typer
 
+from cronhpa.api.identity import API_VERSION, PLURAL
 from cronhpa.cli.cluster import Context, Kubeconfig, Namespace
 from cronhpa.cli.lines import say
 
@@ -86,7 +87,7 @@ class _Place:
     def __init__(self, client: Client, namespace: str, name: str, timeout_seconds: float) -> None:
         self.client, self.namespace, self.name = client, namespace, name
         self.hpas = f"/apis/autoscaling/v2/namespaces/{quote(namespace, safe='')}/horizontalpodautoscalers"
-        self.cron_hpas = f"/apis/cronhpa.io/v1alpha1/namespaces/{quote(namespace, safe='')}/cronhpas"
+        self.cron_hpas = f"/apis/{API_VERSION}/namespaces/{quote(namespace, safe='')}/{PLURAL}"
         self._timeout = timeout_seconds
 
     async def read(self, collection: str) -> Json | None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cronhpa.api.identity import GROUP, PLURAL, VERSION
+
 if TYPE_CHECKING:
     from cronhpa.kube.client import Client
 
@@ -18,7 +20,7 @@ def path_of_object(namespace: str, name: str) -> str:
     """The API's path of a CronHPA. Raises ClusterError for what cannot be a name."""
     from cronhpa.kube.client import path_of
 
-    return path_of("apis", "cronhpa.io", "v1alpha1", "namespaces", namespace, "cronhpas", name)
+    return path_of("apis", GROUP, VERSION, "namespaces", namespace, PLURAL, name)
 
 
 async def read_object(client: Client, namespace: str, name: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from cronhpa.cli.lines import say
 from cronhpa.cli.moments import format_length, format_moment, parse_length, parse_moment
 from cronhpa.core.instant import SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import Memory
-from cronhpa.core.spec import Override, Spec, ControllerOptions
+from cronhpa.core.spec import ControllerOptions, Override, Spec
 
 Json = dict[str, Any]
 
@@ -171,7 +171,7 @@ def _asks(item: Override, zone: str, now: Nanoseconds) -> str:
 
 def _comes_to(body: Json, now: Nanoseconds) -> list[str]:
     """The bounds now and after the override, and what keeps them from being acted on."""
-    from cronhpa.api.memory import parse_memory
+    from cronhpa.api.status_memory import parse_memory
 
     spec, status = _parsed(body), body.get("status") or {}
     memory = parse_memory(status)

@@ -150,7 +150,7 @@ def _length(text: str) -> Nanoseconds:
 
 
 def _subject(body: Mapping[str, Any], asked: _Asked, *, is_file: bool) -> Subject:
-    from cronhpa.api.memory import parse_memory
+    from cronhpa.api.status_memory import parse_memory
     from cronhpa.api.parse import SpecError, parse_spec
     from cronhpa.cli.documents import own_zone, written_spec
     from cronhpa.cli.timetable import Subject

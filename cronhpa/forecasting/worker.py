@@ -21,7 +21,7 @@ from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, format_
 from cronhpa.core.memory import lead_time
 from cronhpa.core.observation import Absent
 from cronhpa.core.predictive.budget import DAY_FACTOR
-from cronhpa.core.predictive.floor import GUARD_PERCENT, forecast_source, pod_capacity, target_load
+from cronhpa.core.predictive.floor import forecast_source, planned_load, pod_capacity, target_load, unknown_pod_load
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Counts, Floats
 from cronhpa.forecasting.messages import (
     MODEL,
@@ -263,11 +263,7 @@ def _study(past: TrainingData, now: Nanoseconds, end: Nanoseconds) -> FittedStat
         return _learning(past, measured, now)
     settings = settings_of(past.subject)
     if settings is None:
-        return Absent(
-            "NoPodLoad",
-            f"what one pod may carry of {past.subject.series.metric} is not known: it needs a "
-            "Utilization or AverageValue target, and for Utilization a request",
-        )
+        return unknown_pod_load(past.subject.series.metric)
     # A history that ended before now did so with a gap.
     steps = np.concatenate([highs, np.full((end - past.first) // STEP - len(highs), np.nan)])
     before = _known_before(past)
@@ -398,13 +394,15 @@ def settings_of(subject: ForecastTarget) -> WorkloadModel | None:
     metric = forecast_source(spec)
     if metric is None or metric.name != subject.series.metric or spec.forecast is None:
         return None
+    percent = spec.forecast.pod_capacity_percent
     target = target_load(metric, subject.request)
-    capacity = pod_capacity(metric, subject.request, spec.forecast.pod_capacity_percent)
-    if target is None or capacity is None or target <= 0:
+    capacity = pod_capacity(metric, subject.request, percent)
+    carried = planned_load(metric, subject.request, percent)
+    if target is None or capacity is None or carried is None or target <= 0:
         return None
     return WorkloadModel(
         target=target,
-        carried=max(target, capacity * GUARD_PERCENT / 100),
+        carried=carried,
         capacity=max(target, capacity),
         start_up_seconds=lead_time(subject.start_up, spec.options) // SECOND,
         budget_percent=float(spec.forecast.budget_percent),

@@ -19,6 +19,7 @@ from cronhpa.core.spec import TargetRef
 from cronhpa.kube.client import Client, ClusterError
 from cronhpa.kube.discovery import Discovery, Resource
 from cronhpa.kube.pods import Meta
+from cronhpa.kube.selector_text import selector_text
 from cronhpa.kube.watch import View
 
 _CONFLICT = 409
@@ -193,24 +194,19 @@ def _scale(item: _Scale) -> Scale:
 
 def _scale_of(item: Workload) -> Scale:
     wanted = 1 if item.spec.replicas is None else item.spec.replicas
-    return Scale(wanted, item.status.replicas, selector_text(item.spec.selector), item.metadata.resource_version)
+    return Scale(
+        wanted, item.status.replicas, workload_selector_text(item.spec.selector), item.metadata.resource_version
+    )
 
 
-def selector_text(selector: Any) -> str:
-    """A workload's selector as its scale states it: requirements sorted by label, joined by commas."""
+def workload_selector_text(selector: Any) -> str:
+    """A workload's selector as its scale states it."""
     if not isinstance(selector, dict):
         return ""
     labels = selector.get("matchLabels")
     if labels is None and "matchExpressions" not in selector:
         labels = selector  # a ReplicationController's selector is the bare map
-    parts = [(key, f"{key}={value}") for key, value in (labels or {}).items()]
-    for item in selector.get("matchExpressions") or ():
-        key, operator, values = item["key"], item["operator"], ",".join(sorted(item.get("values") or ()))
-        text = {
-            "In": f"{key} in ({values})",
-            "NotIn": f"{key} notin ({values})",
-            "Exists": key,
-            "DoesNotExist": f"!{key}",
-        }
-        parts.append((key, text.get(operator, "")))
-    return ",".join(text for _, text in sorted(parts))
+    expressions = selector.get("matchExpressions") or ()
+    return selector_text(
+        (labels or {}).items(), ((item["key"], item["operator"], item.get("values") or ()) for item in expressions)
+    )

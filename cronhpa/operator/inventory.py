@@ -21,20 +21,20 @@ import kopf
 import msgspec
 from kubernetes.client import Configuration
 
-from cronhpa.api.memory import read_memory
+from cronhpa.api.identity import GROUP, PLURAL, VERSION
+from cronhpa.api.status_memory import read_memory
 from cronhpa.api.parse import SpecError, parse_spec
 from cronhpa.api.turn import Status
 from cronhpa.core.instant import Nanoseconds, parse_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.scheduled.conflicts import Conflict
-from cronhpa.core.spec import Spec, ControllerOptions
+from cronhpa.core.spec import ControllerOptions, Spec
 from cronhpa.kube.client import UNREADABLE, Client, ClusterError, bearer_token, path_of
 from cronhpa.operator.breath import Breath
 from cronhpa.operator.due import Key
 
 LOG = logging.getLogger(__name__)
 
-GROUP, VERSION, PLURAL = "cronhpa.io", "v1alpha1", "cronhpas"
 _SWEEP_SECONDS = 300.0
 # Of a text that anybody may have written a line of log is told.
 _TOLD_MAX = 300
@@ -134,7 +134,9 @@ class _Listed(msgspec.Struct):
 class Inventory:
     """changed(key) is called for an object that came or whose spec changed, gone(item) for one that went."""
 
-    def __init__(self, defaults: ControllerOptions, changed: Callable[[Key], None], gone: Callable[[Item], None]) -> None:
+    def __init__(
+        self, defaults: ControllerOptions, changed: Callable[[Key], None], gone: Callable[[Item], None]
+    ) -> None:
         self.items: dict[Key, Item] = {}
         self.seen = asyncio.Event()
         self.restarts = 0

@@ -20,7 +20,7 @@ from core.situations import (
     spec,
     specs,
 )
-from cronhpa.api.memory import EVENTS_MAX, LEADS_MAX, RECOMMENDATIONS_MAX, parse_memory, read_memory
+from cronhpa.api.status_memory import EVENTS_MAX, LEADS_MAX, RECOMMENDATIONS_MAX, parse_memory, read_memory
 from cronhpa.api.render import render
 from cronhpa.api.turn import Turn
 from cronhpa.api.resource.status import CronHPAStatus

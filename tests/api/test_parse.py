@@ -15,6 +15,7 @@ from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Observation, Scale
 from cronhpa.core.spec import (
     Behavior,
+    ControllerOptions,
     CronWindow,
     DateRange,
     Days,
@@ -36,7 +37,6 @@ from cronhpa.core.spec import (
     SelectPolicy,
     Span,
     TargetRef,
-    ControllerOptions,
 )
 
 SHOP = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cronhpa.api.parse import parse_spec
 from cronhpa.api.events import events
+from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
 from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
@@ -27,13 +27,13 @@ from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Observation, Scale
 from cronhpa.core.observe import Measurement, observe
 from cronhpa.core.spec import (
+    ControllerOptions,
     ExternalMetric,
     Metric,
     ObjectMetric,
     PodsMetric,
     ResourceMetric,
     Spec,
-    ControllerOptions,
     UnknownMetric,
 )
 from cronhpa.kube import metrics

@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from core.situations import pod
-from cronhpa.api.memory import read_memory
+from cronhpa.api.status_memory import read_memory
 from cronhpa.api.parse import SpecError, parse_spec, reject_slips
 from cronhpa.api.render import render
 from cronhpa.api.turn import Turn

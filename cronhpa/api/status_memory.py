@@ -14,12 +14,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from cronhpa.api.render import MEMORY_VERSION
 from cronhpa.core.decision import Lead
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, parse_instant
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, format_instant_exact, parse_instant
 from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
 from cronhpa.core.observe import START_UP_MAX
-from cronhpa.core.quantity import LENGTH_MAX, parse_milli
+from cronhpa.core.quantity import LENGTH_MAX, format_milli, parse_milli
 from cronhpa.core.reactive.arithmetic import INT32_MAX, INT64_MAX
 from cronhpa.core.spec import ControllerOptions
 
@@ -39,6 +38,9 @@ Time = Annotated[str, Meta(max_length=40)]
 Name = Annotated[str, Meta(max_length=317)]
 Resource = Annotated[str, Meta(max_length=317, pattern=r"^[-A-Za-z0-9_./]+\Z")]
 _Quantity = Annotated[str, Meta(max_length=LENGTH_MAX)]
+
+
+MEMORY_VERSION = 1
 
 
 class _Recommendation(Struct, gc=False):
@@ -75,6 +77,48 @@ class _Memory(Struct, rename="camel"):
     request_per_pod: Annotated[dict[Resource, _Quantity], Meta(max_length=REQUESTS_MAX)] = {}
     intent: _Intent | None = None
     leads: Annotated[list[_Lead], Meta(max_length=LEADS_MAX)] = []
+
+
+def render_memory(memory: Memory) -> dict[str, Any]:
+    """The memory as the status stores it."""
+    text: dict[str, Any] = {"version": MEMORY_VERSION}
+    text["recommendations"] = [
+        {"replicas": item.replicas, "time": format_instant_exact(item.at)} for item in memory.recommendations
+    ]
+    for key, events in (("scaleUpEvents", memory.scale_ups), ("scaleDownEvents", memory.scale_downs)):
+        text[key] = [
+            {
+                "change": item.change,
+                "time": format_instant_exact(item.at),
+                **({"outdated": True} if item.outdated else {}),
+            }
+            for item in events
+        ]
+    if memory.zero is not None:
+        text["zero"] = memory.zero
+    if memory.scheduled_zero:
+        text["scheduledZero"] = True
+    if memory.start_up is not None:
+        text["startUpSeconds"] = memory.start_up // SECOND
+    if memory.request_per_pod:
+        text["requestPerPod"] = {name: format_milli(milli) for name, milli in sorted(memory.request_per_pod.items())}
+    if memory.intent is not None:
+        text["intent"] = {
+            "from": memory.intent.before,
+            "to": memory.intent.after,
+            "time": format_instant_exact(memory.intent.at),
+            **({"fromScheduledZero": True} if memory.intent.from_scheduled_zero else {}),
+        }
+    if memory.leads:
+        text["leads"] = [
+            {
+                "schedule": item.schedule,
+                "start": format_instant_exact(item.start),
+                "seconds": item.length // SECOND,
+            }
+            for item in memory.leads
+        ]
+    return text
 
 
 class Remembered(Struct, frozen=True):
