@@ -164,8 +164,8 @@ def _object(file: Path, name: str | None) -> Mapping[str, Any]:
 
 def _spec_of(body: Mapping[str, Any]) -> tuple[Spec, Memory]:
     """The spec, and what the status remembers where the file was taken from a cluster."""
-    from cronhpa.api.status_memory import parse_memory
     from cronhpa.api.parse import SpecError
+    from cronhpa.api.status_memory import parse_memory
     from cronhpa.cli.documents import written_spec
 
     try:

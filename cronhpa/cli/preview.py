@@ -150,8 +150,8 @@ def _length(text: str) -> Nanoseconds:
 
 
 def _subject(body: Mapping[str, Any], asked: _Asked, *, is_file: bool) -> Subject:
-    from cronhpa.api.status_memory import parse_memory
     from cronhpa.api.parse import SpecError, parse_spec
+    from cronhpa.api.status_memory import parse_memory
     from cronhpa.cli.documents import own_zone, written_spec
     from cronhpa.cli.timetable import Subject
     from cronhpa.core.scheduled.timeline import timeline

@@ -22,8 +22,8 @@ import msgspec
 from kubernetes.client import Configuration
 
 from cronhpa.api.identity import GROUP, PLURAL, VERSION
-from cronhpa.api.status_memory import read_memory
 from cronhpa.api.parse import SpecError, parse_spec
+from cronhpa.api.status_memory import read_memory
 from cronhpa.api.turn import Status
 from cronhpa.core.instant import Nanoseconds, parse_instant
 from cronhpa.core.memory import Memory

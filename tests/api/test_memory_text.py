@@ -20,12 +20,12 @@ from core.situations import (
     spec,
     specs,
 )
-from cronhpa.api.status_memory import EVENTS_MAX, LEADS_MAX, RECOMMENDATIONS_MAX, parse_memory, read_memory
 from cronhpa.api.render import render
-from cronhpa.api.turn import Turn
 from cronhpa.api.resource.status import CronHPAStatus
+from cronhpa.api.status_memory import EVENTS_MAX, LEADS_MAX, RECOMMENDATIONS_MAX, parse_memory, read_memory
+from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Lead, DecisionKind, Scaled, Withheld
+from cronhpa.core.decision import DecisionKind, Lead, Scaled, Withheld
 from cronhpa.core.instant import HOUR, MINUTE, SECOND, format_instant_exact
 from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
 from cronhpa.core.observation import Absent, Observation, Scale
@@ -300,7 +300,9 @@ def test_a_forged_zero_wakes_or_keeps_asleep_and_no_more():
         for told, told_by in {"ours": {"zero": True}, "by hand": {"zero": False}}.items()
     }
 
-    assert [(DecisionKind.COMPUTED, 4), (DecisionKind.SUSPENDED, 0)] == [(one.path, one.desired) for one in paths.values()]
+    assert [(DecisionKind.COMPUTED, 4), (DecisionKind.SUSPENDED, 0)] == [
+        (one.kind, one.desired) for one in paths.values()
+    ]
 
 
 # --- any JSON ----------------------------------------------------------------------------------------------------

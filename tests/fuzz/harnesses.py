@@ -19,12 +19,12 @@ from typing import Any
 import yaml
 
 from core.situations import pod
-from cronhpa.api.status_memory import read_memory
 from cronhpa.api.parse import SpecError, parse_spec, reject_slips
 from cronhpa.api.render import render
-from cronhpa.api.turn import Turn
-from cronhpa.api.rules import broken_rules
 from cronhpa.api.resource.status import CronHPAStatus
+from cronhpa.api.rules import broken_rules
+from cronhpa.api.status_memory import read_memory
+from cronhpa.api.turn import Turn
 from cronhpa.cli.documents import UnreadableFileError, as_yaml, read_documents
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import DecisionKind as DecisionPath
@@ -36,6 +36,7 @@ from cronhpa.core.observe import observe
 from cronhpa.core.quantity import Quantity, format_milli, parse_float, parse_milli
 from cronhpa.core.scheduled import cron, windows
 from cronhpa.core.spec import (
+    ControllerOptions,
     CronWindow,
     MetricTarget,
     ObjectMetric,
@@ -43,7 +44,6 @@ from cronhpa.core.spec import (
     ResourceMetric,
     Spec,
     TargetRef,
-    ControllerOptions,
 )
 from cronhpa.core.spec import ExternalMetric as External
 from cronhpa.history.files import HistoryError, import_csv, read_points
@@ -132,7 +132,11 @@ SHOP = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
 SLOW = {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 600}], "stabilizationWindowSeconds": 600}
 REMEMBERING = [
     parse_spec(
-        {"scaleTargetRef": SHOP, "minReplicas": 2, "maxReplicas": 100, "metrics": METRICS, **more}, "prod", ControllerOptions()
+        {"scaleTargetRef": SHOP, "minReplicas": 2, "maxReplicas": 100, "metrics": METRICS, **more},
+        "prod",
+        ControllerOptions(),
+        "prod",
+        ControllerOptions(),
     )
     for more in (
         {},
