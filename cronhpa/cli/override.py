@@ -147,14 +147,14 @@ def _told(before: Json, after: Json, now: Nanoseconds, *, is_dry: bool) -> list[
         lines.append(f"{label}: {would}taken back: {_asks(old, zone, now)}")
     else:
         lines.append(f"{label}: there is no override to take back")
-    return [*lines, *_comes_to(after, now)]
+    return [*lines, *in_force(after, now)]
 
 
 def _shown(body: Json, now: Nanoseconds) -> list[str]:
     """What holds, where nothing was asked for."""
     found = _parsed(body).override
     said = "no override" if found is None else _asks(found, _zone(body), now)
-    return [f"{_label(body)}: {said}", *_comes_to(body, now)]
+    return [f"{_label(body)}: {said}", *in_force(body, now)]
 
 
 def _asks(item: Override, zone: str, now: Nanoseconds) -> str:
@@ -168,7 +168,7 @@ def _asks(item: Override, zone: str, now: Nanoseconds) -> str:
     return f"{bound} replicas until {format_moment(item.until, zone)}, {left}: {item.reason}"
 
 
-def _comes_to(body: Json, now: Nanoseconds) -> list[str]:
+def in_force(body: Json, now: Nanoseconds) -> list[str]:
     """The bounds now and after the override, and what keeps them from being acted on."""
     from cronhpa.api.parse import parse_memory
 
