@@ -2,7 +2,8 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3
-VENV := .venv
+# Another Python beside it: make unit PYTHON=python3.13 VENV=build/venv-3.13
+VENV ?= .venv
 RUN := $(VENV)/bin
 UV_VERSION := 0.13.9
 

@@ -33,12 +33,10 @@ def adopt(
         str, typer.Argument(metavar="NAME", help="Name of the HorizontalPodAutoscaler, and of the CronHPA.")
     ],
     namespace: Namespace = "default",
-    back: Annotated[bool, typer.Option("--back", help="Make an HPA of the CronHPA again.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show and check what would be done, and do nothing.")
-    ] = False,
+    back: Annotated[bool, typer.Option("--back", help="Convert the CronHPA back to an HPA.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show and check the steps, without a change.")] = False,
     timeout: Annotated[
-        float, typer.Option(min=1, metavar="SECONDS", help="How long to wait for each of the two controllers.")
+        float, typer.Option(min=1, metavar="SECONDS", help="Time to wait for each of the two controllers.")
     ] = 120,
     kubeconfig: Kubeconfig = None,
     context: Context = None,

@@ -45,36 +45,38 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         ),
     ],
     query: Annotated[
-        str | None, typer.Option(metavar="PROMQL", help="What to ask the Prometheus: one series, the total.")
+        str | None, typer.Option(metavar="PROMQL", help="Query for the Prometheus. It returns one series, the total.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Which object, where the file has several.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the object, if the file has several.")] = None,
     begin: Annotated[
         str | None,
-        typer.Option("--from", metavar="TIME", help="Where to begin. Absent, seven days before the end."),
+        typer.Option("--from", metavar="TIME", help="Begin. Default: seven days before the end."),
     ] = None,
     end: Annotated[
         str | None,
-        typer.Option("--to", metavar="TIME|LENGTH", help="Where to end: a time, or how long. Absent, the last value."),
+        typer.Option("--to", metavar="TIME|LENGTH", help="End: a time or a length. Default: the last value."),
     ] = None,
     pod_request: Annotated[
         str | None,
-        typer.Option(metavar="cpu=500m", help="What a pod requests; a Utilization target needs it."),
+        typer.Option(metavar="cpu=500m", help="Resource request of a pod; a Utilization target needs it."),
     ] = None,
     pod_capacity: Annotated[
         str | None,
-        typer.Option(metavar="LOAD", help="The load that one pod can carry. Absent, as the object says."),
+        typer.Option(metavar="LOAD", help="Load that one pod can carry. Default: from the object."),
     ] = None,
     start_up: Annotated[
         str | None,
         typer.Option(
-            "--pod-startup", metavar="LENGTH", help="From a pod's creation to Ready. Absent, as learnt, else 60s."
+            "--pod-startup",
+            metavar="LENGTH",
+            help="Time from a pod's creation to Ready. Default: as measured, else 60s.",
         ),
     ] = None,
-    metric_delay: Annotated[str, typer.Option(metavar="LENGTH", help="How old a metric is when it is read.")] = "30s",
-    metric_window: Annotated[str, typer.Option(metavar="LENGTH", help="What a metric is averaged over.")] = "60s",
-    zone: Annotated[str | None, typer.Option(help="IANA time zone of the times. Absent, the object's own.")] = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="What to print.")] = Output.TABLE,
-    picture: Annotated[Path | None, typer.Option(metavar="FILE.svg|.png", help="Draw it, too.")] = None,
+    metric_delay: Annotated[str, typer.Option(metavar="LENGTH", help="Age of a metric when it is read.")] = "30s",
+    metric_window: Annotated[str, typer.Option(metavar="LENGTH", help="Time that a metric is averaged over.")] = "60s",
+    zone: Annotated[str | None, typer.Option(help="IANA time zone of the times. Default: the object's.")] = None,
+    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
+    picture: Annotated[Path | None, typer.Option(metavar="FILE.svg|.png", help="Draw the result to this file.")] = None,
 ) -> None:
     """
     Show what an object would have done under a recorded load: metrics alone, with schedules, with the forecast.

@@ -22,21 +22,23 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the CronHPA object.")],
     namespace: Namespace = "default",
     minimum: Annotated[int | None, typer.Option("--min", min=0, help="At least this many replicas.")] = None,
-    maximum: Annotated[int | None, typer.Option("--max", min=0, help="At most this many.")] = None,
-    replicas: Annotated[int | None, typer.Option("--replicas", min=0, help="Exactly this many; 0 is allowed.")] = None,
+    maximum: Annotated[int | None, typer.Option("--max", min=0, help="At most this many replicas.")] = None,
+    replicas: Annotated[
+        int | None, typer.Option("--replicas", min=0, help="Exactly this many replicas; 0 is allowed.")
+    ] = None,
     length: Annotated[
-        str | None, typer.Option("--for", metavar="LENGTH", help="For how long, such as 90m, 2h or 1d.")
+        str | None, typer.Option("--for", metavar="LENGTH", help="Duration, such as 90m, 2h or 1d.")
     ] = None,
     until: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help='Until when: "18:00" or "2026-11-23T18:00" in the object\'s zone, or with an offset.'
+            metavar="TIME", help='End: "18:00" or "2026-11-23T18:00" in the object\'s zone, or with an offset.'
         ),
     ] = None,
-    reason: Annotated[str | None, typer.Option(help="Why, such as the number of an incident.")] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="Take the override back.")] = False,
+    reason: Annotated[str | None, typer.Option(help="Reason, such as the number of an incident.")] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove the override.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Have it checked by the API server, and change nothing.")
+        bool, typer.Option("--dry-run", help="Let the API server check the override, without a change.")
     ] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
