@@ -81,12 +81,12 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     """
     Show what an object would have done under a recorded load: metrics alone, with schedules, with the forecast.
 
-    Every turn is decided by the operator's own code, in virtual time, with pods that take their time to start. A
-    forecast is fitted once a day and knows nothing of what comes. Under-provisioned is when the load is above what the
-    ready pods can carry: all of its request for a Utilization target, else its target, unless podCapacityPercent or
-    --pod-capacity says otherwise. It needs no cluster.
+    The operator's own code decides every reconciliation, in virtual time; pods take time to start. A forecast is fitted
+    once a day on the load before it. Time counts as under-provisioned if the load is above the capacity of the ready
+    pods. A pod's capacity is --pod-capacity, else podCapacityPercent of its target, else its request for a Utilization
+    target and its target for others. No cluster is needed.
 
-    Exit codes: 0 done; 1 a file cannot be read, or its spec is wrong, or too little is known; 2 an option is wrong.
+    Exit codes: 0 done; 1 a file is unreadable, its spec is wrong, or its load is too short; 2 an option is wrong.
     """
     from cronhpa.cli.documents import own_zone
     from cronhpa.cli.drawing import check_picture

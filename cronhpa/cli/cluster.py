@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from cronhpa.kube.client import Client
 
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the object.")]
-Kubeconfig = Annotated[str | None, typer.Option(help="Path of a kubeconfig. Default: as kubectl.")]
+Kubeconfig = Annotated[
+    str | None, typer.Option(help="Path of a kubeconfig. Default: the pod's account, else kubectl's.")
+]
 Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig. Default: the current one.")]
 
 

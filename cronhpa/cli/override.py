@@ -44,13 +44,13 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     context: Context = None,
 ) -> None:
     """
-    Set bounds by hand for a while, whatever the schedules say, or take them back.
+    Set bounds by hand for a while, above all schedules, or remove them.
 
-    One of --min, --max and --replicas, one of --for and --until, and --reason belong together. The override is a field
-    of the object, spec.override: it replaces the one before, ends by itself, and the rates of behavior still hold on
-    the way. Without any of these options the bounds in force are shown.
+    To set an override, give one of --min, --max and --replicas, one of --for and --until, and --reason. It is the
+    object's field spec.override: it replaces an earlier override and ends by itself. The rate policies of behavior
+    still apply. Without these options the command shows the bounds in force.
 
-    Exit codes: 0 done; 1 the API server refused or could not be reached; 2 an option cannot be meant.
+    Exit codes: 0 done; 1 the API server refused or could not be reached; 2 an option is wrong.
     """
     from cronhpa.kube.client import Client, ClusterError, load_configuration
 

@@ -10,7 +10,7 @@ import typer
 
 def run(
     kubeconfig: Annotated[
-        str | None, typer.Option(help="Path of a kubeconfig. Default: the pod's service account.")
+        str | None, typer.Option(help="Path of a kubeconfig. Default: the pod's account, else kubectl's.")
     ] = None,
     namespaces: Annotated[str | None, typer.Option(help="Namespaces to act in, comma-separated. Default: all.")] = None,
     store: Annotated[
