@@ -28,7 +28,7 @@ WITHOUT_A_TEST = {
     "cronhpa.history.backfill": _REWORKED,
     "cronhpa.history.parquet": _REWORKED,
     "cronhpa.operator.app": "about to be split; tests/operator covers it by what the operator does",
-    "cronhpa.simulation.world": _REWORKED,
+    "cronhpa.simulation.target": _REWORKED,
     "cronhpa_models.catalog": _REWORKED,
     "cronhpa_models.clock": _REWORKED,
     "cronhpa_models.clock_increments": _REWORKED,

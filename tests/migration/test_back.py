@@ -3,7 +3,7 @@
 import pytest
 
 from cronhpa.migration.back import to_hpa
-from cronhpa.migration.document import Node, Refused
+from cronhpa.migration.document import FieldReader, Unconvertible
 
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}}}
@@ -14,7 +14,7 @@ def back(**spec):
     """(the HPA, what was noted)."""
     notes = []
     body = {"metadata": {"name": "shop", "namespace": "prod", "uid": "1"}, "spec": SPEC | spec, "status": {}}
-    return to_hpa(Node(body, "CronHPA/shop", notes)), notes
+    return to_hpa(FieldReader(body, "CronHPA/shop", notes)), notes
 
 
 def test_the_five_fields_that_both_have_are_carried_over():
@@ -44,5 +44,5 @@ def test_what_an_hpa_cannot_say_is_named_with_its_path():
 
 def test_without_a_metric_there_is_no_honest_hpa():
     """The upstream would fill in 80 % of CPU."""
-    with pytest.raises(Refused, match=r"CronHPA/shop\.spec\.metrics: there is none"):
+    with pytest.raises(Unconvertible, match=r"CronHPA/shop\.spec\.metrics: there is none"):
         back(metrics=[])

@@ -2,21 +2,21 @@
 
 import pytest
 
-from cronhpa.migration.document import Node, Refused, Remark
+from cronhpa.migration.document import FieldReader, Unconvertible, Remark
 
 
-def node(**body):
-    return Node(body, "HPA/shop", [])
+def mapping(**body):
+    return FieldReader(body, "HPA/shop", [])
 
 
 def test_what_nobody_read_is_told_by_its_path_here_and_below():
     document = node(
         kind="HPA", spec={"min": 1, "max": 2, "metrics": [{"type": "x", "odd": 1}]}, status={"a": 1}, n=None
     )
-    document.pass_by("kind")
-    spec = document.node("spec")
+    document.ignore("kind")
+    spec = document.mapping("spec")
     spec.integer("min")
-    spec.nodes("metrics")[0].text("type")
+    spec.mappings("metrics")[0].text("type")
 
     assert ["HPA/shop.spec.max", "HPA/shop.spec.metrics[0].odd", "HPA/shop.status"] == sorted(document.unread())
 
@@ -29,10 +29,10 @@ def test_a_field_that_is_null_is_absent():
         document.integer("name"),
         document.texts("name"),
         document.items("name"),
-        document.nodes("name"),
+        document.mappings("name"),
     )
     assert "name" not in document
-    assert [] == list(document.node("spec"))
+    assert [] == list(document.mapping("spec"))
 
 
 def test_a_number_may_be_written_as_a_text():
@@ -55,20 +55,20 @@ def test_a_number_may_be_written_as_a_text():
     ],
 )
 def test_a_field_of_another_type_is_refused_with_its_path(read, value, told):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Unconvertible) as caught:
         getattr(node(field=value), read)("field")
 
     assert ("HPA/shop.field", f"found {value!r}", told) == (caught.value.path, caught.value.found, caught.value.meaning)
 
 
 def test_a_list_of_mappings_names_the_place_that_is_none():
-    with pytest.raises(Refused, match=r"HPA/shop.field\[1\]: found 7: a mapping belongs here"):
-        node(field=[{}, 7]).nodes("field")
+    with pytest.raises(Unconvertible, match=r"HPA/shop.field\[1\]: found 7: a mapping belongs here"):
+        node(field=[{}, 7]).mappings("field")
 
 
 def test_a_remark_has_the_file_the_path_and_the_meaning():
     notes = []
-    Node({}, "HPA/shop", notes).node("spec").remark("", "found nothing", "nothing is done")
+    FieldReader({}, "HPA/shop", notes).mapping("spec").remark("", "found nothing", "nothing is done")
 
     assert [("HPA/shop.spec", "found nothing", "nothing is done")] == notes
     assert "a.yaml:HPA/shop.spec: found nothing: nothing is done" == str(Remark("a.yaml", *notes[0]))

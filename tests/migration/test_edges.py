@@ -1,19 +1,19 @@
-"""cronhpa.migration.edges, cronhpa.migration.surroundings: windows of KEDA and Crane, told where they differ."""
+"""cronhpa.migration.edges, cronhpa.migration.context: windows of KEDA and Crane, told where they differ."""
 
 import pytest
 
 from cronhpa.core.instant import parse_instant
-from cronhpa.migration.document import Node, Refused
+from cronhpa.migration.document import FieldReader, Unconvertible
 from cronhpa.migration.edges import window
-from cronhpa.migration.surroundings import Surroundings
+from cronhpa.migration.context import ConversionContext
 
-AROUND = Surroundings(parse_instant("2026-10-01T12:00:00Z"), None, {})
+AROUND = ConversionContext(parse_instant("2026-10-01T12:00:00Z"), None, {})
 
 
 def made(start, end, zone="UTC"):
     """(the window, what was noted)."""
     notes = []
-    return window(Node({}, "trigger", notes), (start, end), zone, "KEDA", AROUND), notes
+    return window(FieldReader({}, "trigger", notes), (start, end), zone, "KEDA", AROUND), notes
 
 
 def test_a_window_of_every_day_means_the_same():
@@ -39,7 +39,7 @@ def test_days_of_the_start_alone_are_told_with_the_first_time_that_differs():
     ],
 )
 def test_what_is_no_window_is_refused_with_its_field(start, end, zone, told):
-    with pytest.raises(Refused, match=told):
+    with pytest.raises(Unconvertible, match=told):
         made(start, end, zone)
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.migration.document import Node
+from cronhpa.migration.document import FieldReader
 from cronhpa.migration.manifest import DEFAULT_METRICS, cron_hpa, has_load, metadata_of, problems, unique_names
 
 SPEC = {
@@ -35,7 +35,7 @@ def test_what_other_tools_keep_on_an_object_stays_there():
             "ownerReferences": [{"kind": "ScaledObject", "name": "shop"}],
         }
     }
-    document = Node(body, "HPA/shop", notes)
+    document = FieldReader(body, "HPA/shop", notes)
 
     assert {"name": "shop", "namespace": "prod", "labels": {"app": "shop"}} == metadata_of(document)
     assert [("HPA/shop.metadata.ownerReferences", "ScaledObject shop owns this object")] == [note[:2] for note in notes]

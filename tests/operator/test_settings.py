@@ -4,19 +4,19 @@ import pytest
 from pydantic import ValidationError
 
 from cronhpa.core.instant import MINUTE, SECOND
-from cronhpa.core.spec import Tuning
+from cronhpa.core.spec import ControllerOptions
 from cronhpa.operator.settings import Settings
 
 
 def test_without_any_setting_it_acts_as_the_upstream_does():
     """kube-controller-manager: sync 15 s, tolerance 0.1, down 5 min, CPU 5 min, readiness 30 s."""
-    assert Tuning() == Settings().tuning
+    assert ControllerOptions() == Settings().controller_options
     assert (15 * SECOND, 0.1, 5 * MINUTE, 5 * MINUTE, 30 * SECOND) == (
-        Settings().tuning.sync_period,
-        Settings().tuning.tolerance,
-        Settings().tuning.downscale_stabilization,
-        Settings().tuning.cpu_initialization_period,
-        Settings().tuning.initial_readiness_delay,
+        Settings().controller_options.sync_period,
+        Settings().controller_options.tolerance,
+        Settings().controller_options.downscale_stabilization,
+        Settings().controller_options.cpu_initialization_period,
+        Settings().controller_options.initial_readiness_delay,
     )
 
 
@@ -24,7 +24,7 @@ def test_a_setting_is_an_environment_variable(monkeypatch):
     monkeypatch.setenv("CRONHPA_SYNC_PERIOD", "1m30s")
     monkeypatch.setenv("CRONHPA_PROMETHEUS_QUERIES", '{"cpu": "sum(rate(x[5m]))"}')
 
-    assert 90 * SECOND == Settings().tuning.sync_period
+    assert 90 * SECOND == Settings().controller_options.sync_period
     assert {"cpu": "sum(rate(x[5m]))"} == Settings().prometheus_queries
 
 
