@@ -31,22 +31,21 @@ def convert(
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 where there is any remark.")] = False,
 ) -> None:
     """
-    Turn other autoscalers' objects into CronHPA manifests, and say line by line what could not be carried over.
+    Convert other autoscalers' objects to CronHPA manifests, and name each field that cannot be carried over.
 
-    Read are HorizontalPodAutoscaler (autoscaling/v1, v2beta1, v2beta2, v2), KEDA ScaledObject, Aliyun
+    Accepted are HorizontalPodAutoscaler (autoscaling/v1, v2beta1, v2beta2, v2), KEDA ScaledObject, Aliyun
     CronHorizontalPodAutoscaler and Crane EffectiveHorizontalPodAutoscaler, as written or as `kubectl get -o yaml`
-    prints them. Give what belongs together in one call: jobs on an HPA with that HPA, a ScaledObject with the HPA that
-    KEDA made of it (it says how KEDA names its metrics).
+    prints them. Give related objects in one call: jobs on an HPA with that HPA, a ScaledObject with the HPA that KEDA
+    made of it (it has KEDA's metric names).
 
-    Manifests go to the standard output, remarks to stderr, one a line: FILE:OBJECT.FIELD: what was found: what it
-    means. What has no honest counterpart is not made.
+    Manifests go to standard output, remarks to standard error, one a line: FILE:OBJECT.FIELD: value: meaning. No
+    manifest is made of an object without an equivalent CronHPA.
 
-    What changes on purpose, without a remark for each: a window's floor is exact, where a metric of KEDA or Crane is
-    off by up to 10 %. Whether a window is open follows from the clock, so nothing is missed while a controller is
-    down, and a count that was set by hand lasts until the next turn. A time that a spring gap skips is the first
-    instant after it, and is not lost.
+    Differences without a remark: a window's floor is exact; with KEDA and Crane it is a metric within 10 %.
+    The clock decides whether a window is open, so an outage of the controller misses nothing, and a replica count that
+    was set by hand lasts until the next reconciliation. A time in a spring gap moves to the first instant after it.
 
-    Exit codes: 0 done; 1 nothing was made, or --strict and a remark; 2 a file cannot be read.
+    Exit codes: 0 done; 1 no manifest was made, or --strict and a remark; 2 a file is unreadable.
     """
     from cronhpa.migration.convert import Document
     from cronhpa.migration.convert import convert as converted

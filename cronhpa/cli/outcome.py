@@ -28,7 +28,7 @@ class Backtest:
     One object under one recorded load.
 
     spec: as it is run. zone: of the times that are shown. runs: what came of it, in the order in which to show it.
-    forecasts: what was forecast, in words.
+    forecasts: a description of the forecasts.
     """
 
     label: str

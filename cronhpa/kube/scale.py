@@ -66,7 +66,7 @@ class _ScaleStatus(Struct, frozen=True):
 
 
 class _Scale(Struct, frozen=True):
-    """Nothing of it may be missing: an empty answer is no target at zero."""
+    """No field may be missing: an empty answer must not look like a target at zero."""
 
     metadata: Meta
     spec: _ScaleSpec
@@ -105,7 +105,7 @@ class Targets:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def read(self, namespace: str, ref: TargetRef, *, fresh: bool = False) -> Scale | Absent:
-        """The target's scale, or why it cannot be had. fresh: asked of the API server, whatever is known."""
+        """The target's scale, or the reason that it is absent. fresh: asks the API server, whatever is cached."""
         try:
             resource = await self._discovery.resource(ref.api_version, ref.kind)
             view = self._view(resource, ref.kind, namespace)
@@ -150,7 +150,7 @@ class Targets:
         return await self._client.get(f"{resource.path(namespace, name)}/scale", _Scale)
 
     def _note(self, resource: Resource, namespace: str, name: str, written: _Scale) -> None:
-        """Our own write is known at once: the next turn must not act on what the watch has not told yet."""
+        """Caches our own write: the next reconciliation must not act on a scale that the watch has not updated yet."""
         view = self._views.get((resource, namespace if self._namespaces != ("",) else ""))
         known = view.objects.get((namespace, name)) if view else None
         if view is not None and known is not None:

@@ -1,4 +1,8 @@
-"""`cronhpa backtest`: what would have happened, as a table, as JSON and as a picture; what it says of what is wrong."""
+"""
+cronhpa.cli.backtest, cronhpa.cli.outcome, cronhpa.cli.outcome_picture, cronhpa.cli.past
+
+`cronhpa backtest`: what would have happened, as a table, as JSON and as a picture; what it says of what is wrong.
+"""
 
 from __future__ import annotations
 

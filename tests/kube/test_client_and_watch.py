@@ -1,4 +1,4 @@
-"""The client and the views, against an API server that misbehaves on purpose."""
+"""cronhpa.kube.client, cronhpa.kube.watch: against an API server that misbehaves on purpose."""
 
 import asyncio
 import socket
@@ -205,7 +205,7 @@ async def test_a_tls_connection_is_read_through_a_small_buffer():
     async with FakeApi().client():
         connection = SSLProtocol(asyncio.get_running_loop(), asyncio.Protocol(), ssl.create_default_context(), None)
 
-    assert 64 * 1024 == len(connection._ssl_buffer)
+    assert 64 * 1024 == len(connection._ssl_buffer)  # noqa: SLF001  # asyncio's own, and the only trace
 
 
 async def test_a_silent_peer_is_asked_whether_it_is_there():
@@ -214,7 +214,7 @@ async def test_a_silent_peer_is_asked_whether_it_is_there():
     api.answers[DEPLOYMENTS] = listing()
     async with api.client() as client:
         await client.get(DEPLOYMENTS, dict)
-        (connection,) = [each for held in client._session.connector._conns.values() for each, _ in held]
+        (connection,) = [each for held in client._session.connector._conns.values() for each, _ in held]  # noqa: SLF001  # aiohttp shows no socket
         sock = connection.transport.get_extra_info("socket")
         asked = [sock.getsockopt(socket.IPPROTO_TCP, option) for option in (TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT)]
 

@@ -1,4 +1,4 @@
-"""When a status is worth a write: at once for what a person acts on, later for what drifts, never for time alone."""
+"""cronhpa.operator.writer: a status is written at once for what people act on, later for what drifts."""
 
 from itertools import pairwise
 
