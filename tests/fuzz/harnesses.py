@@ -135,8 +135,6 @@ REMEMBERING = [
         {"scaleTargetRef": SHOP, "minReplicas": 2, "maxReplicas": 100, "metrics": METRICS, **more},
         "prod",
         ControllerOptions(),
-        "prod",
-        ControllerOptions(),
     )
     for more in (
         {},

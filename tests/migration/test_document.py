@@ -10,7 +10,7 @@ def mapping(**body):
 
 
 def test_what_nobody_read_is_told_by_its_path_here_and_below():
-    document = node(
+    document = mapping(
         kind="HPA", spec={"min": 1, "max": 2, "metrics": [{"type": "x", "odd": 1}]}, status={"a": 1}, n=None
     )
     document.ignore("kind")
@@ -22,7 +22,7 @@ def test_what_nobody_read_is_told_by_its_path_here_and_below():
 
 
 def test_a_field_that_is_null_is_absent():
-    document = node(spec=None, name=None)
+    document = mapping(spec=None, name=None)
 
     assert ("x", None, {}, [], []) == (
         document.text("name", "x"),
@@ -36,7 +36,7 @@ def test_a_field_that_is_null_is_absent():
 
 
 def test_a_number_may_be_written_as_a_text():
-    assert [3, -2] == [node(n="3").integer("n"), node(n=-2).integer("n")]
+    assert [3, -2] == [mapping(n="3").integer("n"), mapping(n=-2).integer("n")]
 
 
 @pytest.mark.parametrize(
@@ -56,14 +56,14 @@ def test_a_number_may_be_written_as_a_text():
 )
 def test_a_field_of_another_type_is_refused_with_its_path(read, value, told):
     with pytest.raises(Unconvertible) as caught:
-        getattr(node(field=value), read)("field")
+        getattr(mapping(field=value), read)("field")
 
     assert ("HPA/shop.field", f"found {value!r}", told) == (caught.value.path, caught.value.found, caught.value.meaning)
 
 
 def test_a_list_of_mappings_names_the_place_that_is_none():
     with pytest.raises(Unconvertible, match=r"HPA/shop.field\[1\]: found 7: a mapping belongs here"):
-        node(field=[{}, 7]).mappings("field")
+        mapping(field=[{}, 7]).mappings("field")
 
 
 def test_a_remark_has_the_file_the_path_and_the_meaning():
