@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from cronhpa.api import schema
 from cronhpa.api.render import MEMORY_VERSION
+from cronhpa.core.cache import Interned
 from cronhpa.core.decision import Lead
 from cronhpa.core.instant import MINUTE, SECOND, parse_instant
 from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
@@ -56,6 +57,10 @@ from cronhpa.core.spec import (
 
 M = TypeVar("M")
 T = TypeVar("T")
+
+# Objects of one template have one window, and what was worked out of it, in common.
+_WINDOWS: Interned[CronWindow | OnceWindow] = Interned()
+_SCHEDULES: Interned[Schedule] = Interned()
 
 
 class SpecProblem(Struct, frozen=True):
@@ -273,9 +278,9 @@ def _schedule(item: schema.Schedule, zone: str) -> Schedule:
             except ValueError as error:
                 found = str(error)
     exact = item.replicas
-    return Schedule(
+    schedule = Schedule(
         name=item.name,
-        window=window,
+        window=_WINDOWS(window),
         floor=item.min_replicas if exact is None else exact,
         cap=item.max_replicas if exact is None else exact,
         headroom_percent=item.headroom_percent or 0,
@@ -284,6 +289,7 @@ def _schedule(item: schema.Schedule, zone: str) -> Schedule:
         suspend=item.suspend,
         problem=found,
     )
+    return _SCHEDULES(schedule)
 
 
 def _problem_of_window(window: CronWindow) -> str | None:
@@ -316,7 +322,8 @@ def _days(key: str, item: schema.Days | None) -> Days | None:
     return Days(tuple(ranges), named)
 
 
-@lru_cache(maxsize=4096)
+# Half a kilobyte each: the texts have 64 characters at most.
+@lru_cache(maxsize=2048)
 def _range(begin: str, end: str) -> tuple[DateRange | None, str]:
     """The range from one date to another; or None, and what is wrong with it."""
     first, last = _date(begin), _date(end)

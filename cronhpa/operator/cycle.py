@@ -26,7 +26,7 @@ from cronhpa.core.observation import Absent, Observation, Scale
 from cronhpa.core.observe import Measurement, observe
 from cronhpa.core.predictive.floor import forecast_metric, forecast_source, load_of
 from cronhpa.core.record import Record, encode
-from cronhpa.core.scheduled.bounds import is_at_hand
+from cronhpa.core.scheduled.bounds import quiet_until
 from cronhpa.core.scheduled.conflicts import conflicts
 from cronhpa.core.spec import (
     CronWindow,
@@ -274,7 +274,7 @@ class Cycle:
         known, forecast = self._forecast(item, spec, now)
         try:
             decided = await _worked_out(
-                decide, spec, observation, forecast, item.memory, now, apart=_takes_long(spec, now)
+                decide, spec, observation, forecast, item.memory, now, apart=_takes_long(item, spec, now)
             )
         except Exception:
             # A record is a regression test by copying it: what was to be decided upon, in one line.
@@ -282,6 +282,7 @@ class Cycle:
             raise
         decision = replace(decided, at=remembered_at(item, spec.tuning.sync_period, now))
         item.next_edge = None if decision.next_edge is None else decision.next_edge.at
+        item.quiet = (generation, quiet_until(spec, item.next_edge, now))
         # Not in the turn of an edge: others may have the same one, and their scale-ups are waiting for theirs.
         if item.checked is None or item.checked[0] != generation or item.checked[1] + spec.tuning.sync_period <= now:
             item.conflicts = await _worked_out(conflicts, spec, now, apart=_is_heavy(spec))
@@ -379,7 +380,7 @@ class Need(Enum):
 def need(item: Item, now: Nanoseconds) -> Need:
     if item.spec is None:
         return Need.NOTHING
-    if item.uncertain or item.in_doubt or not is_watched(item.spec.target) or _takes_long(item.spec, now):
+    if item.uncertain or item.in_doubt or not is_watched(item.spec.target) or _takes_long(item, item.spec, now):
         return Need.OTHERS
     if not item.spec.metrics:
         return Need.NOTHING
@@ -406,9 +407,10 @@ async def _worked_out(work: Callable[..., R], *given: Any, apart: bool) -> R:
     return await asyncio.to_thread(work, *given) if apart else work(*given)
 
 
-def _takes_long(spec: Spec, now: Nanoseconds) -> bool:
-    """Whether a decision may take long enough for others to notice."""
-    return _is_heavy(spec) and not is_at_hand(spec, now)
+def _takes_long(item: Item, spec: Spec, now: Nanoseconds) -> bool:
+    """Whether a decision may take long enough for others to notice: not while all that it needs was worked out."""
+    generation, until = item.quiet
+    return _is_heavy(spec) and (generation != item.generation or now >= until)
 
 
 def _is_heavy(spec: Spec) -> bool:

@@ -50,6 +50,7 @@ class Item:
     or not. next_edge: when a schedule changes next. in_doubt: whether a status write may have been done or not.
     complaint: what was logged last of status writes that failed, "" once one succeeds.
     conflicts: schedules that contradict each other; checked: of which generation, and until when that holds.
+    quiet: of which generation, and until when, its decisions work out nothing of its schedules.
     """
 
     __slots__ = (
@@ -64,6 +65,7 @@ class Item:
         "namespace",
         "next_edge",
         "problems",
+        "quiet",
         "resumed",
         "spec",
         "status",
@@ -92,6 +94,7 @@ class Item:
         self.next_edge: Nanoseconds | None = None
         self.conflicts: tuple[Conflict, ...] = ()
         self.checked: tuple[int, Nanoseconds] | None = None
+        self.quiet: tuple[int, Nanoseconds] = (-1, 0)
 
     @property
     def key(self) -> Key:
