@@ -13,12 +13,17 @@ from cronhpa.core.quantity import parse_milli
 
 
 class Meta(Struct, frozen=True, rename="camel"):
+    """What is read of any object. Its labels, of which there may be a megabyte, are read of pods alone."""
+
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+
+
+class _PodMeta(Meta, frozen=True, rename="camel"):
     labels: dict[str, str] | None = None
 
 
@@ -52,7 +57,7 @@ class _RawStatus(Struct, frozen=True, rename="camel"):
 
 
 class RawPod(Struct):
-    metadata: Meta = Meta()
+    metadata: _PodMeta = _PodMeta()
     spec: _RawSpec = _RawSpec()
     status: _RawStatus = _RawStatus()
 

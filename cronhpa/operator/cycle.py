@@ -41,7 +41,7 @@ from cronhpa.core.spec import (
 )
 from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery
-from cronhpa.kube.membership import PodIndex, select
+from cronhpa.kube.membership import PodIndex
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics, samples_of
 from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.learning.forecaster import Forecaster
@@ -300,11 +300,11 @@ class Cycle:
 
     async def _observe(self, item: Item, spec: Spec, answers: Answers) -> tuple[Observation, Nanoseconds]:
         """What is seen of an object's target, and the instant at which it was."""
-        scale = await self._cluster.targets.read(item.namespace, spec.target, fresh=item.uncertain)
-        if isinstance(scale, Absent):
+        target = await self._cluster.targets.read(item.namespace, spec.target, fresh=item.uncertain)
+        if isinstance(target, Absent):
             now = self._clock()
-            return observe(spec, scale, (), (), now), now
-        selector = select(scale.selector)
+            return observe(spec, target, (), (), now), now
+        scale, selector = target.scale, target.selector
         if isinstance(selector, Absent):
             now = self._clock()
             unknown: Measurement = selector
