@@ -17,7 +17,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from cronhpa.core.instant import SECOND, parse_duration, parse_instant
+from cronhpa.core.instant import SECOND, Nanoseconds, parse_duration, parse_instant
 from cronhpa.core.observation import Absent, Sample
 from cronhpa.core.observe import INVALID_METRIC_SELECTOR
 from cronhpa.core.quantity import parse_milli
@@ -244,8 +244,24 @@ def _decode(answer: bytes, kind: type[T], api: str) -> T | Absent:
 
 
 # The pods of one list share a few instants and one window: reading them anew was half of what a sample costs.
-_instant = lru_cache(maxsize=4096)(parse_instant)
-_duration = lru_cache(maxsize=64)(parse_duration)
+# Either text may be of any length in an answer; what is kept of each is 300 bytes.
+_TIME_LENGTH_MAX = 64
+
+
+@lru_cache(maxsize=4096)
+def _instant(text: str) -> Nanoseconds:
+    return parse_instant(_short(text))
+
+
+@lru_cache(maxsize=64)
+def _duration(text: str) -> Nanoseconds:
+    return parse_duration(_short(text))
+
+
+def _short(text: str) -> str:
+    if len(text) > _TIME_LENGTH_MAX:
+        raise ValueError(f"a time of {len(text)} characters: at most {_TIME_LENGTH_MAX} are read")
+    return text
 
 
 def samples_of(metric: ResourceMetric, items: Iterable[PodMetrics]) -> dict[str, Sample] | Absent:

@@ -225,11 +225,10 @@ class Operator:
         ) as prometheus:
             while True:
                 await asyncio.sleep(_BACKFILL_SECONDS)
+                subjects = {found.series: found for item in self._inventory if (found := subject_of(item)) is not None}
+                asked_at = {series: at for series, at in asked_at.items() if series in subjects}
                 waiting = [
-                    subject
-                    for item in self._inventory
-                    if (subject := subject_of(item)) is not None
-                    and time.monotonic() >= asked_at.get(subject.series, 0.0)
+                    subject for series, subject in subjects.items() if time.monotonic() >= asked_at.get(series, 0.0)
                 ]
                 for subject in waiting:
                     if self._store is not None:
@@ -295,15 +294,22 @@ class Operator:
         self._cycle.poke((series.namespace, series.name))
 
     def _on_object(self, key: Key) -> None:
+        item = self._inventory.items[key]
+        subject = subject_of(item)
+        if item.forecast is not None and (subject is None or subject.series != item.forecast):
+            self._forget_series(item.forecast)
+        item.forecast = None if subject is None else subject.series
         self._cycle.poke(key)
 
     def _on_gone(self, item: Item) -> None:
         self._due.drop(item.key)
         self._recorder.forget(item)
-        subject = subject_of(item)
-        if subject is not None:
-            self._cycle.ledger.forget(subject.series)
-            self._forecaster.forget(subject.series)
+        if item.forecast is not None:
+            self._forget_series(item.forecast)
+
+    def _forget_series(self, series: Series) -> None:
+        self._cycle.ledger.forget(series)
+        self._forecaster.forget(series)
 
     def _on_target(self, namespace: str, group: str, kind: str, name: str) -> None:
         for item in self._inventory.on_target((namespace, group, kind, name)):

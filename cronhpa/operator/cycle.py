@@ -292,7 +292,8 @@ class Cycle:
             return None  # edited into what cannot be read while this turn waited: the edit brings a turn of its own
         owner_problem = self._cluster.owners.problem(item, self._inventory.on_target(target))
         used = None
-        if known is not None and owner_problem is None and spec.mode is Mode.ACTIVE:
+        is_current = item.generation == generation and self._inventory.items.get(item.key) is item
+        if known is not None and owner_problem is None and spec.mode is Mode.ACTIVE and is_current:
             series = Series(item.namespace, item.name, known.metric)
             self.ledger.count(series, spec, observation, item.memory, decision, now)
             used = self.ledger.used_permille(series)

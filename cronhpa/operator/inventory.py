@@ -28,6 +28,7 @@ from cronhpa.core.memory import Memory
 from cronhpa.core.scheduled.conflicts import Conflict
 from cronhpa.core.spec import Spec, Tuning
 from cronhpa.kube.client import Client, ClusterError, bearer_token, path_of
+from cronhpa.learning.store import Series
 from cronhpa.operator.breath import Breath
 from cronhpa.operator.due import Key
 
@@ -50,6 +51,7 @@ class Item:
     or not. next_edge: when a schedule changes next. in_doubt: whether a status write may have been done or not.
     complaint: what was logged last of status writes that failed, "" once one succeeds.
     conflicts: schedules that contradict each other; checked: of which generation, and until when that holds.
+    forecast: the series that it is forecast by, None where it asks for no forecast.
     quiet: of which generation, and until when, its decisions work out nothing of its schedules.
     """
 
@@ -58,6 +60,7 @@ class Item:
         "complaint",
         "conflicts",
         "created",
+        "forecast",
         "generation",
         "in_doubt",
         "memory",
@@ -95,6 +98,7 @@ class Item:
         self.conflicts: tuple[Conflict, ...] = ()
         self.checked: tuple[int, Nanoseconds] | None = None
         self.quiet: tuple[int, Nanoseconds] = (-1, 0)
+        self.forecast: Series | None = None
 
     @property
     def key(self) -> Key:
