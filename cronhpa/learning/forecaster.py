@@ -178,7 +178,9 @@ class Forecaster:
             # What the store kept waits as long for its object to be listed.
             self._wanted_at.setdefault(series, now)
         self._wanted_at.update(dict.fromkeys(wanted, now))
-        for series in [one for one, at in self._wanted_at.items() if not 0 <= now - at < _FORGOTTEN_AFTER]:
+        # After a clock stepped back nothing was asked for in the future.
+        self._wanted_at = {series: min(at, now) for series, at in self._wanted_at.items()}
+        for series in [one for one, at in self._wanted_at.items() if now - at >= _FORGOTTEN_AFTER]:
             self.forget(series)
 
     async def close(self) -> None:

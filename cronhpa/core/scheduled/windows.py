@@ -432,7 +432,7 @@ def _clock(zone: str, day: date) -> _Clock:
     return tuple((begin, behind, offset) for (begin, offset), behind in zip(offsets, ends, strict=True))
 
 
-# 500 bytes each.
+# 650 bytes each.
 @lru_cache(maxsize=8192)
 def offsets_on(zone: str, day: int) -> tuple[tuple[Nanoseconds, Nanoseconds], ...]:
     """The offset of a zone at the beginning of a UTC day, and those that begin until its end: instants and offsets."""
