@@ -25,6 +25,7 @@ from cronhpa.core.reactive.arithmetic import INT64_MAX
 from cronhpa.core.spec import ExternalMetric, LabelSelector, ObjectMetric, PodsMetric, ResourceMetric
 from cronhpa.kube.client import Client, ClusterError
 from cronhpa.kube.discovery import Discovery
+from cronhpa.kube.membership import SELECTOR_LENGTH_MAX
 
 RESOURCE_API = "/apis/metrics.k8s.io/v1beta1"
 CUSTOM_GROUP = "custom.metrics.k8s.io"
@@ -227,7 +228,11 @@ def label_text(selector: LabelSelector | None) -> str | Absent:
             return Absent(INVALID_METRIC_SELECTOR, f"values: Invalid value: {values}: {problem}")
         form = forms[item.operator]
         parts.append((item.key, form.format(key=item.key, values=",".join(sorted(item.values)))))
-    return ",".join(text for _, text in sorted(parts))
+    found = ",".join(text for _, text in sorted(parts))
+    if len(found) > SELECTOR_LENGTH_MAX:
+        problem = f"it has {len(found)} characters, at most {SELECTOR_LENGTH_MAX} are asked for"
+        return Absent(INVALID_METRIC_SELECTOR, f"the selector of the metric is too long: {problem}")
+    return found
 
 
 def _unfetched(api: str, error: ClusterError) -> Absent:

@@ -21,7 +21,7 @@ from cronhpa.core.predictive.floor import forecast_metric
 from cronhpa.kube.client import Client, load_configuration, path_of
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.membership import PodIndex
-from cronhpa.kube.pods import RawPod, pod_from
+from cronhpa.kube.pods import RawPod, excess, pod_from
 from cronhpa.kube.scale import Targets
 from cronhpa.kube.watch import View
 from cronhpa.learning.backfill import backfill
@@ -72,6 +72,8 @@ class Operator:
         self._client = client
         self._due = Due()
         self._pods = PodIndex()
+        # Pods that are too large to be read: each is told once.
+        self._unread: set[Key] = set()
         self._owners = Owners()
         self._inventory = Inventory(settings.tuning, self._on_object, self._on_gone)
         discovery = Discovery(client)
@@ -321,7 +323,13 @@ class Operator:
                 self._cycle.poke(item.key)
 
     def _on_pod(self, namespace: str, name: str, raw: RawPod | None) -> None:
-        if raw is None:
+        problem = None if raw is None else excess(raw)
+        if problem is not None and (namespace, name) not in self._unread:
+            LOG.warning("pod %s/%s is not counted: it has %s", namespace, name, problem)
+            self._unread.add((namespace, name))
+        if problem is None:
+            self._unread.discard((namespace, name))
+        if raw is None or problem is not None:
             self._pods.drop(namespace, name)
         else:
             self._pods.put(namespace, raw.metadata.labels or {}, pod_from(raw))

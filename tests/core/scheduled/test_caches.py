@@ -85,6 +85,7 @@ STATE = {
     "kube.watch:View.objects": "an object's deletion",
     "kube.watch:View._versions": "an object's deletion",
     "operator.app:Operator._views": "one each watched namespace",
+    "operator.app:Operator._unread": "a pod's deletion",
     "operator.cycle:Cycle.loads": "200,000 samples, 60 MB, where the store cannot be opened; else those of 5 s",
     "operator.cycle:Cycle._turning": "turns under way",
     "operator.cycle:Cycle._again": "turns under way",
