@@ -54,10 +54,9 @@ class OwnedCache(Generic[K, V]):
         key = id(owner)
         entry: _Entry[K, V] = _Entry(owner, self._gone)
         entry.key, entry.value, entry.weight = key, value, weight
-        before = self._entries.pop(key, None)
-        if before is not None:
-            self.weight -= before.weight
-        self._entries[key] = entry
+        self._take_out(key)
+        while self._entries.setdefault(key, entry) is not entry:  # another thread has put one meanwhile
+            self._take_out(key)
         self.weight += weight
         while self.weight > self.bound and self._entries:
             self._make_room()
@@ -69,18 +68,23 @@ class OwnedCache(Generic[K, V]):
     def _make_room(self) -> None:
         """Drops the entry that was put first."""
         try:
-            oldest = self._entries.pop(next(iter(self._entries)))
-        except (KeyError, StopIteration, RuntimeError):  # another thread was faster
+            oldest = self._take_out(next(iter(self._entries)))
+        except (StopIteration, RuntimeError):  # another thread was faster
             return
-        self.weight -= oldest.weight
-        owner = oldest()
+        owner = None if oldest is None else oldest()
         if self._dropped is not None and owner is not None:
             self._dropped(owner)
 
-    def _gone(self, entry: Any) -> None:
-        if self._entries.get(entry.key) is entry:
-            del self._entries[entry.key]
+    def _take_out(self, key: int) -> _Entry[K, V] | None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
             self.weight -= entry.weight
+        return entry
+
+    def _gone(self, entry: Any) -> None:
+        # Else one was put in its place.
+        if self._entries.get(entry.key) is entry:
+            self._take_out(entry.key)
 
 
 class Interned(Generic[K]):

@@ -219,7 +219,7 @@ def _hold(asked: _Asked, held: tuple[_Held, ...], until: Nanoseconds) -> None:
 
 def _weight(bounds: Bounds) -> int:
     """About how many bytes bounds take, what they share with others included."""
-    texts = sum(len(item.reason) for item in (*bounds.proposals, *bounds.abstentions))
+    texts = sum(len(item.reason) for item in bounds.proposals) + sum(len(item.message) for item in bounds.abstentions)
     parts = len(bounds.proposals) + len(bounds.abstentions) + len(bounds.leads)
     return (
         _BOUNDS_WEIGHT + _WINDOW_WEIGHT * len(bounds.windows) + _PROPOSAL_WEIGHT * parts + texts + len(bounds.conflict)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import threading
 import tracemalloc
 from datetime import date, timedelta
 
@@ -227,6 +228,31 @@ def test_a_cache_weighs_what_its_entries_weigh_and_never_more_than_its_bound(ste
         cache.put(owners.setdefault(number, Owner()), number, weight)
         weights[number] = weight
         assert sum(weights[one] for one, owner in owners.items() if cache.get(owner) is not None) == cache.weight <= 100
+
+
+def test_threads_that_put_and_drop_at_once_leave_no_weight_behind():
+    """Decisions on heavy objects are made in threads: without care two that put for one owner count both entries."""
+    cache, shared = OwnedCache(2000), [Owner() for _ in range(4)]
+
+    def work():
+        for number in range(3000):
+            cache.put(shared[number % 4], number, 100)
+            cache.put(Owner(), number, 300)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert 100 * sum(cache.get(owner) is not None for owner in shared) == cache.weight
+    del shared[:]
+    assert (0, 0) == (len(cache), cache.weight)
 
 
 def test_equal_values_are_one_as_long_as_somebody_has_it():
