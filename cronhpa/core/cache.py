@@ -82,9 +82,10 @@ class OwnedCache(Generic[K, V]):
         return entry
 
     def _gone(self, entry: Any) -> None:
+        key = entry.key
         # Else one was put in its place.
-        if self._entries.get(entry.key) is entry:
-            self._take_out(entry.key)
+        if self._entries.get(key) is entry:
+            self._take_out(key)
 
 
 class Interned(Generic[K]):

@@ -174,8 +174,11 @@ class _Asked:
         self.until: Nanoseconds = 0
 
     def answer(self, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> _Held | None:
-        for item in self.held:
+        held = self.held
+        for item in held:
             if item.begin <= now < item.end and item.start_up == start_up and leads in (item.bounds.leads, item.leads):
+                if item is not held[0]:  # the next turn finds it at once
+                    self.held = (item, *(other for other in held if other is not item))
                 return item
         return None
 
