@@ -11,7 +11,7 @@ from recorded import Recorded
 from rivals import RIVALS
 from selected import screened_days, selected_floors, settings_of
 
-from cronhpa.learning.screening import MINUTES_PER_STEP, Counts, Floats, World, simulate
+from cronhpa.forecasting.columns import MINUTES_PER_STEP, AutoscalerModel, Counts, Floats, simulate
 
 REACTIVE = "reactive"
 LOWER_TARGET = "reactive, lower target"
@@ -66,7 +66,7 @@ def ours(budget: int) -> str:
     return f"ours, budget {budget} %"
 
 
-def run(series: Recorded, world: World) -> dict[str, Score]:
+def run(series: Recorded, world: AutoscalerModel) -> dict[str, Score]:
     """Every policy on one series."""
     plain = np.zeros(len(series.steps) * MINUTES_PER_STEP, np.int16)
     floors = {name: _laid(series, rival(series) / world.target, world) for name, rival in RIVALS.items()}
@@ -78,7 +78,7 @@ def run(series: Recorded, world: World) -> dict[str, Score]:
     return {REACTIVE: found.pop(REACTIVE), LOWER_TARGET: _score(series, low, 0), **found}
 
 
-def run_ours(series: Recorded, world: World, budgets: tuple[int, ...]) -> dict[str, Score]:
+def run_ours(series: Recorded, world: AutoscalerModel, budgets: tuple[int, ...]) -> dict[str, Score]:
     """Reactive scaling and ours alone."""
     floors = _selected(series, world, budgets)
     outcomes = simulate(series.load, np.concatenate([np.zeros_like(floors[:1]), floors]), world)
@@ -117,7 +117,7 @@ def _mean(values: list[float]) -> float:
     return float(np.mean(values or [0.0]))
 
 
-def _selected(series: Recorded, world: World, budgets: tuple[int, ...]) -> Counts:
+def _selected(series: Recorded, world: AutoscalerModel, budgets: tuple[int, ...]) -> Counts:
     """(budgets, minutes): the floors of our own forecasts."""
     screened = screened_days(series, settings_of(series, world, 0))
     return selected_floors(series, screened, [settings_of(series, world, budget) for budget in budgets], world)
@@ -138,7 +138,7 @@ def _score(series: Recorded, outcomes: object, row: int) -> Score:
     )
 
 
-def _laid(series: Recorded, expected: Floats, world: World) -> Counts:
+def _laid(series: Recorded, expected: Floats, world: AutoscalerModel) -> Counts:
     """
     Floors of each minute from (steps, 2) loads over what a pod may carry: the step after the newest known one, and the
     one behind it as soon as a pod asked for now would be ready for it alone.
@@ -153,7 +153,7 @@ def _laid(series: Recorded, expected: Floats, world: World) -> Counts:
     return np.concatenate([np.zeros(begins, np.int16), floors])[: len(floors)]
 
 
-def _oracle(series: Recorded, world: World) -> Counts:
+def _oracle(series: Recorded, world: AutoscalerModel) -> Counts:
     """The largest load until a pod asked for a minute later would be ready, over 0.9 of what it carries."""
     reach = (world.delay_seconds + 60 + world.start_up_seconds) // 15 + 1
     padded = np.concatenate([series.load, np.full(reach, series.load[-1])])

@@ -18,7 +18,7 @@ from closed_loop import REACTIVE, Scores, Summary, halves, ours, run_ours, summa
 from recorded import for_each
 from rich.table import Table
 
-from cronhpa.learning.screening import World
+from cronhpa.forecasting.columns import AutoscalerModel
 from cronhpa_models import error_mixture
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ _BUDGETS = (5, 10, 20, 30)
 _PODS = 20  # that the mean load needs, at the target of the bench
 _SMALL_PODS = 3
 _SETTINGS = {
-    "start-up 60 s": World(start_up_seconds=60),
-    "start-up 240 s": World(start_up_seconds=240),
-    "target 80 %": World(target=0.8),
-    "start-up 240 s, target 80 %": World(start_up_seconds=240, target=0.8),
+    "start-up 60 s": AutoscalerModel(start_up_seconds=60),
+    "start-up 240 s": AutoscalerModel(start_up_seconds=240),
+    "target 80 %": AutoscalerModel(target=0.8),
+    "start-up 240 s, target 80 %": AutoscalerModel(start_up_seconds=240, target=0.8),
 }
 _OBJECTS = 12
 _FLEET, _CORES = 10_000, 2
@@ -50,7 +50,7 @@ def run_grid(
     """Prints a row a setting and budget, then the table of what was asked; the figures of both."""
     small = [_scaled(series, _SMALL_PODS / _PODS) for series in several]
     scores: dict[str, Scores] = {}
-    for name, world, loads in (("3 pods", World(), small), *((*each, several) for each in _SETTINGS.items())):
+    for name, world, loads in (("3 pods", AutoscalerModel(), small), *((*each, several) for each in _SETTINGS.items())):
         console.print(f"{name} ...", style="dim", highlight=False)
         scores[name] = _in(world, loads)
     cost = asyncio.run(learning_cost.run(_OBJECTS))
@@ -147,7 +147,7 @@ def _more_pods(base: Scores, high: Scores, budget: int) -> float:
     return 100 * sum(shares) / len(shares)
 
 
-def _in(world: World, several: list[Recorded]) -> Scores:
+def _in(world: AutoscalerModel, several: list[Recorded]) -> Scores:
     found = {
         series.name: scores for series, scores in for_each(partial(run_ours, world=world, budgets=_BUDGETS), several)
     }

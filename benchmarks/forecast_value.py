@@ -24,7 +24,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from cronhpa.learning.screening import World
+from cronhpa.forecasting.columns import AutoscalerModel
 from cronhpa_models.evaluation import Scores as Quality
 
 _SHORT = {REACTIVE: "reactive", LOWER_TARGET: "lower", **{ours(budget): f"{budget} %" for budget in BUDGETS}}
@@ -34,7 +34,7 @@ def main() -> int:
     options = _options()
     console = Console(width=None if sys.stdout.isatty() else 140)
     several, left_out = read_all(options.traces)
-    world = World()
+    world = AutoscalerModel()
     found: dict[str, Measured] = {}
     for series, measured in for_each(partial(measure, world=world), several):
         found[series.name] = measured
@@ -78,7 +78,7 @@ class Measured:
     cpu_seconds: float
 
 
-def measure(series: Recorded, world: World) -> Measured:
+def measure(series: Recorded, world: AutoscalerModel) -> Measured:
     begun = time.process_time()
     scores, quality = run(series, world), qualities(series)
     return Measured(scores, quality, time.process_time() - begun)

@@ -27,10 +27,10 @@ from rich.table import Table
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, MINUTE, SECOND, Nanoseconds, parse_instant
 from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
-from cronhpa.learning import forecaster
-from cronhpa.learning.store import MINUTE_ROWS_KEPT, STEPS_KEPT, Sample, Series, Store
-from cronhpa.learning.subject import Answers, Ask, Studied, Subject
-from cronhpa.learning.workers import Processes
+from cronhpa.forecasting import service as forecaster
+from cronhpa.forecasting.messages import FitResponse, ForecastResponse, ForecastTarget, WorkerRequest
+from cronhpa.forecasting.pool import ProcessPool
+from cronhpa.history.database import MINUTE_ROWS_KEPT, STEPS_KEPT, LoadSample, Series, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,10 +46,10 @@ _DEADLINE_SECONDS = 3600.0
 _FIRST = (_NOW - STEPS_KEPT) // MINUTE
 
 
-def subjects(count: int) -> list[Subject]:
+def subjects(count: int) -> list[ForecastTarget]:
     metrics = (ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=60)),)
     return [
-        Subject(
+        ForecastTarget(
             Series("bench", f"app-{i}", "cpu"),
             Spec(TargetRef("apps/v1", "Deployment", f"app-{i}"), 1, 500, metrics=metrics, forecast=ForecastSettings()),
             start_up=120 * SECOND,
@@ -86,7 +86,7 @@ def loads(number: int) -> list[float]:
     return found
 
 
-def record(store: Store, wanted: list[Subject], begin: Nanoseconds, end: Nanoseconds) -> None:
+def record(store: Store, wanted: list[ForecastTarget], begin: Nanoseconds, end: Nanoseconds) -> None:
     """The loads of [begin, end); those of the last hours as the recorder writes them."""
     first, last = begin // MINUTE, end // MINUTE
     for number, subject in enumerate(wanted):
@@ -95,7 +95,7 @@ def record(store: Store, wanted: list[Subject], begin: Nanoseconds, end: Nanosec
             for minute, value in enumerate(loads(number)[first - _FIRST : last - _FIRST], first)
         ]
         store.backfill(subject.series, points)
-        store.record([Sample(subject.series, at, value) for at, value in points if at >= end - MINUTE_ROWS_KEPT])
+        store.record([LoadSample(subject.series, at, value) for at, value in points if at >= end - MINUTE_ROWS_KEPT])
 
 
 def usage(_payload: bytes) -> bytes:
@@ -109,19 +109,19 @@ class Worker:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._processes = Processes(1)
+        self._processes = ProcessPool(1)
 
     async def used(self) -> tuple[float, float]:
         cpu, memory = json.loads(await self._processes.run(usage, b"", _DEADLINE_SECONDS))
         return cpu, memory
 
     async def ask(
-        self, task: Callable[[bytes], bytes], wanted: list[Subject], now: Nanoseconds, size: int
+        self, task: Callable[[bytes], bytes], wanted: list[ForecastTarget], now: Nanoseconds, size: int
     ) -> tuple[list[bytes], float]:
         """The answers to tasks of so many, and the CPU seconds that they took."""
         before, _ = await self.used()
         parts = [wanted[i : i + size] for i in range(0, len(wanted), size)]
-        asks = [msgspec.json.encode(Ask(str(self._path), part, now)) for part in parts]
+        asks = [msgspec.json.encode(WorkerRequest(str(self._path), part, now)) for part in parts]
         answers = [await self._processes.run(task, each, _DEADLINE_SECONDS) for each in asks]
         after, _ = await self.used()
         return answers, after - before
@@ -130,19 +130,19 @@ class Worker:
         await self._processes.close()
 
 
-async def studied(worker: Worker, wanted: list[Subject], now: Nanoseconds) -> float:
+async def studied(worker: Worker, wanted: list[ForecastTarget], now: Nanoseconds) -> float:
     """CPU seconds of a daily round."""
     answers, cpu = await worker.ask(forecaster.study, wanted, now, forecaster.FITS_PER_TASK)
-    found = [msgspec.msgpack.decode(each, type=Studied) for each in answers]
+    found = [msgspec.msgpack.decode(each, type=FitResponse) for each in answers]
     if (learnt := sum(len(each.learnt) for each in found)) < len(wanted) or any(each.fault for each in found):
         sys.exit(f"learning_cost: {learnt} of {len(wanted)} were learnt: {found}")
     return cpu
 
 
-async def forecast(worker: Worker, store: Store, wanted: list[Subject], now: Nanoseconds) -> dict[str, float]:
+async def forecast(worker: Worker, store: Store, wanted: list[ForecastTarget], now: Nanoseconds) -> dict[str, float]:
     """CPU seconds of a forecast, over ten minutes; nobody asks again for an object that has nothing to gain."""
     answers, _ = await worker.ask(forecaster.forecast, wanted, now, forecaster.FORECASTS_PER_TASK)
-    found = [pair for each in answers for pair in msgspec.msgpack.decode(each, type=Answers).answers]
+    found = [pair for each in answers for pair in msgspec.msgpack.decode(each, type=ForecastResponse).answers]
     has = {series for series, value in found if isinstance(value, Forecast)}
     active = [each for each in wanted if each.series in has]
     if not active:

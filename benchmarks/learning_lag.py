@@ -1,7 +1,7 @@
 """
 What learning costs the loop that decides: how late a turn begins while many objects are fitted, against none.
 
-A stand-in for turns, a decision of `decide` every 20 ms, runs on the loop that also drives the real Forecaster, whose
+A stand-in for turns, a decision of `decide` every 20 ms, runs on the loop that also drives the real service, whose
 worker reads a real store of 28 days for each object. Lag is how much later than meant a turn begins; on a machine whose
 cores are all busy with something else it is large without any learning, so the two are measured one after the other.
 
@@ -28,16 +28,16 @@ from rich.table import Table
 from cronhpa.core.decide import decide
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, SECOND, Nanoseconds
-from cronhpa.learning.forecaster import Forecaster
-from cronhpa.learning.store import STEP, Store
-from cronhpa.learning.subject import Subject
+from cronhpa.forecasting.messages import ForecastTarget
+from cronhpa.forecasting.service import ForecastService
+from cronhpa.history.database import STEP, Store
 
 OBJECTS = 50
 _PERIOD_SECONDS = 0.02
 _ALONE_SECONDS = 10.0
 
 
-def fill(path: Path, wanted: list[Subject], now: Nanoseconds) -> None:
+def fill(path: Path, wanted: list[ForecastTarget], now: Nanoseconds) -> None:
     """28 days of a load that is ten times as large from six to eighteen o'clock."""
     store = Store(path)
     end = now - now % STEP
@@ -93,7 +93,7 @@ async def run(count: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="cronhpa-bench-") as folder:
         path = Path(folder) / "history.db"
         fill(path, wanted, now)
-        forecaster = Forecaster(path, study_deadline_seconds=3600)
+        forecaster = ForecastService(path, study_deadline_seconds=3600)
         try:
             alone = await measured(asyncio.sleep(_ALONE_SECONDS))
             fitted = await measured(forecaster.study(wanted, now))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import pandas as pd
 
-from cronhpa.learning.screening import MINUTES_PER_STEP, Floats
+from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

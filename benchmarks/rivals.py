@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from recorded import Recorded
 
-    from cronhpa.learning.screening import Floats
+    from cronhpa.forecasting.columns import Floats
 
 _HORIZON = 2
 

@@ -9,15 +9,15 @@ import msgspec
 import numpy as np
 from recorded import TICKS_PER_STEP
 
-from cronhpa.learning.screening import MINUTES_PER_STEP, Counts, Floats, World, simulate
-from cronhpa.learning.selection import (
+from cronhpa.forecasting.columns import MINUTES_PER_STEP, AutoscalerModel, Counts, Floats, simulate
+from cronhpa.forecasting.selection import (
     CEILING,
     DAYS,
+    CandidateScores,
     Choice,
     Day,
     NothingToGain,
-    Screened,
-    Settings,
+    WorkloadModel,
     budget_correction,
     by_minute,
     candidate_floors,
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 
     from recorded import Recorded
 
-# Screened together: what 400 candidates do in so many steps takes 100 MB.
+# CandidateScores together: what 400 candidates do in so many steps takes 100 MB.
 _STEPS_AT_ONCE = 288 * 7
 _RUN_UP_STEPS = 24
 
 
-def settings_of(series: Recorded, world: World, budget_percent: float, carried: float = 0.9) -> Settings:
+def settings_of(series: Recorded, world: AutoscalerModel, budget_percent: float, carried: float = 0.9) -> WorkloadModel:
     """A pod carries 1."""
-    return Settings(
+    return WorkloadModel(
         target=world.target,
         carried=max(world.target, carried),
         capacity=1.0,
@@ -56,19 +56,19 @@ def settings_of(series: Recorded, world: World, budget_percent: float, carried: 
     )
 
 
-def screened_days(series: Recorded, settings: Settings) -> dict[int, Screened]:
+def screened_days(series: Recorded, settings: WorkloadModel) -> dict[int, CandidateScores]:
     """What every candidate would have done on each day that a selection looks at, by the day's first step."""
     day = series.steps_per_day
     days = [row for row in range(series.first_step % day, len(series.steps) - day + 1, day) if row >= 2 * day]
     days = [row for row in days if row >= series.first_step - DAYS * day]
-    found: dict[int, Screened] = {}
+    found: dict[int, CandidateScores] = {}
     at_once = max(1, _STEPS_AT_ONCE // day)
     for i in range(0, len(days), at_once):
         chunk = [(row, day_at(series, row, row + day)) for row in days[i : i + at_once]]
         floors = [candidate_floors(series.steps[:row], each, settings, day) for row, each in chunk]
         several = screen([each for _, each in chunk], np.concatenate(floors, axis=1), settings, day)
         found |= {
-            row: Screened(several.minutes[:, [k]], several.pods[:, [k]], several.actions[:, [k]])
+            row: CandidateScores(several.minutes[:, [k]], several.pods[:, [k]], several.actions[:, [k]])
             for k, (row, _) in enumerate(chunk)
         }
     return found
@@ -92,7 +92,7 @@ class _Ledger:
 
 
 def selected_floors(
-    series: Recorded, screened: dict[int, Screened], several: Sequence[Settings], world: World
+    series: Recorded, screened: dict[int, CandidateScores], several: Sequence[WorkloadModel], world: AutoscalerModel
 ) -> Counts:
     """
     (settings, minutes): the floors of what was selected on each day of the test, as they would have been asked for.
@@ -134,8 +134,8 @@ def _spend(
     series: Recorded,
     floors: Counts,
     ledgers: Sequence[_Ledger],
-    several: Sequence[Settings],
-    world: World,
+    several: Sequence[WorkloadModel],
+    world: AutoscalerModel,
     row: int,
     last: int,
 ) -> None:
@@ -170,7 +170,7 @@ def _is_spent(ledger: _Ledger, step: int, day: int, share: float) -> bool:
 
 
 def _of_day(
-    series: Recorded, choices: Sequence[Choice | NothingToGain], row: int, last: int, settings: Settings
+    series: Recorded, choices: Sequence[Choice | NothingToGain], row: int, last: int, settings: WorkloadModel
 ) -> Counts:
     """(choices, minutes of the day)"""
     day = day_at(series, row, last)

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from cronhpa.core.instant import DAY, SECOND
-from cronhpa.core.meter import Meter
+from cronhpa.core.predictive.budget_tracker import BudgetTracker
 from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
-from cronhpa.learning.history import read_points
+from cronhpa.history.files import read_points
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import run
 from cronhpa.simulation.world import Conditions
@@ -38,7 +38,7 @@ def measured(pods: int, span: int = DAY) -> dict[str, float]:
     conditions = Conditions(capacity=1.0, requests={"cpu": 1000}, start_up=120 * SECOND)
     begin = points[0][0] + 8 * DAY
     begun = time.process_time()
-    score = run(_SPEC, load, conditions, Span(begin, begin + span), meter=Meter()).score
+    score = run(_SPEC, load, conditions, Span(begin, begin + span), meter=BudgetTracker()).score
     seconds = time.process_time() - begun
     turns = sum(score.turns_by.values())
     return {

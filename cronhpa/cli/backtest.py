@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cronhpa.core.decision import Decision
     from cronhpa.core.memory import Memory
     from cronhpa.core.observation import Observation
-    from cronhpa.learning.store import Series
+    from cronhpa.history.database import Series
     from cronhpa.simulation.load import Load
     from cronhpa.simulation.world import Conditions
 
@@ -91,7 +91,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     from cronhpa.cli.outcome import Backtest
     from cronhpa.cli.past import Query
     from cronhpa.core.scheduled.windows import zone_problem
-    from cronhpa.learning.store import Series
+    from cronhpa.history.database import Series
 
     if zone is not None and (problem := zone_problem(zone)):
         raise typer.BadParameter(problem, param_hint="--zone")
@@ -307,10 +307,10 @@ def _length(text: str, option: str) -> Nanoseconds:
 def _run(plan: Backtest, series: Series, points: list[tuple[Nanoseconds, float]]) -> Backtest:
     from dataclasses import replace
 
-    from cronhpa.core.meter import Meter
-    from cronhpa.learning.hindsight import Hindsight, NotInstalledError
-    from cronhpa.learning.store import StoreError
-    from cronhpa.learning.subject import Subject
+    from cronhpa.core.predictive.budget_tracker import BudgetTracker
+    from cronhpa.forecasting.messages import ForecastTarget
+    from cronhpa.forecasting.walk_forward import NotInstalledError, WalkForward
+    from cronhpa.history.database import StoreError
     from cronhpa.simulation.compare import Variant, variants
     from cronhpa.simulation.run import Run, run
 
@@ -326,10 +326,10 @@ def _run(plan: Backtest, series: Series, points: list[tuple[Nanoseconds, float]]
             if variant is not Variant.FORECAST:
                 runs[variant] = run(each, plan.load, conditions, span, watch=watch)
                 continue
-            subject = Subject(series, each, conditions.start_up, conditions.requests.get(series.metric))
-            meter = Meter()
+            subject = ForecastTarget(series, each, conditions.start_up, conditions.requests.get(series.metric))
+            meter = BudgetTracker()
             try:
-                with Hindsight(points, subject, span, delay=conditions.metric_delay, meter=meter) as forecasts:
+                with WalkForward(points, subject, span, delay=conditions.metric_delay, meter=meter) as forecasts:
                     runs[variant] = run(
                         each, plan.load, conditions, span, forecasts=forecasts, meter=meter, watch=watch
                     )

@@ -14,8 +14,8 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cronhpa.learning.history import Imported
-    from cronhpa.learning.store import Series, Store
+    from cronhpa.history.database import Series, Store
+    from cronhpa.history.files import Imported
 
 app = typer.Typer(
     name="history",
@@ -81,7 +81,7 @@ def _read_file(store: Path, series: Series, file: Path, shift_seconds: int) -> I
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     from cronhpa.core.instant import SECOND
-    from cronhpa.learning.history import HistoryError, import_file
+    from cronhpa.history.files import HistoryError, import_file
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with _opened(store) as opened, Progress(*columns, console=Console(stderr=True), transient=True) as bar:
@@ -106,9 +106,9 @@ def _ask(store: Path, series: Series, url: str, query: str | None, days: float, 
     import time
 
     from cronhpa.core.spec import TargetRef
-    from cronhpa.learning.backfill import import_range, span_of
-    from cronhpa.learning.prometheus import Prometheus, PrometheusError
-    from cronhpa.learning.store import StoreError
+    from cronhpa.history.backfill import import_range, span_of
+    from cronhpa.history.database import StoreError
+    from cronhpa.history.prometheus import Prometheus, PrometheusError
 
     async def ask(opened: Store) -> Imported | None:
         async with Prometheus(url, {}, token_file) as source:
@@ -138,8 +138,8 @@ def export(
     metric: Metric = "cpu",
 ) -> None:
     """Write an object's five-minute maxima as `timestamp,value`, empty where nothing was measured."""
-    from cronhpa.learning.history import export_csv, is_parquet
-    from cronhpa.learning.store import StoreError
+    from cronhpa.history.database import StoreError
+    from cronhpa.history.files import export_csv, is_parquet
 
     series = _series(target, metric)
     with _opened(store, must_exist=True) as opened:
@@ -162,7 +162,7 @@ def export(
 
 
 def _export_parquet(store: Store, series: Series, file: Path) -> int:
-    from cronhpa.learning import parquet
+    from cronhpa.history import parquet
 
     return parquet.export(store, series, file)
 
@@ -174,7 +174,7 @@ def list_(store: StorePath) -> None:
     from rich.table import Table
 
     from cronhpa.core.instant import to_datetime
-    from cronhpa.learning.store import STEP, StoreError
+    from cronhpa.history.database import STEP, StoreError
 
     with _opened(store, must_exist=True) as opened:
         try:
@@ -193,7 +193,7 @@ def list_(store: StorePath) -> None:
 @contextmanager
 def _opened(path: Path, *, must_exist: bool = False) -> Iterator[Store]:
     """The store for the length of a command; ends the command where it cannot be opened."""
-    from cronhpa.learning.store import Store, StoreError
+    from cronhpa.history.database import Store, StoreError
 
     if must_exist and not path.exists():
         _end(f"{path}: there is no such file: name the operator's store with --store")
@@ -208,7 +208,7 @@ def _opened(path: Path, *, must_exist: bool = False) -> Iterator[Store]:
 
 
 def _series(target: str, metric: str) -> Series:
-    from cronhpa.learning.store import Series
+    from cronhpa.history.database import Series
 
     namespace, slash, name = target.partition("/")
     if not (namespace and slash and name) or "/" in name:

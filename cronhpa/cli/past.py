@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from cronhpa.core.instant import DAY, Nanoseconds
 from cronhpa.core.spec import TargetRef
-from cronhpa.learning.history import HistoryError, read_points
-from cronhpa.learning.prometheus import Prometheus, PrometheusError
-from cronhpa.learning.store import STEP, Series, Store, StoreError, is_load
+from cronhpa.history.database import STEP, Series, Store, StoreError, is_load
+from cronhpa.history.files import HistoryError, read_points
+from cronhpa.history.prometheus import Prometheus, PrometheusError
 from cronhpa.simulation.load import GAP_MAX, Load
 
 _SQLITE = b"SQLite format 3\0"

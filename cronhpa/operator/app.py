@@ -18,18 +18,18 @@ from aiohttp import web
 from cronhpa.core.instant import SECOND, Nanoseconds, parse_duration
 from cronhpa.core.observation import Absent
 from cronhpa.core.predictive.floor import forecast_metric
+from cronhpa.forecasting.messages import ForecastTarget
+from cronhpa.forecasting.pool import ProcessPool
+from cronhpa.forecasting.service import ForecastService
+from cronhpa.history.backfill import backfill
+from cronhpa.history.database import SPEND_KEPT, Fault, Series, Store, StoreError
+from cronhpa.history.prometheus import Prometheus, PrometheusError
 from cronhpa.kube.client import Client, load_configuration, path_of
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.membership import PodIndex
 from cronhpa.kube.pods import RawPod, excess, pod_from
 from cronhpa.kube.scale import Targets
 from cronhpa.kube.watch import View
-from cronhpa.learning.backfill import backfill
-from cronhpa.learning.forecaster import Forecaster
-from cronhpa.learning.prometheus import Prometheus, PrometheusError
-from cronhpa.learning.store import SPEND_KEPT, Fault, Series, Store, StoreError
-from cronhpa.learning.subject import Subject
-from cronhpa.learning.workers import Processes
 from cronhpa.operator.cycle import Cluster, Cycle
 from cronhpa.operator.due import Due, Key
 from cronhpa.operator.endpoints import Progress, application
@@ -80,9 +80,9 @@ class Operator:
         self._targets = Targets(client, discovery, self._on_target, settings.namespace_names)
         self._recorder = Recorder(client)
         self._writer = Writer(client, self._targets, self._recorder, self._inventory)
-        self._forecaster = Forecaster(
+        self._forecaster = ForecastService(
             settings.store,
-            workers=Processes(settings.forecast_workers),
+            workers=ProcessPool(settings.forecast_workers),
             cluster=settings.dask_scheduler,
             share_percent=settings.learning_share_percent,
             on_first=self._on_first_forecast,
@@ -237,7 +237,7 @@ class Operator:
                         is_done = await self._backfill(self._store, prometheus, subject)
                         asked_at[subject.series] = math.inf if is_done else time.monotonic() + _BACKFILL_AGAIN_SECONDS
 
-    async def _backfill(self, store: Store, prometheus: Prometheus, subject: Subject) -> bool:
+    async def _backfill(self, store: Store, prometheus: Prometheus, subject: ForecastTarget) -> bool:
         """Whether Prometheus answered; one that does not is asked again later."""
         try:
             found = await backfill(store, prometheus, subject.series, subject.spec.target, time.time_ns())
@@ -272,11 +272,11 @@ class Operator:
         await self._keep_learning(self._forecaster.study, _STUDY_SECONDS)
 
     async def _keep_learning(
-        self, work: Callable[[Iterable[Subject], Nanoseconds], Awaitable[None]], interval: float
+        self, work: Callable[[Iterable[ForecastTarget], Nanoseconds], Awaitable[None]], interval: float
     ) -> None:
         told: tuple[str, ...] = ()
         while True:
-            subjects: list[Subject] = []
+            subjects: list[ForecastTarget] = []
             for count, item in enumerate(list(self._inventory)):
                 subject = subject_of(item)
                 if subject is not None:
@@ -335,12 +335,12 @@ class Operator:
             self._pods.put(namespace, raw.metadata.labels or {}, pod_from(raw))
 
 
-def subject_of(item: Item) -> Subject | None:
+def subject_of(item: Item) -> ForecastTarget | None:
     """What a forecast for an object is made of; None where it asks for none."""
     if item.spec is None or item.spec.forecast is None or (name := forecast_metric(item.spec)) is None:
         return None
     memory = item.memory
-    return Subject(
+    return ForecastTarget(
         Series(item.namespace, item.name, name), item.spec, memory.start_up, memory.request_per_pod.get(name)
     )
 

@@ -39,13 +39,13 @@ from cronhpa.core.spec import (
     Spec,
     UnknownMetric,
 )
+from cronhpa.forecasting.service import ForecastService
+from cronhpa.history.database import LoadSample, Series
 from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.membership import PodIndex
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics, samples_of
 from cronhpa.kube.scale import Targets, is_watched
-from cronhpa.learning.forecaster import Forecaster
-from cronhpa.learning.store import Sample, Series
 from cronhpa.operator.breath import Breath
 from cronhpa.operator.due import Due, Key, following
 from cronhpa.operator.inventory import Inventory, Item
@@ -116,11 +116,11 @@ class Cycle:
         inventory: Inventory,
         due: Due,
         writer: Writer,
-        forecaster: Forecaster,
+        forecaster: ForecastService,
         clock: Callable[[], Nanoseconds] = time.time_ns,
     ) -> None:
         self.pulse = Pulse()
-        self.loads: deque[Sample] = deque(maxlen=_LOADS_KEPT)
+        self.loads: deque[LoadSample] = deque(maxlen=_LOADS_KEPT)
         self._cluster = cluster
         self._inventory = inventory
         self._due = due
@@ -330,7 +330,7 @@ class Cycle:
         source = forecast_source(spec)
         for metric, reading in zip(spec.metrics, observation.readings, strict=False):
             if source is not None and metric is source and (load := load_of(reading)) is not None:
-                self.loads.append(Sample(Series(item.namespace, item.name, source.name), now, load))
+                self.loads.append(LoadSample(Series(item.namespace, item.name, source.name), now, load))
                 return
 
     def _forecast(self, item: Item, spec: Spec, now: Nanoseconds) -> tuple[Forecast | None, Forecast | Absent | None]:

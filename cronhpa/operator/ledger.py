@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from cronhpa.core.decision import Decision
 from cronhpa.core.instant import HOUR, Nanoseconds
 from cronhpa.core.memory import Memory
-from cronhpa.core.meter import Meter
 from cronhpa.core.observation import Absent, Observation
 from cronhpa.core.predictive.budget import Hour
+from cronhpa.core.predictive.budget_tracker import BudgetTracker
 from cronhpa.core.spec import Spec
-from cronhpa.learning.store import Series, Spend
+from cronhpa.history.database import Series, Spend
 
 # Where the store cannot be written what was spent waits here: 30 MB, the oldest hours go first.
 _UNWRITTEN_MAX = 100_000
@@ -20,7 +20,7 @@ _UNWRITTEN_MAX = 100_000
 
 class Ledger:
     def __init__(self) -> None:
-        self._meters: dict[Series, Meter] = defaultdict(Meter)
+        self._meters: dict[Series, BudgetTracker] = defaultdict(BudgetTracker)
         self._unwritten: dict[tuple[Series, int], Hour] = {}
 
     def load(self, spend: Iterable[Spend]) -> None:

@@ -17,8 +17,8 @@ from cronhpa.core.decision import Decision, Outcome, Scaled, Withheld
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.memory import Memory
-from cronhpa.core.meter import Meter
 from cronhpa.core.observation import Absent, Observation
+from cronhpa.core.predictive.budget_tracker import BudgetTracker
 from cronhpa.core.predictive.floor import target_load
 from cronhpa.core.scheduled.bounds import resolve
 from cronhpa.core.spec import ResourceMetric, Span, Spec
@@ -98,7 +98,7 @@ def run(  # noqa: PLR0913 - the object, its world, and what may be watched of it
     span: Span,
     *,
     forecasts: Forecasts = no_forecasts,
-    meter: Meter | None = None,
+    meter: BudgetTracker | None = None,
     replicas: int | None = None,
     watch: Callable[[Observation, Decision], None] = lambda _observation, _decision: None,
 ) -> Run:

@@ -229,12 +229,12 @@ def test_a_forecast_beats_plain_scaling_on_a_daily_jump_within_its_budget(tmp_pa
     import closed_loop
     import recorded
 
-    from cronhpa.learning.screening import World
+    from cronhpa.forecasting.columns import AutoscalerModel
 
     load = np.where(np.arange(10 * 288) % 288 < 72, 3.0, 15.0)
     series = recorded.read(write(tmp_path / "jump.csv", load, 300))
 
-    scores = closed_loop.run(series, World())
+    scores = closed_loop.run(series, AutoscalerModel())
 
     plain, five = scores["reactive"], scores["ours, budget 5 %"]
     assert plain.minutes > 1.0
@@ -259,7 +259,7 @@ def test_nothing_selected_or_forecast_up_to_an_instant_changes_when_the_future_d
     import recorded
     import selected
 
-    from cronhpa.learning.screening import World
+    from cronhpa.forecasting.columns import AutoscalerModel
 
     load = noisy_jumps(9, per_step)
     one = recorded.read(write(tmp_path_factory.mktemp("leak") / "a.csv", load, 300 // per_step))
@@ -275,8 +275,8 @@ def test_nothing_selected_or_forecast_up_to_an_instant_changes_when_the_future_d
     )
 
     def floors(series):
-        several = [selected.settings_of(series, World(), budget) for budget in (5, 10)]
-        return selected.selected_floors(series, selected.screened_days(series, several[0]), several, World())
+        several = [selected.settings_of(series, AutoscalerModel(), budget) for budget in (5, 10)]
+        return selected.selected_floors(series, selected.screened_days(series, several[0]), several, AutoscalerModel())
 
     known = (after + 1) * 5
     found, with_noise = floors(one), floors(other)
@@ -375,18 +375,20 @@ def test_the_grid_says_what_was_asked_beside_what_was_reached(tmp_path, monkeypa
     from closed_loop import run
     from rich.console import Console
 
-    from cronhpa.learning.screening import World
+    from cronhpa.forecasting.columns import AutoscalerModel
 
     async def cost(_count):
         return {"ordinary_day_seconds": 0.12, "first_day_seconds": 0.7, "worker_mb": 160.0}
 
     monkeypatch.setattr(forecast_grid.learning_cost, "run", cost)
-    monkeypatch.setattr(forecast_grid, "_SETTINGS", {name: World() for name in ("start-up 240 s", "target 80 %")})
+    monkeypatch.setattr(
+        forecast_grid, "_SETTINGS", {name: AutoscalerModel() for name in ("start-up 240 s", "target 80 %")}
+    )
     load = np.where(np.arange(9 * 96) % 96 < 24, 3.0, 15.0)
     series = recorded.read(write(tmp_path / "jump.csv", load, 900))
     quality = {"jump": forecast_methods.qualities(series)}
 
-    grid = forecast_grid.run_grid([series], {"jump": run(series, World())}, quality, Console(width=140))
+    grid = forecast_grid.run_grid([series], {"jump": run(series, AutoscalerModel())}, quality, Console(width=140))
 
     reached = {row["goal"]: row["reached"] for row in grid["asked"]}
     assert "10 min" == reached["10,000 workloads on 2 cores"]  # 0.12 s * 10,000 / 60 / 2

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from cronhpa.cli import app
 from cronhpa.core.instant import DAY, HOUR, MINUTE, format_instant, parse_instant
-from cronhpa.learning.history import import_csv
-from cronhpa.learning.prometheus import Prometheus
-from cronhpa.learning.store import Series, Store
+from cronhpa.history.database import Series, Store
+from cronhpa.history.files import import_csv
+from cronhpa.history.prometheus import Prometheus
 
 MONDAY = parse_instant("2026-03-09T00:00:00Z")
 CPU = """
@@ -197,7 +197,7 @@ def test_a_parquet_file_is_a_history(backtest, tmp_path):
 
 
 def test_a_prometheus_is_asked_for_28_days(backtest, monkeypatch):
-    """What it is asked and how it answers is held in tests/learning/test_prometheus.py."""
+    """What it is asked and how it answers is held in tests/history/test_prometheus.py."""
     asked = []
 
     async def load(_source, query, begin, end):

@@ -12,9 +12,9 @@ import pytest
 
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.spec import TargetRef
-from cronhpa.learning.backfill import backfill
-from cronhpa.learning.prometheus import Prometheus, PrometheusError
-from cronhpa.learning.store import STEP, Series, Store
+from cronhpa.history.backfill import backfill
+from cronhpa.history.database import STEP, Series, Store
+from cronhpa.history.prometheus import Prometheus, PrometheusError
 from testbed.build import prometheus as program
 from testbed.wait import wait_until
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cronhpa.core.instant import MINUTE, SECOND, from_datetime, to_datetime
-from cronhpa.learning.history import import_csv
-from cronhpa.learning.store import Series, Store
+from cronhpa.history.database import Series, Store
+from cronhpa.history.files import import_csv
 from testbed.control_plane import RELEASE
 from testbed.loads import K8S_APP11, Trace
 from testbed.objects import horizontal_pod_autoscaler

@@ -10,7 +10,7 @@ from model_api import Fault, ModelApi, ModelClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from cronhpa.core.instant import SECOND
-from cronhpa.learning.store import Series, Store
+from cronhpa.history.database import Series, Store
 from cronhpa.operator.app import Operator
 from cronhpa.operator.settings import Settings
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from model_api import ModelApi, ModelClient
 
-from cronhpa.learning.store import Fault, Recorded, Sample, Series, Store, StoreError
+from cronhpa.history.database import Fault, LoadSample, RecordedBatch, Series, Store, StoreError
 from cronhpa.operator import app
 from cronhpa.operator.app import Operator
 from cronhpa.operator.settings import Settings
@@ -38,7 +38,7 @@ def test_a_file_that_is_gone_is_noticed_and_opened_anew(tmp_path, monkeypatch, b
         befall(path)
         with pytest.raises(StoreError, match="removed or replaced"):
             await asyncio.wait_for(keeping, 5)
-        operator._cycle.loads.append(Sample(SERIES, 10**18, 3.0))
+        operator._cycle.loads.append(LoadSample(SERIES, 10**18, 3.0))
         again = asyncio.create_task(operator._keep_history())
         await asyncio.sleep(0.3)
         again.cancel()
@@ -52,12 +52,12 @@ def test_what_keeps_the_history_from_being_written_is_told_once(tmp_path, monkey
     """Not every five seconds for as long as a disk is full; and anew when it is full again."""
     operator = Operator(Settings(store=tmp_path / "history.db"), ModelClient(ModelApi()))
     operator._store = Store(tmp_path / "history.db")
-    answers = iter([Fault("disk full"), Fault("disk full"), Recorded(1), Fault("disk full")])
+    answers = iter([Fault("disk full"), Fault("disk full"), RecordedBatch(1), Fault("disk full")])
     monkeypatch.setattr(operator._store, "record", lambda _: next(answers))
 
     async def scenario():
         for _ in range(4):
-            operator._cycle.loads.append(Sample(SERIES, 10**18, 3.0))
+            operator._cycle.loads.append(LoadSample(SERIES, 10**18, 3.0))
             await operator._flush_loads()
 
     asyncio.run(scenario())

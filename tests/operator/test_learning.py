@@ -12,11 +12,11 @@ from core.situations import forecast
 from cronhpa.core.instant import DAY, HOUR, SECOND
 from cronhpa.core.memory import Memory
 from cronhpa.core.spec import ForecastSettings, Spec, TargetRef
-from cronhpa.learning.store import Series, Spend, Store
+from cronhpa.history.database import Series, Spend, Store
 from cronhpa.operator import app
 from cronhpa.operator.app import Operator
 from cronhpa.operator.settings import Settings
-from learning.answering import Answering
+from forecasting.answering import Answering
 
 SHOP = Series("prod", "shop", "cpu")
 

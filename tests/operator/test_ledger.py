@@ -6,7 +6,7 @@ from cronhpa.core.instant import HOUR, SECOND
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Observation, Scale, Tally
 from cronhpa.core.spec import ForecastSettings, MetricTarget, PodsMetric
-from cronhpa.learning.store import Series, Spend
+from cronhpa.history.database import Series, Spend
 from cronhpa.operator.ledger import Ledger
 
 SHOP = Series("prod", "shop", "requests")

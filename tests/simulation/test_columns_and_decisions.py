@@ -8,8 +8,8 @@ import pytest
 from core.situations import cpu, spec
 from cronhpa.core.instant import DAY, MINUTE, SECOND
 from cronhpa.core.spec import ForecastSettings, Span
-from cronhpa.learning.screening import World, simulate
-from cronhpa.simulation.confirm import asking_for
+from cronhpa.forecasting.columns import AutoscalerModel, simulate
+from cronhpa.simulation.forecast_effect import asking_for
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import run
 from cronhpa.simulation.world import Conditions
@@ -64,7 +64,7 @@ def test_columns_tell_what_the_decisions_themselves_come_to(recorded, start_up):
     tried = floors(load, span)
     ticks = np.array([load.at(span.begin + tick * _TICK) for tick in range(DAY // _TICK)])
 
-    outcomes = simulate(ticks, np.array(list(tried.values()), np.int16), World(start_up_seconds=start_up))
+    outcomes = simulate(ticks, np.array(list(tried.values()), np.int16), AutoscalerModel(start_up_seconds=start_up))
     screened = dict(
         zip(tried, zip(outcomes.under.sum(axis=1) / 60, outcomes.pods.mean(axis=1) * 24, strict=True), strict=True)
     )

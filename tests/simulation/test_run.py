@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from core.situations import NOW, at, behavior, cpu, exactly, forecast, queue, rules, schedule, spec
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
-from cronhpa.core.meter import Meter
+from cronhpa.core.predictive.budget_tracker import BudgetTracker
 from cronhpa.core.spec import ForecastSettings, ResourceMetric, Span, Tuning
 from cronhpa.simulation.load import Load, Shape
 from cronhpa.simulation.run import Change, run
@@ -121,7 +121,7 @@ def test_a_budget_that_is_spent_lets_the_forecast_wait_as_in_the_operator():
         return forecast(12.0, 12.0, metric="cpu", issued_at=now, start=now - HOUR, step=HOUR)
 
     free, _ = ran(of, steady(6.0), hours=12, forecasts=forecasts)
-    metered, turns = ran(of, steady(6.0), hours=12, forecasts=forecasts, meter=Meter())
+    metered, turns = ran(of, steady(6.0), hours=12, forecasts=forecasts, meter=BudgetTracker())
 
     assert 12 * 14 == pytest.approx(free.score.pod_hours, rel=0.001)
     lowered = next(change for change in metered.changes if change.replicas < 14 and change.at > NOW)

@@ -1,0 +1,94 @@
+"""
+What the target would be without its forecast: the count that decisions without it would have led to.
+
+A shadow runs only while it differs from the target. It carries the target's load on pods that are all ready: what the
+forecast costs is rather over- than underestimated.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cronhpa.core.decide import decide
+from cronhpa.core.decision import Decision, Path, Role, Scaled, Source, Withheld
+from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Absent, Gauge, Observation, Reading, Scale, Tally
+from cronhpa.core.spec import Mode, Spec
+
+
+class Counterfactual(Struct, frozen=True):
+    """replicas: how many there would be. memory: what those decisions would remember."""
+
+    replicas: int
+    memory: Memory
+
+
+def follow(
+    shadow: Counterfactual | None,
+    spec: Spec,
+    observation: Observation,
+    memory: Memory,
+    decision: Decision,
+    now: Nanoseconds,
+) -> Counterfactual | None:
+    """
+    The shadow after a turn; None while the target itself is what it would be without a forecast.
+
+    memory, decision: those of the target, `memory` as the turn began with it.
+    """
+    scale = observation.scale
+    if isinstance(scale, Absent) or spec.forecast is None:
+        return shadow
+    if shadow is None:
+        if not _is_raised(spec, decision):
+            return None
+        shadow = Counterfactual(scale.spec_replicas, memory)
+    seen = carried_by(shadow.replicas, observation, scale)
+    alone = decide(spec, seen, None, shadow.memory, now)
+    outcome = Scaled(now) if alone.rescales else Withheld()
+    after = Counterfactual(alone.desired, shadow.memory.after(alone, outcome, spec, seen))
+    # Equal counts may part again while one of them is held up by a recommendation that the other never had.
+    is_met = after.replicas == decision.desired and decision.stabilized is None and alone.stabilized is None
+    return None if is_met and not _is_raised(spec, decision) else after
+
+
+def carried_by(replicas: int, observation: Observation, scale: Scale) -> Observation:
+    """The same load, seen on so many ready pods."""
+    return replace(
+        observation,
+        scale=replace(scale, spec_replicas=replicas, status_replicas=replicas),
+        readings=tuple(_on_pods(reading, replicas) for reading in observation.readings),
+    )
+
+
+def _on_pods(reading: Reading, pods: int) -> Reading:
+    if isinstance(reading, Gauge):
+        return replace(reading, ready=pods) if isinstance(reading.ready, int) else reading
+    if isinstance(reading, Absent) or not reading.matched or not pods:
+        return reading
+    return Tally(
+        ready=pods,
+        unready=0,
+        missing=0,
+        counted=pods,
+        matched=pods,
+        usage=reading.load,
+        request=reading.request * pods // reading.matched,
+        missing_usage=0,
+        missing_request=0,
+        unready_request=0,
+        load=reading.load,
+    )
+
+
+def _is_raised(spec: Spec, decision: Decision) -> bool:
+    """Whether the forecast's floor is what the metrics, the schedules and the spec may not have asked for."""
+    if spec.forecast is None or spec.forecast.mode is not Mode.ACTIVE or decision.path is Path.UNREACHABLE:
+        return False
+    floors = [item.replicas for item in decision.proposals if item.source is Source.FORECAST]
+    others = [
+        item.replicas for item in decision.proposals if item.source is not Source.FORECAST and item.role is not Role.CAP
+    ]
+    return bool(floors) and max(floors) > max(others, default=0) and max(floors) > decision.minimum

@@ -1,0 +1,220 @@
+"""
+Many floors on one load at once: a horizontal autoscaler in numpy columns, a tick of 15 s after the other.
+
+It is what a shadow run can afford for every candidate, where the real `decide` can be run for the winner alone. What
+it keeps of the upstream: the ratio with its tolerance, scale-down stabilization over the merged proposals, the default
+scale-up rates. What it leaves out: pods without metrics, schedules, other policies. It refuses nothing; columns in,
+columns out. Imports numpy: for workers and benchmarks only.
+
+A day needs nothing of the day before but its last two hours, as the memory of a stabilization window is five minutes:
+all days are columns, and a tick costs the same for a year as for a day.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int16]
+Rows = NDArray[np.int64]
+
+MINUTES_PER_STEP = 5
+
+_STEP_SECONDS = 60 * MINUTES_PER_STEP
+_DAY_SECONDS = 86_400
+_STEPS_PER_DAY = _DAY_SECONDS // _STEP_SECONDS
+_BEFORE_SECONDS = 7_200
+# int16 columns of this many fit the second-level cache with all that a tick looks at, and a day of them 50 MB.
+_COLUMNS = 4_000
+_REPLICAS_MAX = 30_000
+# The upstream's default rates: in 15 s the larger of twice as many and four more.
+_RATE_SECONDS = 15
+
+
+@dataclass(frozen=True)
+class AutoscalerModel:
+    """
+    What a floor is tried in. Load is counted in what one pod can carry.
+
+    target: the load a pod is scaled for, of what it can carry. start_up_seconds: from created to Ready.
+    The metric is the mean of `window_seconds` and `delay_seconds` old when it is read.
+    tick_seconds: how often is decided, a divisor of 60. Ticks of a minute cost a quarter and are a tick late.
+    """
+
+    target: float = 0.6
+    start_up_seconds: int = 120
+    delay_seconds: int = 30
+    window_seconds: int = 60
+    tolerance: float = 0.1
+    stabilization_seconds: int = 300
+    tick_seconds: int = 15
+
+    def ticks(self, seconds: int) -> int:
+        """How many ticks these seconds are, rounded to the nearest."""
+        return (seconds + self.tick_seconds // 2) // self.tick_seconds
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """
+    What each candidate came to, step by step of five minutes; each (candidates, steps).
+
+    under: seconds with more load than the ready pods can carry. pods: mean replicas. unserved: mean load above what
+    the ready pods carry. actions: changes of the replica count.
+    """
+
+    under: NDArray[np.float32]
+    pods: NDArray[np.float32]
+    unserved: NDArray[np.float32]
+    actions: NDArray[np.float32]
+
+
+def simulate(load: Floats, floors: Counts, world: AutoscalerModel) -> Outcomes:
+    """
+    Scale under `load` with each row of `floors` as the least that may run.
+
+    load: (ticks,), whole steps. floors: (candidates, minutes), the floor that holds from `delay_seconds` after the
+    start of each minute of `load` for a minute; zero where there is none.
+    """
+    ticks = len(load)
+    per_step = world.ticks(_STEP_SECONDS)
+    found = Outcomes(*(np.zeros((len(floors), ticks // per_step), np.float32) for _ in range(4)))
+    signals = _Signals.of(load, world)
+    for starts, rows in _segments(ticks, len(floors), world):
+        replicas = _scale(signals, floors, np.clip(rows, 0, ticks - 1), world)
+        kept = _score(load, replicas, np.clip(rows, 0, ticks - 1), world)
+        for name, values in kept.items():
+            target = getattr(found, name)
+            for i, start in enumerate(starts):
+                step = start // per_step
+                upto = min(_STEPS_PER_DAY, target.shape[1] - step)
+                target[:, step : step + upto] = values[:upto, i].T
+    return found
+
+
+@dataclass(frozen=True)
+class _Signals:
+    """(ticks,): what the metric asks for, and the counts that its tolerance leaves alone."""
+
+    wanted: Counts
+    low: Counts
+    high: Counts
+
+    @classmethod
+    def of(cls, load: Floats, world: AutoscalerModel) -> _Signals:
+        metric = _metric(load, world)
+        return cls(
+            wanted=_whole(np.ceil(metric / world.target - 1e-9)),
+            low=_whole(np.ceil(metric / (world.target * (1 + world.tolerance)) - 1e-9)),
+            high=_whole(np.floor(metric / (world.target * (1 - world.tolerance)) + 1e-9)),
+        )
+
+
+def _metric(load: Floats, world: AutoscalerModel) -> Floats:
+    """The mean of the window that was complete when each tick reads it."""
+    window, delay = max(1, world.ticks(world.window_seconds)), world.ticks(world.delay_seconds)
+    total = np.concatenate([[0.0], np.cumsum(load)])
+    end = np.clip(np.arange(len(load)) - delay + 1, 1, len(load))
+    begin = np.maximum(end - window, 0)
+    metric: Floats = (total[end] - total[begin]) / (end - begin)
+    return np.maximum(metric, 0.0)
+
+
+def _whole(values: Floats) -> Counts:
+    return np.clip(values, 1, _REPLICAS_MAX).astype(np.int16)
+
+
+def _segments(ticks: int, candidates: int, world: AutoscalerModel) -> Iterator[tuple[Rows, Rows]]:
+    """
+    (first tick of each day, rows of the load (ticks of the run-up and of a day, days)).
+
+    So many days at once that days times candidates are about as many columns as fit the cache.
+    """
+    day, before = world.ticks(_DAY_SECONDS), world.ticks(_BEFORE_SECONDS)
+    starts = np.arange(0, ticks, day)
+    at_once = max(1, _COLUMNS // candidates)
+    for first in range(0, len(starts), at_once):
+        chosen = starts[first : first + at_once]
+        yield chosen, np.arange(-before, day)[:, None] + chosen
+
+
+def _scale(signals: _Signals, floors: Counts, rows: Rows, world: AutoscalerModel) -> Counts:
+    """Replicas (ticks, days, candidates) after each tick's decision; rows: (ticks, days) of the load."""
+    wanted, low, high = (each[rows][:, :, None] for each in (signals.wanted, signals.low, signals.high))
+    length, days = rows.shape
+    shape = (days, len(floors))
+    window = max(1, world.ticks(world.stabilization_seconds))
+    per_minute, delay = world.ticks(60), world.ticks(world.delay_seconds)
+    minute = np.clip((rows - delay) // per_minute, 0, floors.shape[1] - 1)
+    by_minute = np.ascontiguousarray(floors.T)
+    doublings = world.tick_seconds // _RATE_SECONDS
+    replicas = np.empty((length, *shape), np.int16)
+    current = np.broadcast_to(wanted[0], shape).copy()
+    # Sliding maxima in blocks (van Herk, Gil and Werman): the maximum of this block so far, and what the block before
+    # held from each of its ticks on.
+    block = np.zeros((window, *shape), np.int16)
+    newest = np.zeros(shape, np.int16)
+    earlier = np.zeros((window + 1, *shape), np.int16)
+    floor = by_minute[minute[0]]
+    for i in range(length):
+        # Days begin with a minute, so that all columns pass from one floor to the next in the same tick.
+        if (i - delay) % per_minute == 0:
+            floor = by_minute[minute[i]]
+        place = i % window
+        if place == 0:
+            np.maximum.accumulate(block[::-1], axis=0, out=block[::-1])
+            earlier[:window] = block
+            newest[:] = 0
+        # Within the tolerance the count stays; below `low` and above `high` the metric's own count holds.
+        merged = block[place]
+        merged[...] = wanted[i]
+        np.copyto(merged, current, where=(current >= low[i]) & (current <= high[i]))
+        np.maximum(merged, floor, out=merged)
+        np.maximum(newest, merged, out=newest)
+        kept = np.maximum(newest, earlier[place + 1])
+        np.minimum(kept, current, out=kept)
+        np.maximum(kept, merged, out=kept)
+        for _ in range(doublings):
+            current = np.maximum(current * 2, current + 4)
+            np.minimum(current, _REPLICAS_MAX // 2, out=current)
+        np.minimum(current, kept, out=current)
+        replicas[i] = current
+    return replicas
+
+
+def _score(load: Floats, replicas: Counts, rows: Rows, world: AutoscalerModel) -> dict[str, NDArray[np.float32]]:
+    """(steps, days, candidates) of each outcome, for the ticks after the run-up."""
+    before, per_step = world.ticks(_BEFORE_SECONDS), world.ticks(_STEP_SECONDS)
+    ready = _ready(replicas, world.ticks(world.start_up_seconds))[before:]
+    demand = load[rows[before:]]
+    need = _whole(np.ceil(demand - 1e-9))[:, :, None]
+    by_step = (_STEPS_PER_DAY, per_step, *replicas.shape[1:])
+    short = ready < need
+    under = np.add.reduce(short.view(np.int8).reshape(by_step), axis=1, dtype=np.int8)
+    pods = np.add.reduce(replicas[before:].reshape(by_step), axis=1, dtype=np.int32)
+    missing = np.where(short, demand.astype(np.float32)[:, :, None] - ready, np.float32(0))
+    changed = replicas[before:] != replicas[before - 1 : -1]
+    return {
+        "under": under.astype(np.float32) * np.float32(world.tick_seconds),
+        "pods": pods.astype(np.float32) / np.float32(per_step),
+        "unserved": missing.reshape(by_step).sum(axis=1) / np.float32(per_step),
+        "actions": np.add.reduce(changed.view(np.int8).reshape(by_step), axis=1, dtype=np.int8).astype(np.float32),
+    }
+
+
+def _ready(replicas: Counts, start_up: int) -> Counts:
+    """Whoever is not ready is removed first, so what is ready is the least that ran since: a sliding minimum."""
+    ready = replicas
+    reach = 0
+    while reach < start_up:
+        step = min(max(reach, 1), start_up - reach)
+        ready = np.concatenate([ready[:step], np.minimum(ready[step:], ready[:-step])])
+        reach += step
+    return ready

@@ -1,0 +1,157 @@
+"""
+Where learning is computed: processes of our own.
+
+A task is a function that a new process can import by its name, from bytes to bytes. Nothing that happens in it can
+delay or break a decision: one that hangs or dies costs its own answer, and its process is replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import resource
+import signal
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from contextlib import suppress
+from threading import Thread
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_NICENESS = 10
+# Four times what learning takes. With the controller it stays below the chart's limit of 1 GiB, at which the kernel may
+# end all processes of a container at once.
+_MEMORY_MAX = 768 * 2**20
+
+
+class WorkerError(Exception):
+    """Why a task gave no answer, in words that follow "could not be forecast: "."""
+
+
+class WorkerPool(Protocol):
+    """width: how many tasks are worth having under way at a time."""
+
+    width: int
+
+    async def run(self, task: Callable[[bytes], bytes], payload: bytes, seconds: float) -> bytes:
+        """
+        What the task makes of the payload, within so many seconds of its start, the start of a process included.
+
+        Raises WorkerError.
+        """
+
+    async def close(self) -> None:
+        """End what is under way."""
+
+
+class ProcessPool:
+    """
+    So many processes of our own, started when they are first needed.
+
+    Each is a pool of one: in a pool of several, one that dies breaks the tasks of all.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.width = count
+        self._lanes = [_Lane() for _ in range(count)]
+        # The lane that was free last comes first: where there is little to do, one process is enough.
+        self._free: asyncio.LifoQueue[_Lane] = asyncio.LifoQueue()
+        for lane in reversed(self._lanes):
+            self._free.put_nowait(lane)
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The ids of the processes that run."""
+        return tuple(lane.pid for lane in self._lanes if lane.pid is not None)
+
+    async def run(self, task: Callable[[bytes], bytes], payload: bytes, seconds: float) -> bytes:
+        lane = await self._free.get()
+        try:
+            return await lane.run(task, payload, seconds)
+        finally:
+            self._free.put_nowait(lane)
+
+    async def close(self) -> None:
+        for lane in self._lanes:
+            lane.end()
+
+
+class _Lane:
+    """A pool of one process whose id is known: a hung process can be killed."""
+
+    def __init__(self) -> None:
+        self.pid: int | None = None
+        self._pool: ProcessPoolExecutor | None = None
+
+    async def run(self, task: Callable[[bytes], bytes], payload: bytes, seconds: float) -> bytes:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(seconds):
+                if self._pool is None:
+                    # spawn, because forking a process with threads and a running loop may deadlock the child.
+                    context = multiprocessing.get_context("spawn")
+                    self._pool = ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_start)
+                    self.pid = await loop.run_in_executor(self._pool, os.getpid)
+                return await loop.run_in_executor(self._pool, _work, task, payload)
+        except TimeoutError:
+            self.end()
+            raise WorkerError(f"no answer within {seconds:g} s") from None
+        except BrokenExecutor:
+            # The process is gone and its id may belong to another one by now: there is nothing to kill.
+            self.pid = None
+            self.end()
+            raise WorkerError("the worker process died") from None
+        except asyncio.CancelledError:
+            self.end()
+            raise
+        except WorkerError:
+            raise
+        except Exception as problem:
+            # What cannot be sent over: an answer or an error that cannot be pickled.
+            raise WorkerError(f"{type(problem).__name__}: {problem}") from problem
+
+    def end(self) -> None:
+        """End the process, whatever it is doing; the next task starts another."""
+        pool, pid = self._pool, self.pid
+        self._pool = self.pid = None
+        if pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _work(task: Callable[[bytes], bytes], payload: bytes) -> bytes:
+    """
+    Runs in a process: the task's answer.
+
+    Whatever it raises becomes a WorkerError there. As itself a CancelledError, which a dask client raises when its
+    scheduler dies, would look like one of our own on this side and end the operator; a TimeoutError like the deadline.
+    """
+    try:
+        return task(payload)
+    except BaseException as problem:
+        raise WorkerError(f"{type(problem).__name__}: {problem}") from problem
+
+
+def _start() -> None:
+    """Runs first in a process, before numpy is imported."""
+    # One thread: with BLAS's own threads the same fits took three times as long.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"
+    os.nice(_NICENESS)
+    with suppress(OSError, ValueError):  # a system that has no such limit, or a lower one
+        resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_MAX, _MEMORY_MAX))
+    # Ctrl-C reaches the whole process group; the operator ends its workers itself.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_leave_with_parent, daemon=True).start()
+
+
+def _leave_with_parent() -> None:
+    """A pool's process outlives an operator that was killed: it holds both ends of its own queue."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(0)

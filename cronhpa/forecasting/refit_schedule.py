@@ -1,0 +1,47 @@
+"""Who is fitted when: new ones first, then those whose spec changed, then each once a day at a time of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from cronhpa.core.instant import DAY, Nanoseconds
+from cronhpa.history.database import FitInfo, Series
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# A fit younger than this waits for the turn after the next: on the first day everything is new at once.
+_YOUNG: Nanoseconds = DAY // 2
+_CRC_END = 2**32
+
+
+def due(wanted: Mapping[Series, str], learnt: Mapping[Series, FitInfo], now: Nanoseconds) -> list[Series]:
+    """
+    Who is to be fitted at `now`, in this order.
+
+    wanted: the digest of each one's spec. learnt: what is known of those that were fitted.
+    """
+    ranked = [
+        (rank, known.fitted_at if known is not None else 0, series)
+        for series, digest in wanted.items()
+        if (rank := _rank(series, digest, known := learnt.get(series), now)) is not None
+    ]
+    return [series for _, _, series in sorted(ranked)]
+
+
+def daily_turn(series: Series, now: Nanoseconds) -> Nanoseconds:
+    """The newest daily turn of a series at or before `now`; the turns of all are spread over the day by their names."""
+    phase = crc32(str(series).encode()) * DAY // _CRC_END
+    return now - (now - phase) % DAY
+
+
+def _rank(series: Series, digest: str, known: FitInfo | None, now: Nanoseconds) -> int | None:
+    """0: new, 1: the spec changed or the clock was set back, 2: the day's turn has come. None: not due."""
+    if known is None:
+        return 0
+    if known.digest != digest or known.fitted_at > now:
+        return 1
+    if now - known.fitted_at >= _YOUNG and known.fitted_at < daily_turn(series, now):
+        return 2
+    return None

@@ -1,0 +1,330 @@
+"""
+The operator's way to forecasts: what is asked of the workers when, and the newest answers in memory.
+
+The controller process never imports pandas, numpy or a method (that alone would cost 200 MB and seconds). Nothing that
+happens in a worker can delay or break a decision: one that hangs or dies costs its own forecasts and is replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import time
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import MILLISECOND, MINUTE, SECOND, Nanoseconds
+from cronhpa.core.observation import Absent
+from cronhpa.core.spec import Spec
+from cronhpa.forecasting.messages import (
+    NOTHING_TO_GAIN,
+    FitResponse,
+    ForecastResponse,
+    ForecastTarget,
+    WorkerRequest,
+    digest,
+)
+from cronhpa.forecasting.pool import ProcessPool, WorkerError, WorkerPool
+from cronhpa.forecasting.refit_schedule import due
+from cronhpa.history.database import FitInfo, Series, Store, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+# Fifty forecasts take 0.1 s: long enough that starting a task costs nothing, short enough that a crash costs little.
+FORECASTS_PER_TASK = 50
+# A day's fit takes seventy times as long as a forecast from it.
+FITS_PER_TASK = 10
+# A cluster takes many at once; the process that waits for them holds 65 kB of history for each.
+_FITS_PER_CLUSTER_TASK = 500
+# What failed alone is left alone for so long: a fit that hangs would take its worker again and again.
+_RETRY_AFTER: Nanoseconds = 10 * MINUTE
+# Who has too little history is looked at again after ten seconds, so that an imported past counts at once; where there
+# are many of them, later by the 5 ms that each takes.
+_LEARNING_AGAIN: Nanoseconds = 10 * SECOND
+_LEARNING_AGAIN_EACH: Nanoseconds = 5 * MILLISECOND
+# What nobody asks for any more is kept so long: an answer that was under way comes after it was forgotten.
+_FORGOTTEN_AFTER: Nanoseconds = 10 * MINUTE
+WORKER_NEEDS = ("numpy", "pandas")
+
+# What is asked holds specs, and these instants of the years 1 to 9999: more than the integers of MessagePack.
+_ASKS = msgspec.json.Encoder()
+_ASK = msgspec.json.Decoder(WorkerRequest)
+_ENCODER = msgspec.msgpack.Encoder()
+_ANSWERS = msgspec.msgpack.Decoder(ForecastResponse)
+_STUDIED = msgspec.msgpack.Decoder(FitResponse)
+
+
+def forecast(payload: bytes) -> bytes:
+    """Runs in a worker: encoded WorkerRequest to encoded ForecastResponse."""
+    from cronhpa.forecasting import worker  # noqa: PLC0415 - imports pandas: only here, only in the worker
+
+    return _ENCODER.encode(worker.forecast(_ASK.decode(payload)))
+
+
+def study(payload: bytes) -> bytes:
+    """Runs in a worker: encoded WorkerRequest to encoded FitResponse."""
+    from cronhpa.forecasting import worker  # noqa: PLC0415 - imports pandas: only here, only in the worker
+
+    return _ENCODER.encode(worker.study(_ASK.decode(payload)))
+
+
+class ForecastService:
+    """
+    Forecasts for the operator's loop.
+
+    `latest` answers from memory and never waits; `refresh` and `study` ask the workers. A restarted operator begins
+    with what the store kept, with its issue time: whoever uses a forecast judges its age. `problems` says what went
+    wrong in the last rounds, in sentences for people.
+    """
+
+    def __init__(  # noqa: PLR0913 - settings by their names, each with a default
+        self,
+        store: Path,
+        *,
+        workers: WorkerPool | None = None,
+        cluster: str | None = None,
+        deadline_seconds: float = 60.0,
+        study_deadline_seconds: float = 300.0,
+        share_percent: int = 100,
+        on_first: Callable[[Series], None] = lambda _series: None,
+        forecast_task: Callable[[bytes], bytes] = forecast,
+        study_task: Callable[[bytes], bytes] = study,
+    ) -> None:
+        """
+        No process is started before it is needed.
+
+        workers: who forecasts and learns; they read the store. None: one process of our own.
+        cluster: address of a dask scheduler on whose cluster fits are computed. A process more waits for them, so that
+            forecasts do not.
+        deadline_seconds, study_deadline_seconds: for a task of several series, the start of a worker included.
+        share_percent: how much of a worker's time learning may take.
+        on_first: told of every series that has a forecast where it had none.
+        forecast_task, study_task: what the workers run, functions that a new process can import by their names.
+        """
+        self._store = store
+        self._workers = workers if workers is not None else ProcessPool(1)
+        self._cluster = cluster
+        self._students = self._workers if cluster is None else ProcessPool(1)
+        self._deadline_seconds = deadline_seconds
+        self._study_deadline_seconds = study_deadline_seconds
+        self._share_percent = share_percent
+        self._on_first = on_first
+        self._forecast_task = forecast_task
+        self._study_task = study_task
+        self._latest: dict[Series, Forecast | Absent] = {}
+        self._learnt: dict[Series, FitInfo] = {}
+        self._digests: dict[Series, tuple[Spec, str]] = {}
+        # Series of a task that failed, and when they may be asked for again.
+        self._suspects: dict[Series, Nanoseconds] = {}
+        # Series with too little history, and when they are looked at again.
+        self._learning: dict[Series, Nanoseconds] = {}
+        self._wanted_at: dict[Series, Nanoseconds] = {}
+        self._problems: dict[str, tuple[str, ...]] = {}
+        self._refreshing, self._studying = asyncio.Lock(), asyncio.Lock()
+        self._load()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(problem for found in self._problems.values() for problem in found))
+
+    def latest(self, series: Series) -> Forecast | Absent:
+        """The newest forecast of a series, however old, or why there is none."""
+        unknown = Absent("Learning", f"{series.metric} has not been forecast yet")
+        return self._latest.get(series, unknown)
+
+    async def refresh(self, subjects: Iterable[ForecastTarget], now: Nanoseconds) -> None:
+        """
+        Forecast anew those of these that were fitted. What cannot be forecast keeps its last forecast, which grows old.
+
+        Series of a task that failed go alone from then on, until they succeed: one that kills the worker costs the
+        others one round.
+        """
+        async with self._refreshing:
+            wanted = {each.series: each for each in subjects}
+            self._forget_unwanted(wanted, now)
+            if self._abstained(wanted):
+                return
+            fitted = [each for series, each in wanted.items() if self._may_be_forecast(series)]
+            tasks = self._split(fitted, FORECASTS_PER_TASK, now)
+            self._problems["forecast"] = await _in_turn(
+                tasks, self._workers.width, lambda task: self._refresh(task, now)
+            )
+
+    async def study(self, subjects: Iterable[ForecastTarget], now: Nanoseconds) -> None:
+        """Learn the history of those whose turn it is, and forecast them at once."""
+        async with self._studying:
+            wanted = {each.series: each for each in subjects}
+            if self._abstained(wanted):
+                return
+            chosen = [
+                each
+                for each in await asyncio.to_thread(self._due, wanted, now)
+                if _has_come(self._learning.get(each.series, now), now)
+            ]
+            tasks = self._split(chosen, FITS_PER_TASK if self._cluster is None else _FITS_PER_CLUSTER_TASK, now)
+            width = self._students.width
+            self._problems["study"] = await _in_turn(tasks, width, lambda task: self._study_and_rest(task, now))
+
+    def forget(self, series: Series) -> None:
+        """Keep nothing more of a series in memory; its history stays in the store for its time."""
+        self._latest.pop(series, None)
+        self._learnt.pop(series, None)
+        self._digests.pop(series, None)
+        self._suspects.pop(series, None)
+        self._learning.pop(series, None)
+        self._wanted_at.pop(series, None)
+
+    def _forget_unwanted(self, wanted: Iterable[Series], now: Nanoseconds) -> None:
+        """Forget what nobody has asked for in the last minutes: its object was deleted, or names another metric."""
+        for series in (*self._latest, *self._learnt, *self._suspects, *self._learning, *self._digests):
+            # What the store kept waits as long for its object to be listed.
+            self._wanted_at.setdefault(series, now)
+        self._wanted_at.update(dict.fromkeys(wanted, now))
+        # After a clock stepped back nothing was asked for in the future.
+        self._wanted_at = {series: min(at, now) for series, at in self._wanted_at.items()}
+        for series in [one for one, at in self._wanted_at.items() if now - at >= _FORGOTTEN_AFTER]:
+            self.forget(series)
+
+    async def close(self) -> None:
+        """End the workers, whatever they are doing."""
+        await self._workers.close()
+        await self._students.close()
+
+    def _load(self) -> None:
+        if not self._store.exists():
+            return
+        try:
+            store = Store(self._store)
+        except StoreError as problem:
+            self._problems["store"] = (str(problem),)
+            return
+        try:
+            self._latest.update(store.latest_forecasts())
+            self._learnt.update(store.learnt())
+        except (StoreError, msgspec.MsgspecError, TypeError, ValueError) as problem:
+            # A value that somebody else wrote may be anything: what is kept there can be learnt again.
+            self._problems["store"] = (str(problem),)
+        finally:
+            store.close()
+
+    def _abstained(self, series: Iterable[Series]) -> bool:
+        """Whether all of these abstain, because what the workers need is not installed."""
+        missing = [name for name in WORKER_NEEDS if importlib.util.find_spec(name) is None]
+        if not missing:
+            return False
+        message = f"{' and '.join(missing)} are not installed: install cronhpa[forecast] where the operator runs"
+        self._latest.update({each: Absent("NotInstalled", message) for each in series})
+        self._problems["store"] = (message,)
+        return True
+
+    def _may_be_forecast(self, series: Series) -> bool:
+        """Whether there is a fit, and not one of which it is known that it says nothing until the next."""
+        latest = self._latest.get(series)
+        is_idle = isinstance(latest, Absent) and latest.reason == NOTHING_TO_GAIN
+        return series in self._learnt and not is_idle
+
+    def _due(self, wanted: dict[Series, ForecastTarget], now: Nanoseconds) -> list[ForecastTarget]:
+        """Those whose turn it is. In a thread: 10,000 digests take half a second once, and are kept."""
+        for series, subject in wanted.items():
+            known = self._digests.get(series)
+            if known is None or known[0] is not subject.spec:
+                self._digests[series] = (subject.spec, digest(subject.spec))
+        return [wanted[each] for each in due({each: self._digests[each][1] for each in wanted}, self._learnt, now)]
+
+    def _split(self, subjects: Sequence[ForecastTarget], size: int, now: Nanoseconds) -> list[list[ForecastTarget]]:
+        """Tasks of the trusted, in their order; then the suspects one by one, those whose time has come."""
+        trusted = [each for each in subjects if each.series not in self._suspects]
+        tasks = [trusted[i : i + size] for i in range(0, len(trusted), size)]
+        suspects = [each for each in subjects if each.series in self._suspects]
+        return tasks + [[each] for each in suspects if _has_come(self._suspects[each.series], now)]
+
+    async def _refresh(self, task: list[ForecastTarget], now: Nanoseconds) -> str | None:
+        """Why the forecasts, or the storing of them, failed; None where they did not."""
+        ask = _ASKS.encode(WorkerRequest(str(self._store), task, now))
+        try:
+            found = _ANSWERS.decode(await self._workers.run(self._forecast_task, ask, self._deadline_seconds))
+        except (WorkerError, msgspec.MsgspecError) as problem:
+            return self._suspect(task, "forecast", str(problem), now)
+        self._trust(task)
+        for series, value in found.answers:
+            is_first = isinstance(value, Forecast) and not isinstance(self._latest.get(series), Forecast)
+            self._latest[series] = value
+            if is_first:
+                self._on_first(series)
+        return found.fault.message if found.fault else None
+
+    async def _study_and_rest(self, task: list[ForecastTarget], now: Nanoseconds) -> str | None:
+        began = time.monotonic()
+        problem = await self._study(task, now)
+        await asyncio.sleep((time.monotonic() - began) * (100 / self._share_percent - 1))
+        return problem
+
+    async def _study(self, task: list[ForecastTarget], now: Nanoseconds) -> str | None:
+        """Why the learning, or the storing of it, failed; None where it did not."""
+        try:
+            ask = _ASKS.encode(WorkerRequest(str(self._store), task, now, self._cluster))
+            answer = await self._students.run(self._study_task, ask, self._study_deadline_seconds)
+            found = _STUDIED.decode(answer)
+        except (WorkerError, msgspec.MsgspecError) as error:
+            return self._suspect(task, "fit", str(error), now)
+        self._trust(task)
+        learnt = dict(found.learnt)
+        if found.fault is not None:
+            # A fit that could not be kept is of no use to a forecast: what there was stays, and it is made again.
+            self._learning.update(dict.fromkeys(learnt, now + _RETRY_AFTER))
+            learnt = {}
+        self._learnt.update(learnt)
+        for series in learnt:
+            self._learning.pop(series, None)
+        for series, absent in found.absent:
+            self._learnt.pop(series, None)
+            self._latest[series] = absent
+            self._learning[series] = now + _LEARNING_AGAIN + len(self._learning) * _LEARNING_AGAIN_EACH
+        fitted = [each for each in task if each.series in learnt]
+        problem = await self._refresh(fitted, now) if fitted else None
+        return found.fault.message if found.fault else problem
+
+    def _trust(self, task: list[ForecastTarget]) -> None:
+        for each in task:
+            self._suspects.pop(each.series, None)
+
+    def _suspect(self, task: list[ForecastTarget], what: str, why: str, now: Nanoseconds) -> str:
+        """Remember a failed task. A series that has a forecast keeps it; one that has none says why."""
+        for each in task:
+            self._suspects[each.series] = now if len(task) > 1 else now + _RETRY_AFTER
+            if not isinstance(self._latest.get(each.series), Forecast):
+                message = f"{each.series.metric} could not be forecast: {why}"
+                self._latest[each.series] = Absent("ForecastFailed", message)
+        others = f" and {len(task) - 1} more" if len(task) > 1 else ""
+        return f"{what} of {task[0].series}{others}: {why}"
+
+
+def _has_come(at: Nanoseconds, now: Nanoseconds) -> bool:
+    """Whether it is time; what lies further ahead than anything is put off was put off before a clock stepped back."""
+    return at <= now or at > now + _RETRY_AFTER
+
+
+async def _in_turn(
+    tasks: Sequence[list[ForecastTarget]], width: int, work: Callable[[list[ForecastTarget]], Awaitable[str | None]]
+) -> tuple[str, ...]:
+    """
+    The problems that came up while so many tasks at a time were worked on.
+
+    A task is written down when its turn comes, a millisecond each: 200 of them at once would hold up the loop.
+    """
+    waiting = deque(tasks)
+    problems: list[str] = []
+
+    async def work_on() -> None:
+        while waiting:
+            problem = await work(waiting.popleft())
+            if problem:
+                problems.append(problem)
+
+    await asyncio.gather(*(work_on() for _ in range(min(width, len(waiting)))))
+    return tuple(problems)

@@ -1,0 +1,227 @@
+"""
+Load history in files, in and out of the store.
+
+As CSV: `timestamp,value`, RFC 3339, optionally gzipped, empty for a gap. A name that ends in .parquet means Parquet.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+import zlib
+from typing import IO, TYPE_CHECKING, cast
+
+from msgspec import Struct
+
+from cronhpa.core.instant import MINUTE, Nanoseconds, format_instant, parse_instant
+from cronhpa.history.database import STEP, STEPS_KEPT, Fault, Series, Store, is_load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+HEADER = ("timestamp", "value")
+# What stands for a gap: nothing, or what pandas and Prometheus write.
+_GAP = {"", "nan"}
+_GZIP_MAGIC = b"\x1f\x8b"
+_LINES_PER_REPORT = 10_000
+# A file with fewer values in its steps, a recorder's own for one, does not tell in which minute a maximum came.
+_MINUTES_PER_STEP_MIN = 2
+
+
+class Imported(Struct, frozen=True):
+    """
+    rows: lines with a value, gaps: lines without. steps: five-minute maxima kept of them, between first and last.
+
+    Lines more than 28 days before the newest are read and counted, but not kept.
+    """
+
+    rows: int
+    gaps: int
+    steps: int
+    first: Nanoseconds
+    last: Nanoseconds
+
+
+class HistoryError(Exception):
+    """A file that is no load history: where, what was found, what is accepted."""
+
+    def __init__(self, path: Path, where: str, found: str, accepted: str) -> None:
+        super().__init__(f"{path}{', ' if where else ''}{where}: {found}: {accepted}")
+
+
+class CsvError(HistoryError):
+    def __init__(self, path: Path, line: int, found: str, accepted: str) -> None:
+        super().__init__(path, f"line {line}", found, accepted)
+
+
+def import_file(
+    store: Store,
+    series: Series,
+    path: Path,
+    *,
+    shift: Nanoseconds = 0,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> Imported:
+    """
+    As `import_csv`, or a Parquet file where its name says so.
+
+    Raises HistoryError, and ImportError where what reads Parquet is not installed.
+    """
+    if not is_parquet(path):
+        return import_csv(store, series, path, shift=shift, progress=progress)
+    from cronhpa.history import parquet  # noqa: PLC0415 - pandas and pyarrow, for Parquet alone
+
+    return _import(store, series, path, parquet.rows(path), shift)
+
+
+def is_parquet(path: Path) -> bool:
+    return path.suffix.lower() in {".parquet", ".pq"}
+
+
+def import_csv(
+    store: Store,
+    series: Series,
+    path: Path,
+    *,
+    shift: Nanoseconds = 0,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> Imported:
+    """
+    Add a file to a series; the larger value wins where something is known already. All of the file, or nothing.
+
+    Minutes are kept where it has two or more of them in a step, else steps alone.
+    shift: added to every timestamp, so that an old record can stand for the days before now.
+    progress: called now and then with bytes read and bytes in all.
+    Raises CsvError for what it cannot read, OSError where the file or the store cannot be used.
+    """
+    return _import(store, series, path, _lines(path, progress), shift)
+
+
+def _import(
+    store: Store,
+    series: Series,
+    path: Path,
+    values: Iterable[tuple[str, Nanoseconds, float | None]],
+    shift: Nanoseconds,
+) -> Imported:
+    """All of (where, instant, value or None) into the store, or nothing."""
+    minutes: dict[Nanoseconds, float] = {}
+    rows = gaps = 0
+    for at, value in _loads(path, values, shift):
+        if value is None:
+            gaps += 1
+            continue
+        rows += 1
+        minute = at - at % MINUTE
+        minutes[minute] = max(value, minutes.get(minute, 0.0))
+    if not minutes:
+        raise HistoryError(path, "", f"{gaps} gaps and no value", "at least one value is needed")
+    last = max(minutes) // STEP * STEP
+    kept = sorted((at, high) for at, high in minutes.items() if at >= last - STEPS_KEPT + STEP)
+    steps = len({at // STEP for at, _ in kept})
+    width = MINUTE if len(kept) >= _MINUTES_PER_STEP_MIN * steps else STEP
+    outcome = store.backfill(series, kept, width=width)
+    if isinstance(outcome, Fault):
+        raise OSError(outcome.message)
+    return Imported(rows=rows, gaps=gaps, steps=steps, first=kept[0][0] // STEP * STEP, last=last + STEP)
+
+
+def _loads(
+    path: Path, values: Iterable[tuple[str, Nanoseconds, float | None]], shift: Nanoseconds = 0
+) -> Iterator[tuple[Nanoseconds, float | None]]:
+    """(instant moved by `shift`, value or None). Raises HistoryError for what is no load."""
+    for where, at, value in values:
+        if value is not None and not is_load(at + shift, value):
+            found = f"{value} at {format_instant(at)}"
+            accepted = "a number from 0 to 3.4e38 in the years 1970 to 2261 is accepted"
+            raise HistoryError(path, where, found, accepted)
+        yield at + shift, value
+
+
+def export_csv(store: Store, series: Series, out: IO[str]) -> int:
+    """
+    Write the five-minute maxima of a series, a line for every step from the first to the last, empty where unknown.
+
+    Returns the number of lines with a value; 0 where the store knows nothing of the series.
+    Raises StoreError where the store cannot be read.
+    """
+    known = store.steps(series, 0, 2**63)
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(HEADER)
+    expected = known[0][0] if known else 0
+    for start, high in known:
+        for gap in range(expected, start, STEP):
+            writer.writerow((format_instant(gap), ""))
+        writer.writerow((format_instant(start), repr(high)))
+        expected = start + STEP
+    return len(known)
+
+
+def read_points(
+    path: Path, *, progress: Callable[[int, int], None] = lambda _done, _total: None
+) -> list[tuple[Nanoseconds, float]]:
+    """
+    The values of a CSV or Parquet file as they were recorded, in order of time; of several at one instant the largest.
+
+    Raises HistoryError for what it cannot read, OSError where the file cannot be used, and ImportError where what reads
+    Parquet is not installed.
+    """
+    values = _lines(path, progress)
+    if is_parquet(path):
+        from cronhpa.history import parquet  # noqa: PLC0415 - pandas and pyarrow, for Parquet alone
+
+        values = parquet.rows(path)
+    found: dict[Nanoseconds, float] = {}
+    for at, value in _loads(path, values):
+        if value is not None:
+            found[at] = max(value, found.get(at, 0.0))
+    return sorted(found.items())
+
+
+def _lines(path: Path, progress: Callable[[int, int], None]) -> Iterator[tuple[str, Nanoseconds, float | None]]:
+    """(where, instant, value or None for a gap) of every line below the header."""
+    total = path.stat().st_size
+    with path.open("rb") as raw:
+        zipped = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+        raw.seek(0)
+        stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw) if zipped else raw)
+        # utf-8-sig: spreadsheets put a byte order mark before the header.
+        reader = csv.reader(io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""), strict=True)
+        try:
+            header = next(reader, [])
+            if tuple(header) != HEADER:
+                found = f"the header is {','.join(header)!r}" if header else "there is no header"
+                raise CsvError(path, 1, found, f"{','.join(HEADER)!r} is accepted")
+            for fields in reader:
+                if fields:
+                    yield f"line {reader.line_num}", *_parse(path, reader.line_num, fields)
+                if reader.line_num % _LINES_PER_REPORT == 0:
+                    progress(raw.tell(), total)
+        except (UnicodeDecodeError, csv.Error, gzip.BadGzipFile, zlib.error, EOFError) as problem:
+            line = reader.line_num + 1
+            raise CsvError(path, line, str(problem), "CSV text in UTF-8, plain or gzipped, is accepted") from None
+    progress(total, total)
+
+
+def _parse(path: Path, line: int, fields: list[str]) -> tuple[Nanoseconds, float | None]:
+    if len(fields) != len(HEADER):
+        raise CsvError(path, line, f"{len(fields)} fields", "timestamp,value is accepted")
+    stamp, text = fields
+    try:
+        at = parse_instant(stamp)
+    except (ValueError, OverflowError):
+        example = "an RFC 3339 time with an offset, such as 2026-03-01T06:00:00Z, is accepted"
+        raise CsvError(path, line, f"timestamp {stamp!r}", example) from None
+    if text.strip().lower() in _GAP:
+        return at, None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 0:
+        accepted = "a number at or above zero, or nothing for a gap, is accepted"
+        raise CsvError(path, line, f"value {text!r}", accepted)
+    return at, value

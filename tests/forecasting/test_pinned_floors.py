@@ -1,0 +1,108 @@
+"""
+The floors of two recorded series, pinned: a change of the forecast's code keeps them, or says what it changes.
+
+`python tests/forecasting/test_pinned_floors.py` (with `tests` on the path) writes what the code gives now.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
+from cronhpa.forecasting.messages import ForecastTarget
+from cronhpa.forecasting.selection import CANDIDATES, RUN_UP, Candidate, Day, candidate_floors
+from cronhpa.forecasting.walk_forward import WalkForward
+from cronhpa.forecasting.worker import settings_of
+from cronhpa.history.database import Series
+from cronhpa.history.files import read_points
+from cronhpa_models.error_mixture import LAGS
+
+LOADS = Path(__file__).parents[1] / "testbed" / "loads"
+PINNED = Path(__file__).with_name("pinned_floors.json")
+SERIES = ("k8s_app11_cpu_1m", "k8s_app12_cpu_1m")
+PINNED_CANDIDATES = (
+    Candidate("Clock", 0.35, 0.0),
+    Candidate("NearClock", 0.15, 0.0),
+    Candidate("ClockAndLoad", 0.6, 0.03),
+    Candidate("", 0.25, 0.0),
+    Candidate("", float("inf"), 0.05),
+)
+TESTED_DAY = 12
+WORKER_HOURS = range(6, 10)
+DELAY = 30 * SECOND
+
+
+def subject(name, points):
+    """A target of 60 % on pods that request what makes the mean load one of twenty pods."""
+    mean = sum(value for _, value in points) / len(points)
+    spec = Spec(
+        TargetRef("apps/v1", "Deployment", name),
+        1,
+        200,
+        namespace="shop",
+        metrics=(ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=60)),),
+        forecast=ForecastSettings(),
+    )
+    request = round(1000 * mean / (20 * 0.6))
+    return ForecastTarget(Series("shop", name, "cpu"), spec, start_up=120 * SECOND, request=request)
+
+
+def floors_of_the_day(name):
+    """By candidate: the floors of each minute of the tested day, as [count, minutes] runs."""
+    points = read_points(LOADS / f"{name}.csv.gz")
+    settings = settings_of(subject(name, points))
+    minutes = np.array([value for _, value in points])
+    steps = minutes.reshape(-1, 5).max(axis=1)
+    row = TESTED_DAY * 288 - RUN_UP
+    day = Day(
+        steps[row : row + RUN_UP + 288],
+        minutes[(row - LAGS) * 5 : (row + RUN_UP + 288) * 5],
+        RUN_UP,
+        minutes[: row * 5],
+    )
+    floors = candidate_floors(steps[:row], day, settings, 288)
+    return {
+        f"{each.method or 'Jump'} {each.price} {each.share}": runs(floors[1 + CANDIDATES.index(each)])
+        for each in PINNED_CANDIDATES
+    }
+
+
+def floors_of_the_worker(name):
+    """What the worker's forecasts of some hours of the tested day ask for, [near load, far load] a minute."""
+    points = read_points(LOADS / f"{name}.csv.gz")
+    begin = points[0][0] + TESTED_DAY * DAY
+    span = Span(begin + WORKER_HOURS[0] * HOUR, begin + WORKER_HOURS[-1] * HOUR)
+    with WalkForward(points, subject(name, points), span, delay=DELAY) as found:
+        for now in range(span.begin, span.end + MINUTE, MINUTE):
+            found(now + DELAY)
+    return [
+        [round(answer.load[0], 3), round(answer.load[-1], 3)] if isinstance(answer, Forecast) else None
+        for _, answer in found.answers
+    ]
+
+
+def runs(values):
+    places = np.flatnonzero(np.diff(values, prepend=-1))
+    ends = np.append(places[1:], len(values))
+    return [[int(values[i]), int(j - i)] for i, j in zip(places, ends, strict=True)]
+
+
+@pytest.mark.parametrize("name", SERIES)
+def test_the_floors_of_a_recorded_day_are_those_that_are_pinned(name):
+    assert json.loads(PINNED.read_text())[name]["day"] == floors_of_the_day(name)
+
+
+@pytest.mark.parametrize("name", SERIES)
+def test_the_worker_forecasts_of_a_recorded_day_are_those_that_are_pinned(name):
+    expected = json.loads(PINNED.read_text())[name]["worker"]
+
+    assert expected == floors_of_the_worker(name)
+
+
+if __name__ == "__main__":
+    pinned = {name: {"day": floors_of_the_day(name), "worker": floors_of_the_worker(name)} for name in SERIES}
+    PINNED.write_text(json.dumps(pinned) + "\n")

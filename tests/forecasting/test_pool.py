@@ -1,0 +1,79 @@
+"""ProcessPool of our own: whatever a task does in one, it is an answer or a WorkerError here."""
+
+import asyncio
+import os
+import sys
+import time
+
+import pytest
+
+from cronhpa.forecasting.pool import ProcessPool, WorkerError
+
+# What follows runs in the worker, found there by its name.
+
+
+def echoes(payload):
+    return payload
+
+
+def is_cancelled(_payload):
+    """As a dask client is when its scheduler dies under it."""
+    raise asyncio.CancelledError
+
+
+def times_out(_payload):
+    raise TimeoutError("the scheduler did not answer")
+
+
+def exits(_payload):
+    sys.exit(3)
+
+
+def answers_what_cannot_be_sent(_payload):
+    return lambda: None
+
+
+def eats_memory(_payload):
+    """Two gigabytes, more than a worker may have."""
+    return b"".join([bytes(50 * 2**20) for _ in range(40)])
+
+
+def is_killed(_payload):
+    os.kill(os.getpid(), 9)
+    time.sleep(60)
+
+
+@pytest.fixture
+async def processes():
+    made = ProcessPool(1)
+    yield made
+    await made.close()
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        (is_cancelled, "CancelledError: "),
+        (times_out, "TimeoutError: the scheduler did not answer"),
+        (exits, "SystemExit: 3"),
+        (answers_what_cannot_be_sent, "pickle"),
+        (eats_memory, "MemoryError: "),
+        (is_killed, "the worker process died"),
+    ],
+)
+async def test_whatever_a_task_raises_is_told_and_the_next_one_is_answered(processes, task, said):
+    with pytest.raises(WorkerError, match=said):
+        await processes.run(task, b"", 30)
+
+    assert b"next" == await processes.run(echoes, b"next", 30)
+
+
+async def test_a_deadline_ends_the_process_and_the_next_task_has_another(processes):
+    await processes.run(echoes, b"", 30)
+    (before,) = processes.pids
+
+    with pytest.raises(WorkerError, match=r"no answer within 0.2 s"):
+        await processes.run(time.sleep, 60, 0.2)
+
+    assert b"next" == await processes.run(echoes, b"next", 30)
+    assert (before,) != processes.pids

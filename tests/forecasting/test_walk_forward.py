@@ -1,0 +1,152 @@
+"""Forecasts that the operator would have had: made step by step, from what was known then and nothing else."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+from pathlib import Path
+
+import pytest
+
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.observation import Absent
+from cronhpa.core.predictive.budget import Hour
+from cronhpa.core.predictive.budget_tracker import BudgetTracker
+from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
+from cronhpa.forecasting import worker
+from cronhpa.forecasting.messages import FitResponse, ForecastTarget
+from cronhpa.forecasting.walk_forward import NotInstalledError, WalkForward
+from cronhpa.history.database import STEP, Series, Store
+
+MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")
+SPEC = Spec(
+    TargetRef("apps/v1", "Deployment", "web"),
+    1,
+    100,
+    namespace="shop",
+    metrics=(ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=60)),),
+    forecast=ForecastSettings(),
+)
+WEB = ForecastTarget(Series("shop", "web", "cpu"), SPEC, start_up=120 * SECOND, request=1000)
+DELAY = 30 * SECOND
+
+
+def days(number, noise_from=None, every=1):
+    """
+    A point each minute of the days before MIDNIGHT and the one after it: 6 cores, and 12 in every fourth hour, which
+    plain reactive scaling is late for. Behind `noise_from` anything may come.
+    """
+    chance = random.Random(7)
+    found = []
+    for minute in range(-number * 24 * 60, 24 * 60, every):
+        at = MIDNIGHT + minute * MINUTE
+        value = 12.0 if minute // 60 % 4 == 1 else 6.0
+        found.append((at, value if noise_from is None or at < noise_from else chance.uniform(0, 1000)))
+    return found
+
+
+def asked(points, hours=1.0, meter=None):
+    """All that is answered in these hours, asked for every half minute."""
+    span = Span(MIDNIGHT, MIDNIGHT + round(hours * HOUR))
+    with WalkForward(points, WEB, span, delay=DELAY, meter=meter) as found:
+        for now in range(span.begin, span.end + HOUR, DELAY):
+            found(now)
+    return found
+
+
+def test_a_forecast_is_made_every_minute_once_its_load_is_measured():
+    found = asked(days(4))
+
+    assert [MIDNIGHT + minute * MINUTE + DELAY for minute in range(60)] == [at for at, _ in found.answers]
+    assert all(isinstance(answer, Forecast) for _, answer in found.answers)
+    assert [at for at, _ in found.answers] == [answer.issued_at for _, answer in found.answers]
+
+
+def test_of_a_history_of_five_minutes_one_is_made_at_every_step():
+    found = asked(days(4, every=5))
+
+    assert [MIDNIGHT + k * STEP + DELAY for k in range(12)] == [at for at, _ in found.answers]
+
+
+def test_the_newest_that_was_issued_by_then_is_answered():
+    span = Span(MIDNIGHT, MIDNIGHT + HOUR)
+    with WalkForward(days(4), WEB, span, delay=DELAY) as found:
+        assert isinstance(found(MIDNIGHT + DELAY - 1), Absent)
+        first = found(MIDNIGHT + DELAY)
+        assert MIDNIGHT + DELAY == first.issued_at
+        assert first is found(MIDNIGHT + MINUTE + DELAY - 1)
+        assert MIDNIGHT + MINUTE + DELAY == found(MIDNIGHT + MINUTE + DELAY).issued_at
+        assert MIDNIGHT + 59 * MINUTE + DELAY == found(MIDNIGHT + DAY).issued_at
+
+
+def test_nothing_that_comes_later_is_known():
+    """Where all behind 00:30 is noise, every forecast made up to 00:30:30 is the same."""
+    turn = MIDNIGHT + 30 * MINUTE
+
+    known, noisy = (asked(points).answers for points in (days(4), days(4, noise_from=turn)))
+
+    assert turn + DELAY == known[30][0]
+    assert known[:31] == noisy[:31]
+    assert known[31:] != noisy[31:]
+
+
+def test_a_history_too_short_to_learn_from_says_so():
+    found = asked(days(1))
+
+    assert {"Learning"} == {answer.reason for _, answer in found.answers}
+    assert found.summary.startswith("60 times none (Learning, at last: 24 h of cpu measured over ")
+
+
+def test_a_summary_counts_forecasts_by_model():
+    found = asked(days(4), hours=0.25)
+    (model,) = {answer.model for _, answer in found.answers}
+
+    assert f"15 by {model}" == found.summary
+    assert "none was made" == WalkForward([], WEB, Span(0, 1)).summary
+
+
+def test_it_has_learnt_for_a_week_when_the_span_begins(monkeypatch):
+    """Once a day from when two days are known, so that each of the last days was tried by its minutes."""
+    real, learnt = worker.study, []
+
+    def study(ask):
+        studied = real(ask)
+        learnt.extend(ask.now for _ in studied.learnt)
+        return studied
+
+    monkeypatch.setattr(worker, "study", study)
+
+    found = asked(days(5))
+
+    assert {-3, -2, -1} == {(at - MIDNIGHT) // DAY for at in learnt if at < MIDNIGHT}
+    assert MIDNIGHT + DELAY == found.answers[0][0]
+    assert found.answers[0][1].track_record.days > 1
+
+
+def test_what_the_forecasts_cost_is_known_to_the_next_selection(monkeypatch):
+    """A tenth more pods in each of six hours, of which five are over at midnight."""
+    told = []
+
+    def study(ask):
+        store = Store(Path(ask.store))
+        told.append(store.spent(WEB.series, MIDNIGHT - DAY))
+        store.close()
+        return FitResponse([], [], None)
+
+    monkeypatch.setattr(worker, "study", study)
+    meter = BudgetTracker()
+    for back in range(5, -1, -1):
+        meter.add(MIDNIGHT // HOUR - back, Hour(extra=3600.0, base=36_000.0))
+
+    with WalkForward(days(3), WEB, Span(MIDNIGHT, MIDNIGHT + HOUR), delay=DELAY, meter=meter) as found:
+        found(MIDNIGHT + MINUTE + DELAY)
+
+    assert [(5 * 3600.0, 5 * 36_000.0)] * 2 == told[-2:]
+
+
+def test_without_pandas_it_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pandas" else object())
+
+    with pytest.raises(NotInstalledError, match=r"pandas are not installed: pip install 'cronhpa\[forecast\]'"):
+        asked(days(1))

@@ -1,0 +1,470 @@
+"""What the worker answers: forecasts with their provenance, or why there are none."""
+
+import math
+
+import msgspec
+import numpy as np
+import pytest
+
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.observation import Absent
+from cronhpa.core.spec import ExternalMetric, ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
+from cronhpa.forecasting import worker
+from cronhpa.forecasting.messages import ForecastTarget, WorkerRequest, gather
+from cronhpa.history.database import STEP, Fault, LoadSample, Series, Store
+from cronhpa_models.error_mixture import METHODS
+
+MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")
+WEB = Series("shop", "web", "cpu")
+API = Series("shop", "api", "cpu")
+
+
+@pytest.fixture
+def store(tmp_path):
+    opened = Store(tmp_path / "history.db")
+    yield opened
+    opened.close()
+
+
+def jump(at):
+    """One core until 06:00, ten after; up to 10 % more from day to day and step to step, repeatable."""
+    clock = at % DAY
+    return (1.0 if clock < 6 * HOUR else 10.0) * (1 + 0.05 * (1 + math.sin(at // STEP * 1.7)))
+
+
+def remember(store, since, until, series=WEB, load=jump):
+    store.backfill(series, [(at, load(at)) for at in range(since, until, STEP)])
+
+
+def subject(series, *ignored, budget_percent=5):
+    """A pod is scaled for one core and carries 1.66: it is planned to carry 1.494."""
+    target = TargetRef("apps/v1", "Deployment", series.name)
+    metrics = (ResourceMetric("cpu", MetricTarget("AverageValue", average_value=1000)),)
+    settings = ForecastSettings(pod_capacity_percent=166, ignored=ignored, budget_percent=budget_percent)
+    return ForecastTarget(series, Spec(target, 1, 99, metrics=metrics, forecast=settings))
+
+
+def study(store, now, *subjects):
+    """What is learnt, or why nothing is."""
+    studied = worker.study(WorkerRequest(str(store.path), list(subjects or (subject(WEB),)), now))
+    assert studied.fault is None
+    return dict((*studied.learnt, *studied.absent))
+
+
+def forecast(store, now, *subjects):
+    made = worker.forecast(WorkerRequest(str(store.path), list(subjects or (subject(WEB),)), now))
+    assert made.fault is None
+    return dict(made.answers)
+
+
+def ask(store, now, *subjects):
+    """Learnt and forecast at one instant."""
+    learnt = study(store, now, *subjects)
+    return forecast(store, now, *subjects) | {
+        each: value for each, value in learnt.items() if isinstance(value, Absent)
+    }
+
+
+def in_words(record):
+    return f"{record.avoided:.0f} of {record.of:.0f} in {record.days} d"
+
+
+def test_a_jump_of_past_days_is_in_the_forecast_before_it_comes(store):
+    now = MIDNIGHT + 5 * HOUR + 57 * MINUTE
+    remember(store, MIDNIGHT - 10 * DAY, now - now % STEP)
+
+    made = ask(store, now)[WEB]
+
+    assert made.load[0] <= made.load[1]
+    assert 10.0 <= made.load[1] <= 13.5
+    # The newest day, by the decisions themselves: the rise comes once a day, and reactive pods are there 3 min later.
+    assert "3 of 3 in 1 d" == in_words(made.track_record)
+    # No more than half of the budget is spent on a margin.
+    assert made.track_record.extra_percent < 2.5
+
+
+def burst(at):
+    """One core, and for seven minutes from each half past on of seven of ten hours, drawn anew each day, ten."""
+    hour, minute = at // HOUR, at % HOUR // MINUTE
+    comes = np.random.default_rng(hour).random() < 0.7
+    return 10.0 if comes and 30 <= minute < 37 else 1.0
+
+
+def test_a_jump_is_asked_for_by_the_minute_in_which_it_is_due(store):
+    """Bursts at half past: at 27 a pod asked for now is Ready in time, at 10 it would wait for nothing."""
+    until = MIDNIGHT + 10 * HOUR
+    store.backfill(WEB, [(at, burst(at)) for at in range(MIDNIGHT - 10 * DAY, until, MINUTE)])
+    ten = subject(WEB, budget_percent=50)
+    study(store, until, ten)
+    asked = {}
+    for minute in (10, 20, 27, 28):
+        now = until + minute * MINUTE
+        store.record([LoadSample(WEB, at, 1.0) for at in range(until, now, MINUTE)])
+        asked[minute] = max(forecast(store, now, ten)[WEB].load)
+
+    assert asked[10] < 3.0
+    assert asked[20] < 3.0
+    assert max(asked[27], asked[28]) > 9.0
+
+
+def test_a_load_test_that_was_announced_is_a_gap_to_the_jump_clock(store, monkeypatch):
+    """Of the ten minutes since the fit the first five are ignored."""
+    until = MIDNIGHT + 10 * HOUR
+    store.backfill(WEB, [(at, burst(at)) for at in range(MIDNIGHT - 3 * DAY, until, MINUTE)])
+    ten = subject(WEB, Span(until, until + 5 * MINUTE), budget_percent=50)
+    study(store, until, ten)
+    store.record([LoadSample(WEB, at, 10.0) for at in range(until, until + 10 * MINUTE, MINUTE)])
+    seen = []
+    real = worker.jumps_since
+    monkeypatch.setattr(
+        worker, "jumps_since", lambda fitted, minutes, *rest: seen.append(minutes) or real(fitted, minutes, *rest)
+    )
+
+    forecast(store, until + 10 * MINUTE, ten)
+
+    assert [[True] * 5 + [False] * 5] == [np.isnan(each).tolist() for each in seen]
+
+
+def test_three_hours_before_the_jump_nothing_is_asked_for(store):
+    now = MIDNIGHT + 2 * HOUR + 57 * MINUTE
+    remember(store, MIDNIGHT - 10 * DAY, now - now % STEP)
+
+    assert max(ask(store, now)[WEB].load) < 3.0
+
+
+def test_a_forecast_says_when_and_from_what_it_was_made(store):
+    now = MIDNIGHT + 57 * MINUTE
+    remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT + 55 * MINUTE)
+
+    made = ask(store, now)[WEB]
+
+    assert "cpu" == made.metric
+    assert made.model in {*METHODS, worker.LEAST, worker.JUMP_CLOCK}
+    assert (now, MIDNIGHT + 55 * MINUTE, STEP) == (made.issued_at, made.start, made.step)
+    assert MIDNIGHT + 55 * MINUTE == made.trained_until
+
+
+def test_the_ceiling_is_a_tenth_above_the_largest_load_of_seven_days(store):
+    remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT)
+    store.backfill(WEB, [(MIDNIGHT - 8 * DAY, 100.0), (MIDNIGHT - 6 * DAY, 20.0)])
+
+    assert pytest.approx(22.0) == ask(store, MIDNIGHT)[WEB].ceiling
+
+
+def test_minutes_are_seen_before_their_step_is_over(store):
+    """What was measured in the last two minutes may be more than all of the week before: so is what is believed."""
+    remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT)
+    learnt = study(store, MIDNIGHT)
+    store.record([LoadSample(WEB, MIDNIGHT + minute * MINUTE, 50.0) for minute in (0, 1)])
+
+    made = forecast(store, MIDNIGHT + 2 * MINUTE)[WEB]
+
+    assert WEB in learnt
+    assert pytest.approx(55.0) == made.ceiling
+    assert MIDNIGHT == made.start
+
+
+def test_a_load_that_never_is_short_of_pods_has_nothing_to_gain(store):
+    remember(store, MIDNIGHT - 9 * DAY, MIDNIGHT, load=lambda _: 5.0)
+
+    absent = ask(store, MIDNIGHT)[WEB]
+
+    assert (
+        Absent(
+            "NothingToGain",
+            "of 0 under-provisioned minutes in 7 days too few could be avoided within 5 % more pod-hours",
+        )
+        == absent
+    )
+
+
+def test_each_day_adds_a_confirmation_of_its_own(store):
+    remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT + 3 * DAY)
+
+    records = []
+    for now in (MIDNIGHT, MIDNIGHT + DAY, MIDNIGHT + 2 * DAY):
+        study(store, now)
+        records.append(in_words(forecast(store, now)[WEB].track_record))
+
+    assert ["3 of 3 in 1 d", "6 of 6 in 2 d", "9 of 9 in 3 d"] == records
+
+
+def capped(subject, replicas):
+    return msgspec.structs.replace(subject, spec=msgspec.structs.replace(subject.spec, max_replicas=replicas))
+
+
+def test_what_the_decisions_do_not_bear_out_is_not_used(store):
+    """
+    At most 2 pods, which 1.1 cores of the night need anyway: the columns know no maximum and choose a forecast that no
+    decision can follow. 10.5 cores on 2 pods that carry 1.66 each are short for the 18 hours from 06:00 on, every day.
+    """
+    remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT)
+
+    absent = ask(store, MIDNIGHT, capped(subject(WEB), 2))[WEB]
+
+    assert (
+        Absent(
+            "NothingToGain",
+            "with this object's bounds, behavior and schedules 0 of 7560 under-provisioned minutes in 7 days would be "
+            "avoided at +0.0 % pod-hours: some are needed, at no more than 10 %",
+        )
+        == absent
+    )
+
+
+def test_an_edit_of_the_spec_is_confirmed_anew(store):
+    """What was found for a maximum of 99 says nothing of one of 2, and the other way round."""
+    remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT)
+
+    found = [ask(store, MIDNIGHT, each)[WEB] for each in (subject(WEB), capped(subject(WEB), 2), subject(WEB))]
+
+    assert ["3 of 3 in 1 d", "NothingToGain", "3 of 3 in 1 d"] == [
+        each.reason if isinstance(each, Absent) else in_words(each.track_record) for each in found
+    ]
+
+
+def test_the_days_that_were_tried_are_not_tried_again(store, monkeypatch):
+    """Seven at first, one a day later; all seven when the pods turn out to be slower."""
+    remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT + 3 * DAY)
+    tried = []
+    real = worker.screen
+    monkeypatch.setattr(worker, "screen", lambda *given: tried.append(1) or real(*given))
+    slow = msgspec.structs.replace(subject(WEB), start_up=300 * SECOND)
+    counts = []
+    for now, who in ((MIDNIGHT, subject(WEB)), (MIDNIGHT + DAY, subject(WEB)), (MIDNIGHT + 2 * DAY, slow)):
+        tried.clear()
+        study(store, now, who)
+        counts.append(len(tried))
+
+    assert [7, 1, 7] == counts
+
+
+def test_days_are_tried_anew_when_other_spans_are_ignored(store, monkeypatch):
+    """They were tried with an incident in them, or fitted on it: all seven again, and then only the newest."""
+    remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT + 2 * DAY)
+    incident = subject(WEB, Span(MIDNIGHT - 3 * DAY, MIDNIGHT - 3 * DAY + HOUR))
+    tried = []
+    real = worker.screen
+    monkeypatch.setattr(worker, "screen", lambda *given: tried.append(1) or real(*given))
+    counts = []
+    for now, who in ((MIDNIGHT, subject(WEB)), (MIDNIGHT, incident), (MIDNIGHT + DAY, incident)):
+        tried.clear()
+        study(store, now, who)
+        counts.append(len(tried))
+
+    assert [7, 7, 1] == counts
+
+
+def test_a_day_is_tried_by_its_minutes_where_they_are_known(store, monkeypatch):
+    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT)
+    # A day, the hour before it, and the 25 steps before that which its first forecast looks at.
+    begin = MIDNIGHT - DAY - HOUR - 25 * STEP
+    store.record([LoadSample(WEB, at, jump(at)) for at in range(begin, MIDNIGHT, MINUTE)])
+    days = []
+    real = worker.screen
+    monkeypatch.setattr(worker, "screen", lambda tried, *rest: days.extend(tried) or real(tried, *rest))
+
+    study(store, MIDNIGHT)
+
+    assert [False, False, False, True] == [day.minutes is not None for day in days]
+    assert [300] * 4 == [len(day.steps) for day in days]
+
+
+def test_a_series_whose_target_says_nothing_of_a_pod_is_not_forecast(store):
+    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT)
+    plain = subject(WEB)
+    utilization = (ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=60)),)
+    spec = msgspec.structs.replace(plain.spec, metrics=utilization)
+
+    assert "NoPodLoad" == ask(store, MIDNIGHT, ForecastTarget(WEB, spec))[WEB].reason
+    assert isinstance(ask(store, MIDNIGHT, ForecastTarget(WEB, spec, request=1660))[WEB], Forecast)
+
+
+def test_what_pods_share_of_an_external_metric_is_forecast(store):
+    """Requests a second at an ingress, one for each pod: as many pods are short every morning as of cores."""
+    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT)
+    plain = subject(WEB)
+    ingress = (ExternalMetric("cpu", MetricTarget("AverageValue", average_value=1000)),)
+
+    made = ask(store, MIDNIGHT, ForecastTarget(WEB, msgspec.structs.replace(plain.spec, metrics=ingress)))[WEB]
+
+    assert "3 of 3 in 1 d" == in_words(made.track_record)
+
+
+def test_a_clock_that_steps_back_a_day_costs_no_forecast_and_one_that_steps_ahead_only_what_is_not_known(store):
+    """Learnt at the wrong time, and again at the right one; a day after all that was measured nothing can be said."""
+    remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT)
+
+    ahead = ask(store, MIDNIGHT + DAY)[WEB]
+    unlearnt = forecast(store, MIDNIGHT)[WEB]
+    back = ask(store, MIDNIGHT)[WEB]
+    further_back = ask(store, MIDNIGHT - DAY)[WEB]
+
+    assert ["Stale", "Learning"] == [ahead.reason, unlearnt.reason]
+    assert [MIDNIGHT, MIDNIGHT - DAY] == [back.issued_at, further_back.issued_at]
+    assert "3 of 3 in 1 d" == in_words(back.track_record)
+
+
+def test_a_week_without_any_load_is_not_fitted(store):
+    """It has no errors to tell chances by; what came before it was ten days."""
+    remember(store, MIDNIGHT - 18 * DAY, MIDNIGHT - 8 * DAY)
+    remember(store, MIDNIGHT - HOUR, MIDNIGHT - 55 * MINUTE)
+
+    assert (
+        Absent("Learning", "too little of cpu was measured in the last seven days to learn from")
+        == ask(store, MIDNIGHT)[WEB]
+    )
+
+
+def test_nothing_after_now_is_looked_at(store):
+    """History is stored on both sides of `now`; the answer is that of a store that ends at `now`."""
+    now = MIDNIGHT + 5 * HOUR
+    remember(store, MIDNIGHT - 5 * DAY, now)
+    before = ask(store, now)[WEB]
+    other = Store(store.path.with_name("other.db"))
+    remember(other, MIDNIGHT - 5 * DAY, now)
+    remember(other, now + STEP, now + 3 * DAY, load=lambda _: 777.0)
+
+    assert before == ask(other, now)[WEB]
+    other.close()
+
+
+@pytest.mark.parametrize("known", [0, HOUR, 2 * DAY - STEP])
+def test_under_two_days_of_history_it_is_learning(store, known):
+    remember(store, MIDNIGHT - known, MIDNIGHT)
+
+    absent = ask(store, MIDNIGHT)[WEB]
+
+    assert "Learning" == absent.reason
+    assert "forecasts begin with 48 h of history, 24 h of it measured" in absent.message
+
+
+def test_learning_says_how_much_there_is(store):
+    remember(store, MIDNIGHT - 30 * HOUR, MIDNIGHT - 20 * HOUR)
+
+    assert ask(store, MIDNIGHT)[WEB].message.startswith("10 h of cpu measured over 30 h")
+
+
+def test_two_days_with_hardly_anything_measured_are_not_enough(store):
+    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT - 5 * DAY + 23 * HOUR)
+
+    assert "Learning" == ask(store, MIDNIGHT)[WEB].reason
+
+
+def test_two_days_of_history_are_enough(store):
+    remember(store, MIDNIGHT - 2 * DAY, MIDNIGHT)
+
+    assert isinstance(ask(store, MIDNIGHT)[WEB], Forecast)
+
+
+def test_a_load_not_measured_for_longer_than_fifteen_minutes_is_stale(store):
+    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT - 20 * MINUTE)
+
+    absent = ask(store, MIDNIGHT)[WEB]
+
+    assert (
+        Absent(
+            "Stale",
+            "cpu was last measured before 2026-03-09T23:40:00Z: a forecast needs a load from the last 15 minutes",
+        )
+        == absent
+    )
+
+
+def test_a_load_not_measured_for_hours_is_stale(store):
+    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT - 8 * HOUR)
+
+    assert "not measured for six hours" in ask(store, MIDNIGHT)[WEB].message
+
+
+def test_forecasts_follow_every_step_from_the_fit_that_there_is(store):
+    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT + 3 * DAY)
+    study(store, MIDNIGHT)
+
+    made = [forecast(store, MIDNIGHT + hours * HOUR)[WEB] for hours in (0, 12, 71)]
+
+    assert [MIDNIGHT] * 3 == [each.trained_until for each in made]
+    assert [MIDNIGHT, MIDNIGHT + 12 * HOUR, MIDNIGHT + 71 * HOUR] == [each.start for each in made]
+
+
+@pytest.mark.parametrize("hours", [-1, 72])
+def test_a_fit_of_the_future_or_of_three_days_ago_forecasts_nothing(store, hours):
+    """The first is what a clock that was set back leaves."""
+    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT + 4 * DAY)
+    study(store, MIDNIGHT)
+
+    assert Absent("Learning", "cpu waits to be fitted") == forecast(store, MIDNIGHT + hours * HOUR)[WEB]
+
+
+def test_who_is_fitted_later_is_forecast_beside_those_fitted_before(store):
+    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT + HOUR)
+    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT + HOUR, API)
+    study(store, MIDNIGHT)
+    study(store, MIDNIGHT + HOUR, subject(API))
+
+    answers = forecast(store, MIDNIGHT + HOUR, subject(WEB), subject(API))
+
+    assert {WEB: MIDNIGHT, API: MIDNIGHT + HOUR} == {each: value.trained_until for each, value in answers.items()}
+
+
+def test_an_ignored_span_is_a_gap_to_what_is_learnt_and_to_the_ceiling(store):
+    """Three hours of a hundred cores, of which two hours and a minute are ignored."""
+    now, incident = MIDNIGHT, MIDNIGHT - 30 * HOUR
+    remember(store, now - 5 * DAY, now, load=lambda at: 100.0 if incident <= at < incident + 3 * HOUR else jump(at))
+    span = Span(incident + MINUTE, incident + 2 * HOUR + 2 * MINUTE)
+
+    past = np.frombuffer(gather(store, [subject(WEB, span)], now)[0].highs)
+    all_ignored = subject(WEB, Span(incident, incident + 3 * HOUR))
+
+    # From the first step that it touches to the last: 0:00 to 2:00 of the incident, 25 steps of 36.
+    assert (25, 11) == (np.isnan(past).sum(), (past == 100.0).sum())
+    made = ask(store, now, all_ignored)[WEB]
+    assert pytest.approx(12.1, rel=0.01) == made.ceiling
+    assert max(made.load) < 13.0
+
+
+def test_one_that_is_learning_does_not_keep_another_from_its_forecast(store):
+    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT)
+    remember(store, MIDNIGHT - HOUR, MIDNIGHT, API)
+
+    answers = ask(store, MIDNIGHT, subject(API), subject(WEB))
+
+    assert isinstance(answers[WEB], Forecast)
+    assert "Learning" == answers[API].reason
+
+
+def test_forecasts_are_in_the_store(store):
+    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT)
+
+    assert ask(store, MIDNIGHT) == store.latest_forecasts()
+
+
+def test_coverage_is_counted_on_what_was_forecast_and_what_came(store):
+    """Forecasts at every step of ten hours; then outcomes at zero are all below, at 1000 all above."""
+    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT)
+    study(store, MIDNIGHT)
+    early = forecast(store, MIDNIGHT)[WEB].coverage_percent
+    for at in range(MIDNIGHT, MIDNIGHT + 10 * HOUR, STEP):
+        store.backfill(WEB, [(at, 0.01)])
+        forecast(store, at + STEP)
+    below = forecast(store, MIDNIGHT + 10 * HOUR)[WEB]
+    store.backfill(WEB, [(at, 1000.0) for at in range(MIDNIGHT, MIDNIGHT + 10 * HOUR + STEP, STEP)])
+    above = forecast(store, MIDNIGHT + 10 * HOUR + STEP)[WEB]
+
+    assert early is None
+    assert below.coverage_percent > below.quantile_percent
+    assert above.coverage_percent < above.quantile_percent / 2
+
+
+def test_a_store_that_cannot_be_written_still_forecasts_and_says_so(store, monkeypatch):
+    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT)
+    study(store, MIDNIGHT)
+    fault = Fault("history.db: database or disk is full: nothing was recorded")
+    monkeypatch.setattr(Store, "_write", lambda _store, _work: fault)
+
+    made = worker.forecast(WorkerRequest(str(store.path), [subject(WEB)], MIDNIGHT))
+
+    assert isinstance(dict(made.answers)[WEB], Forecast)
+    assert fault == made.fault
+    assert fault == worker.study(WorkerRequest(str(store.path), [subject(WEB)], MIDNIGHT)).fault

@@ -1,0 +1,368 @@
+"""CSV in and out, and the command that does it."""
+
+import gzip
+import io
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from cronhpa.cli.history import app
+from cronhpa.core.instant import DAY, HOUR, MINUTE, parse_instant
+from cronhpa.history import parquet
+from cronhpa.history.database import STEP, Series, Store
+from cronhpa.history.files import CsvError, HistoryError, Imported, export_csv, import_csv, import_file, read_points
+
+NOON = parse_instant("2026-03-01T12:00:00Z")
+WEB = Series("shop", "web", "cpu")
+
+
+@pytest.fixture
+def store(tmp_path):
+    opened = Store(tmp_path / "history.db")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(*lines, name="load.csv"):
+        path = tmp_path / name
+        content = "\n".join(lines).encode() + b"\n"
+        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        return path
+
+    return write
+
+
+def everything(store):
+    return store.steps(WEB, 0, 2**63)
+
+
+@pytest.mark.parametrize("name", ["load.csv", "load.csv.gz"])
+def test_minutes_become_five_minute_maxima_and_gaps_stay_gaps(store, written, name):
+    path = written(
+        "timestamp,value", "2026-03-01T12:00:00Z,1.5", "2026-03-01T13:01:00+01:00,2.5", "2026-03-01T12:05:00Z,",
+        "2026-03-01T12:10:00Z,0", name=name,
+    )  # fmt: skip
+
+    outcome = import_csv(store, WEB, path)
+
+    assert Imported(rows=3, gaps=1, steps=2, first=NOON, last=NOON + 3 * STEP) == outcome
+    assert [(NOON, 2.5), (NOON + 2 * STEP, 0.0)] == everything(store)
+
+
+def test_a_file_by_the_minute_is_kept_by_the_minute(store, written):
+    """A jump clock is learnt from single minutes: a file gives it nine days of them at once."""
+    path = written("timestamp,value", *[f"2026-03-01T12:0{minute}:00Z,{minute}" for minute in range(10)])
+
+    import_csv(store, WEB, path)
+
+    assert pytest.approx([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], abs=0.02) == list(store.minute_history(WEB, 0, 2**63)[1])
+
+
+def test_five_minute_maxima_that_come_back_change_no_minute(store, written, tmp_path):
+    """The load jumped at 12:03. A step's maximum does not say so, and put at 12:00 it would move the jump."""
+    minutes = [(NOON + minute * MINUTE, 10.0 if minute == 3 else 1.0) for minute in range(5)]
+    store.backfill(WEB, minutes)
+    known = store.minutes(WEB, 0, 2**63)
+    text = io.StringIO()
+    export_csv(store, WEB, text)
+
+    import_csv(store, WEB, written(*text.getvalue().splitlines()))
+
+    assert [1.0, 1.0, 1.0, 10.0, 1.0] == pytest.approx([high for _, high in known], abs=0.02)
+    assert known == store.minutes(WEB, 0, 2**63)
+
+
+def test_importing_twice_changes_nothing(store, written):
+    path = written("timestamp,value", "2026-03-01T12:00:00Z,1.5", "2026-03-01T12:05:00Z,2.5")
+
+    import_csv(store, WEB, path)
+    once = everything(store)
+    import_csv(store, WEB, path)
+
+    assert once == everything(store)
+
+
+def test_a_shift_moves_every_value(store, written):
+    import_csv(store, WEB, written("timestamp,value", "2026-03-01T12:00:00Z,1.5"), shift=DAY + STEP)
+
+    assert [(NOON + DAY + STEP, 1.5)] == everything(store)
+
+
+def test_what_lies_more_than_28_days_before_the_newest_is_not_kept(store, written):
+    path = written("timestamp,value", "2026-02-01T11:55:00Z,1", "2026-02-01T12:05:00Z,2", "2026-03-01T12:00:00Z,3")
+
+    assert 2 == import_csv(store, WEB, path).steps
+    assert [2.0, 3.0] == [high for _, high in everything(store)]
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_read_over(store, tmp_path):
+    path = tmp_path / "load.csv"
+    path.write_bytes("\ufefftimestamp,value\r\n2026-03-01T12:00:00Z,1.5\r\n".encode())
+
+    import_csv(store, WEB, path)
+
+    assert [(NOON, 1.5)] == everything(store)
+
+
+def test_a_gap_may_be_written_as_pandas_and_prometheus_do(store, written):
+    import_csv(
+        store,
+        WEB,
+        written("timestamp,value", "2026-03-01T12:00:00Z,1", "2026-03-01T12:05:00Z,NaN", "2026-03-01T12:10:00Z,nan"),
+    )
+
+    assert [(NOON, 1.0)] == everything(store)
+
+
+GOOD = "2026-03-01T12:00:00Z,1"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["time,load", GOOD], "line 1: the header is 'time,load': 'timestamp,value' is accepted"),
+        (["timestamp,value", GOOD, "2026-03-01T12:00:00Z,many"], "line 3: value 'many': a number at or above zero"),
+        (["timestamp,value", GOOD, "2026-03-01T12:00:00Z,-1"], "line 3: value '-1': a number at or above zero"),
+        (["timestamp,value", GOOD, "2026-03-01T12:00:00Z,inf"], "line 3: value 'inf': a number at or above zero"),
+        (["timestamp,value", "2026-03-01T12:00:00,1"], "line 2: timestamp '2026-03-01T12:00:00': an RFC 3339 time"),
+        (["timestamp,value", "1772366400,1"], "line 2: timestamp '1772366400': an RFC 3339 time with an offset"),
+        (["timestamp,value", "2026-03-01T12:00:00Z,1,2"], "line 2: 3 fields: timestamp,value is accepted"),
+        (["timestamp,value", "1969-03-01T12:00:00Z,1"], "line 2: 1.0 at 1969-03-01T12:00:00Z"),
+        (["timestamp,value", "2026-03-01T12:00:00Z,"], "1 gaps and no value: at least one value is needed"),
+        ([], "line 1: there is no header: 'timestamp,value' is accepted"),
+        (["timestamp,value"], "0 gaps and no value"),
+        (["timestamp,value", '"2026'], "CSV text in UTF-8, plain or gzipped, is accepted"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_named_and_nothing_is_imported(store, written, lines, said):
+    path = written(*lines)
+
+    with pytest.raises(HistoryError) as raised:
+        import_csv(store, WEB, path)
+
+    assert str(path) in str(raised.value)
+    assert said in str(raised.value)
+    assert [] == everything(store)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xff\xfe\x00\x01" * 9,
+        gzip.compress(b"timestamp,value\n" * 99)[:30],
+        # A block of the third kind; the format knows three, 0 to 2.
+        gzip.compress(b"timestamp,value\n" * 99)[:10] + b"\x07" * 30,
+        b"",
+        b"\0" * 99,
+    ],
+    # Named, because gzip writes the time into its bytes, and two workers would collect two tests of different names.
+    ids=["binary", "cut gzip", "damaged gzip", "empty", "zeros"],
+)
+def test_a_file_that_is_no_text_is_refused(store, tmp_path, content):
+    path = tmp_path / "load.csv"
+    path.write_bytes(content)
+
+    with pytest.raises(CsvError, match="is accepted"):
+        import_csv(store, WEB, path)
+
+
+def test_progress_of_a_long_file_rises_to_its_size(store, written):
+    path = written("timestamp,value", *[GOOD] * 25_000)
+    seen = []
+
+    import_csv(store, WEB, path, progress=lambda done, total: seen.append((done, total)))
+
+    size = path.stat().st_size
+    assert [size] * 3 == [total for _, total in seen]
+    assert sorted(seen) == seen
+    assert size == seen[-1][0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.dictionaries(st.integers(0, 500), st.floats(0, 1e15), min_size=1, max_size=30))
+def test_what_is_exported_is_imported_again_to_the_last_digit(tmp_path_factory, loads):
+    folder = tmp_path_factory.mktemp("roundtrip")
+    store, again = Store(folder / "a.db"), Store(folder / "b.db")
+    store.backfill(WEB, [(NOON + at * STEP, load) for at, load in loads.items()])
+
+    text = io.StringIO()
+    export_csv(store, WEB, text)
+    (folder / "load.csv").write_text(text.getvalue())
+    import_csv(again, WEB, folder / "load.csv")
+
+    assert everything(store) == everything(again)
+    # A header, and a line for each step from the first to the last, known or not.
+    assert 1 + max(loads) - min(loads) + 1 == len(text.getvalue().splitlines())
+    store.close()
+    again.close()
+
+
+def cronhpa_history(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "120"})
+
+
+def test_the_command_imports_lists_and_exports(tmp_path, written):
+    path, store = written("timestamp,value", GOOD, "2026-03-01T12:05:00Z,", "2026-03-01T12:10:00Z,2"), tmp_path / "h.db"
+
+    imported = cronhpa_history("import", "--store", store, "shop/web", "--metric", "cpu", path)
+    listed = cronhpa_history("list", "--store", store)
+    exported = cronhpa_history("export", "--store", store, "shop/web")
+
+    assert (0, 0, 0) == (imported.exit_code, listed.exit_code, exported.exit_code)
+    assert "shop/web cpu: 2 values and 1 gaps read, 2 five-minute maxima kept" in imported.output
+    row = [cell.strip() for line in listed.output.splitlines() if "shop/web" in line for cell in line.split("│")]
+    assert ["shop/web", "cpu", "2026-03-01 12:00", "2026-03-01 12:15", "2", "66 %"] == row[1:-1]
+    assert (
+        "timestamp,value\n2026-03-01T12:00:00Z,1.0\n2026-03-01T12:05:00Z,\n2026-03-01T12:10:00Z,2.0\n"
+        == exported.output
+    )
+
+
+def test_the_command_writes_gzip_where_the_name_says_so(tmp_path, written):
+    store, out = tmp_path / "h.db", tmp_path / "out.csv.gz"
+    cronhpa_history("import", "--store", store, "shop/web", written("timestamp,value", GOOD))
+
+    assert 0 == cronhpa_history("export", "--store", store, "shop/web", out).exit_code
+    assert b"timestamp,value\n2026-03-01T12:00:00Z,1.0\n" == gzip.decompress(out.read_bytes())
+
+
+def test_the_command_shifts_by_seconds(tmp_path, written):
+    store = tmp_path / "h.db"
+    path = written("timestamp,value", GOOD)
+
+    assert 0 == cronhpa_history("import", "--store", store, "shop/web", path, "--shift-seconds", 3600).exit_code
+    assert [(NOON + HOUR, 1.0)] == everything(Store(store))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("import", "--store", "{tmp}/h.db", "shop/web", "{tmp}/none.csv"), 1, "No such file"),
+        (("import", "--store", "{tmp}/none/h.db", "shop/web", "{tmp}/none.csv"), 1, "writable folder is needed"),
+        (("import", "--store", "{tmp}/h.db", "web", "{tmp}/none.csv"), 2, "NAMESPACE/NAME is accepted"),
+        (("import", "shop/web", "{tmp}/none.csv"), 2, "--store"),
+        (("export", "--store", "{tmp}/none.db", "shop/web"), 1, "there is no such file"),
+        (("list", "--store", "{tmp}/none.db"), 1, "there is no such file"),
+    ],
+)
+def test_the_command_says_what_is_wrong_in_its_exit_code_and_on_stderr(tmp_path, arguments, code, said):
+    outcome = cronhpa_history(*(argument.format(tmp=tmp_path) for argument in arguments))
+
+    assert code == outcome.exit_code
+    assert said in outcome.stderr
+    assert "Traceback" not in outcome.output
+
+
+def test_exporting_what_is_not_known_ends_with_a_hint(tmp_path, written):
+    store = tmp_path / "h.db"
+    cronhpa_history("import", "--store", store, "shop/web", written("timestamp,value", GOOD))
+
+    outcome = cronhpa_history("export", "--store", store, "shop/api")
+
+    assert 1 == outcome.exit_code
+    assert "nothing is known of shop/api cpu: `cronhpa history list` shows what there is" in outcome.stderr
+
+
+@pytest.mark.parametrize("unit", ["s", "ns"])
+def test_parquet_in_and_out_gives_what_csv_gives(store, written, tmp_path, unit):
+    import_csv(store, WEB, written("timestamp,value", GOOD, "2026-03-01T12:05:00Z,", "2026-03-01T12:10:00Z,2.5"))
+    again = Store(tmp_path / "again.db")
+
+    assert 2 == parquet.export(store, WEB, tmp_path / "load.parquet")
+    frame = pd.read_parquet(tmp_path / "load.parquet")
+    frame["timestamp"] = frame["timestamp"].dt.as_unit(unit).dt.tz_convert("Asia/Tokyo")
+    frame.to_parquet(tmp_path / "other.parquet")
+    outcome = import_file(again, WEB, tmp_path / "other.parquet")
+
+    assert Imported(rows=2, gaps=1, steps=2, first=NOON, last=NOON + 3 * STEP) == outcome
+    assert everything(store) == everything(again)
+    again.close()
+
+
+def times(*texts, zone="UTC"):
+    return pd.to_datetime(list(texts)).tz_localize(zone)
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        ({"time": [1.0]}, "the columns are time: timestamp and value are needed"),
+        ({"timestamp": times("2026-03-01", zone=None), "value": [1.0]}, "timestamp: datetime64[us]: times with a zone"),
+        ({"timestamp": times("2026-03-01"), "value": ["many"]}, "value: "),
+        ({"timestamp": times("2026-03-01", None), "value": [1.0, 2.0]}, "row 2: no timestamp"),
+        ({"timestamp": times("2026-03-01"), "value": [-1.0]}, "row 1: -1.0 at 2026-03-01T00:00:00Z: a number from 0"),
+        (
+            {"timestamp": times("3000-01-01"), "value": [1.0]},
+            "timestamp: Out of bounds nanosecond timestamp: 3000-01-01",
+        ),
+        (
+            {"timestamp": times("2026-03-01"), "value": [float("nan")]},
+            "1 gaps and no value: at least one value is needed",
+        ),
+    ],
+    ids=["columns", "no zone", "no numbers", "no time", "negative", "year 3000", "empty"],
+)
+def test_a_parquet_file_that_is_no_history_is_refused(store, tmp_path, frame, said):
+    path = tmp_path / "load.parquet"
+    pd.DataFrame(frame).to_parquet(path)
+
+    with pytest.raises(HistoryError) as raised:
+        import_file(store, WEB, path)
+
+    assert str(path) in str(raised.value)
+    assert said in str(raised.value)
+    assert [] == everything(store)
+
+
+@pytest.mark.parametrize("value", [-3.0, float("inf"), 1e39])
+def test_what_is_no_load_is_refused_in_points_too(tmp_path, value):
+    path = tmp_path / "load.parquet"
+    pd.DataFrame({"timestamp": times("2026-03-01"), "value": [value]}).to_parquet(path)
+
+    with pytest.raises(HistoryError, match=r"row 1: .* a number from 0 to 3.4e38"):
+        read_points(path)
+
+
+def test_what_is_no_parquet_is_refused(store, tmp_path):
+    path = tmp_path / "load.parquet"
+    path.write_text("timestamp,value\n")
+
+    with pytest.raises(HistoryError, match="a Parquet file is needed"):
+        import_file(store, WEB, path)
+
+
+def test_a_damaged_parquet_file_is_refused(store, tmp_path):
+    path = tmp_path / "load.parquet"
+    pd.DataFrame({"timestamp": times("2026-03-01"), "value": [1.0]}).to_parquet(path)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"PAR1\x15", b"PAR1\xff"))
+
+    with pytest.raises(HistoryError, match="a Parquet file is needed"):
+        import_file(store, WEB, path)
+
+
+def test_a_parquet_file_whose_note_for_pandas_is_damaged_is_refused(store, tmp_path):
+    path = tmp_path / "load.parquet"
+    table = pa.table({"timestamp": times("2026-03-01"), "value": [1.0]})
+    pq.write_table(table.replace_schema_metadata({"pandas": b"\xff"}), path)
+
+    with pytest.raises(HistoryError, match="a Parquet file is needed"):
+        import_file(store, WEB, path)
+
+
+def test_the_command_reads_and_writes_parquet_where_the_name_says_so(tmp_path, written):
+    store, out = tmp_path / "h.db", tmp_path / "out.parquet"
+    cronhpa_history("import", "--store", store, "shop/web", written("timestamp,value", GOOD))
+
+    exported = cronhpa_history("export", "--store", store, "shop/web", out)
+    imported = cronhpa_history("import", "--store", store, "shop/api", out)
+
+    assert (0, 0) == (exported.exit_code, imported.exit_code)
+    assert "shop/api cpu: 1 values and 0 gaps read" in imported.output

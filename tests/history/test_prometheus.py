@@ -1,0 +1,187 @@
+"""History from a Prometheus: what is asked, what is made of the answers, what is said where there are none."""
+
+import asyncio
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from cronhpa.cli.history import app
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.spec import TargetRef
+from cronhpa.history.backfill import backfill
+from cronhpa.history.database import STEP, Series, Store
+from cronhpa.history.prometheus import Prometheus, PrometheusError
+from forecasting.answering import Answering, matrix
+
+NOON = parse_instant("2026-03-01T12:00:00Z")
+WEB = Series("shop", "web", "cpu")
+TARGET = TargetRef("apps/v1", "Deployment", "web-server")
+
+
+@pytest.fixture
+def store(tmp_path):
+    opened = Store(tmp_path / "history.db")
+    yield opened
+    opened.close()
+
+
+def answered(data, **more):
+    return json.dumps({"status": "success", "data": data, **more})
+
+
+async def load(server, begin, end, **settings):
+    async with Prometheus(server.url, **settings) as prometheus:
+        query = prometheus.query_for(WEB, TARGET)
+        return [item async for part in prometheus.load(query, begin, end) for item in part]
+
+
+async def test_cpu_is_asked_for_as_the_sum_over_the_targets_pods():
+    async with Answering() as server:
+        await load(server, NOON, NOON + HOUR)
+
+    query = server.asked[0][0]
+    assert query.startswith("sum(rate(container_cpu_usage_seconds_total{")
+    assert 'namespace="shop", pod=~"web-server-.+"' in query
+
+
+async def test_a_query_of_the_operators_is_filled_in_with_the_objects_names():
+    template = 'load{ns="$namespace", n="$name", t="$kind/$target", m="$metric", money="$$"}'
+    async with Answering() as server:
+        await load(server, NOON, NOON + HOUR, queries={"cpu": template})
+
+    assert 'load{ns="shop", n="web", t="Deployment/web-server", m="cpu", money="$"}' == server.asked[0][0]
+
+
+async def test_every_minute_of_the_span_is_asked_for_once_in_parts_of_seven_days():
+    """Fifteen days: 7 + 7 + 1. A part ends a minute before the next begins."""
+    async with Answering() as server:
+        values = await load(server, NOON, NOON + 15 * DAY)
+
+    assert [60] * 3 == [step for _, _, _, step in server.asked]
+    assert [(NOON + i * MINUTE, 1.5) for i in range(15 * 1440)] == values
+    assert max((end - start) // 60 + 1 for _, start, end, _ in server.asked) < 11_000
+
+
+async def test_a_gap_and_not_a_number_stay_gaps():
+    odd = {NOON // SECOND: None, NOON // SECOND + 60: "NaN"}
+    async with Answering(lambda at: odd.get(at, "2")) as server:
+        assert [(NOON + 2 * MINUTE, 2.0)] == await load(server, NOON, NOON + 3 * MINUTE)
+
+
+async def test_a_token_is_read_anew_for_every_query(tmp_path):
+    token = tmp_path / "token"
+    async with Answering() as server, Prometheus(server.url, token_file=token) as prometheus:
+        for text in ("first\n", "second\n"):
+            token.write_text(text)
+            async for _ in prometheus.load("up", NOON, NOON + HOUR):
+                pass
+
+    assert ["Bearer first", "Bearer second"] == server.headers
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "said"),
+    [
+        (
+            json.dumps({"status": "error", "error": "parse error at char 7"}),
+            400,
+            "400: parse error at char 7: asked was",
+        ),
+        ("<html>Sign in</html>", 200, "an answer of Prometheus' HTTP API is needed"),
+        (answered({"resultType": "vector", "result": []}), 200, "200: vector"),
+        (answered(matrix([[1, "1"]], [[1, "2"]])), 200, "gives 2 series: one is needed, such as a sum(...) of them"),
+        (answered({"resultType": "matrix", "result": [{"values": "many"}]}), 200, "gives no numbers over time"),
+    ],
+    ids=["refused", "no json", "vector", "two series", "no numbers"],
+)
+async def test_an_answer_that_is_no_load_is_refused_with_what_came(answer, status, said):
+    async with Answering(answer=answer, status=status) as server:
+        with pytest.raises(PrometheusError) as raised:
+            await load(server, NOON, NOON + HOUR)
+
+    assert said in str(raised.value)
+
+
+async def test_nobody_there_is_told_with_the_address():
+    async with Answering() as server:
+        pass
+    with pytest.raises(PrometheusError, match=rf"{server.url}/api/v1/query_range: .*: is that a Prometheus\?"):
+        await load(server, NOON, NOON + HOUR)
+
+
+@pytest.mark.parametrize(
+    ("metric", "queries", "said"),
+    [
+        ("requests", {}, "there is no query for requests, only for cpu, memory: add one for this metric"),
+        ("cpu", {"cpu": "load{$cluster}"}, "the query for cpu holds a 'cluster': $namespace, $name"),
+    ],
+)
+def test_a_query_that_is_missing_or_holds_an_unknown_name_is_told(metric, queries, said):
+    with pytest.raises(PrometheusError) as raised:
+        Prometheus("http://nobody", queries).query_for(Series("shop", "web", metric), TARGET)
+
+    assert said in str(raised.value)
+
+
+async def test_the_first_backfill_asks_for_28_days_and_the_next_for_what_came_since(store):
+    async with Answering() as server, Prometheus(server.url) as prometheus:
+        first = await backfill(store, prometheus, WEB, TARGET, NOON)
+        asked, server.asked = server.asked, []
+        await backfill(store, prometheus, WEB, TARGET, NOON + DAY)
+
+    assert [(NOON - 28 * DAY) // SECOND, (NOON - MINUTE) // SECOND] == [asked[0][1], asked[-1][2]]
+    assert [((NOON - HOUR) // SECOND, (NOON + DAY - MINUTE) // SECOND)] == [
+        (start, end) for _, start, end, _ in server.asked
+    ]
+    assert (28 * 1440, 28 * 288) == (first.rows, first.steps)
+
+
+async def test_maxima_of_five_minutes_are_kept_and_what_is_no_load_is_not(store):
+    """Minutes 0 to 9 of the hour are 0 to 9, but minute 4 is infinite and minute 9 negative."""
+    odd = {4: "+Inf", 9: "-1"}
+    minute = lambda at: (at - NOON // SECOND) // 60  # noqa: E731 - read once, below
+    value = lambda at: odd.get(minute(at), str(minute(at))) if 0 <= minute(at) < 10 else None  # noqa: E731
+    async with Answering(value) as server, Prometheus(server.url) as prometheus:
+        found = await backfill(store, prometheus, WEB, TARGET, NOON + HOUR)
+
+    assert [(NOON, 3.0), (NOON + STEP, 8.0)] == store.steps(WEB, 0, 2**63)
+    assert (8, 2, 2) == (found.rows, found.gaps, found.steps)
+
+
+async def test_a_prometheus_that_knows_nothing_is_not_asked_for_28_days_again(store):
+    async with Answering(lambda _: None) as server, Prometheus(server.url) as prometheus:
+        assert await backfill(store, prometheus, WEB, TARGET, NOON) is None
+        server.asked.clear()
+        assert await backfill(store, prometheus, WEB, TARGET, NOON + HOUR) is None
+
+    assert 1 == len(server.asked)
+
+
+async def imported(*arguments):
+    """The command in a thread of its own: it has a loop of its own."""
+    runner = CliRunner()
+    return await asyncio.to_thread(runner.invoke, app, ["import", *(str(each) for each in arguments)])
+
+
+async def test_the_command_imports_from_a_prometheus(tmp_path):
+    path = tmp_path / "history.db"
+    async with Answering() as server:
+        done = await imported("shop/web", "--store", path, "--prometheus", server.url, "--days", 2, "--query", "sum(x)")
+
+    assert 0 == done.exit_code, done.output
+    assert "sum(x)" == server.asked[0][0]
+    # Two days of minutes touch 577 steps, and 576 where the clock stands at the beginning of one.
+    assert re.search("shop/web cpu: 2880 values and 0 gaps read, 57[67] five-minute maxima kept", done.output)
+
+
+async def test_the_command_says_what_is_missing(tmp_path):
+    path = tmp_path / "history.db"
+    async with Answering(lambda _: None) as server:
+        nothing = await imported("shop/web", "--store", path, "--prometheus", server.url)
+    neither = await imported("shop/web", "--store", path)
+
+    assert (1, 2) == (nothing.exit_code, neither.exit_code)
+    assert "knows nothing of shop/web cpu over the last 28 days: asked was sum(rate(" in nothing.stderr
+    assert "one of FILE and --prometheus URL is needed" in neither.stderr
