@@ -39,7 +39,7 @@ from cronhpa.core.cache import OwnedCache
 from cronhpa.core.instant import HOUR, MINUTE, SECOND, Nanoseconds, format_instant, parse_instant, to_datetime
 from cronhpa.core.scheduled import bounds, calendars, cron, windows
 from cronhpa.core.scheduled.bounds import Bounds, resolve
-from cronhpa.core.spec import CronWindow, Spec, Tuning
+from cronhpa.core.spec import CronWindow, Spec, ControllerOptions
 
 OBJECTS = 10_000
 SCHEDULES = 5
@@ -61,7 +61,7 @@ _ZONES = ("UTC", "Europe/Berlin", "Europe/London", "America/New_York", "America/
 
 
 @dataclass(frozen=True)
-class Figures:
+class FleetScheduleFigures:
     """Milliseconds of CPU for all objects; `worst_edges` is how many objects had an edge in it."""
 
     first_ms: float
@@ -213,7 +213,7 @@ def read(number: int, schedules: list[dict[str, Any]]) -> Spec:
             "schedules": schedules,
         },
         namespace=f"namespace-{number % 200}",
-        defaults=Tuning(),
+        defaults=ControllerOptions(),
     )
 
 
@@ -234,7 +234,7 @@ def window(chance: random.Random) -> dict[str, Any]:
     return fields
 
 
-def measured(specs: list[Spec]) -> Figures:
+def measured(specs: list[Spec]) -> FleetScheduleFigures:
     tracemalloc.start()
     tick(specs, BEGIN - MINUTE)
     kept = tracemalloc.get_traced_memory()[0]
@@ -248,7 +248,7 @@ def measured(specs: list[Spec]) -> Figures:
         ticks.append((cost, edges, now))
     costs = sorted(cost for cost, _, _ in ticks)
     worst, edges, at = max(ticks)
-    return Figures(
+    return FleetScheduleFigures(
         first_ms=first,
         median_ms=median(costs),
         p99_ms=costs[len(costs) * 99 // 100],

@@ -58,7 +58,7 @@ def adopt(
     reason, and with the HPA acting as before unless it says otherwise.
     """
     from cronhpa.kube.client import Client, ClusterError, load_configuration
-    from cronhpa.migration.document import Refused
+    from cronhpa.migration.document import Unconvertible
 
     async def move() -> None:
         async with Client(load_configuration(kubeconfig, context)) as client:
@@ -70,7 +70,7 @@ def adopt(
     except (ClusterError, _Stopped) as error:
         typer.echo(f"cronhpa adopt: {error}", err=True)
         raise typer.Exit(1) from error
-    except Refused as refusal:
+    except Unconvertible as refusal:
         typer.echo(f"cronhpa adopt: {refusal.path}: {refusal.found}: {refusal.meaning}", err=True)
         raise typer.Exit(1) from refusal
 
@@ -154,7 +154,7 @@ async def _to_cron_hpa(place: _Place, *, dry_run: bool) -> None:
 
 async def _to_hpa(place: _Place, *, dry_run: bool) -> None:
     from cronhpa.migration.back import to_hpa
-    from cronhpa.migration.document import Node
+    from cronhpa.migration.document import FieldReader
 
     hpa, chpa = await place.both()
     if chpa is None:
@@ -163,7 +163,7 @@ async def _to_hpa(place: _Place, *, dry_run: bool) -> None:
             + ("; the HPA is there, so nothing is left to do" if hpa else "")
         )
     notes: list[Note] = []
-    manifest = to_hpa(Node(chpa, f"CronHPA/{place.name}", notes))
+    manifest = to_hpa(FieldReader(chpa, f"CronHPA/{place.name}", notes))
     _must_be_within(manifest, chpa)
     if hpa is None:
         await place.check(place.hpas, manifest)

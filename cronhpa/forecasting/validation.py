@@ -21,7 +21,7 @@ from cronhpa.forecasting.columns import MINUTES_PER_STEP, Counts
 from cronhpa.forecasting.selection import CANDIDATES, Candidate, Choice, Day, WorkloadModel
 from cronhpa.simulation.forecast_effect import ForecastEffect, asking_for, measure_effect
 from cronhpa.simulation.load import Load, Shape
-from cronhpa.simulation.world import Conditions
+from cronhpa.simulation.target import Environment
 
 if TYPE_CHECKING:
     from cronhpa.forecasting.messages import ForecastTarget
@@ -40,7 +40,7 @@ def effect_of_choice(
     points = _points(day, begin)
     if metric is None or not points:
         return None
-    conditions = Conditions(
+    environment = Environment(
         capacity=settings.capacity,
         requests={} if subject.request is None else {subject.series.metric: subject.request},
         start_up=START_UP_UNKNOWN if subject.start_up is None else subject.start_up,
@@ -51,9 +51,9 @@ def effect_of_choice(
     # A floor is known when its minute, or its step, is over, and in force at the turn that follows.
     known_after = 1 if day.minutes is not None else MINUTES_PER_STEP + 1
     asked = _floors_of(choice, floors)[day.run_up * MINUTES_PER_STEP - known_after :]
-    forecasts = asking_for(asked.tolist(), alone, conditions, begin)
+    forecasts = asking_for(asked.tolist(), alone, environment, begin)
     load = Load(points, shape=Shape.STEPS)
-    return measure_effect(alone, load, conditions, forecasts, Span(begin, begin + DAY), sync_period=MINUTE)
+    return measure_effect(alone, load, environment, forecasts, Span(begin, begin + DAY), sync_period=MINUTE)
 
 
 def _floors_of(choice: Choice, floors: Counts) -> Counts:

@@ -365,7 +365,7 @@ def settings_of(subject: ForecastTarget) -> WorkloadModel | None:
         target=target,
         carried=max(target, capacity * GUARD_PERCENT / 100),
         capacity=max(target, capacity),
-        start_up_seconds=lead_time(subject.start_up, spec.tuning) // SECOND,
+        start_up_seconds=lead_time(subject.start_up, spec.options) // SECOND,
         budget_percent=float(spec.forecast.budget_percent),
     )
 

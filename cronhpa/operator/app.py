@@ -75,7 +75,7 @@ class Operator:
         # Pods that are too large to be read: each is told once.
         self._unread: set[Key] = set()
         self._owners = Owners()
-        self._inventory = Inventory(settings.tuning, self._on_object, self._on_gone)
+        self._inventory = Inventory(settings.controller_options, self._on_object, self._on_gone)
         discovery = Discovery(client)
         self._targets = Targets(client, discovery, self._on_target, settings.namespace_names)
         self._recorder = Recorder(client)

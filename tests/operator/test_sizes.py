@@ -8,7 +8,7 @@ from lives import Life, condition, cronhpa, deployment, until
 from model_api import ModelApi
 from virtual_time import live
 
-from cronhpa.api.render import Event
+from cronhpa.api.events import Event
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import LabelRequirement, LabelSelector, TargetRef
 from cronhpa.kube.membership import (

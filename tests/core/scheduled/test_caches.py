@@ -27,7 +27,7 @@ from cronhpa.core.instant import DAY, MINUTE, SECOND
 from cronhpa.core.scheduled import bounds, cron, windows
 from cronhpa.core.scheduled.bounds import resolve
 from cronhpa.core.scheduled.conflicts import conflicts
-from cronhpa.core.spec import Spec, Tuning
+from cronhpa.core.spec import Spec, ControllerOptions
 
 MIB = 2**20
 
@@ -319,7 +319,7 @@ def minutely(number, edit=0):
 def read(schedules, minimum=1):
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
     text = {"scaleTargetRef": target, "minReplicas": minimum, "maxReplicas": 9000, "schedules": schedules}
-    return parse_spec(text, "prod", Tuning())
+    return parse_spec(text, "prod", ControllerOptions())
 
 
 def turns(of, now):
