@@ -35,6 +35,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cronhpa.api.parse import parse_spec
+from cronhpa.core.cache import OwnedCache
 from cronhpa.core.instant import HOUR, MINUTE, SECOND, Nanoseconds, format_instant, parse_instant, to_datetime
 from cronhpa.core.scheduled import bounds, calendars, cron, windows
 from cronhpa.core.scheduled.bounds import Bounds, resolve
@@ -270,8 +271,7 @@ def shared_edge(objects: str, specs: list[Spec]) -> SharedEdge:
         if now == EDGE:
             edges = with_edge(before, now)
         costs[now], before = tick(specs, now, before)
-    bounds._kept.cache_clear()  # noqa: SLF001 - as if nothing had been worked out ahead
-    bounds._shared.cache_clear()  # noqa: SLF001 - as above
+    bounds._HELD.clear()  # noqa: SLF001 - as if nothing had been worked out ahead
     _, before = tick(specs, EDGE - 1)
     anew, _ = tick(specs, EDGE, before)
     return SharedEdge(
@@ -292,6 +292,8 @@ def as_new() -> None:
         for item in vars(module).values():
             if hasattr(item, "cache_clear"):
                 item.cache_clear()
+            elif isinstance(item, OwnedCache):
+                item.clear()
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)

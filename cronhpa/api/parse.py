@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from cronhpa.api import schema
 from cronhpa.api.resource import behavior, fields, metrics, schedules
+from cronhpa.core.cache import Interned
 from cronhpa.core.instant import MINUTE, SECOND, parse_instant
 from cronhpa.core.quantity import parse_float, parse_milli
 from cronhpa.core.scheduled import calendars, cron
@@ -53,6 +54,10 @@ from cronhpa.core.spec import (
 
 M = TypeVar("M")
 T = TypeVar("T")
+
+# Objects of one template have one window, and what was worked out of it, in common.
+_WINDOWS: Interned[CronWindow | OnceWindow] = Interned()
+_SCHEDULES: Interned[Schedule] = Interned()
 
 
 class SpecProblem(Struct, frozen=True):
@@ -221,9 +226,9 @@ def _schedule(item: schedules.ScheduleModel, zone: str) -> Schedule:
             except ValueError as error:
                 found = str(error)
     exact = item.replicas
-    return Schedule(
+    schedule = Schedule(
         name=item.name,
-        window=window,
+        window=_WINDOWS(window),
         floor=item.min_replicas if exact is None else exact,
         cap=item.max_replicas if exact is None else exact,
         headroom_percent=item.headroom_percent or 0,
@@ -232,6 +237,7 @@ def _schedule(item: schedules.ScheduleModel, zone: str) -> Schedule:
         suspend=item.suspend,
         problem=found,
     )
+    return _SCHEDULES(schedule)
 
 
 def _problem_of_window(window: CronWindow) -> str | None:
@@ -264,7 +270,8 @@ def _days(key: str, item: schedules.DaysModel | None) -> Days | None:
     return Days(tuple(ranges), named)
 
 
-@lru_cache(maxsize=4096)
+# Half a kilobyte each: the texts have 64 characters at most.
+@lru_cache(maxsize=2048)
 def _range(begin: str, end: str) -> tuple[DateRange | None, str]:
     """The range between two dates; or None, and the problem."""
     first, last = _date(begin), _date(end)

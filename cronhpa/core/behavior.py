@@ -14,6 +14,7 @@ from math import ceil
 
 from msgspec import Struct
 
+from cronhpa.core.cache import OwnedCache
 from cronhpa.core.decision import Rule, Step
 from cronhpa.core.instant import DAY, Nanoseconds
 from cronhpa.core.memory import Memory, Recommendation, ScaleEvent, stabilization_windows
@@ -186,7 +187,12 @@ def _limit_up(rules: ScalingRules, starts: Iterable[int]) -> int:
     return min(limits) if rules.select_policy is SelectPolicy.MIN else max(limits)
 
 
-@lru_cache(maxsize=8192)
+# What was worked out for a behavior, by start, goal and period: at most so many, which is 4 kB.
+_RAMPS_KEPT = 32
+_RAMP_WEIGHT = 250
+_RAMPS: OwnedCache[Behavior, dict[tuple[int, int, Nanoseconds], Nanoseconds]] = OwnedCache(16 * 2**20)
+
+
 def ramp(behavior: Behavior | None, start: int, goal: int, sync_period: Nanoseconds) -> Nanoseconds:
     """
     The time that the policies take from `start` to a floor of `goal`: from its first turn to the one that reaches it.
@@ -197,11 +203,25 @@ def ramp(behavior: Behavior | None, start: int, goal: int, sync_period: Nanoseco
     if goal <= start or (behavior is not None and behavior.scale_up.select_policy is SelectPolicy.DISABLED):
         return 0
     if behavior is None:
-        turns, count = 0, start
-        while count < goal:
-            turns, count = turns + 1, _default_ceiling(count)
-        return min((turns - 1) * sync_period, RAMP_MAX)
-    return _ramp(behavior.scale_up, start, goal, sync_period)
+        return default_ramp(start, goal, sync_period)
+    key = (start, goal, sync_period)
+    known = _RAMPS.get(behavior) or {}
+    found = known.get(key)
+    if found is None:
+        found = _ramp(behavior.scale_up, start, goal, sync_period)
+        kept = {**dict([*known.items()][1 - _RAMPS_KEPT :]), key: found}
+        _RAMPS.put(behavior, kept, _RAMP_WEIGHT * (1 + len(kept)))
+    return found
+
+
+# 300 bytes each: three numbers and one.
+@lru_cache(maxsize=4096)
+def default_ramp(start: int, goal: int, sync_period: Nanoseconds) -> Nanoseconds:
+    """The same for an object without a behavior."""
+    turns, count = 0, start
+    while count < goal:
+        turns, count = turns + 1, _default_ceiling(count)
+    return min((turns - 1) * sync_period, RAMP_MAX)
 
 
 def _ramp(rules: ScalingRules, start: int, goal: int, sync_period: Nanoseconds) -> Nanoseconds:

@@ -2,7 +2,7 @@
 The spec of an object, parsed and defaulted.
 
 Quantities are integer milli-units, durations and instants integer nanoseconds, percentages integers. Values that are
-keys of a cache remember their hash (`cache_hash`).
+keys of a cache remember their hash (`cache_hash`); owners of a cache entry (`core/cache`) can be referred to weakly.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class ScalingRules(Struct, frozen=True, cache_hash=True):
         return max((policy.period for policy in self.policies), default=0)
 
 
-class Behavior(Struct, frozen=True, cache_hash=True):
+class Behavior(Struct, frozen=True, cache_hash=True, weakref=True):
     scale_up: ScalingRules
     scale_down: ScalingRules
 
@@ -150,7 +150,7 @@ class Days(Struct, frozen=True, cache_hash=True):
     holidays: tuple[Holidays, ...] = ()
 
 
-class CronWindow(Struct, frozen=True, tag=True, cache_hash=True):
+class CronWindow(Struct, frozen=True, tag=True, cache_hash=True, weakref=True):
     """
     Opens at each `start`; closes at the first `end` after it, or after `duration`. Cron texts are read in `zone`.
 
@@ -165,7 +165,7 @@ class CronWindow(Struct, frozen=True, tag=True, cache_hash=True):
     only: Days | None = None
 
 
-class OnceWindow(Struct, frozen=True, tag=True, cache_hash=True):
+class OnceWindow(Struct, frozen=True, tag=True, cache_hash=True, weakref=True):
     """One planned event: local wall times `YYYY-MM-DDTHH:MM`, read in `zone`."""
 
     opens: str
@@ -173,7 +173,7 @@ class OnceWindow(Struct, frozen=True, tag=True, cache_hash=True):
     zone: str
 
 
-class Schedule(Struct, frozen=True, cache_hash=True):
+class Schedule(Struct, frozen=True, cache_hash=True, weakref=True):
     """
     Bounds that hold while a window is open.
 
@@ -222,7 +222,7 @@ class ForecastSettings(Struct, frozen=True):
     ignored: tuple[Span, ...] = ()
 
 
-class Spec(Struct, frozen=True, cache_hash=True):
+class Spec(Struct, frozen=True, cache_hash=True, weakref=True):
     """namespace: of the object and its target."""
 
     target: TargetRef

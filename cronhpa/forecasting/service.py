@@ -51,6 +51,8 @@ _RETRY_AFTER: Nanoseconds = 10 * MINUTE
 # are many of them, later by the 5 ms that each takes.
 _LEARNING_AGAIN: Nanoseconds = 10 * SECOND
 _LEARNING_AGAIN_EACH: Nanoseconds = 5 * MILLISECOND
+# What nobody asks for any more is kept so long: an answer that was under way comes after it was forgotten.
+_FORGOTTEN_AFTER: Nanoseconds = 10 * MINUTE
 WORKER_NEEDS = ("numpy", "pandas")
 
 # What is asked holds specs, and these instants of the years 1 to 9999: more than the integers of MessagePack.
@@ -124,6 +126,7 @@ class ForecastService:
         self._suspects: dict[Series, Nanoseconds] = {}
         # Series with too little history, and when they are looked at again.
         self._learning: dict[Series, Nanoseconds] = {}
+        self._wanted_at: dict[Series, Nanoseconds] = {}
         self._problems: dict[str, tuple[str, ...]] = {}
         self._refreshing, self._studying = asyncio.Lock(), asyncio.Lock()
         self._load()
@@ -146,6 +149,7 @@ class ForecastService:
         """
         async with self._refreshing:
             wanted = {each.series: each for each in subjects}
+            self._forget_unwanted(wanted, now)
             if self._abstained(wanted):
                 return
             fitted = [each for series, each in wanted.items() if self._may_be_forecast(series)]
@@ -176,6 +180,18 @@ class ForecastService:
         self._digests.pop(series, None)
         self._suspects.pop(series, None)
         self._learning.pop(series, None)
+        self._wanted_at.pop(series, None)
+
+    def _forget_unwanted(self, wanted: Iterable[Series], now: Nanoseconds) -> None:
+        """Forget what nobody has asked for in the last minutes: its object was deleted, or names another metric."""
+        for series in (*self._latest, *self._learnt, *self._suspects, *self._learning, *self._digests):
+            # What the store kept waits as long for its object to be listed.
+            self._wanted_at.setdefault(series, now)
+        self._wanted_at.update(dict.fromkeys(wanted, now))
+        # After a clock stepped back nothing was asked for in the future.
+        self._wanted_at = {series: min(at, now) for series, at in self._wanted_at.items()}
+        for series in [one for one, at in self._wanted_at.items() if now - at >= _FORGOTTEN_AFTER]:
+            self.forget(series)
 
     async def close(self) -> None:
         """End the workers, whatever they are doing."""

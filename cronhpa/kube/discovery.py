@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -11,7 +12,12 @@ from cronhpa.kube.client import Client, ClusterError, path_of
 
 _KEEP_SECONDS = 600.0
 _KEEP_VERSIONS_SECONDS = 30.0
+# Only what the API serves is kept, but what it served once may be gone: CRDs come and go. 10 kB a group of 100 kinds.
+_GROUPS_KEPT = 1000
 _NOT_FOUND = 404
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Resource(Struct, frozen=True):
@@ -99,7 +105,7 @@ class Discovery:
             if error.status != _NOT_FOUND:
                 raise
             return []
-        self._groups[group] = (now, names)
+        _keep(self._groups, group, (now, names))
         return names
 
     async def _kinds(self, group: str, version: str) -> dict[str, str]:
@@ -116,5 +122,13 @@ class Discovery:
                 raise
             # Absence is not cached: the CRD of a group may be created at any moment.
             return {}
-        self._known[group, version] = (now, kinds)
+        _keep(self._known, (group, version), (now, kinds))
         return kinds
+
+
+def _keep(known: dict[K, V], key: K, value: V) -> None:
+    """Keeps a value as the newest; beyond the limit the oldest goes."""
+    known.pop(key, None)
+    known[key] = value
+    if len(known) > _GROUPS_KEPT:
+        del known[next(iter(known))]

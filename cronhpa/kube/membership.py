@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,6 +20,10 @@ _SET_OPERATORS = {"in": "in", "notin": "notin"}
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _KEY = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}", re.ASCII)
 _VALUE = re.compile(rf"({_NAME})?", re.ASCII)
+
+# What is longer is nobody's selector, and would be looked through for each pod at each turn.
+REQUIREMENTS_MAX = 100
+SELECTOR_LENGTH_MAX = 16_384
 
 
 class SelectorError(ValueError):
@@ -51,14 +54,17 @@ class Selector(Struct, frozen=True):
         return all(item.matches(labels) for item in self.requirements)
 
 
-@lru_cache(maxsize=65_536)
 def parse_selector(text: str) -> Selector:
     """The requirements of a selector text. Raises SelectorError with what was found where."""
-    tokens = list(_tokens(text))
+    if len(text) > SELECTOR_LENGTH_MAX:
+        raise SelectorError(f"it has {len(text)} characters, at most {SELECTOR_LENGTH_MAX} are read")
+    tokens = _Tokens(_tokens(text))
     out: list[Requirement] = []
-    while tokens:
+    while tokens.next is not None:
+        if len(out) == REQUIREMENTS_MAX:
+            raise SelectorError(f"it has more than {REQUIREMENTS_MAX} requirements, which is as many as are read")
         out.append(_checked(_requirement(tokens, text), text))
-        if tokens and (tokens.pop(0) != "," or not tokens):
+        if tokens.next is not None and (tokens.take() != "," or tokens.next is None):
             raise SelectorError(
                 f"unable to parse requirement: a comma and another requirement must follow {out[-1].key!r} in {text!r}"
             )
@@ -76,6 +82,19 @@ def select(text: str) -> Selector | Absent:
         return Absent("InvalidSelector", message)
 
 
+class _Tokens:
+    """Tokens one after the other; `next` is the one that `take` will give, None at the end."""
+
+    def __init__(self, tokens: Iterator[str]) -> None:
+        self._rest = tokens
+        self.next: str | None = next(tokens, None)
+
+    def take(self) -> str:
+        assert self.next is not None, "who takes has looked whether there is one"
+        taken, self.next = self.next, next(self._rest, None)
+        return taken
+
+
 def _tokens(text: str) -> Iterator[str]:
     at = 0
     stripped = text.rstrip()
@@ -87,24 +106,24 @@ def _tokens(text: str) -> Iterator[str]:
         yield found[found.lastgroup or 0]
 
 
-def _requirement(tokens: list[str], text: str) -> Requirement:
-    first = tokens.pop(0)
+def _requirement(tokens: _Tokens, text: str) -> Requirement:
+    first = tokens.take()
     if first == "!":
-        if not tokens:
+        if tokens.next is None:
             raise SelectorError(f"unable to parse requirement: a label must follow ! in {text!r}")
-        return Requirement(tokens.pop(0), "absent")
+        return Requirement(tokens.take(), "absent")
     if first in {",", "=", "==", "!="} or first.startswith("("):
         raise SelectorError(f"unable to parse requirement: found {first!r} where a label is expected in {text!r}")
-    if not tokens or tokens[0] == ",":
+    if tokens.next in {None, ","}:
         return Requirement(first, "exists")
-    operator = tokens.pop(0)
+    operator = tokens.take()
     if operator in {"=", "==", "!="}:
-        value = "" if not tokens or tokens[0] == "," else tokens.pop(0)
+        value = "" if tokens.next in {None, ","} else tokens.take()
         return Requirement(first, "notin" if operator == "!=" else "in", (value,))
     if operator in _SET_OPERATORS:
-        if not tokens or not (tokens[0].startswith("(") and tokens[0].endswith(")")):
+        if tokens.next is None or not (tokens.next.startswith("(") and tokens.next.endswith(")")):
             raise SelectorError("unable to parse requirement: found '', expected: ',', ')' or identifier")
-        values = tuple(sorted(item.strip() for item in tokens.pop(0)[1:-1].split(",")))
+        values = tuple(sorted(item.strip() for item in tokens.take()[1:-1].split(",")))
         return Requirement(first, _SET_OPERATORS[operator], values)
     raise SelectorError(f"unable to parse requirement: found {operator!r} behind {first!r} in {text!r}")
 

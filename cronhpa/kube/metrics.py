@@ -25,6 +25,7 @@ from cronhpa.core.reactive.arithmetic import INT64_MAX
 from cronhpa.core.spec import ExternalMetric, LabelSelector, ObjectMetric, PodsMetric, ResourceMetric
 from cronhpa.kube.client import TOO_LARGE, UNREADABLE, Client, ClusterError
 from cronhpa.kube.discovery import Discovery
+from cronhpa.kube.membership import SELECTOR_LENGTH_MAX
 from cronhpa.kube.selector_text import FORMS, selector_text
 
 RESOURCE_API = "/apis/metrics.k8s.io/v1beta1"
@@ -264,9 +265,13 @@ def label_text(selector: LabelSelector | None) -> str | Absent:
             values = msgspec.json.encode(item.values).decode()
             problem = "values set must be empty for exists and does not exist"
             return Absent(INVALID_METRIC_SELECTOR, f"values: Invalid value: {values}: {problem}")
-    return selector_text(
+    text = selector_text(
         selector.match_labels, ((item.key, item.operator, item.values) for item in selector.match_expressions)
     )
+    if len(text) > SELECTOR_LENGTH_MAX:
+        problem = f"it has {len(text)} characters, at most {SELECTOR_LENGTH_MAX} are asked for"
+        return Absent(INVALID_METRIC_SELECTOR, f"the selector of the metric is too long: {problem}")
+    return text
 
 
 def _unfetched(api: str, error: ClusterError) -> Absent:

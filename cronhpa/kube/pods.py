@@ -13,12 +13,17 @@ from cronhpa.core.quantity import parse_milli
 
 
 class Meta(Struct, frozen=True, rename="camel"):
+    """What is read of any object. Its labels, of which there may be a megabyte, are read of pods alone."""
+
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+
+
+class _PodMeta(Meta, frozen=True, rename="camel"):
     labels: dict[str, str] | None = None
 
 
@@ -52,9 +57,28 @@ class _RawStatus(Struct, frozen=True, rename="camel"):
 
 
 class RawPod(Struct):
-    metadata: Meta = Meta()
+    metadata: _PodMeta = _PodMeta()
     spec: _RawSpec = _RawSpec()
     status: _RawStatus = _RawStatus()
+
+
+# An API server takes a pod of 1.5 MB. One of so many labels cost 12 MB in the index, one of so many containers a
+# millisecond for each metric at each turn; nothing that runs comes near.
+LABELS_MAX = 500
+_CONTAINERS_MAX = 500
+_REQUESTS_MAX = 5000
+
+
+def excess(raw: RawPod) -> str | None:
+    """What a pod has more of than is read; None for one that is read."""
+    containers = (*(raw.spec.containers or ()), *(raw.spec.init_containers or ()))
+    resources = (raw.spec.resources, *(item.resources for item in containers))
+    counts = (
+        ("labels", len(raw.metadata.labels or ()), LABELS_MAX),
+        ("containers", len(containers), _CONTAINERS_MAX),
+        ("requests", sum(len(item.requests or ()) for item in resources if item is not None), _REQUESTS_MAX),
+    )
+    return next((f"{count} {what}, at most {limit} are read" for what, count, limit in counts if count > limit), None)
 
 
 def pod_from(raw: RawPod) -> Pod:

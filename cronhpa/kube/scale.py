@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -18,12 +19,15 @@ from cronhpa.core.observation import Absent, Scale
 from cronhpa.core.spec import TargetRef
 from cronhpa.kube.client import Client, ClusterError
 from cronhpa.kube.discovery import Discovery, Resource
+from cronhpa.kube.membership import REQUIREMENTS_MAX, SELECTOR_LENGTH_MAX, Selector, select
 from cronhpa.kube.pods import Meta
 from cronhpa.kube.selector_text import selector_text
 from cronhpa.kube.watch import View
 
 _CONFLICT = 409
 _ATTEMPTS = 3
+# A selector of as many characters as are read takes less than that as JSON, with quotes and braces around each word.
+_SELECTOR_JSON_MAX = 8 * SELECTOR_LENGTH_MAX
 # Kinds whose own object says all that their scale says.
 WATCHED = {
     ("apps", "v1", "Deployment"),
@@ -41,7 +45,7 @@ def is_watched(ref: TargetRef) -> bool:
 
 class _WorkloadSpec(Struct, frozen=True):
     replicas: int | None = None
-    selector: Any = None
+    selector: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _WorkloadStatus(Struct, frozen=True):
@@ -54,6 +58,42 @@ class Workload(Struct, frozen=True):
     metadata: Meta = Meta()
     spec: _WorkloadSpec = _WorkloadSpec()
     status: _WorkloadStatus = _WorkloadStatus()
+
+
+class Target(Struct, frozen=True):
+    """What is scaled: its scale, and which pods it means or why that cannot be told."""
+
+    scale: Scale
+    selector: Selector | Absent
+
+
+class _Watched(Struct):
+    """
+    A target as its watch told of it last. selector: as it came, in JSON, None where it is too long to be read.
+    target: made when it is first read, and until the selector changes with the same one.
+    """
+
+    replicas: int
+    status_replicas: int
+    version: str
+    selector: bytes | None
+    target: Target | None = None
+
+    def told(self) -> Target:
+        if self.target is None:
+            text = too_long() if self.selector is None else workload_selector_text(msgspec.json.decode(self.selector))
+            selector = select(text) if isinstance(text, str) else text
+            self.target = Target(self._scale("" if isinstance(text, Absent) else text), selector)
+        return self.target
+
+    def after(self, before: _Watched | None) -> _Watched:
+        """This version of a target, with what was made of the one before where their selectors are the same."""
+        if before is not None and before.target is not None and before.selector == self.selector:
+            self.target = replace(before.target, scale=self._scale(before.target.scale.selector))
+        return self
+
+    def _scale(self, selector: str) -> Scale:
+        return Scale(self.replicas, self.status_replicas, selector, self.version)
 
 
 class _ScaleSpec(Struct, frozen=True):
@@ -92,7 +132,7 @@ class Targets:
         self._changed = changed
         self._namespaces = namespaces or ("",)
         self._views: dict[tuple[Resource, str], View[Workload]] = {}
-        self._present: set[tuple[str, str, str, str]] = set()
+        self._seen: dict[tuple[str, str, str, str], _Watched] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -104,19 +144,20 @@ class Targets:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def read(self, namespace: str, ref: TargetRef, *, fresh: bool = False) -> Scale | Absent:
-        """The target's scale, or the reason that it is absent. fresh: asks the API server, whatever is cached."""
+    async def read(self, namespace: str, ref: TargetRef, *, fresh: bool = False) -> Target | Absent:
+        """The target, or the reason that it is absent. fresh: asks the API server, whatever is cached."""
         try:
             resource = await self._discovery.resource(ref.api_version, ref.kind)
             view = self._view(resource, ref.kind, namespace)
             if fresh or view is None or not view.is_current:
-                return _scale(await self._get(resource, namespace, ref.name))
+                scale = _scale(await self._get(resource, namespace, ref.name))
+                return Target(scale, select(scale.selector))
         except ClusterError as error:
             return Absent("FailedGetScale", error.message)
-        workload = view.objects.get((namespace, ref.name))
-        if workload is None:
+        seen = self._seen.get((namespace, resource.group, ref.kind, ref.name))
+        if seen is None:
             return Absent("FailedGetScale", f'{resource.full_name} "{ref.name}" not found')
-        return _scale_of(workload)
+        return seen.told()
 
     async def write(self, namespace: str, ref: TargetRef, seen: Scale, replicas: int) -> None:
         """
@@ -142,20 +183,21 @@ class Targets:
                     raise ClusterError(_CONFLICT, "Conflict", text) from error
                 version = now.metadata.resource_version
                 continue
-            self._note(resource, namespace, ref.name, written)
+            self._note(resource, namespace, ref, written)
             return
         raise ClusterError(_CONFLICT, "Conflict", f"the target changed {_ATTEMPTS} times while it was being scaled")
 
     async def _get(self, resource: Resource, namespace: str, name: str) -> _Scale:
         return await self._client.get(f"{resource.path(namespace, name)}/scale", _Scale)
 
-    def _note(self, resource: Resource, namespace: str, name: str, written: _Scale) -> None:
+    def _note(self, resource: Resource, namespace: str, ref: TargetRef, written: _Scale) -> None:
         """Caches our own write: the next reconciliation must not act on a scale that the watch has not updated yet."""
         view = self._views.get((resource, namespace if self._namespaces != ("",) else ""))
-        known = view.objects.get((namespace, name)) if view else None
-        if view is not None and known is not None:
-            meta = replace(known.metadata, resource_version=written.metadata.resource_version)
-            view.note(replace(known, metadata=meta, spec=replace(known.spec, replicas=written.spec.replicas)))
+        key = (namespace, resource.group, ref.kind, ref.name)
+        known, version = self._seen.get(key), written.metadata.resource_version
+        if view is not None and known is not None and view.note(Meta(ref.name, namespace, resource_version=version)):
+            seen = _Watched(written.spec.replicas, known.status_replicas, version, known.selector)
+            self._seen[key] = seen.after(known)
 
     def _view(self, resource: Resource, kind: str, namespace: str) -> View[Workload] | None:
         if (resource.group, resource.version, kind) not in WATCHED:
@@ -171,18 +213,18 @@ class Targets:
                 path,
                 Workload,
                 lambda ns, name, item: self._on_change(view, (ns, resource.group, kind, name), item),
+                keep=False,
             )
             self._views[resource, scope] = view
             self._tasks.append(asyncio.create_task(view.run(), name=f"watch {path}"))
         return view
 
     def _on_change(self, view: View[Workload] | None, key: tuple[str, str, str, str], item: Workload | None) -> None:
-        if (item is not None) == (key in self._present):
+        known = self._seen.pop(key, None)
+        if item is not None:
+            self._seen[key] = _watched(item).after(known)
+        if (item is None) == (known is None):
             return
-        if item is None:
-            self._present.discard(key)
-        else:
-            self._present.add(key)
         # What the first list holds was there before, and who asked for it was told: it brings nobody a second turn.
         if view is not None and view.synced.is_set():
             self._changed(*key)
@@ -192,21 +234,36 @@ def _scale(item: _Scale) -> Scale:
     return Scale(item.spec.replicas, item.status.replicas, item.status.selector, item.metadata.resource_version)
 
 
-def _scale_of(item: Workload) -> Scale:
+def _watched(item: Workload) -> _Watched:
     wanted = 1 if item.spec.replicas is None else item.spec.replicas
-    return Scale(
-        wanted, item.status.replicas, workload_selector_text(item.spec.selector), item.metadata.resource_version
-    )
+    selector = bytes(item.spec.selector)
+    kept = None if len(selector) > _SELECTOR_JSON_MAX else selector
+    return _Watched(wanted, item.status.replicas, item.metadata.resource_version, kept)
 
 
-def workload_selector_text(selector: Any) -> str:
-    """A workload's selector as its scale states it."""
+def workload_selector_text(selector: Any) -> str | Absent:
+    """
+    A workload's selector as its scale states it: requirements sorted by label, joined by commas.
+
+    Absent where it has more requirements than are read.
+    """
     if not isinstance(selector, dict):
         return ""
     labels = selector.get("matchLabels")
     if labels is None and "matchExpressions" not in selector:
         labels = selector  # a ReplicationController's selector is the bare map
     expressions = selector.get("matchExpressions") or ()
+    if len(labels or ()) + len(expressions) > REQUIREMENTS_MAX:
+        return too_long()
     return selector_text(
         (labels or {}).items(), ((item["key"], item["operator"], item.get("values") or ()) for item in expressions)
+    )
+
+
+def too_long() -> Absent:
+    """Why a workload's selector is not read."""
+    return Absent(
+        "InvalidSelector",
+        f"the target's selector has more than {REQUIREMENTS_MAX} requirements or {SELECTOR_LENGTH_MAX} characters, "
+        "which is as much as is read: select its pods by fewer labels",
     )

@@ -132,9 +132,13 @@ class View(Generic[T]):
             failures += 1
             await asyncio.sleep(wait * (0.5 + random.random()))  # noqa: S311 - jitter, no secret
 
-    def note(self, item: T) -> None:
-        """Takes over an object that was read or written elsewhere, if it is newer than the one known."""
-        self._put(item)
+    def note(self, meta: Meta) -> bool:
+        """Whether an object that was read or written elsewhere is newer than the one known, and known from now on."""
+        key, version = (meta.namespace, meta.name), resource_version(meta)
+        if version < self._versions.get(key, -1):
+            return False
+        self._versions[key] = version
+        return True
 
     async def _list(self) -> str:
         """Takes over one list; its resource version."""

@@ -27,7 +27,7 @@ from cronhpa.history.store import Store
 from cronhpa.kube.client import Client, load_configuration, path_of
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.membership import PodIndex
-from cronhpa.kube.pods import RawPod, pod_from
+from cronhpa.kube.pods import RawPod, excess, pod_from
 from cronhpa.kube.scale import Targets
 from cronhpa.kube.watch import View
 from cronhpa.operator.cycle import Cluster, Cycle
@@ -74,6 +74,8 @@ class Operator:
         self._client = client
         self._due = Due()
         self._pods = PodIndex()
+        # Pods that are too large to be read: each is told once.
+        self._unread: set[Key] = set()
         self._owners = Owners()
         self._inventory = Inventory(settings.controller_options, self._on_object, self._on_gone)
         discovery = Discovery(client)
@@ -283,15 +285,22 @@ class Operator:
         self._cycle.poke((series.namespace, series.name))
 
     def _on_object(self, key: Key) -> None:
+        item = self._inventory.items[key]
+        subject = subject_of(item)
+        if item.forecast is not None and (subject is None or subject.series != item.forecast):
+            self._forget_series(item.forecast)
+        item.forecast = None if subject is None else subject.series
         self._cycle.poke(key)
 
     def _on_gone(self, item: Item) -> None:
         self._due.drop(item.key)
         self._recorder.forget(item)
-        subject = subject_of(item)
-        if subject is not None:
-            self._cycle.ledger.forget(subject.series)
-            self._forecaster.forget(subject.series)
+        if item.forecast is not None:
+            self._forget_series(item.forecast)
+
+    def _forget_series(self, series: Series) -> None:
+        self._cycle.ledger.forget(series)
+        self._forecaster.forget(series)
 
     def _on_target(self, namespace: str, group: str, kind: str, name: str) -> None:
         for item in self._inventory.on_target((namespace, group, kind, name)):
@@ -303,7 +312,13 @@ class Operator:
                 self._cycle.poke(item.key)
 
     def _on_pod(self, namespace: str, name: str, raw: RawPod | None) -> None:
-        if raw is None:
+        problem = None if raw is None else excess(raw)
+        if problem is not None and (namespace, name) not in self._unread:
+            LOG.warning("pod %s/%s is not counted: it has %s", namespace, name, problem)
+            self._unread.add((namespace, name))
+        if problem is None:
+            self._unread.discard((namespace, name))
+        if raw is None or problem is not None:
             self._pods.drop(namespace, name)
         else:
             self._pods.put(namespace, raw.metadata.labels or {}, pod_from(raw))

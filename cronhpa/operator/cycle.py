@@ -26,7 +26,7 @@ from cronhpa.core.observation import Absent, Observation, Scale
 from cronhpa.core.observe import Measurement, observe
 from cronhpa.core.predictive.floor import forecast_metric, forecast_source, load_of
 from cronhpa.core.record import Record, encode
-from cronhpa.core.scheduled.bounds import is_at_hand
+from cronhpa.core.scheduled.bounds import quiet_until
 from cronhpa.core.scheduled.conflicts import conflicts
 from cronhpa.core.spec import (
     CronWindow,
@@ -43,7 +43,7 @@ from cronhpa.forecasting.service import ForecastService
 from cronhpa.history.series import LoadSample, Series
 from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery
-from cronhpa.kube.membership import PodIndex, select
+from cronhpa.kube.membership import PodIndex
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics, samples_of
 from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.breath import Breath
@@ -274,7 +274,7 @@ class Cycle:
         known, forecast = self._forecast(item, spec, now)
         try:
             decided = await _worked_out(
-                decide, spec, observation, forecast, item.memory, now, apart=_takes_long(spec, now)
+                decide, spec, observation, forecast, item.memory, now, apart=_takes_long(item, spec, now)
             )
         except Exception:
             # A record is a regression test by copying it: what was to be decided upon, in one line.
@@ -282,6 +282,7 @@ class Cycle:
             raise
         decision = replace(decided, at=remembered_at(item, spec.options.sync_period, now))
         item.next_edge = None if decision.next_edge is None else decision.next_edge.at
+        item.quiet = (generation, quiet_until(spec, item.next_edge, now))
         # Not in the turn of an edge: others may have the same one, and their scale-ups are waiting for theirs.
         if item.checked is None or item.checked[0] != generation or item.checked[1] + spec.options.sync_period <= now:
             item.conflicts = await _worked_out(conflicts, spec, now, apart=_is_heavy(spec))
@@ -291,7 +292,8 @@ class Cycle:
             return None  # edited into what cannot be read while this turn waited: the edit brings a turn of its own
         owner_problem = self._cluster.owners.problem(item, self._inventory.on_target(target))
         used = None
-        if known is not None and owner_problem is None and spec.mode is Mode.ACTIVE:
+        is_current = item.generation == generation and self._inventory.items.get(item.key) is item
+        if known is not None and owner_problem is None and spec.mode is Mode.ACTIVE and is_current:
             series = Series(item.namespace, item.name, known.metric)
             self.ledger.count(series, spec, observation, item.memory, decision, now)
             used = self.ledger.used_permille(series)
@@ -299,11 +301,11 @@ class Cycle:
 
     async def _observe(self, item: Item, spec: Spec, answers: Answers) -> tuple[Observation, Nanoseconds]:
         """What is seen of an object's target, and the instant at which it was."""
-        scale = await self._cluster.targets.read(item.namespace, spec.target, fresh=item.uncertain)
-        if isinstance(scale, Absent):
+        target = await self._cluster.targets.read(item.namespace, spec.target, fresh=item.uncertain)
+        if isinstance(target, Absent):
             now = self._clock()
-            return observe(spec, scale, (), (), now), now
-        selector = select(scale.selector)
+            return observe(spec, target, (), (), now), now
+        scale, selector = target.scale, target.selector
         if isinstance(selector, Absent):
             now = self._clock()
             unknown: Measurement = selector
@@ -379,7 +381,7 @@ class Need(Enum):
 def need(item: Item, now: Nanoseconds) -> Need:
     if item.spec is None:
         return Need.NOTHING
-    if item.uncertain or item.in_doubt or not is_watched(item.spec.target) or _takes_long(item.spec, now):
+    if item.uncertain or item.in_doubt or not is_watched(item.spec.target) or _takes_long(item, item.spec, now):
         return Need.OTHERS
     if not item.spec.metrics:
         return Need.NOTHING
@@ -406,9 +408,10 @@ async def _worked_out(work: Callable[..., R], *given: Any, apart: bool) -> R:
     return await asyncio.to_thread(work, *given) if apart else work(*given)
 
 
-def _takes_long(spec: Spec, now: Nanoseconds) -> bool:
-    """Whether a decision may take long enough for others to notice."""
-    return _is_heavy(spec) and not is_at_hand(spec, now)
+def _takes_long(item: Item, spec: Spec, now: Nanoseconds) -> bool:
+    """Whether a decision may take long enough for others to notice: not while all that it needs was worked out."""
+    generation, until = item.quiet
+    return _is_heavy(spec) and (generation != item.generation or now >= until)
 
 
 def _is_heavy(spec: Spec) -> bool:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from cronhpa.core.instant import SECOND, Nanoseconds
 
 Key = tuple[str, str]
+
+_IDLE_ENTRIES = 1000
 
 
 class Due:
@@ -28,6 +30,10 @@ class Due:
             return
         self._at[key] = at
         heappush(self._heap, (at, key))
+        # Of a key that is dropped, or due earlier than it was, the entry stays until its time, an hour at most.
+        if len(self._heap) > _IDLE_ENTRIES + 2 * len(self._at):
+            self._heap = [(at, key) for key, at in self._at.items()]
+            heapify(self._heap)
 
     def clear(self) -> None:
         self._heap.clear()

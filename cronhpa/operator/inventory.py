@@ -29,6 +29,7 @@ from cronhpa.core.instant import Nanoseconds, parse_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.scheduled.conflicts import Conflict
 from cronhpa.core.spec import ControllerOptions, Spec
+from cronhpa.history.series import Series
 from cronhpa.kube.client import UNREADABLE, Client, ClusterError, bearer_token, path_of
 from cronhpa.operator.breath import Breath
 from cronhpa.operator.due import Key
@@ -53,6 +54,8 @@ class Item:
     or not. next_edge: when a schedule changes next. in_doubt: whether a status write may have been done or not.
     complaint: what was logged last of status writes that failed, "" once one succeeds.
     conflicts: schedules that contradict each other; checked: of which generation, and until when that holds.
+    forecast: the series that it is forecast by, None where it asks for no forecast.
+    quiet: of which generation, and until when, its decisions work out nothing of its schedules.
     """
 
     __slots__ = (
@@ -60,6 +63,7 @@ class Item:
         "complaint",
         "conflicts",
         "created",
+        "forecast",
         "generation",
         "in_doubt",
         "memory",
@@ -67,6 +71,7 @@ class Item:
         "namespace",
         "next_edge",
         "problems",
+        "quiet",
         "resumed",
         "spec",
         "status",
@@ -95,6 +100,8 @@ class Item:
         self.next_edge: Nanoseconds | None = None
         self.conflicts: tuple[Conflict, ...] = ()
         self.checked: tuple[int, Nanoseconds] | None = None
+        self.quiet: tuple[int, Nanoseconds] = (-1, 0)
+        self.forecast: Series | None = None
 
     @property
     def key(self) -> Key:

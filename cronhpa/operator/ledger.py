@@ -15,6 +15,9 @@ from cronhpa.core.spec import Spec
 from cronhpa.history.series import Series
 from cronhpa.history.spend import Spend
 
+# Where the store cannot be written what was spent waits here: 30 MB, the oldest hours go first.
+_UNWRITTEN_MAX = 100_000
+
 
 class Ledger:
     def __init__(self) -> None:
@@ -55,6 +58,8 @@ class Ledger:
         for each in spend:
             key = (each.series, each.hour)
             self._unwritten[key] = self._unwritten.get(key, Hour()) + Hour(each.extra, each.base)
+        while len(self._unwritten) > _UNWRITTEN_MAX:
+            del self._unwritten[next(iter(self._unwritten))]
 
     def forget(self, series: Series) -> None:
         self._meters.pop(series, None)

@@ -10,6 +10,8 @@ import asyncio
 import logging
 from collections import OrderedDict
 
+from msgspec.structs import replace
+
 from cronhpa.api.events import Event
 from cronhpa.api.identity import API_VERSION
 from cronhpa.core.instant import MINUTE, Nanoseconds, format_instant
@@ -22,7 +24,10 @@ COMPONENT = "cronhpa"
 _BURST = 25
 _REFILL = 5 * MINUTE
 _REPEAT = 5 * MINUTE
+# 2 kB each.
 _KEPT = 4096
+# 300 bytes each: of more objects than this the budget is full again for those that were heard of longest ago.
+_BUDGETS_KEPT = 65_536
 _QUEUE = 2000
 _WRITERS = 4
 _MESSAGE_MAX = 1024
@@ -42,11 +47,14 @@ class Recorder:
         self.dropped = 0
         self._client = client
         self._known: OrderedDict[tuple[str, Event], _Known] = OrderedDict()
+        self._known_of: dict[str, set[Event]] = {}
         self._spent: dict[str, tuple[float, Nanoseconds]] = {}
         self._queue: asyncio.Queue[tuple[Item, Event, Nanoseconds]] = asyncio.Queue(_QUEUE)
 
     def record(self, item: Item, event: Event, now: Nanoseconds) -> None:
         """Queues an event, or counts it up, or drops it where the object's budget is spent."""
+        if len(event.message) > _MESSAGE_MAX:
+            event = replace(event, message=event.message[:_MESSAGE_MAX])
         known = self._known.get((item.uid, event))
         if known is not None:
             known.count += 1
@@ -62,12 +70,22 @@ class Recorder:
             # Events of one instant must not share a name: with three digits, two of 25 did in one case of fourteen.
             name = f"{item.name[:200].rstrip('-.')}.{now:x}{abs(hash(event)) % 2**32:08x}"
             self._known[item.uid, event] = _Known(name, now)
+            self._known_of.setdefault(item.uid, set()).add(event)
             if len(self._known) > _KEPT:
-                self._known.popitem(last=False)
+                self._drop(*next(iter(self._known)))
         self._queue.put_nowait((item, event, now))
 
     def forget(self, item: Item) -> None:
         self._spent.pop(item.uid, None)
+        for event in self._known_of.pop(item.uid, ()):
+            self._known.pop((item.uid, event), None)
+
+    def _drop(self, uid: str, event: Event) -> None:
+        self._known.pop((uid, event), None)
+        events = self._known_of.get(uid, set())
+        events.discard(event)
+        if not events:
+            self._known_of.pop(uid, None)
 
     async def run(self) -> None:
         """Writes what is queued until cancelled."""
@@ -83,7 +101,7 @@ class Recorder:
             try:
                 await self._write(item, event, now)
             except ClusterError as error:
-                self._known.pop((item.uid, event), None)
+                self._drop(item.uid, event)
                 LOG.debug("event %s of %s/%s: %s", event.reason, item.namespace, item.name, error.message)
             except Exception:
                 LOG.exception("an event of %s/%s could not be written", item.namespace, item.name)
@@ -113,7 +131,7 @@ class Recorder:
             },
             "type": event.type,
             "reason": event.reason,
-            "message": event.message[:_MESSAGE_MAX],
+            "message": event.message,
             "source": {"component": COMPONENT},
             "firstTimestamp": stamp,
             "lastTimestamp": stamp,
@@ -124,7 +142,9 @@ class Recorder:
 
     def _spend(self, uid: str, now: Nanoseconds) -> bool:
         """A token bucket an object: 25 at once, one more each five minutes."""
-        left, since = self._spent.get(uid, (float(_BURST), now))
+        left, since = self._spent.pop(uid, (float(_BURST), now))
+        if len(self._spent) >= _BUDGETS_KEPT:
+            del self._spent[next(iter(self._spent))]
         left = min(float(_BURST), left + max(0, now - since) / _REFILL)
         if left < 1:
             self._spent[uid] = (left, now)

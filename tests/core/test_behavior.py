@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.situations import NOW, behavior, joined, recommended, rises, rules
-from cronhpa.core.behavior import RAMP_MAX, Limits, approach, limit_down, limit_up, normalize, ramp, stabilize
+from cronhpa.core.behavior import (
+    RAMP_MAX,
+    Limits,
+    approach,
+    default_ramp,
+    limit_down,
+    limit_up,
+    normalize,
+    ramp,
+    stabilize,
+)
 from cronhpa.core.decision import Rule, Step
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Memory, ScaleEvent
@@ -21,7 +31,7 @@ OPTIONS = ControllerOptions()
 @pytest.fixture(autouse=True)
 def nothing_worked_out_before():
     """A ramp that another test has asked for would be told from the cache, whatever the code says now."""
-    ramp.cache_clear()
+    default_ramp.cache_clear()
 
 
 def metric_limits(minimum=1, maximum=1000):

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from weakref import WeakValueDictionary
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cronhpa.core.behavior import ramp
+from cronhpa.core.cache import OwnedCache
 from cronhpa.core.decision import Abstention, Edge, Lead, Proposal, Role, Source, SourceRef, Window, WindowState
 from cronhpa.core.instant import DAY, MINUTE, SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import lead_time
@@ -120,24 +122,28 @@ def resolve(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None = None, l
     Bounds hold from one edge to the next, so those that an object had last are kept until then. Shortly before an edge
     those behind it are worked out: an edge that thousands of objects share is found, not computed.
     """
-    kept = _kept(spec)
-    held = kept.held
-    if held is None or not held.answers(now, start_up, leads):
-        fitting = [item for item in kept.ahead if item.answers(now, start_up, leads)]
-        held = fitting[0] if fitting else _found(spec, now, start_up, leads)
-        kept.held, kept.ahead = held, tuple(item for item in kept.ahead if fitting and item.begin >= held.end)
-    elif now >= held.look_ahead and not kept.ahead:
-        kept.ahead = tuple(_behind(spec, held))
+    asked = _ASKED.get(spec)
+    held = None if asked is None else asked.answer(now, start_up, leads)
+    if held is None:
+        asked = _shared(spec, start_up, leads)
+        held = asked.answer(now, start_up, leads)
+        if held is None:
+            held = _worked_out(spec, now, start_up, leads)
+            _hold(asked, (held, *asked.held[:_EDGES_AHEAD_MAX]), held.end)
+    elif now >= held.look_ahead and asked is not None and held.end >= asked.until:
+        ahead = (*_behind(spec, held),)
+        _hold(asked, (held, *ahead), max((item.end for item in ahead), default=FOR_EVER))
     return held.bounds
 
 
-def is_at_hand(spec: Spec, now: Nanoseconds) -> bool:
-    """Whether `resolve` has an answer at `now` and nothing to look ahead for, so that it takes a microsecond."""
-    kept = _kept(spec)
-    if any(item.begin <= now < item.end for item in kept.ahead):
-        return True
-    held = kept.held
-    return held is not None and held.begin <= now < held.end and (now < held.look_ahead or bool(kept.ahead))
+def quiet_until(spec: Spec, edge: Nanoseconds | None, now: Nanoseconds) -> Nanoseconds:
+    """
+    Until when `resolve` has nothing to work out for an object that was decided at `now`, and whose next edge this is.
+
+    After that it looks ahead, or what it said ends: thousands of lines of cron may be read for an object of 50 windows.
+    """
+    end = (now // DAY + 1) * DAY
+    return (end if edge is None else min(edge, end)) - _AHEAD_MAX - spec.options.sync_period
 
 
 class _Held(Struct, frozen=True, gc=False):
@@ -153,36 +159,46 @@ class _Held(Struct, frozen=True, gc=False):
     bounds: Bounds
     look_ahead: Nanoseconds
 
-    def answers(self, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> bool:
-        return self.begin <= now < self.end and self.start_up == start_up and leads in (self.bounds.leads, self.leads)
+
+class _Asked:
+    """
+    Who asks for the same, in common: the specs keep it, and it keeps what was found for them.
+
+    held: those that were found last. until: the end of the last of those that follow each other.
+    """
+
+    __slots__ = ("__weakref__", "held", "until")
+
+    def __init__(self) -> None:
+        self.held: tuple[_Held, ...] = ()
+        self.until: Nanoseconds = 0
+
+    def answer(self, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> _Held | None:
+        held = self.held
+        for item in held:
+            if item.begin <= now < item.end and item.start_up == start_up and leads in (item.bounds.leads, item.leads):
+                if item is not held[0]:  # the next turn finds it at once
+                    self.held = (item, *(other for other in held if other is not item))
+                return item
+        return None
+
+    def forget(self) -> None:
+        self.held = ()
 
 
-class _Kept(Struct, gc=False):
-    """The last bounds of an object, and those that come next. In one place: decisions are made in threads, too."""
-
-    held: _Held | None = None
-    ahead: tuple[_Held, ...] = ()
-
-
-# 3 kB an object. Bounds of more objects than this are worked out at each turn.
-@lru_cache(maxsize=16_384)
-def _kept(spec: Spec) -> _Kept:  # noqa: ARG001 - the key
-    return _Kept()
+# By all that bounds follow from: objects that differ in their targets and metrics alone share what is found.
+_SHARED: WeakValueDictionary[tuple[Hashable, ...], _Asked] = WeakValueDictionary()
+# What an object asked for last, of 65,536 objects; and what was found for it: 3 kB where there are five schedules, of
+# 20,000 objects none of which asks for the same. Beyond that bounds are worked out at each turn.
+_ASKED: OwnedCache[Spec, _Asked] = OwnedCache(32 * 2**20)
+_HELD: OwnedCache[_Asked, None] = OwnedCache(96 * 2**20, dropped=_Asked.forget)
+# Bytes of an entry of each, of bounds without their parts, and of a part of each kind without its text.
+_ASKED_WEIGHT, _BOUNDS_WEIGHT, _WINDOW_WEIGHT, _PROPOSAL_WEIGHT = 500, 700, 110, 240
 
 
-def _behind(spec: Spec, held: _Held) -> Iterator[_Held]:
-    """What comes after these bounds: where a lead begins, also what comes when it is over."""
-    until = held.end + _AHEAD_MAX
-    for _ in range(_EDGES_AHEAD_MAX):
-        if held.end >= min(until, FOR_EVER):
-            return
-        held = _found(spec, held.end, held.start_up, held.bounds.leads)
-        yield held
-
-
-def _found(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> _Held:
-    """What holds at `now`: what another object has found that asks for the same, or else worked out."""
-    shared = _shared(
+def _shared(spec: Spec, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> _Asked:
+    """Whom a spec asks in common with: from now on it is one of them."""
+    question = (
         spec.schedules,
         spec.override,
         spec.min_replicas,
@@ -192,28 +208,45 @@ def _found(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tu
         start_up,
         leads,
     )
-    held = next((item for item in shared.found if item.begin <= now < item.end), None)
-    if held is None:
-        bounds = _resolved(spec, now, start_up, leads)
-        end = holds_until(spec, bounds, now)
-        # Each at its own time within the last minutes, and not in the last turn before the edge.
-        last = end - spec.options.sync_period
-        place = max(min(last - now, _AHEAD_MAX), 0) * (hash(spec) % _AHEAD_PLACES) // _AHEAD_PLACES
-        held = _Held(now, end, start_up, leads, bounds, last - place)
-        shared.found = (held, *shared.found[:_EDGES_AHEAD_MAX])
-    return held
+    asked = _SHARED.get(question)
+    if asked is None:
+        asked = _SHARED[question] = _Asked()
+    _ASKED.put(spec, asked, _ASKED_WEIGHT)
+    return asked
 
 
-class _Shared(Struct, gc=False):
-    """What was found last for all that ask for the same: the newest first."""
+def _hold(asked: _Asked, held: tuple[_Held, ...], until: Nanoseconds) -> None:
+    asked.held, asked.until = held, until
+    _HELD.put(asked, None, sum(_weight(item.bounds) for item in held))
 
-    found: tuple[_Held, ...] = ()
+
+def _weight(bounds: Bounds) -> int:
+    """About how many bytes bounds take, what they share with others included."""
+    texts = sum(len(item.reason) for item in bounds.proposals) + sum(len(item.message) for item in bounds.abstentions)
+    parts = len(bounds.proposals) + len(bounds.abstentions) + len(bounds.leads)
+    return (
+        _BOUNDS_WEIGHT + _WINDOW_WEIGHT * len(bounds.windows) + _PROPOSAL_WEIGHT * parts + texts + len(bounds.conflict)
+    )
 
 
-# By all that bounds follow from: objects that differ in their targets and metrics alone share what is found.
-@lru_cache(maxsize=16_384)
-def _shared(*_: Hashable) -> _Shared:
-    return _Shared()
+def _behind(spec: Spec, held: _Held) -> Iterator[_Held]:
+    """What comes after these bounds: where a lead begins, also what comes when it is over."""
+    until = held.end + _AHEAD_MAX
+    for _ in range(_EDGES_AHEAD_MAX):
+        if held.end >= min(until, FOR_EVER):
+            return
+        held = _worked_out(spec, held.end, held.start_up, held.bounds.leads)
+        yield held
+
+
+def _worked_out(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> _Held:
+    """What holds at `now`, and until when."""
+    bounds = _resolved(spec, now, start_up, leads)
+    end = holds_until(spec, bounds, now)
+    # Each at its own time within the last minutes, and not in the last turn before the edge.
+    last = end - spec.options.sync_period
+    place = max(min(last - now, _AHEAD_MAX), 0) * (hash(spec) % _AHEAD_PLACES) // _AHEAD_PLACES
+    return _Held(now, end, start_up, leads, bounds, last - place)
 
 
 def holds_until(spec: Spec, found: Bounds, at: Nanoseconds) -> Nanoseconds:
@@ -297,8 +330,6 @@ def _look_at(seen: _Seen, index: int, schedule: Schedule, now: Nanoseconds) -> N
         seen.closed.append((index, state.until))
 
 
-# Schedules that open or meet at one instant share it; what is kept for longer is the lead that comes of it.
-@lru_cache(maxsize=4096)
 def settled_at(spec: Spec, at: Nanoseconds) -> Settled:
     """What the windows that are open at an instant, the override and the spec come to; leads left aside."""
     stated: list[RankedBound] = []
@@ -349,7 +380,8 @@ def _number(item: RankedBound) -> int:
     return item.number
 
 
-@lru_cache(maxsize=65_536)
+# 600 bytes each.
+@lru_cache(maxsize=4096)
 def _of_spec(minimum: int, maximum: int) -> tuple[RankedBound, RankedBound]:
     return (
         RankedBound(_SPEC, Proposal(Source.SPEC, "", Role.FLOOR, minimum)),
@@ -357,10 +389,8 @@ def _of_spec(minimum: int, maximum: int) -> tuple[RankedBound, RankedBound]:
     )
 
 
-# At an edge of one schedule the others of its object state what they did.
-@lru_cache(maxsize=65_536)
-def _stated_by(schedule: Schedule, until: Nanoseconds | None) -> tuple[RankedBound, ...]:
-    return tuple(_statements(Source.SCHEDULE, schedule, _rank(schedule), until))
+def _stated_by(schedule: Schedule, until: Nanoseconds | None) -> list[RankedBound]:
+    return _statements(Source.SCHEDULE, schedule, _rank(schedule), until)
 
 
 def _rank(schedule: Schedule) -> Rank:
@@ -389,6 +419,8 @@ def _leading(
     first = seen.edge.at
     then: Settled | None = None
     begun = {(item.schedule, item.start): item.length for item in leads}
+    # Schedules that open or meet at one instant share it.
+    settled_then: dict[Nanoseconds, Settled] = {}
     out: list[_Leading] = []
     for index, start in seen.closed:
         length = begun.get((spec.schedules[index].name, start))
@@ -399,7 +431,10 @@ def _leading(
             then = then or _then(spec, seen, first)
             found = _lead(spec, index, start, start_up, settled, then)
         else:
-            found = _lead(spec, index, start, start_up, settled_at(spec, start - 1), settled_at(spec, start))
+            for at in (start - 1, start):
+                if at not in settled_then:
+                    settled_then[at] = settled_at(spec, at)
+            found = _lead(spec, index, start, start_up, settled_then[start - 1], settled_then[start])
         if found is None:
             continue
         if length is not None and found.schedule.lead is None:

@@ -8,6 +8,7 @@ judged without it.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -23,6 +24,7 @@ _ALIASES = {"UK": "GB"}
 _COUNTRIES = COUNTRIES.split(",")
 
 
+# A kilobyte each: two codes of 64 characters at most, and the sentence about them.
 @lru_cache(maxsize=1024)
 def problem(asked: Holidays) -> tuple[str, str] | None:
     """The field with what is wrong in it and codes that are known; None when these holidays are known."""
@@ -41,7 +43,7 @@ def problem(asked: Holidays) -> tuple[str, str] | None:
 def contains(days: Days, day: date) -> bool:
     """Whether a date is among the days, whose holidays are known (see `problem`)."""
     return any(item.first <= day <= item.last for item in days.ranges) or any(
-        day in _holidays_in(item, day.year) for item in days.holidays
+        _is_holiday(item, day) for item in days.holidays
     )
 
 
@@ -74,24 +76,33 @@ def first_outside(days: Days, day: date, last: date) -> date | None:
     return None
 
 
+def _is_holiday(asked: Holidays, day: date) -> bool:
+    dates, number = _holidays_in(asked, day.year), day.toordinal()
+    at = bisect_left(dates, number)
+    return at < len(dates) and dates[at] == number
+
+
 def _next_holiday(asked: Holidays, day: date, last: date) -> date | None:
     for year in range(day.year, last.year + 1):
         dates = _holidays_in(asked, year)
-        at = bisect_left(dates, day)
+        at = bisect_left(dates, day.toordinal())
         if at < len(dates):
-            return dates[at]
+            return date.fromordinal(dates[at])
     return None
 
 
-@lru_cache(maxsize=16_384)
-def _holidays_in(asked: Holidays, year: int) -> tuple[date, ...]:
+# A kilobyte each: no country has more than a hundred public holidays a year. 4,096 are all countries for 16 years.
+@lru_cache(maxsize=4096)
+def _holidays_in(asked: Holidays, year: int) -> array[int]:
+    """The days of a year on which there is one, ascending, counted as `date.toordinal` does."""
     import holidays  # noqa: PLC0415 - see the top of this file
 
     found = holidays.country_holidays(asked.country, subdiv=asked.subdivision, years=year)
-    return tuple(sorted(day for day in found if day.year == year))
+    return array("i", sorted(day.toordinal() for day in found if day.year == year))
 
 
-@lru_cache(maxsize=1024)
+# 15 kB each.
+@lru_cache(maxsize=128)
 def _names_in(asked: Holidays, year: int) -> dict[date, str]:
     """Names in English where the library has them, for people to read: no decision asks for them."""
     import holidays  # noqa: PLC0415 - see the top of this file

@@ -7,7 +7,6 @@ Callers look for conflicts when a spec or one of its windows has changed, not at
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 from msgspec import Struct
 
@@ -112,14 +111,9 @@ def _oddities(schedule: Schedule, now: Nanoseconds) -> Iterator[Conflict]:
             "NeverCloses",
             f"Schedule/{schedule.name} never closes: each of its ends comes at the instant of a start",
         )
-    if window.duration is not None and _overlap(window, now - now % _LOOK_AGAIN) is not None:
+    if window.duration is not None and windows.overlaps_itself(window, now - now % _LOOK_AGAIN) is not None:
         yield Conflict(
             "OverlapsItself",
             f"Schedule/{schedule.name} starts again before its {window.duration // MINUTE} minutes are over: "
             "it stays open from one start into the next",
         )
-
-
-@lru_cache(maxsize=65_536)
-def _overlap(window: CronWindow, since: Nanoseconds) -> Nanoseconds | None:
-    return windows.overlaps_itself(window, since)

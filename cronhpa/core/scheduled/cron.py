@@ -11,9 +11,10 @@ for both of them, and walks 41 years to find that 30 February never comes.
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_left, bisect_right
 from calendar import monthrange
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import MAXYEAR, MINYEAR, date, datetime, timedelta
 from functools import lru_cache
 from itertools import product
@@ -95,11 +96,16 @@ FIELDS = (
 ACCEPTED = "values, ranges (1-5), steps within the field (*/10) and lists (1,3) are accepted"
 
 
-@lru_cache(maxsize=4096)
 def problem(text: str) -> str | None:
     """What is wrong with a cron text, with the field and an example that works; None when it can be read and fires."""
     if len(text) > LENGTH_MAX:
         return f'"{text[:LENGTH_MAX]}..." has {len(text)} characters, at most {LENGTH_MAX} are read'
+    return _problem(text)
+
+
+# 2 kB each, text and sentence.
+@lru_cache(maxsize=1024)
+def _problem(text: str) -> str | None:
     if text.startswith("@"):
         return None if text in SHORTHANDS else f'"{text}" is not known: use one of {", ".join(sorted(SHORTHANDS))}'
     fields = text.lower().split()
@@ -132,11 +138,11 @@ def _matcher(pattern: str) -> re.Pattern[str]:
 
 class _Cron(Struct, frozen=True):
     """
-    minutes: of the day, ascending. days: of the month, None where any; last_day: whether the last is meant, too.
-    weekdays: 0 is Sunday, None where any; nth: pairs of weekday and number, 0 for the last of the month.
+    minutes: of the day, ascending, two bytes each. days: of the month, None where any; last_day: whether the last is
+    meant, too. weekdays: 0 is Sunday, None where any; nth: pairs of weekday and number, 0 for the last of the month.
     """
 
-    minutes: tuple[int, ...]
+    minutes: Sequence[int]
     months: frozenset[int]
     days: frozenset[int] | None
     last_day: bool
@@ -151,7 +157,8 @@ class _Cron(Struct, frozen=True):
         return min(self.days) <= max(_LONGEST[month] for month in self.months)
 
 
-@lru_cache(maxsize=4096)
+# 9 kB each, where every minute of the day, day of the month and nth weekday is named; half a kilobyte most of them.
+@lru_cache(maxsize=1024)
 def _read(text: str) -> _Cron:
     """What a text that follows the grammar means."""
     fields = SHORTHANDS.get(text, text).lower().split()
@@ -162,7 +169,7 @@ def _read(text: str) -> _Cron:
         for values, field in zip(expanded, FIELDS, strict=True)
     )
     return _Cron(
-        minutes=tuple(sorted(60 * hour + minute for hour, minute in product(hours, minutes))),
+        minutes=array("H", sorted(60 * hour + minute for hour, minute in product(hours, minutes))),
         months=frozenset(months),
         days=None if _is_any(fields[2]) else frozenset(day for day in days if day != "l"),
         last_day="l" in days,
@@ -201,7 +208,7 @@ def _values(item: str, field: Field) -> str:
 # --- dates -------------------------------------------------------------------------------------------------------
 
 
-def minutes(text: str) -> tuple[int, ...]:
+def minutes(text: str) -> Sequence[int]:
     """The minutes of the day that a text names, ascending: 480 is 08:00."""
     return _read(text).minutes
 
@@ -250,7 +257,8 @@ def _months(text: str, indices: range) -> Iterator[tuple[int, int]]:
     )
 
 
-@lru_cache(maxsize=16_384)
+# A kilobyte each, the text included.
+@lru_cache(maxsize=4096)
 def days_of(text: str, year: int, month: int) -> tuple[int, ...]:
     """The days of a month that a text names, ascending."""
     cron = _read(text)

@@ -8,14 +8,15 @@ Windows: open or closed at an instant, and until when. Clock changes are decided
 - A window is open at t if its latest start at or before t is not dropped and has no end after it that is at or before
   t, or began less than its duration before t. Of starts at one instant one that is not dropped is enough.
 
-Nothing is remembered between calls but what was worked out of the arguments alone: identical windows of different
-objects share it, a day of a window at a time.
+Nothing is remembered between calls but what was worked out of the arguments alone, a day of a window at a time. It goes
+with the window; objects that have one window in common share it (`parse_spec` makes equal windows one).
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -25,6 +26,7 @@ from zoneinfo import ZoneInfo, reset_tzpath
 
 from msgspec import Struct
 
+from cronhpa.core.cache import OwnedCache
 from cronhpa.core.instant import DAY, MINUTE, Nanoseconds, from_datetime, to_datetime
 from cronhpa.core.scheduled import calendars, cron
 from cronhpa.core.spec import CronWindow, OnceWindow
@@ -63,10 +65,43 @@ class _Run(Struct, frozen=True, gc=False):
 
 
 class _Stretch(Struct, frozen=True, gc=False):
-    """A day of a window: state i holds from edges[i - 1] to edges[i]."""
+    """
+    A day of a window: open or closed until its first edge, the other until the second, and so on.
 
-    edges: tuple[Nanoseconds, ...]
-    states: tuple[State, ...]
+    begin: of the day. edges: nanoseconds after it, eight bytes each, as a window may have one a minute. following: the
+    first edge after the day.
+    """
+
+    begin: Nanoseconds
+    is_open: bool
+    edges: array[int]
+    following: Nanoseconds | None
+
+    def at(self, now: Nanoseconds) -> State:
+        passed = bisect_right(self.edges, now - self.begin)
+        until = self.begin + self.edges[passed] if passed < len(self.edges) else self.following
+        return State(self.is_open ^ bool(passed % 2), until)
+
+
+class _Known(Struct):
+    """
+    What was worked out of a window: `phase`, see `_phase`; its last days by number; from which date on it was last
+    looked through for starts within its own duration, and the first found.
+    """
+
+    phase: Nanoseconds
+    days: dict[int, _Stretch] = {}
+    overlap: tuple[date, Nanoseconds | None] | None = None
+
+
+# A day for now, one for what comes behind the next edge, and two for starts that are looked at ahead.
+_DAYS_KEPT = 4
+# Bytes of a window's entry, and of a day without its edges.
+_KNOWN_WEIGHT, _STRETCH_WEIGHT, _EDGE_WEIGHT = 500, 300, 8
+# 50,000 windows with two edges a day each, or a day of 5,000 with an edge a minute.
+_KNOWN: OwnedCache[CronWindow, _Known] = OwnedCache(64 * 2**20)
+_ONCE: OwnedCache[OnceWindow, tuple[Nanoseconds, Nanoseconds]] = OwnedCache(16 * 2**20)
+_ONCE_WEIGHT = 350
 
 
 def state(window: CronWindow | OnceWindow, now: Nanoseconds) -> State:
@@ -76,17 +111,27 @@ def state(window: CronWindow | OnceWindow, now: Nanoseconds) -> State:
         if now < opens:
             return State(is_open=False, until=opens)
         return State(is_open=now < closes, until=closes if now < closes else None)
-    stretch = _stretch(window, (now + _phase(window)) // DAY)
-    return stretch.states[bisect_right(stretch.edges, now)]
+    known = _known(window)
+    day = (now + known.phase) // DAY
+    stretch = known.days.get(day)
+    if stretch is None:
+        stretch = _stretch(window, day * DAY - known.phase)
+        # Anew, as a thread may look at it.
+        days = {**known.days, day: stretch}
+        _keep(window, _Known(known.phase, dict([*days.items()][-_DAYS_KEPT:]), known.overlap))
+    return stretch.at(now)
 
 
-@lru_cache(maxsize=65_536)
 def once(window: OnceWindow) -> tuple[Nanoseconds, Nanoseconds]:
     """The instants at which a planned event opens and closes."""
-    return (
-        to_instant(datetime.fromisoformat(window.opens), window.zone, is_end=False),
-        to_instant(datetime.fromisoformat(window.closes), window.zone, is_end=True),
-    )
+    found = _ONCE.get(window)
+    if found is None:
+        found = (
+            to_instant(datetime.fromisoformat(window.opens), window.zone, is_end=False),
+            to_instant(datetime.fromisoformat(window.closes), window.zone, is_end=True),
+        )
+        _ONCE.put(window, found, _ONCE_WEIGHT)
+    return found
 
 
 def never_opens(window: CronWindow, now: Nanoseconds) -> bool:
@@ -108,10 +153,16 @@ def overlaps_itself(window: CronWindow, now: Nanoseconds) -> Nanoseconds | None:
     None for a window with an end, where a start finds the window open by right, and where the next 64 dates with
     starts bring none.
     """
-    return None if window.duration is None else _overlap(window, _date(now))
+    if window.duration is None:
+        return None
+    known, today = _known(window), _date(now)
+    if known.overlap is None or known.overlap[0] != today:
+        known = _Known(known.phase, known.days, (today, _overlap(window, today)))
+        _keep(window, known)
+    assert known.overlap is not None
+    return known.overlap[1]
 
 
-@lru_cache(maxsize=4096)
 def _overlap(window: CronWindow, today: date) -> Nanoseconds | None:
     assert window.duration is not None
     minutes = cron.minutes(window.start)
@@ -135,7 +186,8 @@ def _overlap(window: CronWindow, today: date) -> Nanoseconds | None:
     return None
 
 
-@lru_cache(maxsize=2048)
+# Half a kilobyte each: the name of a zone has 64 characters at most.
+@lru_cache(maxsize=1024)
 def zone_problem(zone: str) -> str | None:
     """What is wrong with the name of a time zone; None when the database has it."""
     try:
@@ -148,28 +200,34 @@ def zone_problem(zone: str) -> str | None:
 # --- from edge to edge -------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=65_536)
+def _known(window: CronWindow) -> _Known:
+    return _KNOWN.get(window) or _Known(_phase(window))
+
+
+def _keep(window: CronWindow, known: _Known) -> None:
+    edges = sum(len(stretch.edges) for stretch in known.days.values())
+    _KNOWN.put(window, known, _KNOWN_WEIGHT + _STRETCH_WEIGHT * len(known.days) + _EDGE_WEIGHT * edges)
+
+
 def _phase(window: CronWindow) -> Nanoseconds:
     """How long before midnight the days of a window begin: spread, so that no tick works out those of all windows."""
     return crc32(f"{window.start}|{window.end}|{window.duration}|{window.zone}".encode()) * DAY >> 32
 
 
-@lru_cache(maxsize=65_536)
-def _stretch(window: CronWindow, day: int) -> _Stretch:
-    begin = day * DAY - _phase(window)
+def _stretch(window: CronWindow, begin: Nanoseconds) -> _Stretch:
+    """The day of a window that begins then."""
     is_open = False
-    edges: list[Nanoseconds] = []
+    edges = array("q")
     following: Nanoseconds | None = None
     for edge in _edges(window, begin):
         if edge >= begin + DAY:
             following = edge
             break
         if edge > begin:
-            edges.append(edge)
+            edges.append(edge - begin)
         else:
             is_open = not is_open
-    states = [State(is_open=is_open ^ bool(index % 2), until=until) for index, until in enumerate((*edges, following))]
-    return _Stretch(tuple(edges), tuple(states))
+    return _Stretch(begin, is_open, edges, following)
 
 
 def _edges(window: CronWindow, now: Nanoseconds) -> Iterator[Nanoseconds]:
@@ -180,9 +238,11 @@ def _edges(window: CronWindow, now: Nanoseconds) -> Iterator[Nanoseconds]:
     day = _next_date(window, day or _date(now) - 3 * _ONE_DAY, is_open=False)
     is_open, closes, visited = False, 0, 0
     last = _date(now) + _YEARS_MAX * 365 * _ONE_DAY
+    # By what a plain date names and keeps: most dates of a window are alike.
+    plain: dict[tuple[bool, bool, bool], tuple[_Run, ...]] = {}
     while day is not None and day <= last and visited < _DATES_MAX:
         visited += 1
-        runs, day = _runs_on(window, day)
+        runs, day = _runs_on(window, day, plain)
         for run in runs:
             if (
                 is_open
@@ -259,27 +319,35 @@ def _dropped_date(window: CronWindow, day: date, last: date) -> date | None:
 # --- what happens on a date --------------------------------------------------------------------------------------
 
 
-def _runs_on(window: CronWindow, day: date) -> tuple[tuple[_Run, ...], date]:
-    """What happens on a date, ascending, and the date after it. Around a clock change: on all dates near it."""
+def _runs_on(
+    window: CronWindow, day: date, plain: dict[tuple[bool, bool, bool], tuple[_Run, ...]]
+) -> tuple[Iterable[_Run], date]:
+    """
+    What happens on a date, ascending, and the date after it. Around a clock change: on all dates near it.
+
+    plain: what happens on dates without one, from their midnight on; it is added to.
+    """
     clock = _clock(window.zone, day)
     if len(clock) > 1:
         first, last = _cluster(window.zone, day)
         return _runs_near_change(window, first, last), last + _ONE_DAY
     is_start, is_end = _is_named(window.start, day), _is_named(window.end, day)
     midnight = _utc(day) - clock[0][2]
-    runs = _runs_of_plain_day(window, is_start and _is_kept(window, day), is_start, is_end)
-    return tuple(_Run(midnight + run.first, midnight + run.last, run.opens) for run in runs), day + _ONE_DAY
+    is_kept = is_start and _is_kept(window, day)
+    runs = plain.get((is_kept, is_start, is_end))
+    if runs is None:
+        runs = _runs_of_plain_day(window, is_kept=is_kept, is_start=is_start, is_end=is_end)
+        plain[is_kept, is_start, is_end] = runs
+    return (_Run(midnight + run.first, midnight + run.last, run.opens) for run in runs), day + _ONE_DAY
 
 
-@lru_cache(maxsize=16_384)
-def _runs_of_plain_day(window: CronWindow, is_kept: bool, is_start: bool, is_end: bool) -> tuple[_Run, ...]:  # noqa: FBT001 - lru_cache is faster so
+def _runs_of_plain_day(window: CronWindow, *, is_kept: bool, is_start: bool, is_end: bool) -> tuple[_Run, ...]:
     """What happens on a date without a clock change near it, in nanoseconds from its midnight."""
     starts = [minute * MINUTE for minute in cron.minutes(window.start)] if is_start else []
     ends = [minute * MINUTE for minute in cron.minutes(window.end)] if is_end and window.end is not None else []
     return _runs(starts if is_kept else [], ends if is_kept else [*ends, *starts], window.duration)
 
 
-@lru_cache(maxsize=4096)
 def _runs_near_change(window: CronWindow, first: date, last: date) -> tuple[_Run, ...]:
     """What happens from the first to the last of these dates. Together: a fold mixes starts and ends of two dates."""
     kept: list[Nanoseconds] = []
@@ -320,7 +388,7 @@ def to_instant(wall: datetime, zone: str, *, is_end: bool) -> Nanoseconds:
     return _shown(from_datetime(wall.replace(tzinfo=UTC)), _clock(zone, wall.date()), is_end=is_end)
 
 
-def _instants(minutes: tuple[int, ...], zone: str, day: date, *, is_end: bool) -> list[Nanoseconds]:
+def _instants(minutes: Sequence[int], zone: str, day: date, *, is_end: bool) -> list[Nanoseconds]:
     """The instants that minutes of a date mean in a zone."""
     clock, midnight = _clock(zone, day), _utc(day)
     offsets = [offset for _, _, offset in clock]
@@ -339,7 +407,8 @@ def _shown(wall: Nanoseconds, clock: _Clock, *, is_end: bool) -> Nanoseconds:
     return next(max(wall - offset, begin) for begin, behind, offset in clock if wall - offset < behind)
 
 
-@lru_cache(maxsize=16_384)
+# 400 bytes each.
+@lru_cache(maxsize=4096)
 def _cluster(zone: str, day: date) -> tuple[date, date]:
     """The first and the last date around this one with a clock change near each; the date itself where none is near."""
     first = last = day
@@ -350,7 +419,8 @@ def _cluster(zone: str, day: date) -> tuple[date, date]:
     return first, last
 
 
-@lru_cache(maxsize=65_536)
+# 700 bytes each, near a clock change; three dates of each of 2,000 zones.
+@lru_cache(maxsize=8192)
 def _clock(zone: str, day: date) -> _Clock:
     """The offsets of a zone from two days before a local date to two days after it."""
     midnight = _utc(day) // DAY
@@ -362,7 +432,8 @@ def _clock(zone: str, day: date) -> _Clock:
     return tuple((begin, behind, offset) for (begin, offset), behind in zip(offsets, ends, strict=True))
 
 
-@lru_cache(maxsize=65_536)
+# 650 bytes each.
+@lru_cache(maxsize=8192)
 def offsets_on(zone: str, day: int) -> tuple[tuple[Nanoseconds, Nanoseconds], ...]:
     """The offset of a zone at the beginning of a UTC day, and those that begin until its end: instants and offsets."""
     info = ZoneInfo(zone)

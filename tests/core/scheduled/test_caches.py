@@ -1,0 +1,399 @@
+"""
+What a process keeps: every cache with its bound and its owner, cold against warm, and what a tenant can make of it.
+
+The tables below are the list. A cache that is not in them fails the first test: say what bounds it, and who gives it
+back.
+"""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+import tracemalloc
+from datetime import date, timedelta
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.caches import kept, named
+from core.situations import at, specs
+from cronhpa.api.parse import parse_spec
+from cronhpa.core.cache import Interned, OwnedCache
+from cronhpa.core.instant import DAY, MINUTE, SECOND
+from cronhpa.core.scheduled import bounds, cron, windows
+from cronhpa.core.scheduled.bounds import resolve
+from cronhpa.core.scheduled.conflicts import conflicts
+from cronhpa.core.spec import ControllerOptions, Spec
+
+MIB = 2**20
+
+# By owner: gone with it, and of all owners together at most so many bytes.
+OWNED = {
+    "core.behavior:_RAMPS": ("the behavior of a spec", 16 * MIB),
+    "core.scheduled.bounds:_ASKED": ("a spec", 32 * MIB),
+    "core.scheduled.bounds:_HELD": ("the specs that ask for the same", 96 * MIB),
+    "core.scheduled.windows:_KNOWN": ("a window; four days of it at most", 64 * MIB),
+    "core.scheduled.windows:_ONCE": ("a planned event", 16 * MIB),
+}
+# By equal text, zone, country or number, which are nobody's own: so many entries, of so many bytes at most.
+BY_VALUE = {
+    "core.behavior:default_ramp": (4096, 300),
+    "core.instant:_to_the_second": (4096, 250),
+    "core.scheduled.bounds:_of_spec": (4096, 600),
+    "core.scheduled.calendars:problem": (1024, 1000),
+    "core.scheduled.calendars:_holidays_in": (4096, 1000),
+    "core.scheduled.calendars:_names_in": (128, 15_000),
+    "core.scheduled.cron:_problem": (1024, 2000),
+    "core.scheduled.cron:_matcher": (16, 20_000),
+    "core.scheduled.cron:_read": (1024, 9000),
+    "core.scheduled.cron:days_of": (4096, 1000),
+    "core.scheduled.windows:zone_problem": (1024, 600),
+    "core.scheduled.windows:_cluster": (4096, 400),
+    "core.scheduled.windows:_clock": (8192, 700),
+    "core.scheduled.windows:offsets_on": (8192, 650),
+    "api.parse:_range": (2048, 600),
+    "api.rules:_schema": (1, MIB),
+    "api.rules:_compiled": (1024, 5000),
+    "kube.metrics:_instant": (4096, 300),
+    "kube.metrics:_duration": (64, 300),
+}
+# Weak on both sides: what is in them somebody else has.
+WEAK = {
+    "core.scheduled.bounds:_SHARED": "the specs that ask for the same",
+    "api.parse:_WINDOWS": "the specs that have the window",
+    "api.parse:_SCHEDULES": "the specs that have the schedule",
+}
+# No caches but what is known of something that exists, or waits to be written: who takes it out, or how much it may be.
+STATE = {
+    "core.cache:OwnedCache._entries": "its bound",
+    "core.cache:Interned._known": "weak",
+    "core.meter:Meter.hours": "the hours of a week",
+    "kube.client:Client.requests": "verbs",
+    "kube.client:Client._metric_slots": "the three metrics APIs",
+    "kube.discovery:Discovery._groups": "1,000 groups",
+    "kube.discovery:Discovery._known": "1,000 groups",
+    "kube.membership:PodIndex._entries": "a pod's deletion",
+    "kube.membership:PodIndex._by_label": "a pod's deletion",
+    "kube.metrics:MetricReader._asked": "the end of a tick",
+    "kube.pods:_NONE": "nothing is put in",
+    "kube.scale:Targets._views": "four kinds in each watched namespace",
+    "kube.scale:Targets._seen": "a target's deletion",
+    "kube.scale:Targets._tasks": "one each view",
+    "kube.watch:View.objects": "an object's deletion",
+    "kube.watch:View._versions": "an object's deletion",
+    "operator.app:Operator._views": "one each watched namespace",
+    "operator.app:Operator._unread": "a pod's deletion",
+    "operator.cycle:Cycle.loads": "200,000 samples, 60 MB, where the store cannot be opened; else those of 5 s",
+    "operator.cycle:Cycle._turning": "turns under way",
+    "operator.cycle:Cycle._again": "turns under way",
+    "operator.cycle:Cycle._tasks": "turns under way",
+    "operator.due:Due._heap": "twice the keys that are due, and 1,000",
+    "operator.due:Due._at": "an object's deletion",
+    "operator.inventory:Item.status": "an object's deletion",
+    "operator.inventory:Inventory.items": "an object's deletion",
+    "operator.inventory:Inventory._by_namespace": "an object's deletion",
+    "operator.inventory:Inventory._by_target": "an object's deletion",
+    "operator.inventory:Inventory._deleted": "the next list, in five minutes",
+    "operator.inventory:Inventory._list_versions": "one each watched namespace",
+    "operator.ledger:Ledger._meters": "an object's deletion, or an edit of its forecast metric",
+    "operator.ledger:Ledger._unwritten": "100,000 hours, 30 MB, where the store cannot be written; else those of 5 s",
+    "operator.owners:Owners._hpas": "a HorizontalPodAutoscaler's deletion",
+    "operator.owners:Owners._by_target": "a HorizontalPodAutoscaler's deletion",
+    "operator.recorder:Recorder._known": "4,096 events of 1,024 characters; an object's deletion",
+    "operator.recorder:Recorder._known_of": "as the events",
+    "operator.recorder:Recorder._spent": "65,536 budgets, 20 MB; an object's deletion",
+    "operator.writer:Writer._namespace_slots": "weak: writes under way",
+    "learning.forecaster:Forecaster._latest": "an object's deletion; ten minutes after nobody asks",
+    "learning.forecaster:Forecaster._learnt": "as the forecasts",
+    "learning.forecaster:Forecaster._digests": "as the forecasts",
+    "learning.forecaster:Forecaster._suspects": "as the forecasts",
+    "learning.forecaster:Forecaster._learning": "as the forecasts",
+    "learning.forecaster:Forecaster._wanted_at": "as the forecasts",
+    "learning.forecaster:Forecaster._problems": "the next round",
+    "learning.hindsight:Hindsight.answers": "a backtest, in a process of its own",
+    "learning.hindsight:Hindsight._warm_up": "a backtest, in a process of its own",
+    "learning.hindsight:Hindsight._coming": "a backtest, in a process of its own",
+    "learning.hindsight:Hindsight._learnt": "a backtest, in a process of its own",
+    "learning.store:Store._ids": "the next hour, when the store is compacted",
+}
+
+
+# --- the list ----------------------------------------------------------------------------------------------------
+
+
+def test_every_cache_has_a_bound_and_an_owner():
+    assert sorted({*OWNED, *BY_VALUE, *WEAK, *STATE}) == sorted(kept())
+
+
+@pytest.mark.parametrize("name", OWNED)
+def test_a_cache_by_owner_has_the_bound_that_is_listed(name):
+    cache = named(name)
+
+    assert isinstance(cache, OwnedCache)
+    assert OWNED[name][1] == cache.bound
+
+
+@pytest.mark.parametrize("name", BY_VALUE)
+def test_a_cache_by_value_has_as_many_places_as_are_listed(name):
+    assert BY_VALUE[name][0] == named(name).cache_parameters()["maxsize"]
+
+
+def test_what_nobody_owns_is_at_most_48_mib():
+    """Full of the largest entries; what has an owner goes with it."""
+    sizes = {name: places * weight for name, (places, weight) in BY_VALUE.items()}
+
+    assert sum(sizes.values()) < 48 * MIB
+
+
+# What fills the largest entry of each: a text that no other has, and an answer of the largest kind.
+NTH = ",".join(f"{n % 7}#{n % 5 + 1}" for n in range(18))
+LARGEST = {
+    "core.scheduled.cron:_read": lambda i: cron._read(f"* * {i % 28 + 1}-31 */{i // 28 + 1} {NTH}"),
+    "core.scheduled.windows:_clock": lambda i: windows._clock("Europe/Berlin", at_date(2026 + i)),
+    "core.scheduled.windows:offsets_on": lambda i: windows.offsets_on("Europe/Berlin", 20_751 + i),
+    "core.scheduled.cron:days_of": lambda i: cron.days_of("* * * * *", 2026 + i, 1),
+    "core.scheduled.bounds:_of_spec": lambda i: bounds._of_spec(i + 1000, i + 10_000),
+}
+
+
+def at_date(year):
+    """The last Sunday of October, when Berlin goes back."""
+    last = date(year, 10, 31)
+    return last - timedelta(days=(last.weekday() + 1) % 7)
+
+
+@pytest.mark.parametrize("name", LARGEST)
+def test_an_entry_is_no_larger_than_is_listed(name):
+    cache = named(name)
+    for number in range(1, 201):  # what it is worked out of has caches of its own
+        LARGEST[name](number)
+    cache.cache_clear()
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for number in range(1, 201):
+        LARGEST[name](number)
+    each = (tracemalloc.get_traced_memory()[0] - before) / 200
+    tracemalloc.stop()
+
+    assert 200 == cache.cache_info().currsize
+    assert each <= BY_VALUE[name][1]
+
+
+# --- what a cache is ---------------------------------------------------------------------------------------------
+
+
+class Owner:
+    pass
+
+
+def test_an_entry_goes_with_its_owner():
+    cache, owner = OwnedCache(100), Owner()
+    cache.put(owner, "found", 60)
+
+    assert ("found", 60) == (cache.get(owner), cache.weight)
+    del owner
+    assert (0, 0) == (len(cache), cache.weight)
+
+
+def test_the_oldest_entries_make_room():
+    dropped = []
+    cache, owners = OwnedCache(100, dropped=dropped.append), [Owner() for _ in range(3)]
+    for owner in owners:
+        cache.put(owner, "found", 40)
+
+    assert [None, "found", "found"] == [cache.get(owner) for owner in owners]
+    assert owners[:1] == dropped
+    assert 80 == cache.weight
+
+
+def test_what_is_too_heavy_is_not_kept():
+    cache, owner = OwnedCache(100), Owner()
+    cache.put(owner, "found", 101)
+
+    assert (None, 0) == (cache.get(owner), cache.weight)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["put", "drop"]), st.integers(0, 5), st.integers(0, 60)), max_size=40))
+def test_a_cache_weighs_what_its_entries_weigh_and_never_more_than_its_bound(steps):
+    cache, owners, weights = OwnedCache(100), {}, {}
+    for verb, number, weight in steps:
+        if verb == "drop":
+            owners.pop(number, None)
+            continue
+        cache.put(owners.setdefault(number, Owner()), number, weight)
+        weights[number] = weight
+        assert sum(weights[one] for one, owner in owners.items() if cache.get(owner) is not None) == cache.weight <= 100
+
+
+def test_threads_that_put_and_drop_at_once_leave_no_weight_behind():
+    """Decisions on heavy objects are made in threads: without care two that put for one owner count both entries."""
+    cache, shared = OwnedCache(2000), [Owner() for _ in range(4)]
+
+    def work():
+        for number in range(3000):
+            cache.put(shared[number % 4], number, 100)
+            cache.put(Owner(), number, 300)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert 100 * sum(cache.get(owner) is not None for owner in shared) == cache.weight
+    del shared[:]
+    assert (0, 0) == (len(cache), cache.weight)
+
+
+def test_equal_values_are_one_as_long_as_somebody_has_it():
+    same, one = Interned(), Spec(None, 1, 2)
+    assert same(Spec(None, 1, 2)) == one
+    first = same(one)
+
+    assert first is same(Spec(None, 1, 2))
+    del one, first
+    assert 0 == len(same)
+
+
+def test_objects_of_one_template_share_the_days_of_their_windows():
+    one, other = (read([minutely(0)], minimum) for minimum in (1, 2))
+
+    assert one.schedules[0] is other.schedules[0]
+
+
+# --- cold against warm -------------------------------------------------------------------------------------------
+
+
+def forget():
+    """As in a new process."""
+    for name in OWNED:
+        named(name).clear()
+    for name in BY_VALUE:
+        named(name).cache_clear()
+
+
+@settings(max_examples=60)
+@given(
+    specs(timed=True),
+    st.sampled_from([None, 5 * SECOND, 10 * MINUTE]),
+    st.lists(st.integers(-2 * 24 * 60, 4 * 24 * 60), min_size=2, max_size=6),
+)
+def test_cold_and_warm_say_the_same(of, start_up, minutes):
+    """In whichever order instants are asked for, by an object that was seen before and by one that was not."""
+    instants = [at("10:00") + minute * MINUTE for minute in minutes]
+    warm = [(resolve(of, now, start_up), conflicts(of, now)) for now in instants]
+
+    for now, found in zip(instants, warm, strict=True):
+        forget()
+        same = msgspec.json.decode(msgspec.json.encode(of), type=Spec)
+        assert (resolve(same, now, start_up), conflicts(same, now)) == found
+
+
+# --- what a tenant can make of it --------------------------------------------------------------------------------
+
+
+def minutely(number, edit=0):
+    """An edge a minute; no two windows are alike, and none is as it was before an edit."""
+    left_out = f"{1 + number % 12:02d}-{1 + (number // 12 + edit) % 28:02d}"
+    return {
+        "name": f"w{number}",
+        "start": f"{(number + edit) % 2}-59/2 * * * *",
+        "durationMinutes": 1,
+        "minReplicas": 2 + edit,
+        "exclude": {
+            "dates": [{"from": f"20{year}-{left_out}", "to": f"20{year}-{left_out}"} for year in range(30, 70)]
+        },
+    }
+
+
+def read(schedules, minimum=1):
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+    text = {"scaleTargetRef": target, "minReplicas": minimum, "maxReplicas": 9000, "schedules": schedules}
+    return parse_spec(text, "prod", ControllerOptions())
+
+
+def turns(of, now):
+    resolve(of, now)
+    conflicts(of, now)
+
+
+def weight():
+    gc.collect()
+    return sum(named(name).weight for name in OWNED)
+
+
+def test_an_edit_leaves_nothing_of_the_object_before_it():
+    """50 windows with an edge a minute: a day of one is 1,440 edges of 8 bytes, 0.6 MiB of all."""
+    forget()
+    weights = []
+    for edit in range(4):
+        of = read([minutely(number, edit) for number in range(50)])
+        turns(of, at("10:00") + edit * MINUTE)
+        weights.append(weight())
+
+    assert 2 * MIB > weights[0] > 50 * 1440 * 8
+    assert weights[:1] * 4 == pytest.approx(weights, rel=0.02)
+    del of
+    assert 0 == weight()
+
+
+def test_the_memory_of_an_object_is_given_back():
+    """By tracemalloc. Texts and dates are nobody's own: they were there before, as another object had the same."""
+    turns(read([minutely(number) for number in range(4)]), at("10:00"))
+    gc.collect()
+    tracemalloc.start()
+    begun = tracemalloc.get_traced_memory()[0]
+    of = read([minutely(number) for number in range(4)])
+    turns(of, at("10:00"))
+    held = tracemalloc.get_traced_memory()[0] - begun
+    del of
+    gc.collect()
+    left = tracemalloc.get_traced_memory()[0] - begun
+    tracemalloc.stop()
+
+    assert 4 * 1440 * 8 < held
+    assert left < held / 20
+
+
+def test_ten_days_leave_no_more_than_one():
+    forget()
+    of = read([minutely(number) for number in range(5)])
+    weights = []
+    for day in range(10):
+        turns(of, at("10:00") + day * DAY)
+        weights.append(weight())
+
+    assert 4.2 * weights[0] > max(weights)
+    assert weights[-1] == pytest.approx(weights[5], rel=0.02)
+
+
+_EDITS = """
+import gc, sys
+from core.scheduled.test_caches import MINUTE, at, minutely, read, turns
+def resident():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmRSS")) / 1024
+for edit in range(int(sys.argv[1])):
+    of = read([minutely(number, edit) for number in range(50)])
+    turns(of, at("10:00") + edit * MINUTE)
+    if edit == 1:
+        begun = resident()
+print(resident() - begun)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_a_thousand_edits_of_the_worst_object_stay_within_50_mib():
+    answer = subprocess.run([sys.executable, "-c", _EDITS, "1000"], capture_output=True, text=True, check=True)
+
+    assert float(answer.stdout) < 50
