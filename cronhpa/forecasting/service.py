@@ -68,7 +68,7 @@ def study(payload: bytes) -> bytes:
     """Runs in a worker: encoded WorkerRequest to encoded FitResponse."""
     from cronhpa.forecasting import worker  # noqa: PLC0415 - imports pandas: only here, only in the worker
 
-    return _ENCODER.encode(worker.study(_ASK.decode(payload)))
+    return _ENCODER.encode(worker.fit(_ASK.decode(payload)))
 
 
 class ForecastService:

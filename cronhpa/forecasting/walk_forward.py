@@ -151,7 +151,7 @@ class WalkForward:
         absent: list[Absent] = []
         if due({series: digest(self._subject.spec)}, self._learnt, now):
             self._tell_spent(store, now)
-            studied = worker.study(self._ask(now))
+            studied = worker.fit(self._ask(now))
             self._learnt.update(studied.learnt)
             _raise(studied.fault)
             absent = [each for _, each in studied.absent]
