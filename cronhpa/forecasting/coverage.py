@@ -32,3 +32,20 @@ def excess_coverage(outcomes: Floats, issued: Floats, levels: Floats) -> float |
 def coverage_percent(level: float, excess: float | None) -> int | None:
     """The coverage of a quantile of this level, if it keeps the excess of the last day; None while that is unknown."""
     return None if excess is None else round(100 * min(max(level + excess, 0.0), 1.0))
+
+
+def rolling_excess(outcomes: Floats, issued: Floats, levels: Floats, steps_per_day: int) -> Floats:
+    """
+    (steps + 1,): `excess_coverage` of the day before the begin of each step, NaN where it is None.
+
+    outcomes, issued, levels: (steps,), what came in each step, and what was issued for it.
+    """
+    known = ~np.isnan(outcomes) & ~np.isnan(issued)
+    hits = np.where(known, (outcomes <= issued * _ROUNDING) - levels, 0.0)
+    total, count = (np.concatenate([[0.0], np.cumsum(each)]) for each in (hits, known))
+    end = np.arange(len(outcomes) + 1)
+    begin = np.maximum(end - steps_per_day + 1, 0)
+    pairs = count[end] - count[begin]
+    least = OUTCOMES_MIN * steps_per_day / 288
+    mean: Floats = np.divide(total[end] - total[begin], pairs, out=np.full(len(end), np.nan), where=pairs >= least)
+    return mean

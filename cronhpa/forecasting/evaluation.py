@@ -41,10 +41,16 @@ _MINUTES_MISSED_MAX = 200
 
 @dataclass(frozen=True)
 class PastDay:
-    """A day to evaluate candidates on. before: the history up to its run-up. load: run-up and day, as since a fit."""
+    """
+    A day to evaluate candidates on.
+
+    before: the history up to its run-up. load: run-up and day, as since a fit. are_points: steps are points five minutes
+    apart, not maxima: nothing in the history is known by the minute.
+    """
 
     before: LoadHistory
     load: RecentLoad
+    are_points: bool = False
 
     @property
     def minutes(self) -> Floats | None:
@@ -106,7 +112,7 @@ def past_day(history: LoadHistory, days_back: int) -> PastDay:
     before = history.until(after + length)
     steps = history.steps[len(before.steps) : len(history.steps) - after]
     if history.minutes is None:
-        return PastDay(before, RecentLoad(steps))
+        return PastDay(before, RecentLoad(steps), are_points=True)
     end = len(history.minutes) - after * MINUTES_PER_STEP
     begin = end - length * MINUTES_PER_STEP - RUN_UP_MINUTES
     missing_max = _MINUTES_MISSED_MAX * history.steps_per_day / 288
@@ -130,7 +136,7 @@ def floors_of_day(
 def score(day: PastDay, floors: Counts, workload: WorkloadModel) -> CandidateScores:
     """Replay a day in the vectorized autoscaler, a tick a minute, with each row of floors."""
     minutes = day.minutes
-    load = _replayed(day.load.steps, workload) if minutes is None else without_gaps(minutes)
+    load = _replayed(day) if minutes is None else without_gaps(minutes)
     # Many candidates ask for the same floors all day: one row stands for all of them.
     numbers: dict[bytes, int] = {}
     same = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in floors])
@@ -144,17 +150,18 @@ def score(day: PastDay, floors: Counts, workload: WorkloadModel) -> CandidateSco
     return CandidateScores(total(outcomes.under) / 60, total(outcomes.pods), total(outcomes.actions))
 
 
-def _replayed(steps: Floats, workload: WorkloadModel) -> Floats:
+def _replayed(day: PastDay) -> Floats:
     """
     A load for each minute, through gaps too.
 
     Maxima: a step's maximum is known at its end, when the next step is under way; a rise within a step is taken to
     happen in its first minute. Points: the load is linear from one to the next.
     """
-    full = without_gaps(steps)
-    if workload.are_points:
-        minutes = np.arange(len(steps) * MINUTES_PER_STEP) / MINUTES_PER_STEP
-        return np.asarray(np.interp(minutes, np.arange(len(steps)), full), dtype=np.float64)
+    full = without_gaps(day.load.steps)
+    if day.are_points:
+        # A point ends its step.
+        minutes = np.arange(len(full) * MINUTES_PER_STEP) / MINUTES_PER_STEP - 1
+        return np.asarray(np.interp(minutes, np.arange(len(full)), full), dtype=np.float64)
     under_way = np.concatenate([full[1:], full[-1:]])
     rising = np.where(np.arange(MINUTES_PER_STEP) == 0, full[:, None], under_way[:, None])
     return np.asarray(rising.ravel(), dtype=np.float64)

@@ -49,15 +49,17 @@ def validate(
     asked = floors[RUN_UP_STEPS * MINUTES_PER_STEP - known_after :]
     forecasts = asking_for(asked.tolist(), spec, environment, begin)
     length = (len(day.load.steps) - RUN_UP_STEPS) * MINUTES_PER_STEP * MINUTE
-    load = Load(points, shape=Shape.STEPS)
+    load = Load(points, shape=Shape.LINEAR if day.are_points else Shape.STEPS)
     return measure_effect(spec, load, environment, forecasts, Span(begin, begin + length), sync_period=MINUTE)
 
 
 def _points(day: PastDay, begin: Nanoseconds) -> list[tuple[Nanoseconds, float]]:
-    """The load of run-up and day, each point until the next."""
+    """The load of run-up and day: each value until the next, or a line between points."""
     first = begin - RUN_UP_STEPS * MINUTES_PER_STEP * MINUTE
     if day.minutes is not None:
         values, apart = day.minutes, MINUTE
+    elif day.are_points:
+        first, values, apart = first + MINUTES_PER_STEP * MINUTE, day.load.steps, MINUTES_PER_STEP * MINUTE
     else:
         # A rise within a step is taken to happen in its first minute, as in the vectorized autoscaler.
         first, values, apart = first + MINUTE, day.load.steps, MINUTES_PER_STEP * MINUTE

@@ -126,7 +126,7 @@ def _history(data: TrainingData, end: Nanoseconds) -> LoadHistory:
     steps = np.frombuffer(data.highs, dtype="<f8")
     steps = np.concatenate([steps, np.full((end - data.first) // STEP - len(steps), np.nan)])
     minutes = np.frombuffer(data.minutes, dtype="<f4").astype(np.float64)
-    return LoadHistory(steps, minutes if len(minutes) else None)
+    return LoadHistory(steps, None if np.isnan(minutes).all() else minutes)
 
 
 def _previous(data: TrainingData) -> FittedPolicy | None:

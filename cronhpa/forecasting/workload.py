@@ -32,7 +32,6 @@ class WorkloadModel(Struct, frozen=True):
 
     target: the load that the metric scales one pod for. carried: the load that a forecast plans for one pod, at most.
     capacity: the load at which one pod counts as under-provisioned. All three in units of the load.
-    are_points: the history holds single points five minutes apart, not maxima of five minutes.
     """
 
     target: float
@@ -42,7 +41,6 @@ class WorkloadModel(Struct, frozen=True):
     budget_percent: float
     tolerance: float = 0.1
     delay_seconds: int = 30
-    are_points: bool = False
 
     def autoscaler(self) -> AutoscalerModel:
         """The vectorized autoscaler of this workload, in units of `capacity`."""
