@@ -310,7 +310,6 @@ def _run(plan: Backtest, series: Series, points: list[tuple[Nanoseconds, float]]
     from cronhpa.core.predictive.budget_tracker import BudgetTracker
     from cronhpa.forecasting.messages import ForecastTarget
     from cronhpa.forecasting.walk_forward import NotInstalledError, WalkForward
-    from cronhpa.history.database import StoreError
     from cronhpa.simulation.compare import Variant, variants
     from cronhpa.simulation.run import Run, run
 
@@ -326,16 +325,14 @@ def _run(plan: Backtest, series: Series, points: list[tuple[Nanoseconds, float]]
             if variant is not Variant.FORECAST:
                 runs[variant] = run(each, plan.load, conditions, span, watch=watch)
                 continue
-            subject = ForecastTarget(series, each, conditions.start_up, conditions.requests.get(series.metric))
-            meter = BudgetTracker()
+            target = ForecastTarget(series, each, conditions.start_up, conditions.requests.get(series.metric))
+            tracker = BudgetTracker()
             try:
-                with WalkForward(points, subject, span, delay=conditions.metric_delay, meter=meter) as forecasts:
-                    runs[variant] = run(
-                        each, plan.load, conditions, span, forecasts=forecasts, meter=meter, watch=watch
-                    )
-                    spoken = forecasts.summary
-            except (NotInstalledError, StoreError, OSError) as problem:
+                forecasts = WalkForward(points, target, span, delay=conditions.metric_delay, tracker=tracker)
+            except NotInstalledError as problem:
                 _end(problem)
+            runs[variant] = run(each, plan.load, conditions, span, forecasts=forecasts, meter=tracker, watch=watch)
+            spoken = forecasts.summary
     return replace(plan, runs=runs, forecasts=spoken)
 
 

@@ -40,7 +40,7 @@ from cronhpa.history.database import STEP, Fit, FitInfo, Series, Store
 from cronhpa_models import catalog
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from concurrent.futures import Executor
 
 # A fit is made anew every day; one that could not be is used for two days more.
@@ -99,10 +99,15 @@ def fit_all(histories: Sequence[TrainingData], now: Nanoseconds) -> FitResult:
             fitted[data.subject.series] = answer
     if not fitted:
         return FitResult([], absent)
-    state = _STATES.encode({str(series): each for series, each in fitted.items()})
+    state = encode_states(fitted)
     digests = {data.subject.series: digest(data.subject.spec) for data in histories}
     members = [(series, FitInfo(now, digests[series], _JSON.encode(each.choice))) for series, each in fitted.items()]
     return FitResult([(Fit(MODEL, now, now - now % STEP, state), members)], absent)
+
+
+def encode_states(fitted: Mapping[Series, FittedPolicy]) -> bytes:
+    """What the store keeps of policies that were fitted together."""
+    return _STATES.encode({str(series): each for series, each in fitted.items()})
 
 
 def _fit(data: TrainingData, now: Nanoseconds) -> FittedPolicy | Absent:
