@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from recorded import Recorded
 from policy_floors import policy_floors
+from recorded import Recorded
 from rivals import RIVALS
 
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, AutoscalerModel, Counts, Floats, simulate

@@ -30,7 +30,9 @@ from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Sp
 from cronhpa.forecasting import service as forecaster
 from cronhpa.forecasting.messages import FitResponse, ForecastResponse, ForecastTarget, WorkerRequest
 from cronhpa.forecasting.pool import ProcessPool
-from cronhpa.history.database import MINUTE_ROWS_KEPT, STEPS_KEPT, LoadSample, Series, Store
+from cronhpa.history.load_history import MINUTE_ROWS_KEPT
+from cronhpa.history.series import STEPS_KEPT, LoadSample, Series
+from cronhpa.history.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,8 +96,10 @@ def record(store: Store, wanted: list[ForecastTarget], begin: Nanoseconds, end: 
             (minute * MINUTE, value)
             for minute, value in enumerate(loads(number)[first - _FIRST : last - _FIRST], first)
         ]
-        store.backfill(subject.series, points)
-        store.record([LoadSample(subject.series, at, value) for at, value in points if at >= end - MINUTE_ROWS_KEPT])
+        store.loads.backfill(subject.series, points)
+        store.loads.record(
+            [LoadSample(subject.series, at, value) for at, value in points if at >= end - MINUTE_ROWS_KEPT]
+        )
 
 
 def usage(_payload: bytes) -> bytes:

@@ -30,7 +30,8 @@ from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, SECOND, Nanoseconds
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.service import ForecastService
-from cronhpa.history.database import STEP, Store
+from cronhpa.history.series import STEP
+from cronhpa.history.store import Store
 
 OBJECTS = 50
 _PERIOD_SECONDS = 0.02
@@ -46,7 +47,7 @@ def fill(path: Path, wanted: list[ForecastTarget], now: Nanoseconds) -> None:
             (at, (10.0 if 6 * HOUR <= at % DAY < 18 * HOUR else 1.0) + (at // STEP + number) % 7 / 10)
             for at in range(end - 28 * DAY, end, STEP)
         ]
-        store.backfill(subject.series, load)
+        store.loads.backfill(subject.series, load)
     store.close()
 
 

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
 from cronhpa.core.instant import HOUR, SECOND, Nanoseconds
 from cronhpa.core.predictive.budget import WEEK_HOURS, Hour, spent
 from cronhpa.core.predictive.floor import COVERAGE_SLACK_PERCENT
 from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
-from cronhpa.forecasting.columns import MINUTES_PER_STEP, AutoscalerModel, Counts, Floats, simulate
+from cronhpa.forecasting.columns import MINUTES_PER_STEP, AutoscalerModel, Counts, simulate
 from cronhpa.forecasting.coverage import coverage_percent
 from cronhpa.forecasting.daily import DailyWalk, WalkedDay
 from cronhpa.forecasting.fitted_models import by_minute
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.policy import FittedPolicy
 from cronhpa.forecasting.recording import Recording
-from cronhpa.forecasting.workload import WorkloadModel, workload_of
-from cronhpa.history.database import Series
+from cronhpa.history.series import Series
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,9 +50,7 @@ def target_of(name: str, autoscaler: AutoscalerModel, budget_percent: int) -> Fo
 
 def policy_floors(series: Recorded, autoscaler: AutoscalerModel, budgets: Sequence[int]) -> Counts:
     """(budgets, minutes): the floor in force from the metric delay after the start of each minute; zero where none is."""
-    recording = Recording(
-        series.begin.value, series.steps, series.minutes, steps_per_day=series.steps_per_day
-    )
+    recording = Recording(series.begin.value, series.steps, series.minutes, steps_per_day=series.steps_per_day)
     evaluate = _once()
     return np.stack([_floors(recording, series, autoscaler, budget, evaluate) for budget in budgets])
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cronhpa.core.decision import Decision
     from cronhpa.core.memory import Memory
     from cronhpa.core.observation import Observation
-    from cronhpa.history.database import Series
+    from cronhpa.history.series import Series
     from cronhpa.simulation.load import Load
     from cronhpa.simulation.world import Conditions
 
@@ -91,7 +91,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     from cronhpa.cli.outcome import Backtest
     from cronhpa.cli.past import Query
     from cronhpa.core.scheduled.windows import zone_problem
-    from cronhpa.history.database import Series
+    from cronhpa.history.series import Series
 
     if zone is not None and (problem := zone_problem(zone)):
         raise typer.BadParameter(problem, param_hint="--zone")

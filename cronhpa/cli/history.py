@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from cronhpa.history.database import Series, Store
     from cronhpa.history.files import Imported
+    from cronhpa.history.load_history import LoadHistory
+    from cronhpa.history.series import Series
+    from cronhpa.history.store import Store
 
 app = typer.Typer(
     name="history",
@@ -88,7 +90,7 @@ def _read_file(store: Path, series: Series, file: Path, shift_seconds: int) -> I
         task = bar.add_task(file.name, total=None)
         try:
             return import_file(
-                opened,
+                opened.loads,
                 series,
                 file,
                 shift=shift_seconds * SECOND,
@@ -114,7 +116,7 @@ def _ask(store: Path, series: Series, url: str, query: str | None, days: float, 
         async with Prometheus(url, {}, token_file) as source:
             # Without a query the target is taken to be named as its object.
             asked = query or source.query_for(series, TargetRef("apps/v1", "Deployment", series.name))
-            found = await import_range(opened, source, series, asked, span_of(days, time.time_ns()))
+            found = await import_range(opened.loads, source, series, asked, span_of(days, time.time_ns()))
             if found is None:
                 _end(f"{url} knows nothing of {series} over the last {days:g} days: asked was {asked}")
             return found
@@ -142,10 +144,14 @@ def export(
     from cronhpa.history.files import export_csv, is_parquet
 
     series = _series(target, metric)
-    with _opened(store, must_exist=True) as opened:
+    with _opened_to_read(store) as opened:
         text = io.StringIO()
         try:
-            lines = _export_parquet(opened, series, file) if is_parquet(file) else export_csv(opened, series, text)
+            lines = (
+                _export_parquet(opened.loads, series, file)
+                if is_parquet(file)
+                else export_csv(opened.loads, series, text)
+            )
             if not lines:
                 _end(f"{store}: nothing is known of {series}: `cronhpa history list` shows what there is")
             if str(file) == "-":
@@ -161,10 +167,10 @@ def export(
     typer.echo(f"{series}: {lines} five-minute maxima written to {file}")
 
 
-def _export_parquet(store: Store, series: Series, file: Path) -> int:
+def _export_parquet(loads: LoadHistory, series: Series, file: Path) -> int:
     from cronhpa.history import parquet
 
-    return parquet.export(store, series, file)
+    return parquet.export(loads, series, file)
 
 
 @app.command("list")
@@ -174,31 +180,53 @@ def list_(store: StorePath) -> None:
     from rich.table import Table
 
     from cronhpa.core.instant import to_datetime
-    from cronhpa.history.database import STEP, StoreError
+    from cronhpa.history.database import StoreError
+    from cronhpa.history.series import STEP
 
-    with _opened(store, must_exist=True) as opened:
+    with _opened_to_read(store) as opened:
         try:
-            extents = opened.extents()
+            coverage = opened.loads.coverage()
         except StoreError as problem:
             _end(problem)
     table = Table("object", "metric", "from (UTC)", "to (UTC)", "steps", "known")
-    for each in extents:
-        known = f"{100 * each.steps * STEP // (each.last - each.first)} %"
-        name = f"{each.series.namespace}/{each.series.name}"
-        first, last = (to_datetime(at).strftime("%Y-%m-%d %H:%M") for at in (each.first, each.last))
-        table.add_row(name, each.series.metric, first, last, str(each.steps), known)
+    for of_series in coverage:
+        known = f"{100 * of_series.steps * STEP // (of_series.last - of_series.first)} %"
+        name = f"{of_series.series.namespace}/{of_series.series.name}"
+        first, last = (to_datetime(at).strftime("%Y-%m-%d %H:%M") for at in (of_series.first, of_series.last))
+        table.add_row(name, of_series.series.metric, first, last, str(of_series.steps), known)
     Console().print(table)
 
 
 @contextmanager
-def _opened(path: Path, *, must_exist: bool = False) -> Iterator[Store]:
-    """The store for the length of a command; ends the command where it cannot be opened."""
-    from cronhpa.history.database import Store, StoreError
+def _opened(path: Path) -> Iterator[Store]:
+    """A store to write, for the length of a command; ends the command where the store cannot be opened."""
+    from cronhpa.history.store import Store
 
-    if must_exist and not path.exists():
+    with _closing(path, Store) as store:
+        yield store
+
+
+@contextmanager
+def _opened_to_read(path: Path) -> Iterator[Store]:
+    """
+    A store that this command leaves as it is: an operator of an earlier release may be using the file.
+
+    Ends the command where the store cannot be opened.
+    """
+    from cronhpa.history.store import Store
+
+    if not path.exists():
         _end(f"{path}: there is no such file: name the operator's store with --store")
+    with _closing(path, Store.open_to_read) as store:
+        yield store
+
+
+@contextmanager
+def _closing(path: Path, open_store: Callable[[Path], Store]) -> Iterator[Store]:
+    from cronhpa.history.database import StoreError
+
     try:
-        store = Store(path)
+        store = open_store(path)
     except StoreError as problem:
         _end(problem)
     try:
@@ -208,7 +236,7 @@ def _opened(path: Path, *, must_exist: bool = False) -> Iterator[Store]:
 
 
 def _series(target: str, metric: str) -> Series:
-    from cronhpa.history.database import Series
+    from cronhpa.history.series import Series
 
     namespace, slash, name = target.partition("/")
     if not (namespace and slash and name) or "/" in name:

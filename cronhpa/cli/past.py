@@ -11,9 +11,11 @@ from msgspec import Struct
 
 from cronhpa.core.instant import DAY, Nanoseconds
 from cronhpa.core.spec import TargetRef
-from cronhpa.history.database import STEP, Series, Store, StoreError, is_load
+from cronhpa.history.database import StoreError
 from cronhpa.history.files import HistoryError, read_points
 from cronhpa.history.prometheus import Prometheus, PrometheusError
+from cronhpa.history.series import STEP, Series, is_load
+from cronhpa.history.store import Store
 from cronhpa.simulation.load import GAP_MAX, Load
 
 _SQLITE = b"SQLite format 3\0"
@@ -78,10 +80,10 @@ def _is_store(path: Path) -> bool:
 
 
 def _stored(path: Path, series: Series) -> list[tuple[Nanoseconds, float]]:
-    store = Store(path)
+    store = Store.open_to_read(path)
     try:
         # A maximum is known when its step is over.
-        points = [(start + STEP, high) for start, high in store.steps(series, 0, 2**63)]
+        points = [(start + STEP, high) for start, high in store.loads.steps(series, 0, 2**63)]
     finally:
         store.close()
     if not points:

@@ -37,6 +37,9 @@ class Candidate(Struct, frozen=True):
 def candidates_of(methods: Sequence[str]) -> tuple[Candidate, ...]:
     """Every candidate over these methods: lower costs of one method and constant floor follow len(CONSTANT_SHARES) on."""
     priced = [
-        Candidate(method, cost, share) for method in (*methods, NO_METHOD) for cost in COSTS for share in CONSTANT_SHARES
+        Candidate(method, cost, share)
+        for method in (*methods, NO_METHOD)
+        for cost in COSTS
+        for share in CONSTANT_SHARES
     ]
     return (*priced, *(Candidate(NO_METHOD, math.inf, share) for share in CONSTANT_SHARES[1:]))

@@ -107,9 +107,7 @@ def _is_calm(scores: CandidateScores) -> NDArray[np.bool_]:
     return calm
 
 
-def _with_margin(
-    row: int, candidates: Sequence[Candidate], minutes: Floats, extra: Floats, affordable: Floats
-) -> int:
+def _with_margin(row: int, candidates: Sequence[Candidate], minutes: Floats, extra: Floats, affordable: Floats) -> int:
     """
     Spend part of the allowed cost on safety: step to lower costs of a pod while minutes rise by no more than 2 %.
 

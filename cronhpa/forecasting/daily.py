@@ -23,7 +23,7 @@ from cronhpa.forecasting.messages import NOTHING_TO_GAIN, ForecastTarget
 from cronhpa.forecasting.policy import FittedPolicy, Floors
 from cronhpa.forecasting.recording import Recording
 from cronhpa.forecasting.workload import WorkloadModel, workload_of
-from cronhpa.history.database import STEP
+from cronhpa.history.series import STEP
 from cronhpa_models import catalog as methods
 from cronhpa_models.catalog import Chosen
 

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 import numpy as np
+from cronhpa_models.spike_hazard import Spikes
 from msgspec import Struct
 from numpy.typing import NDArray
 
@@ -24,7 +25,6 @@ from cronhpa.forecasting.workload import HELD_MINUTES, WorkloadModel, held_repli
 from cronhpa_models import spike_hazard
 from cronhpa_models.catalog import Chosen
 from cronhpa_models.method import LAGS, Distribution, Fitted, Origins, fault
-from cronhpa_models.spike_hazard import Spikes
 
 STEPS_PER_DAY = 288
 WEEK_DAYS = 7
@@ -262,9 +262,7 @@ def candidate_floors(models: FittedModels, outlook: Outlook, candidates: Sequenc
 def _sound(chosen: Chosen, fitted: Fitted, later: Floats, origins: Origins, windows: int) -> Distribution:
     """A method's answer. Raises ValueError for one that is no distribution."""
     answer = fitted.distribution(later, origins, windows)
-    problem = fault(
-        answer, variants=len(chosen.method.variants), windows=windows, origins=len(origins.position)
-    )
+    problem = fault(answer, variants=len(chosen.method.variants), windows=windows, origins=len(origins.position))
     if problem is not None:
         raise ValueError(problem)
     return answer

@@ -20,7 +20,11 @@ from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import Mode, Span, Spec
-from cronhpa.history.database import MINUTES_KEPT, STEP, STEPS_KEPT, Fault, Fit, FitInfo, Series, Store, little_endian
+from cronhpa.history.database import Fault
+from cronhpa.history.fits import Fit, FitInfo
+from cronhpa.history.packing import little_endian
+from cronhpa.history.series import MINUTES_KEPT, STEP, STEPS_KEPT, Series
+from cronhpa.history.store import Store
 
 # What a fit is kept as. Raise the number where states of an older release cannot be read any more: all are learnt anew.
 MODEL = "ErrorMixture/4"
@@ -110,11 +114,13 @@ def digest(spec: Spec) -> str:
 def gather(store: Store, subjects: Sequence[ForecastTarget], now: Nanoseconds) -> list[TrainingData]:
     """The complete steps before `now` of each. Raises StoreError where they cannot be read."""
     end = now - now % STEP
-    before = {each: fit.state for fit, members in store.fits([one.series for one in subjects]) for each in members}
+    before = {
+        each: fit.state for fit, members in store.fits.newest([one.series for one in subjects]) for each in members
+    }
     pasts = []
     for subject in subjects:
-        first, highs = store.history(subject.series, end - STEPS_KEPT, end)
-        extra, base = store.spent(subject.series, now - _WEEK)
+        first, highs = store.loads.history(subject.series, end - STEPS_KEPT, end)
+        extra, base = store.spend.total(subject.series, now - _WEEK)
         pasts.append(
             TrainingData(
                 subject,
@@ -132,7 +138,7 @@ def _minutes(store: Store, subject: ForecastTarget, end: Nanoseconds) -> array[f
     """The maxima of the single minutes before `end`, NaN for a gap and where they must not be learned from."""
     first = end - MINUTES_KEPT
     out = array("f", [math.nan]) * (MINUTES_KEPT // MINUTE)
-    known_from, highs = store.minute_history(subject.series, first, end)
+    known_from, highs = store.loads.minute_history(subject.series, first, end)
     begin = (known_from - first) // MINUTE
     out[begin : begin + len(highs)] = array("f", masked(known_from, highs, subject.ignored, MINUTE))
     return out
@@ -142,7 +148,7 @@ def keep(store: Store, lessons: FitResult) -> FitResponse:
     """Write what was learnt to the store."""
     fault = None
     for fit, members in lessons.fits:
-        fault = store.save_fit(fit, dict(members)) or fault
+        fault = store.fits.save(fit, dict(members)) or fault
     return FitResponse([member for _, members in lessons.fits for member in members], lessons.absent, fault)
 
 

@@ -203,7 +203,9 @@ def fit(  # noqa: PLR0913 - what is fitted, for whom, with what, and what is kno
     kept = models.only((), spikes=False)
     if isinstance(choice, Choice):
         candidate = choice.candidate
-        kept = models.only([candidate.method or next(iter(models.variants), NO_METHOD)], spikes=not candidate.is_constant)
+        kept = models.only(
+            [candidate.method or next(iter(models.variants), NO_METHOD)], spikes=not candidate.is_constant
+        )
     return FittedPolicy(
         workload=workload,
         choice=choice,
@@ -243,7 +245,9 @@ def floors(
     outlook = outlook_of(models, recent, origins, {variant}, attempt)
     replicas = candidate_floors(models, outlook, [candidate])[0]
     carried = models.workload.carried
-    edges, cdf = outlook.distributions.get(variant, (np.full((*replicas.shape, 1), np.nan), np.ones((*replicas.shape, 1))))
+    edges, cdf = outlook.distributions.get(
+        variant, (np.full((*replicas.shape, 1), np.nan), np.ones((*replicas.shape, 1)))
+    )
     median = np.take_along_axis(edges, (cdf < 0.5).sum(axis=-1, keepdims=True), axis=-1)[..., 0]
     served = np.fmin(np.fmin(median, outlook.running * carried), outlook.ceiling)
     # A hair less than what the replicas carry: dividing and rounding up gives the replicas back.

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from cronhpa_models.spike_hazard import Spikes
 from numpy.typing import NDArray
 
 from cronhpa.forecasting.candidates import CONSTANT_SHARES
 from cronhpa.forecasting.columns import Counts, Floats
-from cronhpa_models.spike_hazard import Spikes
 
 FLOOR_MAX = 14_000
 
@@ -49,9 +49,7 @@ def constant_floors(reactive: Floats) -> tuple[int, ...]:
     )
 
 
-def spike_floors(
-    spikes: Spikes, running: Floats, carried: float, ceiling: Floats, costs: Sequence[float]
-) -> Counts:
+def spike_floors(spikes: Spikes, running: Floats, carried: float, ceiling: Floats, costs: Sequence[float]) -> Counts:
     """
     (costs, origins): replicas worth their cost in the one minute for which a pod requested now becomes Ready.
 

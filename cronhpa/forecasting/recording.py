@@ -16,7 +16,7 @@ from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
 from cronhpa.core.spec import Span
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
 from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, STEPS_PER_DAY, LoadHistory, RecentLoad
-from cronhpa.history.database import MINUTES_KEPT, STEP, STEPS_KEPT
+from cronhpa.history.series import MINUTES_KEPT, STEP, STEPS_KEPT
 
 # Of the minutes of a span; with fewer, most forecasts would be made without a newest minute.
 _MINUTES_KNOWN = 0.9

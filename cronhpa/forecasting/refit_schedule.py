@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from cronhpa.core.instant import DAY, Nanoseconds
-from cronhpa.history.database import FitInfo, Series
+from cronhpa.history.fits import FitInfo
+from cronhpa.history.series import Series
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -30,7 +30,10 @@ from cronhpa.forecasting.messages import (
 )
 from cronhpa.forecasting.pool import ProcessPool, WorkerError, WorkerPool
 from cronhpa.forecasting.refit_schedule import due
-from cronhpa.history.database import FitInfo, Series, Store, StoreError
+from cronhpa.history.database import StoreError
+from cronhpa.history.fits import FitInfo
+from cronhpa.history.series import Series
+from cronhpa.history.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -188,8 +191,8 @@ class ForecastService:
             self._problems["store"] = (str(problem),)
             return
         try:
-            self._latest.update(store.latest_forecasts())
-            self._learnt.update(store.learnt())
+            self._latest.update(store.forecasts.newest())
+            self._learnt.update(store.fits.infos())
         except (StoreError, msgspec.MsgspecError, TypeError, ValueError) as problem:
             # A value that somebody else wrote may be anything: what is kept there can be learnt again.
             self._problems["store"] = (str(problem),)

@@ -17,7 +17,7 @@ from cronhpa.core.observation import Absent
 from cronhpa.core.predictive.budget import WEEK_HOURS
 from cronhpa.core.spec import Span
 from cronhpa.forecasting.service import WORKER_NEEDS
-from cronhpa.history.database import STEP
+from cronhpa.history.series import STEP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -36,7 +36,9 @@ from cronhpa.forecasting.messages import (
 )
 from cronhpa.forecasting.policy import Choice, FittedPolicy
 from cronhpa.forecasting.workload import workload_of
-from cronhpa.history.database import STEP, Fit, FitInfo, Series, Store
+from cronhpa.history.fits import Fit, FitInfo
+from cronhpa.history.series import STEP, Series
+from cronhpa.history.store import Store
 from cronhpa_models import catalog
 
 if TYPE_CHECKING:
@@ -154,12 +156,12 @@ def forecast(request: WorkerRequest) -> ForecastResponse:
         answers: dict[Series, Forecast | Absent] = {
             series: Absent("Learning", f"{series.metric} waits to be fitted") for series in targets
         }
-        for fit, members in store.fits(list(targets)):
+        for fit, members in store.fits.newest(list(targets)):
             if fit.model == MODEL and 0 <= request.now - fit.fitted_at < FIT_AGE_MAX:
                 fitted = _STATES_DECODER.decode(fit.state)
                 for series in members:
                     answers[series] = _forecast(store, fit, targets[series], fitted[str(series)], request.now)
-        unsaved = store.save_forecasts([(s, value) for s, value in answers.items() if isinstance(value, Forecast)])
+        unsaved = store.forecasts.save([(s, value) for s, value in answers.items() if isinstance(value, Forecast)])
     finally:
         store.close()
     return ForecastResponse(list(answers.items()), unsaved)
@@ -195,11 +197,11 @@ def _forecast(
 
 def _recent(store: Store, target: ForecastTarget, since: Nanoseconds, now: Nanoseconds) -> RecentLoad:
     """The load since the fit; by the minute where one of the last five minutes is known."""
-    first, highs = store.history(target.series, since, now - now % STEP)
+    first, highs = store.loads.history(target.series, since, now - now % STEP)
     steps = _laid(since, (now - since) // STEP, first, masked(first, highs, target.ignored), STEP)
     begin = since - RUN_UP_MINUTES * MINUTE
     count = (now - begin) // MINUTE
-    first, highs = store.minute_history(target.series, begin, begin + count * MINUTE)
+    first, highs = store.loads.minute_history(target.series, begin, begin + count * MINUTE)
     minutes = _laid(begin, count, first, highs, MINUTE)
     if np.isnan(minutes[-MINUTES_PER_STEP:]).all():
         return RecentLoad(steps)
@@ -227,7 +229,7 @@ def _newest_origin(recent: RecentLoad, tail: Floats) -> int | None:
 
 
 def _stale(store: Store, series: Series, start: Nanoseconds) -> Absent:
-    steps = store.steps(series, start - _RECENT, start + STEP)
+    steps = store.loads.steps(series, start - _RECENT, start + STEP)
     seen = f"last measured before {format_instant(steps[-1][0] + STEP)}" if steps else "not measured for six hours"
     return Absent("Stale", f"{series.metric} was {seen}: a forecast needs a load from the last 15 minutes")
 
@@ -236,15 +238,19 @@ def _excess_coverage(
     store: Store, series: Series, recent: Floats, since: Nanoseconds, start: Nanoseconds
 ) -> float | None:
     """`excess_coverage` of the last day's forecasts, each for the step after the one it was made in."""
-    newest = store.latest_forecast(series)
+    newest = store.forecasts.newest_of(series)
     if newest is not None and newest.start == start and newest.coverage_percent is not None:
         # The forecast that this step began with has counted already.
         return (newest.coverage_percent - newest.quantile_percent) / 100
-    issued = store.stated(series, start - DAY + STEP, start)
+    issued = store.forecasts.issued_quantiles(series, start - DAY + STEP, start)
     if not issued:
         return None
-    first, highs = store.history(series, issued[0].start, start)
+    first, highs = store.loads.history(series, issued[0].start, start)
     outcomes = _laid(issued[0].start, (start - issued[0].start) // STEP, first, highs, STEP)
     rows = [(each.start - issued[0].start) // STEP for each in issued]
-    known = [(outcomes[row], each.load, each.percent / 100) for row, each in zip(rows, issued, strict=True) if row < len(outcomes)]
+    known = [
+        (outcomes[row], each.load, each.percent / 100)
+        for row, each in zip(rows, issued, strict=True)
+        if row < len(outcomes)
+    ]
     return excess_coverage(*np.array(known).T) if known else None

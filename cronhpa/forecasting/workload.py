@@ -6,10 +6,9 @@ Imports numpy: for workers and benchmarks only.
 
 from __future__ import annotations
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-
-import numpy as np
 from numpy.typing import NDArray
 
 from cronhpa.core.instant import SECOND

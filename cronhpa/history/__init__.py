@@ -1,1 +1,1 @@
-"""Load history: what was measured, what was fitted to it, what forecasts cost, and where history comes from."""
+"""The operator's store (load history, fits, forecasts, spend), and the sources from which load history is imported."""

@@ -1,4 +1,4 @@
-"""What the store lacks of an object's load, asked of a Prometheus: all of 28 days once, later what came since."""
+"""Fills gaps of the load history from a Prometheus: the first time all 28 days, later the time since the last query."""
 
 from __future__ import annotations
 
@@ -6,60 +6,63 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from cronhpa.core.instant import DAY, HOUR, Nanoseconds
-from cronhpa.history.database import STEP, STEPS_KEPT, Fault, StoreError
+from cronhpa.history.database import Fault, StoreError
 from cronhpa.history.files import Imported
+from cronhpa.history.series import STEP, STEPS_KEPT
 
 if TYPE_CHECKING:
     from cronhpa.core.spec import TargetRef
-    from cronhpa.history.database import Series, Store
+    from cronhpa.history.load_history import LoadHistory
     from cronhpa.history.prometheus import Prometheus
+    from cronhpa.history.series import Series
 
-# Samples come late to a Prometheus that others write to; and a recorder that was down missed its last minutes.
+# A Prometheus may receive samples late, and an operator that was killed lost its last minutes: ask for them again.
 _OVERLAP: Nanoseconds = HOUR
 
 
 async def backfill(
-    store: Store, prometheus: Prometheus, series: Series, target: TargetRef, now: Nanoseconds
+    loads: LoadHistory, prometheus: Prometheus, series: Series, target: TargetRef, now: Nanoseconds
 ) -> Imported | None:
     """
-    Add what is missing; None where Prometheus knows nothing.
+    Add the load that Prometheus has of a series; None where Prometheus has none.
 
     Raises PrometheusError, and StoreError where the store cannot be read or written.
     """
-    asked = await asyncio.to_thread(store.backfilled_until, series)
-    begin = now - STEPS_KEPT if asked is None else max(asked - _OVERLAP, now - STEPS_KEPT)
-    found = await import_range(store, prometheus, series, prometheus.query_for(series, target), (begin, now))
-    fault = await asyncio.to_thread(store.note_backfill, series, now)
+    asked_until = await asyncio.to_thread(loads.backfilled_until, series)
+    begin = now - STEPS_KEPT if asked_until is None else max(asked_until - _OVERLAP, now - STEPS_KEPT)
+    query = prometheus.query_for(series, target)
+    imported = await import_range(loads, prometheus, series, query, (begin, now))
+    fault = await asyncio.to_thread(loads.note_backfill, series, now)
     if fault is not None:
         raise StoreError(fault.message)
-    return found
+    return imported
 
 
 async def import_range(
-    store: Store, prometheus: Prometheus, series: Series, query: str, span: tuple[Nanoseconds, Nanoseconds]
+    loads: LoadHistory, prometheus: Prometheus, series: Series, query: str, span: tuple[Nanoseconds, Nanoseconds]
 ) -> Imported | None:
     """
-    Add the answers of a query over [begin, end) to a series; None where there are none.
+    Add the answers of a query over [begin, end) to a series; None where the answers have no load.
 
-    The larger value wins where something is known already; what is no load (negative, infinite) counts as a gap.
-    Raises PrometheusError, and StoreError where the store cannot be written.
+    Where the store has a value already, the larger value wins. A value that is no load (negative, infinite) counts as a
+    gap. Raises PrometheusError, and StoreError where the store cannot be written.
     """
     begin, end = span
     rows = refused = 0
     steps: set[Nanoseconds] = set()
-    async for part in prometheus.load(query, begin, end):
-        recorded = await asyncio.to_thread(store.backfill, series, part)
+    async for points in prometheus.load(query, begin, end):
+        recorded = await asyncio.to_thread(loads.backfill, series, points)
         if isinstance(recorded, Fault):
             raise StoreError(recorded.message)
         refused += len(recorded.refused)
         rows += recorded.samples
-        no_load = {sample.at for sample in recorded.refused}
-        steps.update(at - at % STEP for at, _ in part if at not in no_load)
+        refused_at = {sample.at for sample in recorded.refused}
+        steps.update(at - at % STEP for at, _ in points if at not in refused_at)
     if not steps:
         return None
     return Imported(rows=rows, gaps=refused, steps=len(steps), first=min(steps), last=max(steps) + STEP)
 
 
 def span_of(days: float, now: Nanoseconds) -> tuple[Nanoseconds, Nanoseconds]:
-    """The last days, at most those that the store keeps."""
+    """The last `days` before now, at most as many as the store keeps."""
     return now - min(round(days * DAY), STEPS_KEPT), now

@@ -16,7 +16,9 @@ from typing import IO, TYPE_CHECKING, cast
 from msgspec import Struct
 
 from cronhpa.core.instant import MINUTE, Nanoseconds, format_instant, parse_instant
-from cronhpa.history.database import STEP, STEPS_KEPT, Fault, Series, Store, is_load
+from cronhpa.history.database import Fault
+from cronhpa.history.load_history import LoadHistory as Store
+from cronhpa.history.series import STEP, STEPS_KEPT, Series, is_load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -13,8 +13,9 @@ import pandas as pd
 import pyarrow as pa
 
 from cronhpa.core.instant import Nanoseconds
-from cronhpa.history.database import STEP, Series, Store
 from cronhpa.history.files import HEADER, HistoryError
+from cronhpa.history.load_history import LoadHistory as Store
+from cronhpa.history.series import STEP, Series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

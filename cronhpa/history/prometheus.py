@@ -24,7 +24,7 @@ from cronhpa.core.spec import TargetRef
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from cronhpa.history.database import Series
+    from cronhpa.history.series import Series
 
 # cAdvisor's own names, as the metrics API reads them. container!="" leaves out the sum over a pod that cAdvisor adds,
 # POD the container that holds its network.

@@ -22,8 +22,11 @@ from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.pool import ProcessPool
 from cronhpa.forecasting.service import ForecastService
 from cronhpa.history.backfill import backfill
-from cronhpa.history.database import SPEND_KEPT, Fault, Series, Store, StoreError
+from cronhpa.history.database import Fault, StoreError
 from cronhpa.history.prometheus import Prometheus, PrometheusError
+from cronhpa.history.series import Series
+from cronhpa.history.spend import SPEND_KEPT
+from cronhpa.history.store import Store
 from cronhpa.kube.client import Client, load_configuration, path_of
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.membership import PodIndex
@@ -201,7 +204,7 @@ class Operator:
     async def _keep_history(self) -> None:
         store = await asyncio.to_thread(Store, self._settings.store)
         if self._store is None:
-            self._cycle.ledger.load(await asyncio.to_thread(store.spend, time.time_ns() - SPEND_KEPT))
+            self._cycle.ledger.load(await asyncio.to_thread(store.spend.since, time.time_ns() - SPEND_KEPT))
         self._store = store
         file = _identity(self._settings.store)
         compacted = time.monotonic()
@@ -239,7 +242,7 @@ class Operator:
     async def _backfill(self, store: Store, prometheus: Prometheus, subject: ForecastTarget) -> bool:
         """Whether Prometheus answered; one that does not is asked again later."""
         try:
-            found = await backfill(store, prometheus, subject.series, subject.spec.target, time.time_ns())
+            found = await backfill(store.loads, prometheus, subject.series, subject.spec.target, time.time_ns())
         except (PrometheusError, StoreError) as problem:
             LOG.warning("history of %s: %s", subject.series, problem)
             return False
@@ -253,8 +256,8 @@ class Operator:
             return
         batch, spend = list(self._cycle.loads), self._cycle.ledger.drain()
         self._cycle.loads.clear()
-        recorded = await asyncio.to_thread(self._store.record, batch) if batch else None
-        fault = await asyncio.to_thread(self._store.add_spend, spend) if spend else None
+        recorded = await asyncio.to_thread(self._store.loads.record, batch) if batch else None
+        fault = await asyncio.to_thread(self._store.spend.add, spend) if spend else None
         if fault is not None:
             self._cycle.ledger.restore(spend)
         problem = recorded if isinstance(recorded, Fault) else fault

@@ -40,7 +40,7 @@ from cronhpa.core.spec import (
     UnknownMetric,
 )
 from cronhpa.forecasting.service import ForecastService
-from cronhpa.history.database import LoadSample, Series
+from cronhpa.history.series import LoadSample, Series
 from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.membership import PodIndex, select

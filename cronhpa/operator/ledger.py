@@ -12,7 +12,8 @@ from cronhpa.core.observation import Absent, Observation
 from cronhpa.core.predictive.budget import Hour
 from cronhpa.core.predictive.budget_tracker import BudgetTracker
 from cronhpa.core.spec import Spec
-from cronhpa.history.database import Series, Spend
+from cronhpa.history.series import Series
+from cronhpa.history.spend import Spend
 
 
 class Ledger:

@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 
 from cronhpa.cli import app
 from cronhpa.core.instant import DAY, HOUR, MINUTE, format_instant, parse_instant
-from cronhpa.history.database import Series, Store
 from cronhpa.history.files import import_csv
 from cronhpa.history.prometheus import Prometheus
+from cronhpa.history.series import Series
+from cronhpa.history.store import Store
 
 MONDAY = parse_instant("2026-03-09T00:00:00Z")
 CPU = """
@@ -119,7 +120,7 @@ def test_the_operators_own_store_is_a_history(backtest, tmp_path):
     """The maxima of five minutes stand at their middle: the rise is a line from 09:57:30 to 10:02:30."""
     (tmp_path / "load.csv").write_text(csv())
     store = Store(tmp_path / "history.db")
-    import_csv(store, Series("prod", "shop", "cpu"), tmp_path / "load.csv")
+    import_csv(store.loads, Series("prod", "shop", "cpu"), tmp_path / "load.csv")
     store.close()
 
     found = scores(backtest(CPU, *REQUEST, *hours("09:30", "11:30"), "--history", "history.db", "-o", "json"))

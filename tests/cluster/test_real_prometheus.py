@@ -13,8 +13,9 @@ import pytest
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.spec import TargetRef
 from cronhpa.history.backfill import backfill
-from cronhpa.history.database import STEP, Series, Store
 from cronhpa.history.prometheus import Prometheus, PrometheusError
+from cronhpa.history.series import STEP, Series
+from cronhpa.history.store import Store
 from testbed.build import prometheus as program
 from testbed.wait import wait_until
 
@@ -112,8 +113,8 @@ async def test_the_past_of_a_load_comes_as_it_was_with_its_gaps(url, tmp_path):
     """28 days are asked for, in parts that Prometheus does not refuse; it knows of two."""
     store = Store(tmp_path / "history.db")
     async with Prometheus(url) as prometheus:
-        found = await backfill(store, prometheus, WEB, TARGET, NOW)
-    steps = dict(store.steps(WEB, 0, 2**63))
+        found = await backfill(store.loads, prometheus, WEB, TARGET, NOW)
+    steps = dict(store.loads.steps(WEB, 0, 2**63))
     store.close()
 
     assert found.steps == len(steps)
@@ -133,7 +134,7 @@ async def test_a_query_that_prometheus_cannot_read_is_told_in_its_words(url, tmp
     store = Store(tmp_path / "history.db")
     async with Prometheus(url, {"cpu": "sum(rate("}) as prometheus:
         with pytest.raises(PrometheusError, match=r"400: .*parse error.*: asked was sum"):
-            await backfill(store, prometheus, WEB, TARGET, NOW)
+            await backfill(store.loads, prometheus, WEB, TARGET, NOW)
     store.close()
 
 
@@ -142,5 +143,5 @@ async def test_several_series_are_refused_with_what_to_do(url, tmp_path):
     query = 'rate(container_cpu_usage_seconds_total{namespace="$namespace"}[2m])'
     async with Prometheus(url, {"cpu": query}) as prometheus:
         with pytest.raises(PrometheusError, match="gives 3 series: one is needed"):
-            await backfill(store, prometheus, WEB, TARGET, NOW)
+            await backfill(store.loads, prometheus, WEB, TARGET, NOW)
     store.close()

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cronhpa.core.instant import MINUTE, SECOND, from_datetime, to_datetime
-from cronhpa.history.database import Series, Store
 from cronhpa.history.files import import_csv
+from cronhpa.history.series import Series
+from cronhpa.history.store import Store
 from testbed.control_plane import RELEASE
 from testbed.loads import K8S_APP11, Trace
 from testbed.objects import horizontal_pod_autoscaler
@@ -116,7 +117,7 @@ def test_a_floor_comes_from_a_forecast_before_the_load_does(web, plant, operator
     plant.add_target(shop.namespace, shop.labels, 1.2)
 
     store = Store(operator.store)
-    import_csv(store, Series(shop.namespace, shop.name, "cpu"), file)
+    import_csv(store.loads, Series(shop.namespace, shop.name, "cpu"), file)
     store.close()
 
     shop.says("ForecastActive", "True", "BeatsReactive", within_s=100)

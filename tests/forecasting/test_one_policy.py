@@ -16,8 +16,10 @@ from cronhpa.forecasting.messages import WorkerRequest, gather
 from cronhpa.forecasting.policy import FittedPolicy
 from cronhpa.forecasting.recording import Recording
 from cronhpa.forecasting.workload import workload_of
-from cronhpa.history.database import Fit, FitInfo, LoadSample, Store
 from cronhpa.history.files import read_points
+from cronhpa.history.fits import Fit, FitInfo
+from cronhpa.history.series import LoadSample
+from cronhpa.history.store import Store
 from cronhpa_models import catalog as methods
 from forecasting.test_pinned_floors import LOADS, subject
 
@@ -38,11 +40,11 @@ def recording(tmp_path_factory):
     target = subject(NAME, points)
     end = begin + TESTED_DAY * DAY + DAY // 2
     store = Store(tmp_path_factory.mktemp("store") / "history.db")
-    store.record(
+    store.loads.record(
         [LoadSample(target.series, at, value) for at, value in points if begin + FIRST_DAY * DAY <= at < end]
     )
     store.compact(end + 4 * HOUR)
-    first, highs = store.minute_history(target.series, begin + FIRST_DAY * DAY, end)
+    first, highs = store.loads.minute_history(target.series, begin + FIRST_DAY * DAY, end)
     assert first == begin + FIRST_DAY * DAY
     minutes = np.array(highs, np.float32).astype(np.float64)  # as they go to a worker
     store.close()
@@ -60,13 +62,15 @@ def test_the_worker_forecasts_each_minute_what_the_day_as_a_whole_asks_for(recor
     begin = load.begin + (TESTED_DAY - FIRST_DAY) * DAY
     store = Store(tmp_path / "history.db")
     first_minute = (begin - load.begin) // MINUTE
-    store.record([sample(target, load, row) for row in range(first_minute)])
+    store.loads.record([sample(target, load, row) for row in range(first_minute)])
     assert isinstance(walked.fitted, FittedPolicy)
     state = worker.encode_states({target.series: walked.fitted})
-    store.save_fit(Fit(worker.MODEL, begin, begin, state), {target.series: FitInfo(begin, "", b"")})
+    store.fits.save(Fit(worker.MODEL, begin, begin, state), {target.series: FitInfo(begin, "", b"")})
     answers = {}
     for minute in range(0, 720, ASKED_EVERY):
-        store.record([sample(target, load, first_minute + row) for row in range(max(minute - ASKED_EVERY, 0), minute)])
+        store.loads.record(
+            [sample(target, load, first_minute + row) for row in range(max(minute - ASKED_EVERY, 0), minute)]
+        )
         now = begin + minute * MINUTE
         ((_, answers[minute]),) = worker.forecast(WorkerRequest(str(store.path), [target], now)).answers
 
@@ -81,7 +85,7 @@ def test_the_worker_fits_what_the_walk_fits(recording, tmp_path):
     target, load = recording
     row = load.row(load.begin + (TESTED_DAY - FIRST_DAY) * DAY)
     store = Store(tmp_path / "history.db")
-    store.record([sample(target, load, minute) for minute in range(row * MINUTES_PER_STEP)])
+    store.loads.record([sample(target, load, minute) for minute in range(row * MINUTES_PER_STEP)])
     now = load.calendar(row)
 
     result = worker.fit_all(gather(store, [target], now), now)

@@ -13,15 +13,15 @@ import pytest
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
-from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.candidates import Candidate
-from cronhpa.forecasting.evaluation import RUN_UP_STEPS, PastDay, floors_of_day, past_day
+from cronhpa.forecasting.evaluation import floors_of_day, past_day
 from cronhpa.forecasting.fitted_models import LoadHistory
+from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.policy import Attempts
-from cronhpa.forecasting.workload import workload_of
 from cronhpa.forecasting.walk_forward import WalkForward
-from cronhpa.history.database import Series
+from cronhpa.forecasting.workload import workload_of
 from cronhpa.history.files import read_points
+from cronhpa.history.series import Series
 from cronhpa_models import catalog
 
 LOADS = Path(__file__).parents[1] / "testbed" / "loads"

@@ -22,7 +22,10 @@ from cronhpa.forecasting import service as module
 from cronhpa.forecasting.messages import FitResponse, ForecastResponse, ForecastTarget, WorkerRequest, digest
 from cronhpa.forecasting.pool import ProcessPool
 from cronhpa.forecasting.service import ForecastService, study
-from cronhpa.history.database import STEP, Fault, Fit, FitInfo, Series, Store
+from cronhpa.history.database import Fault
+from cronhpa.history.fits import Fit, FitInfo
+from cronhpa.history.series import STEP, Series
+from cronhpa.history.store import Store
 
 MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")
 WEB, API, JOBS = (Series("shop", name, "cpu") for name in ("web", "api", "jobs"))
@@ -51,7 +54,7 @@ async def made():
 def remember(path, *series, until=MIDNIGHT):
     store = Store(path)
     for each in series:
-        store.backfill(
+        store.loads.backfill(
             each, [(at, 1.0 if at % DAY < 6 * HOUR else 10.0) for at in range(MIDNIGHT - 3 * DAY, until, STEP)]
         )
     store.close()
@@ -202,8 +205,8 @@ async def test_what_was_never_asked_for_is_learning(path, made):
 async def test_a_restarted_operator_begins_with_what_was_stored(path, made):
     remember(path, WEB)
     store = Store(path)
-    store.save_fit(Fit("m", MIDNIGHT, MIDNIGHT, b""), {WEB: FitInfo(MIDNIGHT, digest(subjects(WEB)[0].spec))})
-    store.save_forecasts([(WEB, stated(WEB, MIDNIGHT - DAY)), (WEB, stated(WEB, MIDNIGHT))])
+    store.fits.save(Fit("m", MIDNIGHT, MIDNIGHT, b""), {WEB: FitInfo(MIDNIGHT, digest(subjects(WEB)[0].spec))})
+    store.forecasts.save([(WEB, stated(WEB, MIDNIGHT - DAY)), (WEB, stated(WEB, MIDNIGHT))])
     store.close()
     forecaster = made(path, study_task=dies_learning_jobs, forecast_task=forecasts_all)
 
@@ -217,7 +220,7 @@ async def test_a_restarted_operator_begins_with_what_was_stored(path, made):
 @pytest.mark.parametrize("value", [7, "no forecast", b"no forecast"])
 async def test_a_stored_forecast_that_is_none_is_a_problem_and_not_the_end(path, made, value):
     store = Store(path)
-    store.save_forecasts([(WEB, stated(WEB, MIDNIGHT))])
+    store.forecasts.save([(WEB, stated(WEB, MIDNIGHT))])
     store.close()
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE forecast SET value = ?", (value,))
@@ -346,8 +349,8 @@ async def test_a_fit_that_fails_costs_no_forecast_that_there_is(path, made):
     """The fit of the day before goes on being forecast from."""
     remember(path, JOBS)
     store = Store(path)
-    store.save_fit(Fit("m", MIDNIGHT - 2 * DAY, MIDNIGHT, b""), {JOBS: FitInfo(MIDNIGHT - 2 * DAY, "of before")})
-    store.save_forecasts([(JOBS, stated(JOBS, MIDNIGHT - MINUTE))])
+    store.fits.save(Fit("m", MIDNIGHT - 2 * DAY, MIDNIGHT, b""), {JOBS: FitInfo(MIDNIGHT - 2 * DAY, "of before")})
+    store.forecasts.save([(JOBS, stated(JOBS, MIDNIGHT - MINUTE))])
     store.close()
     forecaster = made(path, study_task=dies_learning_jobs, forecast_task=forecasts_all)
 
@@ -401,7 +404,7 @@ async def test_a_fit_that_another_release_made_is_made_anew_at_once(path, made, 
         earlier.setattr(subject, "MODEL", "ErrorMixture/0")
         learnt = FitInfo(MIDNIGHT, digest(subjects(WEB)[0].spec))
         store = Store(path)
-        store.save_fit(Fit("ErrorMixture/0", MIDNIGHT, MIDNIGHT, b""), {WEB: learnt})
+        store.fits.save(Fit("ErrorMixture/0", MIDNIGHT, MIDNIGHT, b""), {WEB: learnt})
         store.close()
     forecaster = made(path, study_task=study)
 
@@ -519,7 +522,7 @@ import asyncio, sys
 from pathlib import Path
 from cronhpa.core.spec import ForecastSettings, Spec, TargetRef
 from cronhpa.forecasting.service import ForecastService
-from cronhpa.history.database import Series
+from cronhpa.history.series import Series
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.pool import ProcessPool
 async def main():

@@ -17,7 +17,8 @@ from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Sp
 from cronhpa.forecasting import worker
 from cronhpa.forecasting.messages import FitResponse, ForecastTarget
 from cronhpa.forecasting.walk_forward import NotInstalledError, WalkForward
-from cronhpa.history.database import STEP, Series, Store
+from cronhpa.history.series import STEP, Series
+from cronhpa.history.store import Store
 
 MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")
 SPEC = Spec(
@@ -130,7 +131,7 @@ def test_what_the_forecasts_cost_is_known_to_the_next_selection(monkeypatch):
 
     def study(ask):
         store = Store(Path(ask.store))
-        told.append(store.spent(WEB.series, MIDNIGHT - DAY))
+        told.append(store.spend.total(WEB.series, MIDNIGHT - DAY))
         store.close()
         return FitResponse([], [], None)
 

@@ -1,6 +1,7 @@
 """What the worker answers: forecasts with their provenance, or why there are none."""
 
 import math
+import sqlite3
 
 import msgspec
 import numpy as np
@@ -12,7 +13,9 @@ from cronhpa.core.observation import Absent
 from cronhpa.core.spec import ExternalMetric, ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
 from cronhpa.forecasting import worker
 from cronhpa.forecasting.messages import ForecastTarget, WorkerRequest, gather
-from cronhpa.history.database import STEP, Fault, LoadSample, Series, Store
+from cronhpa.history.database import Fault
+from cronhpa.history.series import STEP, LoadSample, Series
+from cronhpa.history.store import Store
 from cronhpa_models.error_mixture import METHODS
 
 MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")
@@ -34,7 +37,7 @@ def jump(at):
 
 
 def remember(store, since, until, series=WEB, load=jump):
-    store.backfill(series, [(at, load(at)) for at in range(since, until, STEP)])
+    store.loads.backfill(series, [(at, load(at)) for at in range(since, until, STEP)])
 
 
 def subject(series, *ignored, budget_percent=5):
@@ -94,13 +97,13 @@ def burst(at):
 def test_a_jump_is_asked_for_by_the_minute_in_which_it_is_due(store):
     """Bursts at half past: at 27 a pod asked for now is Ready in time, at 10 it would wait for nothing."""
     until = MIDNIGHT + 10 * HOUR
-    store.backfill(WEB, [(at, burst(at)) for at in range(MIDNIGHT - 10 * DAY, until, MINUTE)])
+    store.loads.backfill(WEB, [(at, burst(at)) for at in range(MIDNIGHT - 10 * DAY, until, MINUTE)])
     ten = subject(WEB, budget_percent=50)
     study(store, until, ten)
     asked = {}
     for minute in (10, 20, 27, 28):
         now = until + minute * MINUTE
-        store.record([LoadSample(WEB, at, 1.0) for at in range(until, now, MINUTE)])
+        store.loads.record([LoadSample(WEB, at, 1.0) for at in range(until, now, MINUTE)])
         asked[minute] = max(forecast(store, now, ten)[WEB].load)
 
     assert asked[10] < 3.0
@@ -111,10 +114,10 @@ def test_a_jump_is_asked_for_by_the_minute_in_which_it_is_due(store):
 def test_a_load_test_that_was_announced_is_a_gap_to_the_jump_clock(store, monkeypatch):
     """Of the ten minutes since the fit the first five are ignored."""
     until = MIDNIGHT + 10 * HOUR
-    store.backfill(WEB, [(at, burst(at)) for at in range(MIDNIGHT - 3 * DAY, until, MINUTE)])
+    store.loads.backfill(WEB, [(at, burst(at)) for at in range(MIDNIGHT - 3 * DAY, until, MINUTE)])
     ten = subject(WEB, Span(until, until + 5 * MINUTE), budget_percent=50)
     study(store, until, ten)
-    store.record([LoadSample(WEB, at, 10.0) for at in range(until, until + 10 * MINUTE, MINUTE)])
+    store.loads.record([LoadSample(WEB, at, 10.0) for at in range(until, until + 10 * MINUTE, MINUTE)])
     seen = []
     real = worker.jumps_since
     monkeypatch.setattr(
@@ -147,7 +150,7 @@ def test_a_forecast_says_when_and_from_what_it_was_made(store):
 
 def test_the_ceiling_is_a_tenth_above_the_largest_load_of_seven_days(store):
     remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT)
-    store.backfill(WEB, [(MIDNIGHT - 8 * DAY, 100.0), (MIDNIGHT - 6 * DAY, 20.0)])
+    store.loads.backfill(WEB, [(MIDNIGHT - 8 * DAY, 100.0), (MIDNIGHT - 6 * DAY, 20.0)])
 
     assert pytest.approx(22.0) == ask(store, MIDNIGHT)[WEB].ceiling
 
@@ -156,7 +159,7 @@ def test_minutes_are_seen_before_their_step_is_over(store):
     """What was measured in the last two minutes may be more than all of the week before: so is what is believed."""
     remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT)
     learnt = study(store, MIDNIGHT)
-    store.record([LoadSample(WEB, MIDNIGHT + minute * MINUTE, 50.0) for minute in (0, 1)])
+    store.loads.record([LoadSample(WEB, MIDNIGHT + minute * MINUTE, 50.0) for minute in (0, 1)])
 
     made = forecast(store, MIDNIGHT + 2 * MINUTE)[WEB]
 
@@ -260,7 +263,7 @@ def test_a_day_is_tried_by_its_minutes_where_they_are_known(store, monkeypatch):
     remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT)
     # A day, the hour before it, and the 25 steps before that which its first forecast looks at.
     begin = MIDNIGHT - DAY - HOUR - 25 * STEP
-    store.record([LoadSample(WEB, at, jump(at)) for at in range(begin, MIDNIGHT, MINUTE)])
+    store.loads.record([LoadSample(WEB, at, jump(at)) for at in range(begin, MIDNIGHT, MINUTE)])
     days = []
     real = worker.screen
     monkeypatch.setattr(worker, "screen", lambda tried, *rest: days.extend(tried) or real(tried, *rest))
@@ -437,7 +440,7 @@ def test_one_that_is_learning_does_not_keep_another_from_its_forecast(store):
 def test_forecasts_are_in_the_store(store):
     remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT)
 
-    assert ask(store, MIDNIGHT) == store.latest_forecasts()
+    assert ask(store, MIDNIGHT) == store.forecasts.newest()
 
 
 def test_coverage_is_counted_on_what_was_forecast_and_what_came(store):
@@ -446,10 +449,10 @@ def test_coverage_is_counted_on_what_was_forecast_and_what_came(store):
     study(store, MIDNIGHT)
     early = forecast(store, MIDNIGHT)[WEB].coverage_percent
     for at in range(MIDNIGHT, MIDNIGHT + 10 * HOUR, STEP):
-        store.backfill(WEB, [(at, 0.01)])
+        store.loads.backfill(WEB, [(at, 0.01)])
         forecast(store, at + STEP)
     below = forecast(store, MIDNIGHT + 10 * HOUR)[WEB]
-    store.backfill(WEB, [(at, 1000.0) for at in range(MIDNIGHT, MIDNIGHT + 10 * HOUR + STEP, STEP)])
+    store.loads.backfill(WEB, [(at, 1000.0) for at in range(MIDNIGHT, MIDNIGHT + 10 * HOUR + STEP, STEP)])
     above = forecast(store, MIDNIGHT + 10 * HOUR + STEP)[WEB]
 
     assert early is None
@@ -457,11 +460,15 @@ def test_coverage_is_counted_on_what_was_forecast_and_what_came(store):
     assert above.coverage_percent < above.quantile_percent / 2
 
 
-def test_a_store_that_cannot_be_written_still_forecasts_and_says_so(store, monkeypatch):
+def test_a_store_that_cannot_be_written_still_forecasts_and_says_so(store):
     remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT)
     study(store, MIDNIGHT)
-    fault = Fault("history.db: database or disk is full: nothing was recorded")
-    monkeypatch.setattr(Store, "_write", lambda _store, _work: fault)
+    fault = Fault(f"{store.path}: database or disk is full: nothing was recorded")
+    other = sqlite3.connect(store.path)
+    for table in ("forecast", "fit"):
+        full = "SELECT RAISE(ABORT, 'database or disk is full')"
+        other.execute(f"CREATE TRIGGER no_room_for_a_{table} BEFORE INSERT ON {table} BEGIN {full}; END")
+    other.close()
 
     made = worker.forecast(WorkerRequest(str(store.path), [subject(WEB)], MIDNIGHT))
 

@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 from cronhpa.cli.history import app
 from cronhpa.core.instant import DAY, HOUR, MINUTE, parse_instant
 from cronhpa.history import parquet
-from cronhpa.history.database import STEP, Series, Store
 from cronhpa.history.files import CsvError, HistoryError, Imported, export_csv, import_csv, import_file, read_points
+from cronhpa.history.series import STEP, Series
+from cronhpa.history.store import Store
 
 NOON = parse_instant("2026-03-01T12:00:00Z")
 WEB = Series("shop", "web", "cpu")
@@ -24,7 +25,7 @@ WEB = Series("shop", "web", "cpu")
 @pytest.fixture
 def store(tmp_path):
     opened = Store(tmp_path / "history.db")
-    yield opened
+    yield opened.loads
     opened.close()
 
 
@@ -189,7 +190,8 @@ def test_progress_of_a_long_file_rises_to_its_size(store, written):
 @given(st.dictionaries(st.integers(0, 500), st.floats(0, 1e15), min_size=1, max_size=30))
 def test_what_is_exported_is_imported_again_to_the_last_digit(tmp_path_factory, loads):
     folder = tmp_path_factory.mktemp("roundtrip")
-    store, again = Store(folder / "a.db"), Store(folder / "b.db")
+    stores = Store(folder / "a.db"), Store(folder / "b.db")
+    store, again = (opened.loads for opened in stores)
     store.backfill(WEB, [(NOON + at * STEP, load) for at, load in loads.items()])
 
     text = io.StringIO()
@@ -200,8 +202,8 @@ def test_what_is_exported_is_imported_again_to_the_last_digit(tmp_path_factory, 
     assert everything(store) == everything(again)
     # A header, and a line for each step from the first to the last, known or not.
     assert 1 + max(loads) - min(loads) + 1 == len(text.getvalue().splitlines())
-    store.close()
-    again.close()
+    for opened in stores:
+        opened.close()
 
 
 def cronhpa_history(*arguments):
@@ -238,7 +240,7 @@ def test_the_command_shifts_by_seconds(tmp_path, written):
     path = written("timestamp,value", GOOD)
 
     assert 0 == cronhpa_history("import", "--store", store, "shop/web", path, "--shift-seconds", 3600).exit_code
-    assert [(NOON + HOUR, 1.0)] == everything(Store(store))
+    assert [(NOON + HOUR, 1.0)] == everything(Store(store).loads)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +275,8 @@ def test_exporting_what_is_not_known_ends_with_a_hint(tmp_path, written):
 @pytest.mark.parametrize("unit", ["s", "ns"])
 def test_parquet_in_and_out_gives_what_csv_gives(store, written, tmp_path, unit):
     import_csv(store, WEB, written("timestamp,value", GOOD, "2026-03-01T12:05:00Z,", "2026-03-01T12:10:00Z,2.5"))
-    again = Store(tmp_path / "again.db")
+    other = Store(tmp_path / "again.db")
+    again = other.loads
 
     assert 2 == parquet.export(store, WEB, tmp_path / "load.parquet")
     frame = pd.read_parquet(tmp_path / "load.parquet")
@@ -283,7 +286,7 @@ def test_parquet_in_and_out_gives_what_csv_gives(store, written, tmp_path, unit)
 
     assert Imported(rows=2, gaps=1, steps=2, first=NOON, last=NOON + 3 * STEP) == outcome
     assert everything(store) == everything(again)
-    again.close()
+    other.close()
 
 
 def times(*texts, zone="UTC"):

@@ -10,21 +10,13 @@ from typer.testing import CliRunner
 from cronhpa.cli.history import app
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
 from cronhpa.core.spec import TargetRef
-from cronhpa.history.backfill import backfill
-from cronhpa.history.database import STEP, Series, Store
 from cronhpa.history.prometheus import Prometheus, PrometheusError
+from cronhpa.history.series import Series
 from forecasting.answering import Answering, matrix
 
 NOON = parse_instant("2026-03-01T12:00:00Z")
 WEB = Series("shop", "web", "cpu")
 TARGET = TargetRef("apps/v1", "Deployment", "web-server")
-
-
-@pytest.fixture
-def store(tmp_path):
-    opened = Store(tmp_path / "history.db")
-    yield opened
-    opened.close()
 
 
 def answered(data, **more):
@@ -123,40 +115,6 @@ def test_a_query_that_is_missing_or_holds_an_unknown_name_is_told(metric, querie
         Prometheus("http://nobody", queries).query_for(Series("shop", "web", metric), TARGET)
 
     assert said in str(raised.value)
-
-
-async def test_the_first_backfill_asks_for_28_days_and_the_next_for_what_came_since(store):
-    async with Answering() as server, Prometheus(server.url) as prometheus:
-        first = await backfill(store, prometheus, WEB, TARGET, NOON)
-        asked, server.asked = server.asked, []
-        await backfill(store, prometheus, WEB, TARGET, NOON + DAY)
-
-    assert [(NOON - 28 * DAY) // SECOND, (NOON - MINUTE) // SECOND] == [asked[0][1], asked[-1][2]]
-    assert [((NOON - HOUR) // SECOND, (NOON + DAY - MINUTE) // SECOND)] == [
-        (start, end) for _, start, end, _ in server.asked
-    ]
-    assert (28 * 1440, 28 * 288) == (first.rows, first.steps)
-
-
-async def test_maxima_of_five_minutes_are_kept_and_what_is_no_load_is_not(store):
-    """Minutes 0 to 9 of the hour are 0 to 9, but minute 4 is infinite and minute 9 negative."""
-    odd = {4: "+Inf", 9: "-1"}
-    minute = lambda at: (at - NOON // SECOND) // 60  # noqa: E731 - read once, below
-    value = lambda at: odd.get(minute(at), str(minute(at))) if 0 <= minute(at) < 10 else None  # noqa: E731
-    async with Answering(value) as server, Prometheus(server.url) as prometheus:
-        found = await backfill(store, prometheus, WEB, TARGET, NOON + HOUR)
-
-    assert [(NOON, 3.0), (NOON + STEP, 8.0)] == store.steps(WEB, 0, 2**63)
-    assert (8, 2, 2) == (found.rows, found.gaps, found.steps)
-
-
-async def test_a_prometheus_that_knows_nothing_is_not_asked_for_28_days_again(store):
-    async with Answering(lambda _: None) as server, Prometheus(server.url) as prometheus:
-        assert await backfill(store, prometheus, WEB, TARGET, NOON) is None
-        server.asked.clear()
-        assert await backfill(store, prometheus, WEB, TARGET, NOON + HOUR) is None
-
-    assert 1 == len(server.asked)
 
 
 async def imported(*arguments):

@@ -10,7 +10,8 @@ from model_api import Fault, ModelApi, ModelClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from cronhpa.core.instant import SECOND
-from cronhpa.history.database import Series, Store
+from cronhpa.history.series import Series
+from cronhpa.history.store import Store
 from cronhpa.operator.app import Operator
 from cronhpa.operator.settings import Settings
 
@@ -139,7 +140,7 @@ async def test_a_stop_ends_the_turn_under_way_and_keeps_its_load(tmp_path):
     assert "lastScaleTime" in status(api)
     assert ["SuccessfulRescale"] == [event["reason"] for event in api.objects["events"].values()]
     now = time.time_ns()
-    history = Store(tmp_path / "history.db").steps(Series("prod", "shop", "cpu"), now - 900 * SECOND, now)
+    history = Store(tmp_path / "history.db").loads.steps(Series("prod", "shop", "cpu"), now - 900 * SECOND, now)
     assert [2.0] == [load for _, load in history]
 
 

@@ -5,7 +5,9 @@ import asyncio
 import pytest
 from model_api import ModelApi, ModelClient
 
-from cronhpa.history.database import Fault, LoadSample, RecordedBatch, Series, Store, StoreError
+from cronhpa.history.database import Fault, StoreError
+from cronhpa.history.series import LoadSample, RecordedBatch, Series
+from cronhpa.history.store import Store
 from cronhpa.operator import app
 from cronhpa.operator.app import Operator
 from cronhpa.operator.settings import Settings
@@ -45,7 +47,7 @@ def test_a_file_that_is_gone_is_noticed_and_opened_anew(tmp_path, monkeypatch, b
 
     asyncio.run(scenario())
 
-    assert [SERIES] == Store(path).series()
+    assert [SERIES] == Store(path).loads.series()
 
 
 def test_what_keeps_the_history_from_being_written_is_told_once(tmp_path, monkeypatch, caplog):
@@ -53,7 +55,7 @@ def test_what_keeps_the_history_from_being_written_is_told_once(tmp_path, monkey
     operator = Operator(Settings(store=tmp_path / "history.db"), ModelClient(ModelApi()))
     operator._store = Store(tmp_path / "history.db")
     answers = iter([Fault("disk full"), Fault("disk full"), RecordedBatch(1), Fault("disk full")])
-    monkeypatch.setattr(operator._store, "record", lambda _: next(answers))
+    monkeypatch.setattr(operator._store.loads, "record", lambda _: next(answers))
 
     async def scenario():
         for _ in range(4):

@@ -12,7 +12,9 @@ from core.situations import forecast
 from cronhpa.core.instant import DAY, HOUR, SECOND
 from cronhpa.core.memory import Memory
 from cronhpa.core.spec import ForecastSettings, Spec, TargetRef
-from cronhpa.history.database import Series, Spend, Store
+from cronhpa.history.series import Series
+from cronhpa.history.spend import Spend
+from cronhpa.history.store import Store
 from cronhpa.operator import app
 from cronhpa.operator.app import Operator
 from cronhpa.operator.settings import Settings
@@ -146,7 +148,7 @@ async def test_the_past_of_each_object_is_asked_of_prometheus_once(tmp_path, mon
 def stored(folder):
     store = Store(folder / "history.db")
     try:
-        return store.spend(0)
+        return store.spend.since(0)
     finally:
         store.close()
 

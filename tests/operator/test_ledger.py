@@ -6,7 +6,8 @@ from cronhpa.core.instant import HOUR, SECOND
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Observation, Scale, Tally
 from cronhpa.core.spec import ForecastSettings, MetricTarget, PodsMetric
-from cronhpa.history.database import Series, Spend
+from cronhpa.history.series import Series
+from cronhpa.history.spend import Spend
 from cronhpa.operator.ledger import Ledger
 
 SHOP = Series("prod", "shop", "requests")

@@ -1,0 +1,64 @@
+"""Commands that only read a store: an operator of an earlier release may be using the file."""
+
+import pytest
+from typer.testing import CliRunner
+
+from cronhpa.cli.history import app
+from cronhpa.cli.past import Query, read_past
+from cronhpa.core.instant import MINUTE
+from cronhpa.core.spec import TargetRef
+from history.samples import NOON, WEB, write_version_1
+
+
+@pytest.fixture
+def earlier(tmp_path):
+    """A store of version 1, and the name of nothing else in its folder."""
+    path = tmp_path / "history.db"
+    write_version_1(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(("list",), "shop/web"), (("export", "shop/web"), "2026-03-01T12:00:00Z,2.5\n2026-03-01T12:05:00Z,2.5\n")],
+    ids=["list", "export"],
+)
+def test_a_store_of_an_earlier_release_is_read_and_left_as_it_is(earlier, arguments, said):
+    before = earlier.read_bytes()
+
+    done = CliRunner().invoke(app, [*arguments, "--store", str(earlier)])
+
+    assert 0 == done.exit_code, done.output
+    assert said in done.output
+    assert before == earlier.read_bytes()
+
+
+def test_a_past_is_read_from_a_store_of_an_earlier_release_that_stays_as_it_is(earlier):
+    before = earlier.read_bytes()
+
+    past = read_past(str(earlier), WEB, Query(TargetRef("apps/v1", "Deployment", "web"), None, 1.0))
+
+    assert [(NOON, 2.5), (NOON + 5 * MINUTE, 2.5)] == past.points
+    assert before == earlier.read_bytes()
+
+
+def test_an_import_migrates_what_it_writes_to(earlier, tmp_path):
+    """It is the operator's release that must be as new as the command's then."""
+    (tmp_path / "load.csv").write_text("timestamp,value\n2026-03-01T12:00:00Z,4\n")
+    before = earlier.read_bytes()
+
+    done = CliRunner().invoke(app, ["import", "shop/web", str(tmp_path / "load.csv"), "--store", str(earlier)])
+
+    assert 0 == done.exit_code, done.output
+    assert before != earlier.read_bytes()
+    listed = CliRunner().invoke(app, ["export", "shop/web", "--store", str(earlier)])
+    assert "2026-03-01T12:00:00Z,4.0" in listed.output
+
+
+def test_a_store_of_a_later_release_is_refused_in_words(earlier):
+    earlier.write_bytes(earlier.read_bytes()[:60] + (9).to_bytes(4, "big") + earlier.read_bytes()[64:])
+
+    done = CliRunner().invoke(app, ["list", "--store", str(earlier)])
+
+    assert 1 == done.exit_code
+    assert "schema version 9: this release reads versions 1 to 3; use the release that wrote it" in done.stderr

@@ -1,0 +1,64 @@
+"""Which part of a load's past is asked of a Prometheus, and what is kept of the answers."""
+
+import pytest
+
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.core.spec import TargetRef
+from cronhpa.history.backfill import backfill, span_of
+from cronhpa.history.database import StoreError
+from cronhpa.history.prometheus import Prometheus
+from cronhpa.history.series import STEP
+from cronhpa.history.store import Store
+from forecasting.answering import Answering
+from history.samples import NOON, WEB
+
+TARGET = TargetRef("apps/v1", "Deployment", "web-server")
+
+
+async def test_the_first_backfill_asks_for_28_days_and_the_next_for_what_came_since(store):
+    async with Answering() as server, Prometheus(server.url) as prometheus:
+        first = await backfill(store.loads, prometheus, WEB, TARGET, NOON)
+        asked, server.asked = server.asked, []
+        await backfill(store.loads, prometheus, WEB, TARGET, NOON + DAY)
+
+    assert [(NOON - 28 * DAY) // SECOND, (NOON - MINUTE) // SECOND] == [asked[0][1], asked[-1][2]]
+    assert [((NOON - HOUR) // SECOND, (NOON + DAY - MINUTE) // SECOND)] == [
+        (start, end) for _, start, end, _ in server.asked
+    ]
+    assert (28 * 1440, 28 * 288) == (first.rows, first.steps)
+
+
+async def test_maxima_of_five_minutes_are_kept_and_what_is_no_load_is_not(store):
+    """Minutes 0 to 9 of the hour are 0 to 9, but minute 4 is infinite and minute 9 negative."""
+    odd = {4: "+Inf", 9: "-1"}
+    minute = lambda at: (at - NOON // SECOND) // 60  # noqa: E731 - read once, below
+    value = lambda at: odd.get(minute(at), str(minute(at))) if 0 <= minute(at) < 10 else None  # noqa: E731
+    async with Answering(value) as server, Prometheus(server.url) as prometheus:
+        imported = await backfill(store.loads, prometheus, WEB, TARGET, NOON + HOUR)
+
+    assert [(NOON, 3.0), (NOON + STEP, 8.0)] == store.loads.steps(WEB, 0, 2**63)
+    assert (8, 2, 2) == (imported.rows, imported.gaps, imported.steps)
+
+
+async def test_a_prometheus_that_knows_nothing_is_not_asked_for_28_days_again(store):
+    async with Answering(lambda _: None) as server, Prometheus(server.url) as prometheus:
+        assert await backfill(store.loads, prometheus, WEB, TARGET, NOON) is None
+        server.asked.clear()
+        assert await backfill(store.loads, prometheus, WEB, TARGET, NOON + HOUR) is None
+
+    assert 1 == len(server.asked)
+
+
+async def test_a_store_that_cannot_be_written_ends_a_backfill(store):
+    """As a file that was opened to be read alone."""
+    reader = Store.open_to_read(store.path)
+    async with Answering() as server, Prometheus(server.url) as prometheus:
+        with pytest.raises(StoreError, match="nothing was recorded"):
+            await backfill(reader.loads, prometheus, WEB, TARGET, NOON)
+
+    reader.close()
+
+
+@pytest.mark.parametrize(("days", "begin"), [(0.5, NOON - 12 * HOUR), (2, NOON - 2 * DAY), (99, NOON - 28 * DAY)])
+def test_of_the_past_at_most_28_days_are_asked_for(days, begin):
+    assert (begin, NOON) == span_of(days, NOON)

@@ -1,0 +1,194 @@
+"""Maxima of steps and minutes, their gaps, and the days that they are packed into."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.history.series import STEP, Coverage, LoadSample, RecordedBatch, Series
+from cronhpa.history.store import Store
+from history.samples import API, NOON, WEB, everything, sample
+
+
+def test_of_many_samples_the_largest_of_each_five_minutes_is_kept(store):
+    store.loads.record([sample(0, 1.0), sample(299, 3.0), sample(60, 2.0), sample(300, 0.5)])
+
+    assert [(NOON, 3.0), (NOON + STEP, 0.5)] == everything(store)
+
+
+def test_of_many_samples_the_largest_of_each_minute_is_kept(store):
+    store.loads.record([sample(0, 1.0), sample(59, 3.0), sample(45, 2.0), sample(60, 0.5)])
+
+    assert [(NOON, 3.0), (NOON + MINUTE, 0.5)] == store.loads.minutes(WEB, NOON, NOON + HOUR)
+
+
+def test_a_smaller_value_later_does_not_lower_a_maximum(store):
+    store.loads.record([sample(0, 3.0)])
+    store.loads.record([sample(15, 1.0)])
+
+    assert [(NOON, 3.0)] == everything(store)
+
+
+def test_a_gap_stays_a_gap(store):
+    store.loads.record([sample(0, 1.0), sample(1200, 2.0)])
+
+    assert [(NOON, 1.0), (NOON + 4 * STEP, 2.0)] == everything(store)
+
+
+def test_series_are_told_apart_by_namespace_name_and_metric(store):
+    others = [API, Series("other", "web", "cpu"), Series("shop", "web", "memory")]
+
+    store.loads.record([sample(0, 1.0), *(sample(0, 9.0, other) for other in others)])
+
+    assert [(NOON, 1.0)] == everything(store)
+    assert sorted([WEB, *others]) == store.loads.series()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -0.001, 3.5e38])
+def test_what_is_no_load_is_refused_and_the_rest_of_the_batch_kept(store, value):
+    outcome = store.loads.record([sample(0, value), sample(0, 1.0, API)])
+
+    assert 1 == outcome.samples
+    assert [WEB] == [refused.series for refused in outcome.refused]
+    assert [] == everything(store)
+    assert [(NOON, 1.0)] == everything(store, API)
+
+
+@pytest.mark.parametrize("at", [-1, 2**63])
+def test_an_instant_that_cannot_be_counted_is_refused(store, at):
+    assert RecordedBatch(0, (LoadSample(WEB, at, 1.0),)) == store.loads.record([LoadSample(WEB, at, 1.0)])
+
+
+def test_reading_gives_the_steps_that_start_in_the_span(store):
+    store.loads.record([sample(0, 1.0), sample(300, 2.0), sample(600, 3.0)])
+
+    assert [(NOON + STEP, 2.0)] == store.loads.steps(WEB, NOON + 1, NOON + 2 * STEP)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    moves=st.lists(
+        st.one_of(
+            st.tuples(st.integers(0, 3 * 86_400), st.floats(0, 2**40, width=32)),
+            st.just("compact"),
+            st.lists(st.tuples(st.integers(0, 3 * 86_400), st.floats(0, 2**40, width=32)), min_size=1, max_size=4),
+        ),
+        max_size=25,
+    )
+)
+def test_recording_backfilling_and_compacting_in_any_order_keep_every_maximum(tmp_path_factory, moves):
+    store = Store(tmp_path_factory.mktemp("store") / "history.db")
+    expected, by_minute = {}, {}
+    for move in moves:
+        if move == "compact":
+            assert store.compact(NOON + 3 * DAY) is None
+            continue
+        samples = [move] if isinstance(move, tuple) else move
+        for seconds, value in samples:
+            start = NOON + seconds * SECOND // STEP * STEP
+            expected[start] = max(value, expected.get(start, 0.0))
+            minute = NOON + seconds * SECOND // MINUTE * MINUTE
+            by_minute[minute] = max(value, by_minute.get(minute, 0.0))
+        if isinstance(move, tuple):
+            store.loads.record([sample(*move)])
+        else:
+            store.loads.backfill(WEB, [(NOON + seconds * SECOND, value) for seconds, value in move])
+
+    assert sorted(expected.items()) == everything(store)
+    minutes = store.loads.minutes(WEB, 0, 2**63)
+    assert sorted(by_minute) == [start for start, _ in minutes]
+    for start, high in minutes:
+        # Rounded to a 255th of its step, once more with each time that the step rises.
+        assert abs(high - by_minute[start]) <= expected[start - start % STEP] * (len(moves) + 1) / 255
+    store.close()
+
+
+def test_minutes_are_the_same_before_and_after_they_are_packed(store):
+    store.loads.record([sample(60 * minute, load) for minute, load in enumerate([10.0, 2.0, 0.0, 51.0, 25.5, 7.0])])
+
+    before = store.loads.minutes(WEB, NOON, NOON + HOUR)
+    store.compact(NOON + 4 * HOUR)
+
+    # 10 of 51 are 50 of 255, 2 are 10; a load of zero is kept as one 255th, as 0 is a gap; 7 is a step of its own.
+    assert [10.0, 2.0, 0.0, 51.0, 25.5, 7.0] == [high for _, high in before]
+    packed = [high for _, high in store.loads.minutes(WEB, NOON, NOON + HOUR)]
+    assert [10.0, 2.0, 0.2, 51.0, 25.6, 7.0] == pytest.approx(packed)
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=5), st.randoms(use_true_random=False))
+@settings(max_examples=25, deadline=None)
+def test_packed_minutes_are_within_a_255th_of_their_steps_maximum_in_whatever_order_they_came(
+    tmp_path_factory, highs, order
+):
+    """A minute of nothing is no gap: it is written as 1 of 255."""
+    store = Store(tmp_path_factory.mktemp("store") / "history.db")
+    for minute in order.sample(range(len(highs)), len(highs)):
+        store.loads.backfill(WEB, [(NOON + minute * MINUTE, highs[minute])])
+
+    packed = [high for _, high in store.loads.minutes(WEB, NOON, NOON + STEP)]
+
+    store.close()
+    # Steps are kept with 24 bits.
+    assert pytest.approx(highs, abs=max(highs) / 255 * (1 + 1e-6) + 1e-40) == packed
+
+
+def test_the_newest_minutes_are_those_of_the_last_three_hours(store):
+    store.loads.record([sample(0, 1.0), sample(3600, 2.0)])
+    store.compact(NOON + 3 * HOUR + 60 * SECOND)
+
+    assert [(NOON + HOUR, 2.0)] == store.loads.newest_minutes(WEB, NOON, NOON + 4 * HOUR)
+    assert [(NOON, 1.0), (NOON + HOUR, 2.0)] == store.loads.minutes(WEB, NOON, NOON + 4 * HOUR)
+
+
+def test_a_past_of_minutes_is_kept_by_the_minute(store):
+    store.loads.backfill(WEB, [(NOON, 1.0), (NOON + 3 * MINUTE, 3.0)])
+
+    assert (NOON, [1.0, pytest.approx(math.nan, nan_ok=True), pytest.approx(math.nan, nan_ok=True), 3.0]) == (
+        store.loads.minute_history(WEB, 0, 2**63)[0],
+        list(store.loads.minute_history(WEB, 0, 2**63)[1]),
+    )
+
+
+def test_compacting_forgets_what_is_too_old_to_keep(store):
+    now = NOON + 30 * DAY
+    old, kept = now - 29 * DAY, now - 28 * DAY + STEP
+    store.loads.backfill(WEB, [(old, 1.0), (kept, 2.0)])
+    store.loads.record([LoadSample(WEB, now - 10 * DAY, 3.0), LoadSample(WEB, now - MINUTE, 4.0)])
+
+    store.compact(now)
+
+    assert [kept, now - 10 * DAY, now - STEP] == [start for start, _ in everything(store)]
+    assert [(now - MINUTE, 4.0)] == store.loads.minutes(WEB, 0, 2**63)
+
+
+def test_history_is_an_array_from_the_first_known_step_to_the_last_with_gaps_between(store):
+    store.loads.record([sample(0, 1.0), sample(1200, 2.0)])
+    store.loads.backfill(WEB, [(NOON + 300 * SECOND, 3.0)])
+
+    first, highs = store.loads.history(WEB, NOON - DAY, NOON + DAY)
+
+    assert NOON == first
+    assert ["1.0", "3.0", "nan", "nan", "2.0"] == [str(high) for high in highs]
+
+
+def test_coverage_says_from_when_to_when_and_how_much(store):
+    store.loads.record([sample(0, 1.0), sample(1200, 2.0)])
+
+    assert [Coverage(WEB, NOON, NOON + 5 * STEP, 2)] == store.loads.coverage()
+
+
+def test_until_when_another_source_was_asked_is_noted_for_each_series(store):
+    before = store.loads.backfilled_until(WEB)
+    for until in (NOON, NOON + DAY):
+        assert store.loads.note_backfill(WEB, until) is None
+
+    assert (None, NOON + DAY, None) == (before, store.loads.backfilled_until(WEB), store.loads.backfilled_until(API))
+
+
+def test_a_past_of_steps_raises_steps_and_tells_nothing_of_minutes(store):
+    store.loads.backfill(WEB, [(NOON, 3.0), (NOON + STEP, 4.0)], width=STEP)
+
+    assert [(NOON, 3.0), (NOON + STEP, 4.0)] == everything(store)
+    assert [] == store.loads.minutes(WEB, 0, 2**63)

@@ -1,0 +1,23 @@
+"""What forecasts spent, hour by hour."""
+
+from cronhpa.core.instant import DAY, HOUR, MINUTE
+from cronhpa.history.spend import Spend
+from history.samples import API, NOON, WEB, sample
+
+
+def test_spend_adds_up_within_an_hour_and_is_kept_for_eight_days(store):
+    hour = NOON // HOUR
+    store.loads.record([sample(0, 1.0), sample(0, 1.0, API)])
+
+    store.spend.add([Spend(WEB, hour, 60.0, 600.0), Spend(API, hour, 0.0, 5.0)])
+    store.spend.add([Spend(WEB, hour, 15.0, 100.0), Spend(WEB, hour + 1, 1.0, 2.0)])
+
+    whole = [Spend(WEB, hour, 75.0, 700.0), Spend(API, hour, 0.0, 5.0), Spend(WEB, hour + 1, 1.0, 2.0)]
+    assert whole == store.spend.since(NOON)
+    assert [(76.0, 702.0), (0.0, 5.0)] == [store.spend.total(series, NOON) for series in (WEB, API)]
+    assert [(1.0, 2.0), (0.0, 0.0)] == [store.spend.total(WEB, at) for at in (NOON + MINUTE, NOON + DAY)]
+    assert whole[2:] == store.spend.since(NOON + MINUTE)
+    store.compact(NOON + 8 * DAY)
+    assert whole == store.spend.since(0)
+    store.compact(NOON + 8 * DAY + HOUR)
+    assert whole[2:] == store.spend.since(0)

@@ -1,0 +1,72 @@
+"""All parts of the store together: what it keeps, and what it forgets."""
+
+import sqlite3
+
+from cronhpa.core.instant import DAY, HOUR
+from cronhpa.history.fits import Fit, FitInfo
+from cronhpa.history.series import STEP, LoadSample
+from cronhpa.history.spend import Spend
+from cronhpa.history.store import Store
+from history.samples import API, NOON, WEB, everything, forecast, sample
+
+
+def test_nothing_is_known_of_a_series_never_recorded(store):
+    assert [] == everything(store)
+    assert [] == store.loads.minutes(WEB, 0, 2**63)
+    assert [] == store.fits.newest([WEB])
+    assert {} == store.forecasts.newest()
+
+
+def test_what_was_recorded_is_there_after_closing_and_opening(tmp_path):
+    first = Store(tmp_path / "history.db")
+    first.loads.record([sample(0, 0.1)])
+    first.close()
+
+    assert [(NOON, 0.1)] == everything(Store(tmp_path / "history.db"))
+
+
+def test_a_series_of_which_nothing_is_left_is_forgotten_with_its_fit_and_forecasts(store):
+    store.loads.record([sample(0, 1.0), LoadSample(API, NOON + 40 * DAY, 1.0)])
+    store.fits.save(Fit("m", NOON, NOON, b"state"), {WEB: FitInfo(NOON)})
+    store.spend.add([Spend(WEB, NOON // HOUR, 1.0, 1.0)])
+    store.forecasts.save([(WEB, forecast(NOON + 40 * DAY))])
+    store.loads.note_backfill(WEB, NOON)
+
+    store.compact(NOON + 40 * DAY)
+
+    assert [API] == store.loads.series()
+    assert [] == store.fits.newest([WEB])
+    assert ({}, {}, []) == (store.forecasts.newest(), store.fits.infos(), store.spend.since(0))
+    assert store.loads.backfilled_until(WEB) is None
+    assert [] == store.forecasts.issued_quantiles(WEB, NOON + 40 * DAY, NOON + 41 * DAY)
+
+
+def test_a_forgotten_series_that_comes_back_begins_empty(store):
+    store.loads.record([sample(0, 1.0), LoadSample(API, NOON + 40 * DAY, 1.0)])
+    store.compact(NOON + 40 * DAY)
+
+    store.loads.record([LoadSample(WEB, NOON + 40 * DAY, 5.0)])
+
+    assert [(NOON + 40 * DAY, 5.0)] == everything(store)
+    assert [(NOON + 40 * DAY, 1.0)] == everything(store, API)
+
+
+def pages(path):
+    reader = sqlite3.connect(path)
+    (count,) = reader.execute("PRAGMA page_count").fetchone()
+    reader.close()
+    return count
+
+
+def test_the_file_stops_growing_at_what_28_days_need(store):
+    """Sixty days, compacted twice a day: what the last twenty add is what the earlier ones left."""
+    sizes = []
+    for half in range(120):
+        start = NOON + half * DAY // 2
+        store.loads.record([LoadSample(WEB, start + i * STEP, 1.0) for i in range(144)])
+        store.compact(start + DAY // 2)
+        sizes.append(pages(store.path))
+
+    assert sizes[80] == sizes[-1]
+    # 29 days of 1153 bytes, three to a page of 4096 bytes, and a few dozen pages of everything else.
+    assert sizes[-1] <= 10 + 40
