@@ -30,8 +30,8 @@ from cronhpa.forecasting.selection import (
     together,
     windows_of,
 )
-from cronhpa_models import error_mixture
-from cronhpa_models.error_mixture import LAGS
+from cronhpa_models.error_mixture import ErrorMixture
+from cronhpa_models.method import LAGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,13 +177,13 @@ def _of_day(
     length = (last - row) * MINUTES_PER_STEP
     windows = windows_of(day, settings)
     floors = np.zeros((len(choices), length), np.int16)
-    fitted = error_mixture.fit(series.steps[:row], steps_per_day=series.steps_per_day, windows=windows)
+    fitted = ErrorMixture().fit(series.steps[:row], steps_per_day=series.steps_per_day, windows=windows)
     if fitted is None:
         return floors
     origins = origins_of(fitted, day)
     running = np.broadcast_to(reactive_pods(origins.recent[:, 0], settings), (len(windows), len(origins.position)))
     ceiling = CEILING * float(np.nanmax(series.steps[max(0, row - DAYS * series.steps_per_day) : row]))
-    found = error_mixture.chances(fitted, day.steps, origins)
+    found = fitted.distribution(day.steps, origins)
     jumps = jumps_of(day, settings)
     for number, choice in enumerate(choices):
         if isinstance(choice, Choice):

@@ -26,8 +26,10 @@ from cronhpa.forecasting.columns import (
     Floats,
     simulate,
 )
-from cronhpa_models import error_mixture, jump_clock
-from cronhpa_models.error_mixture import LAGS, METHODS, Chances, Fitted, Origins
+from cronhpa_models import spike_hazard
+from cronhpa_models.error_mixture import VARIANTS, ErrorMixture, Fitted
+from cronhpa_models.method import LAGS, Distribution, Origins, on_grid
+from cronhpa_models.spike_hazard import Spikes
 
 DAYS = 7
 STEPS_PER_DAY = 288
@@ -55,10 +57,6 @@ _WORTH = 4.0
 _ACTIONS_MAX = 1.1
 # How long the upstream's default stabilization keeps what was asked for.
 _HELD_MINUTES = 5
-# By minutes between two clocks: a jump of the same half hour says most about how high the next one goes, any other
-# still something.
-_APART = np.minimum(np.arange(jump_clock.DAY), jump_clock.DAY - np.arange(jump_clock.DAY)) / 60
-_CLOSE = np.exp(-_APART / 0.5) + 0.05 * np.exp(-_APART / 4) + 0.005
 # Of minutes: a history of one point in five minutes tells no minute.
 _GAPS_MAX = 0.5
 
@@ -128,7 +126,7 @@ class Candidate(Struct, frozen=True):
 
 
 CANDIDATES = (
-    *(Candidate(method, price, share) for method in (*METHODS, "") for price in PRICES for share in LEASTS),
+    *(Candidate(method, price, share) for method in (*VARIANTS, "") for price in PRICES for share in LEASTS),
     *(Candidate("", math.inf, share) for share in LEASTS[1:]),
 )
 
@@ -273,11 +271,11 @@ def candidate_floors(known: Floats, day: Day, settings: WorkloadModel, steps_per
     reactive = reactive_pods(week, settings)
     leasts = np.array(least_replicas(_held(reactive)), np.int16)
     length = len(day.steps) * MINUTES_PER_STEP
-    priced = np.zeros((len(METHODS) + 1, len(PRICES), length), np.int16)
-    fitted = error_mixture.fit(known, steps_per_day=steps_per_day, windows=windows_of(day, settings))
+    priced = np.zeros((len(VARIANTS) + 1, len(PRICES), length), np.int16)
+    fitted = ErrorMixture().fit(known, steps_per_day=steps_per_day, windows=windows_of(day, settings))
     if fitted is not None:
         origins = origins_of(fitted, day)
-        found = error_mixture.chances(fitted, day.steps, origins)
+        found = fitted.distribution(day.steps, origins)
         running = np.broadcast_to(reactive_pods(origins.recent[:, 0], settings), found.load.shape[:2])
         ceiling = CEILING * float(np.nanmax(week))
         floors = priced_floors(found, running, settings.carried, ceiling, float(reactive.mean()))
@@ -292,34 +290,28 @@ def candidate_floors(known: Floats, day: Day, settings: WorkloadModel, steps_per
 @dataclass(frozen=True)
 class Jumps:
     """
-    What the jump clock tells at some minutes.
+    The spikes that may come at some minutes.
 
-    chance: (minutes,), that pods will be too few in the minute in which one that is asked for now is ready.
-    running: (minutes,), replicas without a forecast. load: (jumps,), of each minute of earlier jumps.
-    weight: (minutes, jumps), by how close their clocks are.
+    spikes: of those higher than what runs anyway. running: (minutes,), replicas without a forecast.
     """
 
-    chance: Floats
+    spikes: Spikes
     running: Floats
-    load: Floats
-    weight: Floats
 
     def floors(self, prices: Sequence[float], usual: float, ceiling: float, carried: float) -> Counts:
         """(prices, minutes) replicas that are worth their price, zero where what runs anyway is enough."""
-        order = np.argsort(self.load)
-        every = np.ceil(np.minimum(self.load[order], ceiling) / carried - 1e-9)
-        pods, first = np.unique(every, return_index=True)
-        weight = np.add.reduceat(self.weight[:, order], first, axis=1) * (pods > self.running[:, None])
-        enough = np.cumsum(weight, axis=1)
-        enough /= np.maximum(enough[:, -1:], 1e-12)
-        needed = self.chance[:, None] * enough
+        every = np.ceil(np.minimum(self.spikes.load, ceiling) / carried - 1e-9)
+        # Of spikes that the same pods carry the highest has the sum of their probabilities.
+        highest = np.flatnonzero(np.diff(every, append=np.inf))
+        pods = every[highest]
+        needed = self.spikes.chance[:, None] * self.spikes.cdf[:, highest]
         more = np.maximum(pods - self.running[:, None], 0.0)
-        found = np.zeros((len(prices), len(self.chance)), np.int16)
+        found = np.zeros((len(prices), len(self.running)), np.int16)
         for number, price in enumerate(prices):
             worth = needed - price / usual * more
             best = worth.argmax(axis=1)
             is_worth = np.take_along_axis(worth, best[:, None], axis=1)[:, 0] > 0
-            found[number] = np.where(is_worth, np.clip(pods[best], 0, _FLOOR_MAX), 0)
+            found[number] = np.where(is_worth & (pods[best] > self.running), np.clip(pods[best], 0, _FLOOR_MAX), 0)
         return found
 
 
@@ -332,40 +324,36 @@ def jumps_of(day: Day, settings: WorkloadModel) -> Jumps | None:
     return None if fitted is None else jumps_since(fitted, own, np.arange(1, len(own) + 1), settings)
 
 
-def fit_jumps(past: Floats, settings: WorkloadModel) -> jump_clock.Fitted | None:
+def fit_jumps(past: Floats, settings: WorkloadModel) -> spike_hazard.Fitted | None:
     """
     The jump clock of single minutes, NaN for a gap; None where half are gaps, or pods were hardly ever too few.
 
     What came before the first that is known is no gap: a younger history is a shorter one.
     """
-    past = past[-jump_clock.DAYS * jump_clock.DAY :]
+    past = past[-spike_hazard.DAYS * spike_hazard.DAY :]
     past = past[np.argmax(~np.isnan(past)) :] if len(past) else past
     if not len(past) or np.isnan(past).mean() > _GAPS_MAX:
         return None
     load = _filled(past)
-    return jump_clock.fit(load, shortages(load, settings), lead=lead_minutes(settings))
+    return spike_hazard.fit(load, shortages(load, settings), lead=lead_minutes(settings))
 
 
 def jumps_since(
-    fitted: jump_clock.Fitted, minutes: Floats, origins: NDArray[np.int64], settings: WorkloadModel
-) -> Jumps | None:
+    fitted: spike_hazard.Fitted, minutes: Floats, origins: NDArray[np.int64], settings: WorkloadModel
+) -> Jumps:
     """What a fit tells at some minutes after it. minutes: those that followed it, NaN for a gap."""
-    known = np.maximum(np.exp(fitted.log_load + fitted.level) - fitted.offset, 0.0)
     # A gap holds what was known last: a line through it would tell what came after it.
+    known = fitted.load
     is_known = np.concatenate([np.ones(len(known), bool), ~np.isnan(minutes)])
     newest = np.maximum.accumulate(np.where(is_known, np.arange(len(is_known)), 0))
     load = np.concatenate([known, minutes])[newest]
-    later = load[len(known) :]
-    wanted = reactive_pods(load, settings)
     # Of so many minutes at the front of what it looks at it cannot say anything.
     begin = len(known) - _HELD_MINUTES - _late_minutes(settings)
     short = shortages(load[begin:], settings)[len(known) - begin :]
-    chance = jump_clock.chances(fitted, later, short, origins)
-    at = len(known) + origins
-    held = _held_replicas(wanted, 0)[at - 1]
-    jumped = np.flatnonzero(fitted.jumps)
-    close = _CLOSE[(jumped - at[:, None] - fitted.lead) % jump_clock.DAY]
-    return Jumps(chance, held, load[jumped], close * 0.5 ** ((len(known) - jumped) / jump_clock.DAY / 5))
+    running = _held_replicas(reactive_pods(load, settings), 0)[len(known) + origins - 1]
+    # A hair more than those pods carry, as in `floors`.
+    enough = (running + 1e-9) * settings.carried
+    return Jumps(fitted.spikes(load[len(known) :], short, origins, enough), running)
 
 
 def shortages(load: Floats, settings: WorkloadModel) -> NDArray[np.bool_]:
@@ -410,7 +398,7 @@ def origins_of(fitted: Fitted, day: Day) -> Origins:
     """Every minute of the day that follows the fit, where single minutes are known, else every step."""
     first = len(fitted.load)
     if day.minutes is None:
-        return error_mixture.on_grid(fitted, day.steps, np.arange(first, first + len(day.steps)))
+        return on_grid(fitted.load, day.steps, np.arange(first, first + len(day.steps)))
     at = np.arange(len(day.steps) * MINUTES_PER_STEP) + LAGS * MINUTES_PER_STEP
     known = np.nan_to_num(day.minutes, nan=-np.inf)
     padded = np.concatenate([np.full(MINUTES_PER_STEP - 1, -np.inf), known])
@@ -504,27 +492,27 @@ def _held(pods: Floats) -> Floats:
     return held
 
 
-def priced_floors(chances: Chances, running: Floats, carried: float, ceiling: float, usual: float) -> Counts:
+def priced_floors(distribution: Distribution, running: Floats, carried: float, ceiling: float, usual: float) -> Counts:
     """
     (methods, prices, windows, origins) replicas that are worth their price, zero where what runs anyway is enough.
 
     running: (windows, origins), replicas without a forecast. ceiling: the largest load that is believed.
     usual: mean replicas, which prices refer to.
     """
-    found = np.zeros((len(METHODS), len(PRICES), *running.shape), np.int16)
+    found = np.zeros((len(VARIANTS), len(PRICES), *running.shape), np.int16)
     for number, price in enumerate(PRICES):
-        found[:, number] = _priced(chances.load, chances.below, running, carried, ceiling, price / usual)
+        found[:, number] = _priced(distribution.load, distribution.cdf, running, carried, ceiling, price / usual)
     return found
 
 
 def _priced(
-    load: Floats, below: Floats, running: Floats, carried: float, ceiling: float, price: float
+    load: Floats, cdf: Floats, running: Floats, carried: float, ceiling: float, price: float
 ) -> NDArray[np.int16]:
-    """below: (..., windows, origins, bins). price: of one pod above those that run, as a chance."""
+    """cdf: (..., windows, origins, bins). price: of one pod above those that run, as a probability."""
     pods = np.ceil(np.minimum(load, ceiling) / carried - 1e-9)
     cost = price * np.maximum(pods - running[..., None], 0.0)
-    best = np.argmax(below - cost, axis=-1)
-    chosen = np.take_along_axis(np.broadcast_to(pods, below.shape), best[..., None], axis=-1)[..., 0]
+    best = np.argmax(cdf - cost, axis=-1)
+    chosen = np.take_along_axis(np.broadcast_to(pods, cdf.shape), best[..., None], axis=-1)[..., 0]
     return np.where(chosen > running, np.clip(np.nan_to_num(chosen), 0, _FLOOR_MAX), 0).astype(np.int16)
 
 
@@ -538,12 +526,14 @@ def least_replicas(reactive: Floats) -> list[int]:
     return [int(np.searchsorted(cost, share * reactive.sum(), side="right")) - 1 if share else 0 for share in LEASTS]
 
 
-def chosen_floors(choice: Choice, chances: Chances, running: Floats, carried: float, ceiling: float) -> Counts:
+def chosen_floors(
+    choice: Choice, distribution: Distribution, running: Floats, carried: float, ceiling: float
+) -> Counts:
     """(windows, origins): the floors of a choice."""
     if not choice.method:
         return np.full(running.shape, choice.least, np.int16)
-    below = chances.below[list(METHODS).index(choice.method)]
-    priced = _priced(chances.load, below, running, carried, ceiling, choice.price / choice.usual)
+    cdf = distribution.cdf[list(VARIANTS).index(choice.method)]
+    priced = _priced(distribution.load, cdf, running, carried, ceiling, choice.price / choice.usual)
     floors: Counts = np.maximum(priced, np.int16(choice.least))
     return floors
 
@@ -562,27 +552,32 @@ class FloorQuantile:
 
 
 def stated(
-    choice: Choice, chances: Chances, running: float, carried: float, ceiling: float, jumps: Jumps | None = None
+    choice: Choice,
+    distribution: Distribution,
+    running: float,
+    carried: float,
+    ceiling: float,
+    jumps: Jumps | None = None,
 ) -> FloorQuantile | None:
     """
-    The load that a choice stands for at the first origin of `chances`. None where nothing can be said.
+    The load that a choice stands for at the first origin of the distribution. None where nothing can be said.
 
     jumps: of one minute, what the jump clock tells at it.
     """
-    if np.isnan(chances.load[:, 0]).any():
+    if np.isnan(distribution.load[:, 0]).any():
         return None
-    of_each = np.full((len(chances.load), 1), running)
-    floors = chosen_floors(choice, chances, of_each, carried, ceiling)[:, 0]
+    of_each = np.full((len(distribution.load), 1), running)
+    floors = chosen_floors(choice, distribution, of_each, carried, ceiling)[:, 0]
     if jumps is not None:
         floors[0] = max(floors[0], jumps.floors([choice.price], choice.usual, ceiling, carried)[0, 0])
-    method = list(METHODS).index(choice.method or _PLAIN)
+    method = list(VARIANTS).index(choice.method or _PLAIN)
     loads, levels = [], []
     for window, floor in enumerate(floors):
-        edges, below = chances.load[window, 0], chances.below[method, window, 0]
-        median = float(edges[min(int(np.searchsorted(below, 0.5)), len(edges) - 1)])
+        edges, cdf = distribution.load[window, 0], distribution.cdf[method, window, 0]
+        median = float(edges[min(int(np.searchsorted(cdf, 0.5)), len(edges) - 1)])
         # A hair less than what so many pods carry, so that dividing and rounding up gives them back.
         load = (float(floor) - 1e-6) * carried if floor > 0 else min(median, running * carried, ceiling)
         covered = int(np.searchsorted(edges, load, side="right"))
         loads.append(load)
-        levels.append(float(below[covered - 1]) if covered else 0.0)
+        levels.append(float(cdf[covered - 1]) if covered else 0.0)
     return FloorQuantile(tuple(loads), tuple(levels))

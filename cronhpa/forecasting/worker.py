@@ -1,8 +1,8 @@
 """
 What runs in a worker process: fit what is asked for, forecast from the fits, and write both to the store.
 
-The only module here that imports pandas and the methods; the controller never imports it. Frames are made and used up
-on this side of the process border.
+The only module here that imports the methods; the controller never imports it. Neither pandas nor statsmodels is
+imported before a method that needs it is fitted.
 """
 
 from __future__ import annotations
@@ -63,8 +63,9 @@ from cronhpa.forecasting.selection import DAYS as SELECTION_DAYS
 from cronhpa.forecasting.validation import effect_of_choice
 from cronhpa.history.database import STEP, Fit, FitInfo, Series, Store
 from cronhpa.simulation.forecast_effect import ForecastEffect
-from cronhpa_models import error_mixture, jump_clock
-from cronhpa_models.error_mixture import LAGS, Origins
+from cronhpa_models import spike_hazard
+from cronhpa_models.error_mixture import ErrorMixture
+from cronhpa_models.method import LAGS, Origins, on_grid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -243,21 +244,21 @@ def _study(past: TrainingData, now: Nanoseconds, end: Nanoseconds) -> FittedStat
             days, confirmed = _confirmed(days, choice, past.subject, settings)
             if not confirmed.pays(_affordable(settings)):
                 choice = Rejected(confirmed)
-    fitted = error_mixture.fit(steps, steps_per_day=_STEPS_PER_DAY, windows=(1, far_steps(settings)))
+    fitted = ErrorMixture().fit(steps, steps_per_day=_STEPS_PER_DAY, windows=(1, far_steps(settings)))
     if fitted is None:
         metric = past.subject.series.metric
         return Absent("Learning", f"too little of {metric} was measured in the last seven days to learn from")
     minutes = np.frombuffer(past.minutes, dtype="<f4").astype(np.float64)
     clock = fit_jumps(minutes, settings) if isinstance(choice, Choice) and not math.isinf(choice.price) else None
     return FittedState(
-        fitted=error_mixture.encode(fitted),
+        fitted=fitted.encode(),
         settings=settings,
         choice=choice,
         tried=[each.tried for each in days],
         expected=choice.extra_percent if isinstance(choice, Choice) else 0.0,
         spec=digest(past.subject.spec),
         confirmed=confirmed,
-        jumps=b"" if clock is None else jump_clock.encode(clock),
+        jumps=b"" if clock is None else clock.encode(),
         ignored=_JSON.encode(past.subject.ignored),
     )
 
@@ -412,7 +413,7 @@ def _forecast(
     if not isinstance(choice, Choice):
         return Absent(NOTHING_TO_GAIN, _nothing_to_gain(choice, settings))
     start = now - now % STEP
-    fitted = error_mixture.decode(known.fitted)
+    fitted = ErrorMixture().decode(known.fitted)
     first = fit.trained_until - len(fitted.load) * STEP
     later = _later(store, subject, fit.trained_until, start)
     origin = _minute_origin(store, series, first, now)
@@ -422,14 +423,14 @@ def _forecast(
         seen = np.flatnonzero(~np.isnan(whole))
         if not len(seen) or len(whole) - 1 - seen[-1] > _UNSEEN_STEPS_MAX:
             return _stale(store, series, start)
-        origin = error_mixture.on_grid(fitted, later, seen[-1:])
+        origin = on_grid(fitted.load, later, seen[-1:])
     steps = np.concatenate([fitted.load, later])
     recent_hits = _over_or_under(store, series, steps, first, start)
     highest = np.concatenate([steps[-_CEILING_SPAN // STEP :], origin.recent[0, :2]])
     ceiling = CEILING * float(np.nanmax(highest))
     running = float(reactive_pods(origin.recent[:, 0], settings)[0])
     # By the minute the window behind the next matters to slow pods alone.
-    found = error_mixture.chances(fitted, later, origin, 1 if by_minute and not is_slow(settings) else None)
+    found = fitted.distribution(later, origin, 1 if by_minute and not is_slow(settings) else None)
     jumps = _jumps(store, fit, subject, known, now) if by_minute else None
     said = stated(choice, found, running, settings.carried, ceiling, jumps)
     if said is None:
@@ -503,7 +504,7 @@ def _jumps(store: Store, fit: Fit, subject: ForecastTarget, known: FittedState, 
     first, highs = store.minute_history(subject.series, fit.trained_until, fit.trained_until + len(minutes) * MINUTE)
     row = (first - fit.trained_until) // MINUTE
     minutes[row : row + len(highs)] = masked(first, highs, subject.ignored, MINUTE)
-    return jumps_since(jump_clock.decode(known.jumps), minutes, np.array([len(minutes)]), known.settings)
+    return jumps_since(spike_hazard.decode(known.jumps), minutes, np.array([len(minutes)]), known.settings)
 
 
 def _stale(store: Store, series: Series, start: Nanoseconds) -> Absent:

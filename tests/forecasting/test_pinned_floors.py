@@ -19,7 +19,7 @@ from cronhpa.forecasting.walk_forward import WalkForward
 from cronhpa.forecasting.worker import settings_of
 from cronhpa.history.database import Series
 from cronhpa.history.files import read_points
-from cronhpa_models.error_mixture import LAGS
+from cronhpa_models.method import LAGS
 
 LOADS = Path(__file__).parents[1] / "testbed" / "loads"
 PINNED = Path(__file__).with_name("pinned_floors.json")

@@ -30,8 +30,8 @@ from cronhpa.forecasting.selection import (
     shortages,
     stated,
 )
-from cronhpa_models import error_mixture, jump_clock
-from cronhpa_models.error_mixture import LAGS, METHODS, Chances
+from cronhpa_models.error_mixture import VARIANTS, ErrorMixture
+from cronhpa_models.method import LAGS, Distribution, on_grid
 
 # Pods are scaled for 0.6, planned to carry 0.9, and short above 1.
 PODS = WorkloadModel(target=0.6, carried=0.9, capacity=1.0, start_up_seconds=120, budget_percent=5)
@@ -143,17 +143,21 @@ def test_the_jump_clock_asks_for_a_jump_when_it_is_due_and_lets_go_when_it_is_ov
 
 
 @pytest.mark.parametrize("start_up", [60, 120, 150, 240])
-def test_what_was_short_since_a_fit_is_what_was_short_in_all(start_up, monkeypatch):
+def test_what_was_short_since_a_fit_is_what_was_short_in_all(start_up):
     """From the first minute after it on, in which here a jump begins: 150 s are late by 4 minutes and led by 3."""
     settings = msgspec.structs.replace(PODS, start_up_seconds=start_up)
     by_minute = half_past_nine(9)
     fit_until = 8 * 1440 + 570
     past, since = by_minute[fit_until - 8 * 1440 : fit_until], by_minute[fit_until : fit_until + 60]
-    fitted = fit_jumps(past, settings)
     told = []
-    monkeypatch.setattr(jump_clock, "chances", lambda _fit, _load, short, at: told.append(short) or np.zeros(len(at)))
 
-    jumps_since(fitted, since, np.array([60]), settings)
+    class Told:
+        load = past
+
+        def spikes(self, _later, exceeded, _origins, _enough):
+            told.append(exceeded)
+
+    jumps_since(Told(), since, np.array([60]), settings)
 
     assert told[0][0]
     assert shortages(by_minute, settings)[fit_until : fit_until + 60].tolist() == told[0].tolist()
@@ -180,8 +184,8 @@ def test_a_pod_is_taken_when_its_chance_is_worth_its_price():
 
     At a price of 0.15 that costs 0.15 for a chance of 0.2; at 0.25 it costs more than it may save.
     """
-    shape = (len(METHODS), 1, 1, 2)
-    found = Chances(np.array([[[5.0, 20.0]]]), np.broadcast_to([0.8, 1.0], shape))
+    shape = (len(VARIANTS), 1, 1, 2)
+    found = Distribution(np.array([[[5.0, 20.0]]]), np.broadcast_to([0.8, 1.0], shape))
 
     floors = priced_floors(found, np.array([[10.0]]), 1.0, 100.0, 10.0)[0, :, 0, 0]
 
@@ -189,7 +193,7 @@ def test_a_pod_is_taken_when_its_chance_is_worth_its_price():
 
 
 def test_no_floor_is_above_the_ceiling():
-    found = Chances(np.array([[[5.0, 500.0]]]), np.broadcast_to([0.0, 1.0], (len(METHODS), 1, 1, 2)))
+    found = Distribution(np.array([[[5.0, 500.0]]]), np.broadcast_to([0.0, 1.0], (len(VARIANTS), 1, 1, 2)))
 
     floors = priced_floors(found, np.array([[1.0]]), 1.0, 50.0, 10.0)
 
@@ -235,7 +239,7 @@ def test_a_history_younger_than_eight_days_has_the_same_clock_wherever_it_lies_i
 
     alone, behind = (fit_jumps(each, PODS) for each in (short, np.concatenate([np.full(6 * 1440, np.nan), short])))
 
-    assert jump_clock.encode(alone) == jump_clock.encode(behind)
+    assert alone.encode() == behind.encode()
     assert fit_jumps(np.full(9 * 1440, np.nan), PODS) is None
 
 
@@ -251,7 +255,7 @@ def test_in_a_gap_the_jump_clock_knows_what_was_known_last_and_not_what_comes_af
         told.append(jumps_of(Day(own[LAGS * 5 :: 5], own, past=by_minute[: 8 * 1440]), PODS))
 
     one, two = told
-    np.testing.assert_array_equal(one.chance[:540], two.chance[:540])
+    np.testing.assert_array_equal(one.spikes.chance[:540], two.spikes.chance[:540])
     np.testing.assert_array_equal(one.running[:540], two.running[:540])
     assert (10, 50) == (one.running[540], two.running[540])  # 6 / 0.6, 30 / 0.6
 
@@ -282,10 +286,8 @@ def test_floors_of_a_morning_do_not_know_the_afternoon(by_minute, is_gap_at_noon
 def test_what_is_stated_comes_back_as_the_same_floor():
     """The load that stands for n pods, divided by what one carries and rounded up, is n."""
     load = daily_jump()[: 5 * STEPS_PER_DAY + 71]
-    fitted = error_mixture.fit(load, steps_per_day=STEPS_PER_DAY)
-    found = error_mixture.chances(
-        fitted, np.array([]), error_mixture.on_grid(fitted, np.array([]), np.array([len(load) - 1]))
-    )
+    fitted = ErrorMixture().fit(load, steps_per_day=STEPS_PER_DAY)
+    found = fitted.distribution(np.array([]), on_grid(fitted.load, np.array([]), np.array([len(load) - 1])))
     choice = Choice("NearClock", 0.15, 0, 30.0, 1.0, 2.0, 3.0, 5)
 
     said = stated(choice, found, 10.0, 0.9, 33.0)

@@ -13,7 +13,7 @@ from cronhpa.core.spec import ExternalMetric, ForecastSettings, MetricTarget, Re
 from cronhpa.forecasting import worker
 from cronhpa.forecasting.messages import ForecastTarget, WorkerRequest, gather
 from cronhpa.history.database import STEP, Fault, LoadSample, Series, Store
-from cronhpa_models.error_mixture import METHODS
+from cronhpa_models.error_mixture import VARIANTS
 
 MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")
 WEB = Series("shop", "web", "cpu")
@@ -140,7 +140,7 @@ def test_a_forecast_says_when_and_from_what_it_was_made(store):
     made = ask(store, now)[WEB]
 
     assert "cpu" == made.metric
-    assert made.model in {*METHODS, worker.LEAST, worker.JUMP_CLOCK}
+    assert made.model in {*VARIANTS, worker.LEAST, worker.JUMP_CLOCK}
     assert (now, MIDNIGHT + 55 * MINUTE, STEP) == (made.issued_at, made.start, made.step)
     assert MIDNIGHT + 55 * MINUTE == made.trained_until
 
