@@ -2,7 +2,7 @@
 The forecasts that the operator would have had at every instant of a recorded history, each from what was known then.
 
 It plays the history into a store of its own, step by step, and asks the worker that the operator asks, when the
-operator would. Imports no pandas itself; the worker does, in the process that calls.
+operator would. Imports no numpy itself; the worker does, in the process that calls.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ class WalkForward:
         points: the load as it was recorded, in order; also from before the span: that is what is learnt from.
         delay: how long it takes until a load is measured; nothing younger is known to a forecast.
         meter: what the forecasts are found to cost, which the next selection takes into account.
-        Raises NotInstalledError without pandas. Raised later: StoreError and OSError where there is no room for a
+        Raises NotInstalledError without numpy. Raised later: StoreError and OSError where there is no room for a
         store of a few MB.
         """
         missing = [name for name in WORKER_NEEDS if importlib.util.find_spec(name) is None]
         if missing:
-            raise NotInstalledError(f"{' and '.join(missing)} are not installed: pip install 'cronhpa[forecast]'")
+            raise NotInstalledError(f"{' and '.join(missing)} is not installed: pip install 'cronhpa[forecast]'")
         self.answers: list[tuple[Nanoseconds, Answer]] = []
         self._subject = subject
         self._delay = delay
@@ -128,7 +128,7 @@ class WalkForward:
 
     def _play(self, start: Nanoseconds) -> None:
         """What the operator does `delay` after `start`: record what was measured, learn where it is due, forecast."""
-        from cronhpa.forecasting import worker  # noqa: PLC0415 - imports pandas: only where forecasts are made
+        from cronhpa.forecasting import worker  # noqa: PLC0415 - imports numpy: only where forecasts are made
 
         now = start + self._delay
         self.answers += [(now, absent) for absent in self._learn(start)]
