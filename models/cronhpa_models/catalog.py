@@ -88,8 +88,8 @@ def find(names: Sequence[str]) -> Found:
 
 def _missing(method: Method) -> str:
     """Which packages the method needs that are not installed; empty where there are all."""
-    absent = [package for package in method.needs if util.find_spec(package) is None]
-    return f"{' and '.join(absent)}, which it needs, is not installed" if absent else ""
+    absent = [package for package in method.needs if util.find_spec(package.partition(".")[0]) is None]
+    return f"it needs {' and '.join(absent)}, not installed here" if absent else ""
 
 
 def _added(name: str) -> Method | str:
@@ -104,7 +104,7 @@ def _added(name: str) -> Method | str:
     try:
         loaded = point.load()
         problem = _misshapen(loaded, name)
-    except Exception as error:  # noqa: BLE001 - another's code may raise anything, and costs itself alone
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - another's code may raise anything, and costs itself alone
         return f"{point.value} cannot be loaded: {type(error).__name__}: {error}"
     return f"{point.value} is no method: {problem}" if problem else cast("Method", loaded)
 
@@ -117,8 +117,8 @@ def _misshapen(loaded: Any, name: str) -> str:
         return "its `name` is no text"
     for attribute in ("variants", "needs"):
         values = getattr(loaded, attribute, None)
-        if not isinstance(values, tuple) or not all(isinstance(value, str) for value in values):
-            return f"its `{attribute}` is no tuple of texts"
+        if not isinstance(values, tuple) or not all(isinstance(value, str) and value for value in values):
+            return f"its `{attribute}` is no tuple of names"
     absent = [verb for verb in ("fit", "decode") if not callable(getattr(loaded, verb, None))]
     if absent:
         return f"it has no `{absent[0]}`: cronhpa_models.method.Method says what is needed"
