@@ -64,12 +64,6 @@ class Recorded:
         """How many days of replay are tested."""
         return (len(self.steps) - self.first_step) * _STEP_SECONDS / _DAY_SECONDS
 
-    @property
-    def history(self) -> pd.Series[float]:
-        """The steps on their recorded calendar."""
-        every = pd.Timedelta(seconds=_DAY_SECONDS // self.steps_per_day)
-        return pd.Series(self.steps, index=pd.date_range(self.begin, periods=len(self.steps), freq=every))
-
 
 def read_all(folder: Path) -> tuple[list[Recorded], dict[str, str]]:
     """

@@ -8,7 +8,7 @@ Card
              log(max load + c) = z[t] + b' x[t] + error, b by ridge, a day counting half as much after 7 days.
              x: differences from z[t] of six lags, two exponential means, the same clock of yesterday and of last week,
              the mean of earlier days at that clock, and their moves. An unknown difference is zero.
-             The distribution of the error is a mixture of empirical ones, weights by METHODS:
+             The distribution of the error is a mixture of empirical ones, weights by VARIANTS:
              near, clock   errors at the same clock of the last 14 days, within a step, within a quarter of an hour
              load          loads (not errors) at the same clock: a jump goes to a level, whatever is there before it
              moves         errors of the last week after moves of two steps that were like the present one
@@ -33,20 +33,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cronhpa_models.method import Floats, largest_ahead, shifted
-
-Rows = NDArray[np.int64]
+from cronhpa_models.method import LAGS, Distribution, Floats, Origins, Rows, lagged, largest_ahead, shifted
 
 SOURCES = ("near", "clock", "load", "moves", "recent", "all")
 # The weight of each source; what a source cannot say (no day before, no move like it) counts for nothing.
-METHODS: dict[str, dict[str, float]] = {
+VARIANTS: dict[str, dict[str, float]] = {
     "Clock": {"clock": 0.6, "recent": 0.2, "all": 0.2},
     "NearClock": {"near": 0.7, "recent": 0.2, "all": 0.1},
     "ClockAndLoad": {"near": 0.3, "load": 0.3, "moves": 0.2, "recent": 0.1, "all": 0.1},
 }
 # Columns of what a forecast looks at.
 FEATURES = 18
-LAGS = 25  # steps behind an origin that its features look at, itself included
 
 _DAYS_KEPT = 28
 _SHORT_LAGS = (1, 2, 3, 5, 8, 12)
@@ -67,13 +64,73 @@ _TAIL_BINS = 32
 _WHOLE = 1e-6
 
 
+class ErrorMixture:
+    """See cronhpa_models.method.Method. The variants weigh the sources of errors differently; they share a fit."""
+
+    name = "ErrorMixture"
+    variants = tuple(VARIANTS)
+    needs = ()
+
+    def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...] = (1, 2)) -> Fitted | None:
+        """None where less than half a day is known, or fewer than fifty errors."""
+        kept = np.asarray(load[-_DAYS_KEPT * steps_per_day :], dtype=np.float64)
+        known = ~np.isnan(kept)
+        if known.sum() < steps_per_day * _KNOWN_SHARE:
+            return None
+        offset = max(0.05 * float(kept[known].mean()), 1e-9)
+        z = np.log(kept + offset)
+        rows = np.arange(len(z))
+        raw = _features(z, steps_per_day, rows.astype(np.float64), lagged(z, rows))
+        x = _or_zero(raw)
+        age = (len(z) - rows) / steps_per_day
+        coefficients, errors = [], []
+        for reach in windows:
+            came = largest_ahead(z, reach)[:, -1]
+            moved = came - z
+            good = ~np.isnan(moved)
+            week = slice(max(0, len(z) - reach - 7 * steps_per_day), len(z) - reach)
+            if good.sum() < _ERRORS_MIN or not good[week].any():
+                return None
+            b = _ridge(raw[good], moved[good], 0.5 ** (age[good] / 7))
+            wrong = moved - (x @ b[:-1] + b[-1])
+            edges = _edges(wrong[week][good[week]], came, z)
+            bin_of = _bins(edges, wrong)
+            coefficients.append(b)
+            errors.append(Errors(edges, bin_of, _by_move(z[week], bin_of[week])))
+        return Fitted(kept, offset, steps_per_day, tuple(windows), np.stack(coefficients), tuple(errors))
+
+    def decode(self, state: bytes) -> Fitted:
+        """What Fitted.encode wrote. Ten times as fast as .npz, which is read at every forecast."""
+        line, _, numbers = state.partition(b"\n")
+        head = json.loads(line)
+        place = 0
+
+        def take(kind: str, count: int) -> NDArray[Any]:
+            nonlocal place
+            found = np.frombuffer(numbers, kind, count, place)
+            place += found.nbytes
+            return found
+
+        windows, rows = tuple(head["windows"]), head["rows"]
+        coefficients = take("<f8", len(windows) * (FEATURES + 1)).reshape(len(windows), -1)
+        load = take("<f4", rows).astype(np.float64)
+        errors = []
+        for count in head["moves"]:
+            edges, by_move = take("<f8", len(_LEVELS) + _TAIL_BINS), take("<i2", count)
+            bin_of = np.full(rows, -1, np.int8)
+            kept = min(_looked_at(head["steps_per_day"]), rows)
+            bin_of[-kept:] = take("<i1", kept)
+            errors.append(Errors(edges, bin_of, by_move))
+        return Fitted(load, head["offset"], head["steps_per_day"], windows, coefficients, tuple(errors))
+
+
 @dataclass(frozen=True)
 class Fitted:
     """
-    What was learnt of one object.
+    See cronhpa_models.method.Fitted.
 
-    load: (rows,), the history itself, five-minute maxima up to 28 days back. windows: how many steps ahead each window
-    reaches. coefficients: (windows, features + 1). errors: what they get wrong in the history, for each window.
+    load: (rows,), up to 28 days. coefficients: (windows, features + 1). errors: of the regression in the history, for
+    each window.
     """
 
     load: Floats
@@ -82,6 +139,39 @@ class Fitted:
     windows: tuple[int, ...]
     coefficients: Floats
     errors: tuple[Errors, ...]
+
+    def distribution(self, later: Floats, origins: Origins, windows: int | None = None) -> Distribution:
+        """See cronhpa_models.method.Fitted."""
+        z = np.log(np.concatenate([self.load, later]) + self.offset)
+        recent = np.log(origins.recent + self.offset)
+        # The errors of what came since the fit are not known yet.
+        rows = np.arange(len(self.load) - max(self.windows), len(z))
+        positions = np.concatenate([rows, origins.position])
+        x = _or_zero(_features(z, self.steps_per_day, positions, np.concatenate([lagged(z, rows), recent])))
+        since, at = (rows, x[: len(rows)]), x[len(rows) :]
+        found = [
+            _window(self, z, since, at, recent, origins.position, number)
+            for number in range(windows or len(self.windows))
+        ]
+        return Distribution(np.stack([load for load, _ in found]), np.stack([cdf for _, cdf in found], axis=1))
+
+    def encode(self) -> bytes:
+        """
+        A line of JSON, then plain numbers: loads with 24 bits, an error of 1e-7, and the bins of the days looked back
+        at.
+        """
+        head = {
+            "offset": self.offset,
+            "steps_per_day": self.steps_per_day,
+            "windows": list(self.windows),
+            "rows": len(self.load),
+            "moves": [len(each.by_move) for each in self.errors],
+        }
+        looked_at = _looked_at(self.steps_per_day)
+        parts = [self.coefficients.astype("<f8"), self.load.astype("<f4")]
+        for each in self.errors:
+            parts += [each.edges.astype("<f8"), each.by_move.astype("<i2"), each.bin_of[-looked_at:]]
+        return json.dumps(head).encode() + b"\n" + b"".join(part.tobytes() for part in parts)
 
 
 @dataclass(frozen=True)
@@ -97,93 +187,6 @@ class Errors:
     by_move: NDArray[np.int16]
 
 
-@dataclass(frozen=True)
-class Origins:
-    """
-    Where forecasts are made.
-
-    position: (n,), rows since the start of the history; 7.4 has seen two fifths of what row 8 will be the maximum of.
-    recent: (n, LAGS), the maxima of the last steps before each, the newest first. A gap is NaN.
-    """
-
-    position: Floats
-    recent: Floats
-
-
-@dataclass(frozen=True)
-class Chances:
-    """
-    How likely the largest load of each window stays at or below each of some loads.
-
-    load: (windows, origins, bins), rising. below: (methods of METHODS, windows, origins, bins), rising to one.
-    NaN loads where nothing can be said.
-    """
-
-    load: Floats
-    below: Floats
-
-    def quantile(self, method: str, window: int, level: float) -> Floats:
-        """(origins,): the least load that is stated to cover `level`."""
-        below = self.below[list(METHODS).index(method), window]
-        place = np.minimum((below < level - 1e-9).sum(axis=-1), below.shape[-1] - 1)
-        return np.take_along_axis(self.load[window], place[:, None], axis=-1)[:, 0]
-
-
-def fit(load: Floats, *, steps_per_day: int, windows: tuple[int, ...] = (1, 2)) -> Fitted | None:
-    """Learn from five-minute maxima, NaN for a gap. None where less than a day or fewer than fifty errors are known."""
-    kept = np.asarray(load[-_DAYS_KEPT * steps_per_day :], dtype=np.float64)
-    known = ~np.isnan(kept)
-    if known.sum() < steps_per_day * _KNOWN_SHARE:
-        return None
-    offset = max(0.05 * float(kept[known].mean()), 1e-9)
-    z = np.log(kept + offset)
-    rows = np.arange(len(z))
-    raw = _features(z, steps_per_day, rows.astype(np.float64), _lagged(z, rows))
-    x = _or_zero(raw)
-    age = (len(z) - rows) / steps_per_day
-    coefficients, errors = [], []
-    for reach in windows:
-        came = largest_ahead(z, reach)[:, -1]
-        moved = came - z
-        good = ~np.isnan(moved)
-        week = slice(max(0, len(z) - reach - 7 * steps_per_day), len(z) - reach)
-        if good.sum() < _ERRORS_MIN or not good[week].any():
-            return None
-        b = _ridge(raw[good], moved[good], 0.5 ** (age[good] / 7))
-        wrong = moved - (x @ b[:-1] + b[-1])
-        edges = _edges(wrong[week][good[week]], came, z)
-        bin_of = _bins(edges, wrong)
-        coefficients.append(b)
-        errors.append(Errors(edges, bin_of, _by_move(z[week], bin_of[week])))
-    return Fitted(kept, offset, steps_per_day, tuple(windows), np.stack(coefficients), tuple(errors))
-
-
-def on_grid(fitted: Fitted, later: Floats, rows: Rows) -> Origins:
-    """Origins at whole rows of the history and what came `later`."""
-    return Origins(rows.astype(np.float64), _lagged(np.concatenate([fitted.load, later]), rows))
-
-
-def chances(fitted: Fitted, later: Floats, origins: Origins, windows: int | None = None) -> Chances:
-    """
-    What may come after each origin, from what was known at it.
-
-    later: the rows since the fit, the oldest first; nothing at or behind an origin's own future is looked at.
-    windows: how many of the fitted ones, the nearest first; None: all.
-    """
-    z = np.log(np.concatenate([fitted.load, later]) + fitted.offset)
-    recent = np.log(origins.recent + fitted.offset)
-    # The errors of what came since the fit are not known yet.
-    rows = np.arange(len(fitted.load) - max(fitted.windows), len(z))
-    positions = np.concatenate([rows, origins.position])
-    x = _or_zero(_features(z, fitted.steps_per_day, positions, np.concatenate([_lagged(z, rows), recent])))
-    since, at = (rows, x[: len(rows)]), x[len(rows) :]
-    found = [
-        _window(fitted, z, since, at, recent, origins.position, number)
-        for number in range(windows or len(fitted.windows))
-    ]
-    return Chances(np.stack([load for load, _ in found]), np.stack([below for _, below in found], axis=1))
-
-
 def _window(
     fitted: Fitted,
     z: Floats,
@@ -194,7 +197,7 @@ def _window(
     number: int,
 ) -> tuple[Floats, Floats]:
     """
-    (origins, bins) loads and (methods, origins, bins) chances of one window.
+    (origins, bins) loads and (variants, origins, bins) cdf of one window.
 
     since: the rows whose errors the fit does not know, up to the last, and their features.
     """
@@ -238,12 +241,12 @@ def _window(
     total = counts.sum(axis=-1, keepdims=True)
     shares = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
     mixed = np.tensordot(_WEIGHTS, shares, axes=1)
-    below = np.cumsum(mixed, axis=-1)
+    cdf = np.cumsum(mixed, axis=-1)
     load = np.exp(np.minimum(centre[:, None] + edges, 700.0)) - fitted.offset
-    return np.maximum(load, 0.0), below / np.maximum(below[..., -1:], 1e-300)
+    return np.maximum(load, 0.0), cdf / np.maximum(cdf[..., -1:], 1e-300)
 
 
-_WEIGHTS = np.array([[weights.get(source, 0.0) for source in SOURCES] for weights in METHODS.values()])
+_WEIGHTS = np.array([[weights.get(source, 0.0) for source in SOURCES] for weights in VARIANTS.values()])
 
 
 def _edges(errors: Floats, came: Floats, z: Floats) -> Floats:
@@ -349,12 +352,6 @@ def _fading(recent: Floats) -> Floats:
     return mean
 
 
-def _lagged(z: Floats, rows: Rows) -> Floats:
-    """(n, LAGS): what was at each row and before it, NaN before the start."""
-    padded = np.concatenate([np.full(LAGS - 1, np.nan), z])
-    return np.asarray(np.lib.stride_tricks.sliding_window_view(padded, LAGS)[rows, ::-1])
-
-
 def _between(values: Floats, position: Floats, shifts: Sequence[int]) -> Floats:
     """(shifts, n): values so many rows from fractional positions, linear between whole ones, NaN outside."""
     low = np.floor(position + 1e-9).astype(np.int64)
@@ -386,49 +383,6 @@ def _ridge(x: Floats, y: Floats, weight: Floats) -> Floats:
     gram[np.diag_indices(len(gram))] += 1e-9
     found = np.linalg.solve(gram, full.T @ (weight * y))
     return np.concatenate([found[:-1] / scale, found[-1:]])
-
-
-def encode(fitted: Fitted) -> bytes:
-    """
-    A line of JSON, then plain numbers: loads with 24 bits, an error of 1e-7, and the bins of the days looked back at.
-    """
-    head = {
-        "offset": fitted.offset,
-        "steps_per_day": fitted.steps_per_day,
-        "windows": list(fitted.windows),
-        "rows": len(fitted.load),
-        "moves": [len(each.by_move) for each in fitted.errors],
-    }
-    looked_at = _looked_at(fitted.steps_per_day)
-    parts = [fitted.coefficients.astype("<f8"), fitted.load.astype("<f4")]
-    for each in fitted.errors:
-        parts += [each.edges.astype("<f8"), each.by_move.astype("<i2"), each.bin_of[-looked_at:]]
-    return json.dumps(head).encode() + b"\n" + b"".join(part.tobytes() for part in parts)
-
-
-def decode(state: bytes) -> Fitted:
-    """What `encode` wrote. Ten times as fast as .npz, which is read at every forecast."""
-    line, _, numbers = state.partition(b"\n")
-    head = json.loads(line)
-    place = 0
-
-    def take(kind: str, count: int) -> NDArray[Any]:
-        nonlocal place
-        found = np.frombuffer(numbers, kind, count, place)
-        place += found.nbytes
-        return found
-
-    windows, rows = tuple(head["windows"]), head["rows"]
-    coefficients = take("<f8", len(windows) * (FEATURES + 1)).reshape(len(windows), -1)
-    load = take("<f4", rows).astype(np.float64)
-    errors = []
-    for count in head["moves"]:
-        edges, by_move = take("<f8", len(_LEVELS) + _TAIL_BINS), take("<i2", count)
-        bin_of = np.full(rows, -1, np.int8)
-        kept = min(_looked_at(head["steps_per_day"]), rows)
-        bin_of[-kept:] = take("<i1", kept)
-        errors.append(Errors(edges, bin_of, by_move))
-    return Fitted(load, head["offset"], head["steps_per_day"], windows, coefficients, tuple(errors))
 
 
 def _looked_at(day: int) -> int:
