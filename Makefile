@@ -9,20 +9,27 @@ UV_VERSION := 0.13.9
 help:  ## print what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(VENV)/.ready: requirements.lock pyproject.toml
+$(VENV)/.ready: requirements.lock bootstrap.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; name one with PYTHON=...")'
 	@echo "setting up $(VENV) from requirements.lock"
 	@$(PYTHON) -m venv $(VENV)
-	@$(RUN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(RUN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement bootstrap.lock
 	@$(RUN)/uv pip sync --quiet --require-hashes --python $(RUN)/python requirements.lock
 	@$(RUN)/uv pip install --quiet --python $(RUN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
 setup: $(VENV)/.ready  ## set up .venv from the lock
 
-lock:  ## resolve the dependencies anew and write requirements.lock
-	@$(RUN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --upgrade \
-		--python-version 3.11 --all-extras --group dev --output-file requirements.lock pyproject.toml
+COMPILE = $(RUN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --upgrade \
+	--python-version 3.11
+
+# bootstrap.lock: uv and the build backend. deploy/image.lock: what the image holds. deploy/tools.lock: for sbom and audit.
+lock: $(VENV)/.ready  ## resolve the dependencies anew and write all locks, with hashes
+	@$(COMPILE) --all-extras --group dev --output-file requirements.lock pyproject.toml
+	@printf 'uv==$(UV_VERSION)\nhatchling\neditables\n' | \
+		$(COMPILE) --constraint requirements.lock --output-file bootstrap.lock -
+	@$(COMPILE) --constraint requirements.lock --extra forecast --output-file deploy/image.lock pyproject.toml
+	@printf 'cyclonedx-bom\npip-audit\n' | $(COMPILE) --output-file deploy/tools.lock -
 
 check: $(VENV)/.ready  ## format, lint, types, layers
 	$(RUN)/ruff format --check .
@@ -81,7 +88,31 @@ demo: $(VENV)/.ready  ## upstream HPA and CronHPA side by side, 6 min (DEMO_SECO
 	@DEMO_KUBECONFIG='$(if $(findstring command,$(origin KUBECONFIG)),$(KUBECONFIG))' PYTHONPATH=tests \
 		$(RUN)/python -m testbed.demo
 
+TOOLS := build/tools
+$(TOOLS)/.ready: deploy/tools.lock
+	@$(PYTHON) -m venv $(TOOLS)
+	@$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement deploy/tools.lock
+	@touch $@
+
+sbom: $(TOOLS)/.ready  ## write build/sbom.json: what the image holds of Python packages, with hashes (CycloneDX)
+	@$(TOOLS)/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --validate \
+		--output-format JSON --output-file build/sbom.json deploy/image.lock
+	@echo build/sbom.json
+
+# --strict: where the advisories cannot be asked for a package, that is a failure and no clean bill.
+audit: $(TOOLS)/.ready  ## look for known vulnerabilities of what the locks name (asks pypi.org)
+	@for lock in bootstrap.lock requirements.lock deploy/image.lock deploy/tools.lock; do \
+		echo $$lock; $(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes --requirement $$lock || exit 1; done
+
+# A tag is whatever its registry says today: a release names its base image by digest.
+BASE ?=
+IMAGE ?= cronhpa:0.1.0
+image:  ## build the image of a release: BASE=python:3.11-slim@sha256:... IMAGE=REGISTRY/cronhpa:0.1.0
+	@grep -qE '^[^@]+@sha256:[0-9a-f]{64}$$' <<<'$(BASE)' || { echo 'BASE: "$(BASE)" names no digest; give one such as' \
+		'python:3.11-slim@sha256:<64 hex digits>, of `docker buildx imagetools inspect python:3.11-slim`'; exit 2; }
+	docker build --file deploy/Dockerfile --build-arg BASE='$(BASE)' --tag '$(IMAGE)' .
+
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-long unit brute-force conformance mutation bench bench-forecast bench-methods format clean demo
+.PHONY: help setup lock check test test-long unit brute-force conformance mutation bench bench-forecast bench-methods format clean demo sbom audit image

@@ -7,6 +7,7 @@ import sys
 import typer
 
 from cronhpa.cli import adopt, backtest, convert, crd, explain, history, override, preview, replay, run
+from cronhpa.core.printable import printable
 
 app = typer.Typer(
     name="cronhpa",
@@ -34,4 +35,4 @@ def main() -> None:
     try:
         app()
     except OSError as error:
-        sys.exit(f"cronhpa: {error}")
+        sys.exit(f"cronhpa: {printable(str(error))}")

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import typer
 
 from cronhpa.cli.cluster import Context, Kubeconfig, Namespace
+from cronhpa.cli.lines import say
 
 if TYPE_CHECKING:
     from cronhpa.kube.client import Client
@@ -68,10 +69,10 @@ def adopt(
     try:
         asyncio.run(move())
     except (ClusterError, _Stopped) as error:
-        typer.echo(f"cronhpa adopt: {error}", err=True)
+        say(f"cronhpa adopt: {error}", err=True)
         raise typer.Exit(1) from error
     except Refused as refusal:
-        typer.echo(f"cronhpa adopt: {refusal.path}: {refusal.found}: {refusal.meaning}", err=True)
+        say(f"cronhpa adopt: {refusal.path}: {refusal.found}: {refusal.meaning}", err=True)
         raise typer.Exit(1) from refusal
 
 
@@ -311,4 +312,4 @@ def _show(manifest: Json | None) -> None:
 def _say(lines: list[str]) -> None:
     """On stderr: the standard output has the manifest alone."""
     for line in lines:
-        typer.echo(line, err=True)
+        say(line, err=True)

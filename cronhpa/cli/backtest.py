@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from cronhpa.cli.lines import say, show
 from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds
 from cronhpa.core.spec import Metric, Span, Spec
 
@@ -115,7 +116,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     if spec.override is not None:
         left_out.append("override: it is left out, as it was for an incident")
     for remark in left_out:
-        typer.echo(f"cronhpa backtest: {label}: {remark}", err=True)
+        say(f"cronhpa backtest: {label}: {remark}", err=True)
     if metric is not None:
         spec = _with_one(spec, metric)
     plan = Backtest(label, spec, past.load, conditions, span, shown)
@@ -128,7 +129,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             draw(found, picture)
         except OSError as error:
             _end(f"{picture}: {error.strerror or error}")
-        typer.echo(f"drawn: {picture}", err=True)
+        say(f"drawn: {picture}", err=True)
 
 
 def _print(found: Backtest, output: Output) -> None:
@@ -138,7 +139,10 @@ def _print(found: Backtest, output: Output) -> None:
 
     console = Console()
     width = console.width if console.is_terminal else _WIDTH_PIPED
-    typer.echo(outcome.as_json(found) if output is Output.JSON else outcome.as_table(found, width))
+    if output is Output.JSON:
+        show(outcome.as_json(found))
+    else:
+        typer.echo(outcome.as_table(found, width))
 
 
 # --- what is read ------------------------------------------------------------------------------------------------
@@ -167,7 +171,7 @@ def _spec_of(body: Mapping[str, Any]) -> tuple[Spec, Memory]:
         spec = written_spec(body)
     except SpecError as error:
         for problem in error.problems:
-            typer.echo(f"cronhpa backtest: {body['metadata']['name']}: {problem}", err=True)
+            say(f"cronhpa backtest: {body['metadata']['name']}: {problem}", err=True)
         raise typer.Exit(1) from error
     status = body.get("status")
     return spec, parse_memory(status if isinstance(status, Mapping) else {})
@@ -360,5 +364,5 @@ def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
 def _end(problem: object) -> NoReturn:
     """One line on stderr, exit code 1."""
-    typer.echo(f"cronhpa backtest: {problem}", err=True)
+    say(f"cronhpa backtest: {problem}", err=True)
     raise typer.Exit(1)

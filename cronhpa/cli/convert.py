@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from cronhpa.cli.documents import UnreadableFileError, as_yaml, read_documents
+from cronhpa.cli.lines import say
 
 File = Annotated[
     list[Path] | None,
@@ -52,11 +53,9 @@ def convert(
     documents = [Document(str(path), body) for path in files or [Path("-")] for body in _documents(path)]
     found = converted(documents, now=time.time_ns(), zone=time_zone)
     for remark in found.remarks:
-        typer.echo(str(remark), err=True)
+        say(str(remark), err=True)
     if not documents:
-        typer.echo(
-            "cronhpa convert: there is no document in what was given: YAML or JSON objects belong there", err=True
-        )
+        say("cronhpa convert: there is no document in what was given: YAML or JSON objects belong there", err=True)
     if output is None:
         if found.manifests:
             typer.echo(as_yaml(found.manifests), nl=False)
@@ -70,7 +69,7 @@ def _documents(path: Path) -> Iterator[Any]:
     try:
         yield from read_documents(path)
     except UnreadableFileError as error:
-        typer.echo(f"cronhpa convert: {error}", err=True)
+        say(f"cronhpa convert: {error}", err=True)
         raise typer.Exit(2) from error
 
 
@@ -82,9 +81,9 @@ def _write(folder: Path, manifests: tuple[dict[str, Any], ...]) -> None:
             name = _file_name(manifest["metadata"])
             with (folder / f"{name}.yaml").open("x", encoding="utf-8") as file:
                 file.write(as_yaml((manifest,)))
-            typer.echo(str(folder / f"{name}.yaml"))
+            say(str(folder / f"{name}.yaml"))
     except OSError as error:
-        typer.echo(f"cronhpa convert: {error}", err=True)
+        say(f"cronhpa convert: {error}", err=True)
         raise typer.Exit(2) from error
 
 

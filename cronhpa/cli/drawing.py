@@ -6,6 +6,8 @@ from pathlib import Path
 
 import typer
 
+from cronhpa.cli.lines import say
+
 
 def check_picture(path: Path, command: str) -> None:
     """Before anything is read: a picture that cannot be drawn is the first thing to be told."""
@@ -15,5 +17,5 @@ def check_picture(path: Path, command: str) -> None:
         import matplotlib as mpl  # noqa: F401 - the question is whether it is there
     except ImportError as error:
         missing = "a picture is drawn by matplotlib, which is not installed: pip install 'cronhpa[plot]'"
-        typer.echo(f"cronhpa {command}: {missing}", err=True)
+        say(f"cronhpa {command}: {missing}", err=True)
         raise typer.Exit(1) from error

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, read_object
+from cronhpa.cli.lines import say
 
 
 def explain(
@@ -18,8 +19,6 @@ def explain(
     """Say why an object is at the number it is at: who asked for what, which limit changed it, what comes next."""
     import asyncio
 
-    from rich.console import Console
-
     from cronhpa.kube.client import Client, ClusterError, load_configuration
 
     async def read() -> dict[str, Any]:
@@ -29,11 +28,10 @@ def explain(
     try:
         body = asyncio.run(read())
     except ClusterError as error:
-        typer.echo(f"cronhpa explain: {error}", err=True)
+        say(f"cronhpa explain: {error}", err=True)
         raise typer.Exit(1) from error
-    console = Console(highlight=False, soft_wrap=True)
     for line in explained(body):
-        console.print(line, markup=False)
+        say(line)
 
 
 def explained(body: dict[str, Any]) -> list[str]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from cronhpa.cli.lines import say
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -72,7 +74,7 @@ def import_(  # noqa: PLR0913, PLR0917 - the options of a command
     else:
         assert prometheus is not None
         found = _ask(store, series, prometheus, query, days, token_file)
-    typer.echo(
+    say(
         f"{series}: {found.rows} values and {found.gaps} gaps read, {found.steps} five-minute maxima kept, "
         f"{format_instant(found.first)} to {format_instant(found.last)}"
     )
@@ -107,6 +109,7 @@ def _ask(store: Path, series: Series, url: str, query: str | None, days: float, 
     import asyncio
     import time
 
+    from cronhpa.core.printable import without_userinfo
     from cronhpa.core.spec import TargetRef
     from cronhpa.history.backfill import import_range, span_of
     from cronhpa.history.database import StoreError
@@ -118,7 +121,9 @@ def _ask(store: Path, series: Series, url: str, query: str | None, days: float, 
             asked = query or source.query_for(series, TargetRef("apps/v1", "Deployment", series.name))
             found = await import_range(opened.loads, source, series, asked, span_of(days, time.time_ns()))
             if found is None:
-                _end(f"{url} knows nothing of {series} over the last {days:g} days: asked was {asked}")
+                _end(
+                    f"{without_userinfo(url)} knows nothing of {series} over the last {days:g} days: asked was {asked}"
+                )
             return found
 
     with _opened(store) as opened:
@@ -164,7 +169,7 @@ def export(
             _end(f"{file}: {problem}: install cronhpa[parquet] to write it")
         except (StoreError, OSError) as problem:
             _end(problem)
-    typer.echo(f"{series}: {lines} five-minute maxima written to {file}")
+    say(f"{series}: {lines} five-minute maxima written to {file}")
 
 
 def _export_parquet(loads: LoadHistory, series: Series, file: Path) -> int:
@@ -180,6 +185,7 @@ def list_(store: StorePath) -> None:
     from rich.table import Table
 
     from cronhpa.core.instant import to_datetime
+    from cronhpa.core.printable import printable
     from cronhpa.history.database import StoreError
     from cronhpa.history.series import STEP
 
@@ -193,8 +199,8 @@ def list_(store: StorePath) -> None:
         known = f"{100 * of_series.steps * STEP // (of_series.last - of_series.first)} %"
         name = f"{of_series.series.namespace}/{of_series.series.name}"
         first, last = (to_datetime(at).strftime("%Y-%m-%d %H:%M") for at in (of_series.first, of_series.last))
-        table.add_row(name, of_series.series.metric, first, last, str(of_series.steps), known)
-    Console().print(table)
+        table.add_row(printable(name), printable(of_series.series.metric), first, last, str(of_series.steps), known)
+    Console(markup=False, emoji=False).print(table)
 
 
 @contextmanager
@@ -246,5 +252,5 @@ def _series(target: str, metric: str) -> Series:
 
 def _end(problem: object) -> NoReturn:
     """One line on stderr, exit code 1."""
-    typer.echo(f"cronhpa history: {problem}", err=True)
+    say(f"cronhpa history: {problem}", err=True)
     raise typer.Exit(1)

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from cronhpa.cli.moments import format_length, format_moment
 from cronhpa.core.instant import DAY, SECOND, format_instant
+from cronhpa.core.printable import printable
 from cronhpa.core.spec import Span, Spec
 from cronhpa.simulation.compare import Variant
 from cronhpa.simulation.load import Load
@@ -50,15 +51,19 @@ def as_table(found: Backtest, width: int) -> str:
     base = found.runs[found.compared_with].score
     for variant, run in found.runs.items():
         table.add_row(variant.value, *_row(run.score, base, is_base=variant is found.compared_with))
-    console = Console(highlight=False, width=width)
+    console = Console(highlight=False, markup=False, emoji=False, width=width)
     with console.capture() as captured:
         console.print(table)
     span = found.span
     length = format_length(span.end - span.begin)
     begin, end = (format_moment(at, found.zone) for at in (span.begin, span.end))
-    lines = [f"{found.label}: {begin} to {end}, {length}", *captured.get().splitlines(), _world(found.conditions)]
+    lines = [
+        f"{printable(found.label)}: {begin} to {end}, {length}",
+        *captured.get().splitlines(),
+        _world(found.conditions),
+    ]
     if found.forecasts:
-        lines.append(f"Forecasts: {found.forecasts}.")
+        lines.append(f"Forecasts: {printable(found.forecasts)}.")
     if base.unknown:
         lines.append(f"The load of {format_length(base.unknown)} is not known: nothing is said about that time.")
     return "\n".join(line.rstrip() for line in lines)

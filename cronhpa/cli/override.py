@@ -10,6 +10,7 @@ import typer
 from msgspec import Struct
 
 from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, path_of_object, read_object
+from cronhpa.cli.lines import say
 from cronhpa.cli.moments import format_length, format_moment, parse_length, parse_moment
 from cronhpa.core.instant import SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import Memory
@@ -81,7 +82,7 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     except ClusterError as error:
         _refuse(f"{namespace}/{name}", error)
     for line in lines:
-        typer.echo(line)
+        say(line)
 
 
 class _Asked(Struct, frozen=True):
@@ -202,7 +203,7 @@ def _parsed(body: Json) -> Spec:
     try:
         return parse_spec(body["spec"], body["metadata"]["namespace"], Tuning())
     except SpecError as error:
-        typer.echo(f"cronhpa override: {_label(body)} cannot be read: {error}", err=True)
+        say(f"cronhpa override: {_label(body)} cannot be read: {error}", err=True)
         raise typer.Exit(1) from error
 
 
@@ -217,9 +218,9 @@ def _label(body: Json) -> str:
 def _refuse(label: str, error: Any) -> NoReturn:
     """Each field that was refused on a line of its own; else the API's own words."""
     if error.causes:
-        typer.echo(f"cronhpa override: {label}: the API server refused it:", err=True)
+        say(f"cronhpa override: {label}: the API server refused it:", err=True)
         for cause in error.causes:
-            typer.echo(f"  {cause.field}: {cause.message}", err=True)
+            say(f"  {cause.field}: {cause.message}", err=True)
     else:
-        typer.echo(f"cronhpa override: {error}", err=True)
+        say(f"cronhpa override: {error}", err=True)
     raise typer.Exit(1)

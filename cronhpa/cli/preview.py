@@ -12,6 +12,7 @@ import typer
 from msgspec import Struct
 
 from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, read_object
+from cronhpa.cli.lines import say, show
 from cronhpa.core.instant import DAY, Nanoseconds
 from cronhpa.core.spec import Tuning
 
@@ -88,7 +89,7 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     asked = _Asked(begin, end, zone, None if start_up is None else _length(start_up), now)
     subjects = [_subject(body, asked, is_file=is_file) for body in bodies]
     if output is Output.JSON:
-        typer.echo(timetable.as_json(subjects))
+        show(timetable.as_json(subjects))
     else:
         _print(subjects, every=every)
     if picture is not None:
@@ -196,7 +197,7 @@ def _print(subjects: list[Subject], *, every: bool) -> None:
 
     from cronhpa.cli.timetable import table
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = _WIDTH_PIPED
     for number, subject in enumerate(subjects):
@@ -214,16 +215,16 @@ def _draw(subjects: list[Subject], path: Path) -> None:
             draw(subject, own)
         except OSError as error:
             _end(f"{own}: {error.strerror or error}")
-        typer.echo(f"drawn: {own}", err=True)
+        say(f"drawn: {own}", err=True)
 
 
 def _refuse(label: str, problems: Iterable[object]) -> NoReturn:
     for problem in problems:
-        typer.echo(f"cronhpa preview: {label}: {problem}", err=True)
+        say(f"cronhpa preview: {label}: {problem}", err=True)
     raise typer.Exit(1)
 
 
 def _end(problem: object) -> NoReturn:
     """One line on stderr, exit code 1."""
-    typer.echo(f"cronhpa preview: {problem}", err=True)
+    say(f"cronhpa preview: {problem}", err=True)
     raise typer.Exit(1)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from cronhpa.cli.lines import say, show
+
 
 def replay(
     file: Annotated[
@@ -32,7 +34,7 @@ def replay(
             decision = decide(record.spec, record.observation, record.forecast, record.memory, record.now)
         except Exception as error:  # noqa: BLE001 - whatever ends a decision is what a replay is there to show
             failed = True
-            typer.echo(f"{file}:{number}: {type(error).__name__}: {error}", err=True)
+            say(f"{file}:{number}: {type(error).__name__}: {error}", err=True)
             continue
-        typer.echo(msgspec.json.encode(decision).decode())
+        show(msgspec.json.encode(decision).decode())
     raise typer.Exit(int(failed))

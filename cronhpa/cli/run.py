@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from cronhpa.cli.lines import say
+
 
 def run(
     kubeconfig: Annotated[str | None, typer.Option(help="Kubeconfig; absent, the pod's own account.")] = None,
@@ -17,6 +19,7 @@ def run(
     listen_port: Annotated[
         int | None, typer.Option(help="Port of /healthz, /readyz and /metrics; absent, 8080.")
     ] = None,
+    probe_port: Annotated[int | None, typer.Option(help="Port of /healthz and /readyz alone; absent, 8081.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error; absent, info.")] = None,
 ) -> None:
     """
@@ -36,6 +39,7 @@ def run(
         "namespaces": namespaces,
         "store": store,
         "listen_port": listen_port,
+        "probe_port": probe_port,
         "log_level": log_level,
     }
     try:
@@ -43,11 +47,13 @@ def run(
     except ValidationError as error:
         for item in error.errors(include_url=False):
             name = "CRONHPA_" + "_".join(str(part) for part in item["loc"]).upper()
-            typer.echo(f"{name}: {item['input']!r}: {item['msg']}", err=True)
+            # An address may hold a password, and what cannot be read as one may hold it anywhere.
+            found = "" if "prometheus_url" in item["loc"] else f"{item['input']!r}: "
+            say(f"{name}: {found}{item['msg']}", err=True)
         raise typer.Exit(2) from error
     log.configure(settings.log_format, settings.log_level)
     try:
         raise typer.Exit(app.main(settings))
     except (ClusterError, OSError) as error:
-        typer.echo(f"cronhpa run: {error}", err=True)
+        say(f"cronhpa run: {error}", err=True)
         raise typer.Exit(1) from error

@@ -14,9 +14,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cronhpa.cli.lines import shown
 from cronhpa.cli.moments import format_clock, format_length, format_moment, local
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.memory import START_UP_UNKNOWN
+from cronhpa.core.printable import printable
 from cronhpa.core.scheduled.timeline import Kind, Mark, Segment, Timeline, stretches
 from cronhpa.core.spec import Spec
 
@@ -64,7 +66,7 @@ def table(subject: Subject, *, every: bool) -> Iterator[RenderableType]:
     """
     spec, line, zone = subject.spec, subject.timeline, subject.zone
     begin, end = format_moment(line.start, zone), format_moment(line.end, zone)
-    yield Text(f"{subject.label}: {spec.target.kind}/{spec.target.name}", style="bold")
+    yield Text(printable(f"{subject.label}: {spec.target.kind}/{spec.target.name}"), style="bold")
     yield Text(f"{begin} to {end} in {zone}; by its spec {spec.min_replicas} to {spec.max_replicas} replicas")
     if any(item.leading for item in line.segments) and any(item.lead is None for item in spec.schedules):
         known = START_UP_UNKNOWN if subject.start_up is None else subject.start_up
@@ -88,7 +90,9 @@ def table(subject: Subject, *, every: bool) -> Iterator[RenderableType]:
             out.add_row("...", *[""] * (6 + headed), f"as usual until {until}", style="dim")
             continue
         for row in rows:
-            out.add_row(*_cells(row, zone, texts, headed=headed), style="red" if row.segment.conflict else "")
+            out.add_row(
+                *map(shown, _cells(row, zone, texts, headed=headed)), style="red" if row.segment.conflict else ""
+            )
     yield out
     if line.is_cut:
         yield Text("It is cut here: there is more to tell than anybody reads. Ask for less with --to.", style="yellow")
@@ -174,7 +178,7 @@ def _conflicts(line: Timeline, texts: list[str], zone: str) -> Iterator[Text]:
     for number, text in enumerate(texts, start=1):
         times = [mark.start for mark in line.conflicts if mark.text == text]
         count = "once, " if len(times) == 1 else f"{len(times)} times, first "
-        yield Text(f"conflict {number}, {count}{format_moment(times[0], zone)}: {text}", style="red")
+        yield Text(printable(f"conflict {number}, {count}{format_moment(times[0], zone)}: {text}"), style="red")
 
 
 # --- JSON --------------------------------------------------------------------------------------------------------

@@ -1,6 +1,9 @@
 """
 A dask cluster to fit on, for those who outgrow one machine. Its workers need cronhpa[forecast] of this version.
 
+Whoever reaches its scheduler can run code in the process that connects to it: dask unpickles what it is sent. That is
+why a scheduler is reached with certificates, and in a worker process alone.
+
 Imported in worker processes only: dask brings numpy with it.
 """
 
@@ -10,18 +13,31 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from distributed import Client
+from distributed.security import Security
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from concurrent.futures import Executor
 
+    from cronhpa.forecasting.messages import DaskCluster
+
 _CONNECT_SECONDS = 5
 
 
 @contextmanager
-def connected(address: str) -> Iterator[Executor]:
-    """The cluster's executor. Raises OSError where its scheduler does not answer."""
-    with Client(address, timeout=_CONNECT_SECONDS, set_as_default=False) as client:  # type: ignore[no-untyped-call]  # dask has no types
+def connected(cluster: DaskCluster) -> Iterator[Executor]:
+    """The cluster's executor. Raises OSError where its scheduler does not answer, or is not who it should be."""
+    security = None
+    if cluster.scheduler.startswith("tls://"):
+        security = Security(  # type: ignore[no-untyped-call]  # dask has no types
+            tls_ca_file=cluster.ca_file,
+            tls_client_cert=cluster.cert_file,
+            tls_client_key=cluster.key_file,
+            require_encryption=True,
+        )
+    with Client(  # type: ignore[no-untyped-call]  # dask has no types
+        cluster.scheduler, timeout=_CONNECT_SECONDS, set_as_default=False, security=security
+    ) as client:
         # A fit is a pure function of its history, but its history is new each day: nothing would be found in a cache.
         executor: Executor = client.get_executor(pure=False)
         yield executor

@@ -76,13 +76,25 @@ class FitResult(Struct, frozen=True):
     absent: list[tuple[Series, Absent]]
 
 
+class DaskCluster(Struct, frozen=True):
+    """
+    Where the scheduler of a dask cluster is, and for a tls:// one the files that prove who is who: those of the
+    authority's certificates, of one of its certificates and of its key.
+    """
+
+    scheduler: str
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+
+
 class WorkerRequest(Struct, frozen=True):
-    """What goes to a worker. cluster: address of the dask scheduler on whose cluster fits are computed; None: here."""
+    """What goes to a worker. cluster: on which fits are computed; None: in the worker itself."""
 
     store: str
     subjects: list[ForecastTarget]
     now: Nanoseconds
-    cluster: str | None = None
+    cluster: DaskCluster | None = None
 
 
 class FitResponse(Struct, frozen=True):

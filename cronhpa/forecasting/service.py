@@ -22,6 +22,7 @@ from cronhpa.core.observation import Absent
 from cronhpa.core.spec import Spec
 from cronhpa.forecasting.messages import (
     NOTHING_TO_GAIN,
+    DaskCluster,
     FitResponse,
     ForecastResponse,
     ForecastTarget,
@@ -88,7 +89,7 @@ class ForecastService:
         store: Path,
         *,
         workers: WorkerPool | None = None,
-        cluster: str | None = None,
+        cluster: DaskCluster | None = None,
         deadline_seconds: float = 60.0,
         study_deadline_seconds: float = 300.0,
         share_percent: int = 100,
@@ -100,8 +101,7 @@ class ForecastService:
         No process is started before it is needed.
 
         workers: who forecasts and learns; they read the store. None: one process of our own.
-        cluster: address of a dask scheduler on whose cluster fits are computed. A process more waits for them, so that
-            forecasts do not.
+        cluster: on which fits are computed. A process more waits for them, so that forecasts do not.
         deadline_seconds, study_deadline_seconds: for a task of several series, the start of a worker included.
         share_percent: how much of a worker's time learning may take.
         on_first: told of every series that has a forecast where it had none.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds, format_instant
@@ -50,11 +51,23 @@ FIT_AGE_MAX: Nanoseconds = 3 * DAY
 
 # A task of a cluster should take longer than sending it.
 _HISTORIES_PER_TASK = 10
+# The fits of ten series take a few megabytes.
+_RESULT_BYTES_MAX = 2**26
 _RECENT: Nanoseconds = 6 * HOUR
 # A load unseen for longer than this many steps is not extrapolated.
 _UNSEEN_STEPS_MAX = 3
 
+
+class FitTask(Struct, frozen=True):
+    """What a cluster's worker is asked."""
+
+    histories: list[TrainingData]
+    now: Nanoseconds
+
+
 _JSON = msgspec.json.Encoder()
+_TASK_DECODER = msgspec.json.Decoder(FitTask)
+_RESULT_DECODER = msgspec.msgpack.Decoder(FitResult)
 _STATES = msgspec.msgpack.Encoder()
 _STATES_DECODER = msgspec.msgpack.Decoder(dict[str, FittedPolicy])
 
@@ -79,10 +92,38 @@ def fit(request: WorkerRequest) -> FitResponse:
 
 
 def fit_on(executor: Executor, histories: Sequence[TrainingData], now: Nanoseconds) -> FitResult:
-    """As `fit_all`, a few at a time, wherever the executor computes. Raises what the first of them raises."""
+    """
+    As `fit_all`, a few at a time, wherever the executor computes.
+
+    Raises what the first task raises, and ValueError for an answer that is no answer to what was asked.
+    """
     parts = [histories[i : i + _HISTORIES_PER_TASK] for i in range(0, len(histories), _HISTORIES_PER_TASK)]
-    results = [future.result() for future in [executor.submit(fit_all, part, now) for part in parts]]
+    futures = [executor.submit(fit_packed, _JSON.encode(FitTask(list(part), now))) for part in parts]
+    results = [_unpacked(future.result(), part) for future, part in zip(futures, parts, strict=True)]
     return FitResult([fit for each in results for fit in each.fits], [none for each in results for none in each.absent])
+
+
+def fit_packed(task: bytes) -> bytes:
+    """Runs in a cluster's worker: `fit_all` from an encoded FitTask to an encoded FitResult."""
+    asked = _TASK_DECODER.decode(task)
+    return _STATES.encode(fit_all(asked.histories, asked.now))
+
+
+def _unpacked(answer: object, asked: Sequence[TrainingData]) -> FitResult:
+    """The fits of a cluster's worker. Raises ValueError for an answer that is no answer to what was asked."""
+    # A subclass of bytes is somebody's code.
+    if type(answer) is not bytes or len(answer) > _RESULT_BYTES_MAX:
+        size = f" of {len(answer)}" if isinstance(answer, bytes) else ""
+        raise ValueError(
+            f"the dask cluster answered {type(answer).__name__}{size}: at most {_RESULT_BYTES_MAX} bytes are accepted: "
+            "its workers need cronhpa[forecast] of this version"
+        )
+    result = _RESULT_DECODER.decode(answer)
+    series_asked = {data.subject.series for data in asked}
+    answered = {series for _, members in result.fits for series, _ in members} | {s for s, _ in result.absent}
+    if not answered <= series_asked:
+        raise ValueError(f"the dask cluster answered about {min(answered - series_asked)}, which it was not asked about")
+    return result
 
 
 def fit_all(histories: Sequence[TrainingData], now: Nanoseconds) -> FitResult:
@@ -181,7 +222,7 @@ def _forecast(
         return _stale(store, target.series, start)
     floors = policy.floors(fitted, models, recent, np.array([origin]))
     assert floors is not None, "there is a choice"
-    excess = _excess_coverage(store, target.series, recent.steps, fit.trained_until, start)
+    excess = _excess_coverage(store, target.series, start)
     made = forecast_of(
         target.series.metric,
         fitted,
@@ -234,9 +275,7 @@ def _stale(store: Store, series: Series, start: Nanoseconds) -> Absent:
     return Absent("Stale", f"{series.metric} was {seen}: a forecast needs a load from the last 15 minutes")
 
 
-def _excess_coverage(
-    store: Store, series: Series, recent: Floats, since: Nanoseconds, start: Nanoseconds
-) -> float | None:
+def _excess_coverage(store: Store, series: Series, start: Nanoseconds) -> float | None:
     """`excess_coverage` of the last day's forecasts, each for the step after the one it was made in."""
     newest = store.forecasts.newest_of(series)
     if newest is not None and newest.start == start and newest.coverage_percent is not None:
@@ -245,12 +284,11 @@ def _excess_coverage(
     issued = store.forecasts.issued_quantiles(series, start - DAY + STEP, start)
     if not issued:
         return None
-    first, highs = store.loads.history(series, issued[0].start, start)
-    outcomes = _laid(issued[0].start, (start - issued[0].start) // STEP, first, highs, STEP)
-    rows = [(each.start - issued[0].start) // STEP for each in issued]
+    begin = issued[0].start
+    outcomes = _laid(begin, (start - begin) // STEP, *store.loads.history(series, begin, start), STEP)
     known = [
-        (outcomes[row], each.load, each.percent / 100)
-        for row, each in zip(rows, issued, strict=True)
-        if row < len(outcomes)
+        (outcomes[(quantile.start - begin) // STEP], quantile.load, quantile.percent / 100)
+        for quantile in issued
+        if quantile.start < start
     ]
     return excess_coverage(*np.array(known).T) if known else None

@@ -3,21 +3,83 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
+import time
 from typing import TYPE_CHECKING
 
 from cronhpa.core.instant import DAY, HOUR, Nanoseconds
 from cronhpa.history.database import Fault, StoreError
 from cronhpa.history.files import Imported
+from cronhpa.history.prometheus import PrometheusError, PrometheusUnusableError
 from cronhpa.history.series import STEP, STEPS_KEPT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from cronhpa.core.spec import TargetRef
     from cronhpa.history.load_history import LoadHistory
     from cronhpa.history.prometheus import Prometheus
     from cronhpa.history.series import Series
 
+LOG = logging.getLogger(__name__)
+
 # A Prometheus may receive samples late, and an operator that was killed lost its last minutes: ask for them again.
 _OVERLAP: Nanoseconds = HOUR
+
+
+# What was not answered is asked again so late.
+_AGAIN_SECONDS = 600.0
+# A Prometheus of no use is left alone so long, and twice as long each time up to the above.
+_REST_SECONDS = 60.0
+
+
+class Backfills:
+    """
+    Takes the past of each object from Prometheus once, and again after a restart.
+
+    A Prometheus whose answers are of no use is not asked once for each object: the others wait, and the one that it was
+    asked about goes behind them.
+    """
+
+    def __init__(self, prometheus: Prometheus, elapsed_seconds: Callable[[], float] = time.monotonic) -> None:
+        self._prometheus = prometheus
+        self._elapsed_seconds = elapsed_seconds
+        self._asked_again_at: dict[Series, float] = {}
+        self._rests_until = -math.inf
+        self._rest_seconds = _REST_SECONDS
+
+    async def run_round(
+        self, loads: LoadHistory, wanted: Iterable[tuple[Series, TargetRef]], now: Callable[[], Nanoseconds]
+    ) -> None:
+        """Asks about those of all objects whose turn it is."""
+        targets = dict(wanted)
+        # Who is gone is forgotten: names are a tenant's, and there is no end of them.
+        self._asked_again_at = {series: at for series, at in self._asked_again_at.items() if series in targets}
+        for series, target in targets.items():
+            begun = self._elapsed_seconds()
+            if begun < self._rests_until:
+                return
+            if begun >= self._asked_again_at.get(series, -math.inf):
+                is_done = await self._ask(loads, series, target, now())
+                self._asked_again_at[series] = math.inf if is_done else self._elapsed_seconds() + _AGAIN_SECONDS
+
+    async def _ask(self, loads: LoadHistory, series: Series, target: TargetRef, now: Nanoseconds) -> bool:
+        """Whether Prometheus answered, and what it said could be kept."""
+        try:
+            found = await backfill(loads, self._prometheus, series, target, now)
+        except PrometheusUnusableError as problem:
+            LOG.warning("history of %s: %s; others wait %d s", series, problem, self._rest_seconds)
+            self._rests_until = self._elapsed_seconds() + self._rest_seconds
+            self._rest_seconds = min(2 * self._rest_seconds, _AGAIN_SECONDS)
+            return False
+        except (PrometheusError, StoreError) as problem:
+            LOG.warning("history of %s: %s", series, problem)
+            return False
+        self._rest_seconds = _REST_SECONDS
+        if found is not None:
+            LOG.info("history of %s: %d five-minute maxima from Prometheus", series, found.steps)
+        return True
 
 
 async def backfill(

@@ -2,24 +2,28 @@
 Load history from a Prometheus: range queries over the HTTP API, also from before an object existed.
 
 The query is the operator's setting and never the object's: a tenant's query under the operator's credentials would be a
-leak. A gap stays a gap.
+leak. What an object says comes into it as names alone (`promql`). An answer is distrusted: how long it is, how long it
+takes, and which instants it tells of. A gap stays a gap.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+from base64 import b64encode
 from http import HTTPStatus
 from pathlib import Path
-from string import Template
 from typing import TYPE_CHECKING, Self
 
 import aiohttp
 import msgspec
 from msgspec import Struct
+from yarl import URL
 
 from cronhpa.core.instant import DAY, MINUTE, SECOND, Nanoseconds
+from cronhpa.core.printable import without_userinfo
 from cronhpa.core.spec import TargetRef
+from cronhpa.history.promql import Names, QueryError, QueryTemplate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -36,12 +40,20 @@ QUERIES = {
 RESOLUTION: Nanoseconds = MINUTE
 # A Prometheus refuses more than 11,000 points in one answer; seven days of minutes are 10,080.
 _SPAN: Nanoseconds = 7 * DAY
+_POINTS_MAX = _SPAN // RESOLUTION + 1
+# Seven days of minutes are 400 kB with every digit of a number.
+_ANSWER_BYTES = 2 * 2**20
+# For all of an answer, however slowly it comes.
 _TIMEOUT_SECONDS = 60
 _TEXT_MAX = 300
 
 
 class PrometheusError(Exception):
     """No history came: which Prometheus, what was asked, what it said, what is needed."""
+
+
+class PrometheusUnusableError(PrometheusError):
+    """Whatever is asked, there is no use in asking: whoever asks next would hear the same."""
 
 
 class _Line(Struct, frozen=True):
@@ -72,9 +84,16 @@ class Prometheus:
         """
         queries: a PromQL template for each metric, beside those for cpu and memory. $namespace, $name, $kind, $target
             and $metric stand for the object's and its target's; `$$` is a dollar sign.
-        token_file: holds a bearer token, and is read at every query, as such tokens are renewed.
+        token_file: holds a bearer token, and is read at every query, as such tokens are renewed. It takes the place of
+            a user and a password in the URL.
+        Raises PrometheusError for what is no URL.
         """
-        self._url = url.rstrip("/")
+        stated = prometheus_url(url)
+        # From here on nothing knows the password but the header that it goes into.
+        self._url = str(stated.with_user(None)).rstrip("/")
+        self._login = None
+        if stated.user is not None and token_file is None:
+            self._login = "Basic " + b64encode(f"{stated.user}:{stated.password or ''}".encode()).decode()
         self._queries = {**QUERIES, **(queries or {})}
         self._token_file = token_file
         self._session: aiohttp.ClientSession | None = None
@@ -94,20 +113,17 @@ class Prometheus:
         if template is None:
             known = ", ".join(sorted(self._queries))
             raise PrometheusError(f"there is no query for {series.metric}, only for {known}: add one for this metric")
-        names = {
-            "namespace": series.namespace,
-            "name": series.name,
-            "kind": target.kind,
-            "target": target.name,
-            "metric": series.metric,
-        }
         try:
-            return Template(template).substitute(names)
-        except (KeyError, ValueError) as problem:
-            accepted = ", ".join(f"${name}" for name in names)
-            raise PrometheusError(
-                f"the query for {series.metric} holds a {problem}: {accepted} are known, and $$ for a dollar sign"
-            ) from None
+            names = Names.of(
+                namespace=series.namespace,
+                name=series.name,
+                kind=target.kind,
+                target=target.name,
+                metric=series.metric,
+            )
+            return QueryTemplate(template).filled(names)
+        except QueryError as problem:
+            raise PrometheusError(f"the query for {series.metric}: {problem}") from None
 
     async def load(
         self, query: str, begin: Nanoseconds, end: Nanoseconds
@@ -130,39 +146,89 @@ class Prometheus:
             "end": str(last // SECOND),
             "step": str(RESOLUTION // SECOND),
         }
-        answer = await self._ask(form)
+        status, body = await self._ask(form)
+        # Ten thousand points take some milliseconds to read, in which a decision may be due.
+        return await asyncio.to_thread(self._points, query, status, body, range(first // SECOND, last // SECOND + 1))
+
+    def _points(self, query: str, status: int, body: bytes, asked: range) -> list[tuple[Nanoseconds, float]]:
+        """The numbers of an answer at the seconds that were asked for. Raises PrometheusError."""
+        try:
+            answer = _ANSWER.decode(body)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            text = body[:_TEXT_MAX].decode(errors="replace")
+            told = f"{self._url}: {status}: {text!r}: an answer of Prometheus' HTTP API is needed"
+            raise PrometheusUnusableError(told) from None
+        if status != HTTPStatus.OK or answer.status != "success" or answer.data.result_type != "matrix":
+            said = answer.error or answer.data.result_type or answer.status
+            raise PrometheusError(f"{self._url}: {status}: {_short(said)}: asked was {query}")
         if len(answer.data.result) > 1:
             raise PrometheusError(
                 f"{self._url}: {query} gives {len(answer.data.result)} series: "
                 "one is needed, such as a sum(...) of them"
             )
-        if not answer.data.result:
-            return []
         try:
-            line = _LINE.decode(answer.data.result[0])
-        except msgspec.MsgspecError as problem:
-            raise PrometheusError(f"{self._url}: {query} gives no numbers over time: {problem}") from None
-        numbers = ((round(seconds) * SECOND, float(text)) for seconds, text in line.values)
-        return [(at, value) for at, value in numbers if not math.isnan(value)]
+            line = _LINE.decode(answer.data.result[0]) if answer.data.result else _Line()
+            points = [(round(at), float(text)) for at, text in line.values]
+        except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError) as problem:
+            raise PrometheusError(f"{self._url}: {query} gives no numbers over time: {_short(str(problem))}") from None
+        if len(points) > _POINTS_MAX:
+            raise PrometheusError(
+                f"{self._url}: {query} gives {len(points)} points: {_POINTS_MAX} at most were asked for"
+            )
+        # What was not asked for is no answer, whatever it says.
+        return [(at * SECOND, value) for at, value in points if at in asked and not math.isnan(value)]
 
-    async def _ask(self, form: dict[str, str]) -> _Answer:
+    async def _ask(self, form: dict[str, str]) -> tuple[int, bytes]:
+        """The status and the body of an answer. Raises PrometheusUnusableError."""
         assert self._session is not None, "opened by `async with`"
         where = f"{self._url}/api/v1/query_range"
         try:
-            headers = {}
+            headers = {} if self._login is None else {"Authorization": self._login}
             if self._token_file is not None:
                 token = await asyncio.to_thread(self._token_file.read_text)
                 headers = {"Authorization": f"Bearer {token.strip()}"}
-            async with self._session.post(where, data=form, headers=headers) as response:
-                body, status = await response.read(), response.status
+            # A redirect would take the credentials, and what is asked, wherever it points.
+            async with self._session.post(where, data=form, headers=headers, allow_redirects=False) as response:
+                status = response.status
+                if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
+                    raise PrometheusUnusableError(
+                        f"{where}: {status}: it points elsewhere, which is not followed: name the address that answers"
+                    )
+                return status, await _bounded(response, where)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as problem:
-            raise PrometheusError(f"{where}: {problem or type(problem).__name__}: is that a Prometheus?") from None
-        try:
-            answer = _ANSWER.decode(body)
-        except msgspec.MsgspecError:
-            text = body.decode(errors="replace")[:_TEXT_MAX]
-            raise PrometheusError(f"{where}: {status}: {text!r}: an answer of Prometheus' HTTP API is needed") from None
-        if status != HTTPStatus.OK or answer.status != "success" or answer.data.result_type != "matrix":
-            said = answer.error or answer.data.result_type or answer.status
-            raise PrometheusError(f"{where}: {status}: {said[:_TEXT_MAX]}: asked was {form['query']}")
-        return answer
+            # aiohttp's texts may hold what was asked for, down to a header.
+            told = without_userinfo(str(problem)) or type(problem).__name__
+            raise PrometheusUnusableError(f"{where}: {_short(told)}: is that a Prometheus?") from None
+
+
+def prometheus_url(text: str) -> URL:
+    """Where a Prometheus is. Raises PrometheusError for what is no such address, without telling a password in it."""
+    problem = ""
+    try:
+        url = URL(text)
+    except ValueError:
+        url, problem = URL(), "it cannot be read"
+    if not problem and (url.scheme not in {"http", "https"} or not url.host):
+        problem = "it is no http or https URL with a host"
+    if not problem and (url.query_string or url.fragment or "@" in url.path):
+        problem = "it holds more than a host, a port and a path, or a password that is not percent-encoded"
+    if problem:
+        raise PrometheusError(f"the URL of Prometheus: {problem}: http://prometheus.monitoring:9090 is accepted")
+    return url
+
+
+async def _bounded(response: aiohttp.ClientResponse, where: str) -> bytes:
+    """The answer, unpacked. Raises PrometheusUnusableError for a long one, of which no more is read."""
+    body = bytearray()
+    async for part in response.content.iter_any():
+        body += part
+        if len(body) > _ANSWER_BYTES:
+            raise PrometheusUnusableError(
+                f"{where}: its answer is longer than {_ANSWER_BYTES} bytes, and seven days of one series are a fifth "
+                "of that: is that a Prometheus?"
+            )
+    return bytes(body)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _TEXT_MAX else text[:_TEXT_MAX] + "..."

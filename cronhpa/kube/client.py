@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import asyncio.sslproto
 import logging
+import re
 import socket
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
@@ -24,6 +26,8 @@ import msgspec
 from kubernetes.client import Configuration
 from msgspec import Struct
 from yarl import URL
+
+from cronhpa.core.printable import without_userinfo
 
 LOG = logging.getLogger(__name__)
 
@@ -41,13 +45,29 @@ _METRIC_READS_AT_ONCE = 32
 # 19 MB. A TLS record holds 16 KiB at most.
 _READ_BYTES = 2**16
 _CONNECT_SECONDS = 10.0
-# Longer answers are none that we asked for: a list of 500 pods with all that people put into them is a tenth of it.
-_ANSWER_BYTES = 2**28
-# A pod's watch event with long managed fields passes aiohttp's default line limit of 64 KiB.
-_LINE_BYTES = 2**21
+# All bounds are of what is unpacked. Default etcd keeps objects of 1.5 MiB, whose JSON is six times as long at worst:
+# what is one byte there is \u0001 here. So any object passes, and no answer is longer than it has to be.
+_OBJECT_BYTES = 2**24
+_LINE_BYTES = 2**24
+# 500 pods with all that people put into them are 5 to 15 MiB. A longer page is asked for again in parts.
+_PAGE_BYTES = 2**24
+_PAGE_PARTS = 8
+# A server that refuses says why; a page of a proxy that does not is cut.
+_ERROR_BYTES = 2**18
+_MESSAGE_MAX = 4096
+_REASON = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,255}")
+TOO_LARGE = "TooLarge"
+# Of answers longer than this only so many are read at once, of each metrics API and of all the rest: 32 of 32 MiB each
+# would be a gigabyte. The others wait, which costs nothing: what is sent waits with them.
+_SHORT_BYTES = 2**19
+_LONG_ANSWERS_AT_ONCE = 2
 _ATTEMPTS = 2
 # A projected token is rotated long before it ends; client-go looks for a new one as often.
 _TOKEN_SECONDS = 60.0
+
+
+# What msgspec ends in on a text that is none: lists in lists in lists, and bytes that are no UTF-8 in what is skipped.
+UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
 class Cause(Struct, frozen=True):
@@ -183,8 +203,8 @@ class Client:
     def __init__(self, configuration: Configuration, *, timeout_seconds: float = 15.0) -> None:
         self.configuration = configuration
         self.requests: Counter[str] = Counter()
-        self._slots = asyncio.Semaphore(_REQUESTS_AT_ONCE)
-        self._metric_slots: dict[str, asyncio.Semaphore] = {}
+        self._places = _Places(_REQUESTS_AT_ONCE)
+        self._metric_places: dict[str, _Places] = {}
         self._host = str(configuration.host).rstrip("/")
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=_CONNECT_SECONDS)
         self._token: str | None = None
@@ -200,8 +220,8 @@ class Client:
         )
         self._session = aiohttp.ClientSession(
             connector=connector,
-            read_bufsize=_LINE_BYTES,
-            headers={"User-Agent": USER_AGENT, "Accept": "application/json"},
+            read_bufsize=_READ_BYTES,
+            headers={"User-Agent": USER_AGENT, "Accept": "application/json", "Accept-Encoding": "gzip"},
         )
         self._token_age = asyncio.get_running_loop().time()
         return self
@@ -214,11 +234,12 @@ class Client:
         """The object at a path. Raises ClusterError, also for an answer that is not what it should be."""
         return decode(await self._request("GET", path, params=params), kind, path)
 
-    async def read(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
-        """What a metrics API answers, as it came."""
+    async def read(self, path: str, params: Mapping[str, str] | None = None, *, bytes_max: int = _SHORT_BYTES) -> bytes:
+        """What a metrics API answers, as it came. Raises ClusterError, also for an answer of more than `bytes_max`."""
         api = "/".join(path.split("/", 3)[:3])
-        async with self._metric_slots.setdefault(api, asyncio.Semaphore(_METRIC_READS_AT_ONCE)):
-            return await self._try("GET", path, None, "", params)
+        places = self._metric_places.setdefault(api, _Places(_METRIC_READS_AT_ONCE))
+        async with places.requests:
+            return await self._try("GET", path, None, "", params, bytes_max, places)
 
     async def merge_patch(
         self, path: str, body: Mapping[str, Any], kind: type[T], params: Mapping[str, str] | None = None
@@ -242,11 +263,21 @@ class Client:
         await self._request("DELETE", path, body=msgspec.json.encode(options))
 
     async def pages(self, path: str, params: Mapping[str, str] | None = None) -> AsyncIterator[tuple[bytes, str]]:
-        """The pages of a list with the list's resource version, 500 items each."""
-        going = ""
+        """
+        The pages of a list with the list's resource version, 500 items each.
+
+        Fewer where they would be too long: large objects of one tenant must not end the list of all.
+        """
+        going, size = "", _PAGE
         while True:
-            asked = {**(params or {}), "limit": str(_PAGE), **({"continue": going} if going else {})}
-            answer = await self._request("GET", path, params=asked)
+            asked = {**(params or {}), "limit": str(size), **({"continue": going} if going else {})}
+            try:
+                answer = await self._request("GET", path, params=asked, bytes_max=_PAGE_BYTES)
+            except ClusterError as error:
+                if error.reason != TOO_LARGE or size == 1:
+                    raise
+                size = max(size // _PAGE_PARTS, 1)
+                continue
             meta = decode(answer, _Page, path).metadata
             yield answer, meta.resource_version
             going = meta.cont
@@ -266,10 +297,14 @@ class Client:
         self.requests["WATCH"] += 1
         try:
             headers = await self._headers()
-            async with self._open.get(self._url(path), params=asked, headers=headers, timeout=timeout) as response:
-                if response.status >= HTTPStatus.BAD_REQUEST:
-                    raise _error(response.status, await response.read(), path)
-                async for line in response.content:
+            # A packed line would wait for those behind it.
+            headers["Accept-Encoding"] = "identity"
+            async with self._open.get(
+                self._url(path), params=asked, headers=headers, timeout=timeout, allow_redirects=False
+            ) as response:
+                if _is_refusal(response):
+                    raise _error(response, await _read(response, path, _ERROR_BYTES, self._places), path)
+                async for line in _lines(response.content, path):
                     yield line
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise ClusterError(0, "Unreachable", f"watch of {path}: {_told(error)}") from error
@@ -302,12 +337,20 @@ class Client:
         body: bytes | None = None,
         content_type: str = "application/json",
         params: Mapping[str, str] | None = None,
+        bytes_max: int = _OBJECT_BYTES,
     ) -> bytes:
-        async with self._slots:
-            return await self._try(method, path, body, content_type, params)
+        async with self._places.requests:
+            return await self._try(method, path, body, content_type, params, bytes_max, self._places)
 
     async def _try(
-        self, method: str, path: str, body: bytes | None, content_type: str, params: Mapping[str, str] | None
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        content_type: str,
+        params: Mapping[str, str] | None,
+        bytes_max: int,
+        places: _Places,
     ) -> bytes:
         self.requests[method] += 1
         for attempt in range(_ATTEMPTS):
@@ -315,49 +358,102 @@ class Client:
                 headers = await self._headers(fresh=attempt > 0)
                 if body is not None:
                     headers["Content-Type"] = content_type
+                # A redirect would take the token, or what is asked, wherever an aggregated API points.
                 async with self._open.request(
-                    method, self._url(path), data=body, params=params, headers=headers, timeout=self._timeout
+                    method,
+                    self._url(path),
+                    data=body,
+                    params=params,
+                    headers=headers,
+                    timeout=self._timeout,
+                    allow_redirects=False,
                 ) as response:
-                    answer = await _read(response, path)
+                    answer = await _read(response, path, bytes_max, places)
                     if response.status == HTTPStatus.UNAUTHORIZED and attempt + 1 < _ATTEMPTS:
                         continue  # the token may have been rotated
-                    if response.status >= HTTPStatus.BAD_REQUEST:
-                        raise _error(response.status, answer, path)
+                    if _is_refusal(response):
+                        raise _error(response, answer, path)
                     return answer
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise ClusterError(0, "Unreachable", f"{method} {path}: {_told(error)}") from error
         raise AssertionError("every attempt returns or raises")
 
 
-async def _read(response: aiohttp.ClientResponse, path: str) -> bytes:
-    parts, size = [], 0
-    async for part in response.content.iter_any():
-        size += len(part)
-        if size > _ANSWER_BYTES:
-            raise ClusterError(0, "TooLarge", f"the answer of {path} is longer than {_ANSWER_BYTES} bytes")
-        parts.append(part)
-    return b"".join(parts)
+class _Places:
+    """How many requests may be under way, and how many of them with a long answer."""
+
+    def __init__(self, requests: int) -> None:
+        self.requests = asyncio.Semaphore(requests)
+        self.long_answers = asyncio.Semaphore(_LONG_ANSWERS_AT_ONCE)
+
+
+def _is_refusal(response: aiohttp.ClientResponse) -> bool:
+    """A redirect is one, too: it is not followed."""
+    return response.status >= HTTPStatus.MULTIPLE_CHOICES
+
+
+async def _read(response: aiohttp.ClientResponse, path: str, bytes_max: int, places: _Places) -> bytes:
+    """The body, unpacked. Raises ClusterError for one of more than `bytes_max`, of which no more is read."""
+    status = 0
+    if _is_refusal(response):
+        status, bytes_max = response.status, _ERROR_BYTES
+    parts, size, is_long = [], 0, False
+    async with AsyncExitStack() as held:
+        async for part in response.content.iter_any():
+            size += len(part)
+            if size > bytes_max:
+                raise ClusterError(status, TOO_LARGE, f"the answer of {path} is longer than {bytes_max} bytes")
+            parts.append(part)
+            if size > _SHORT_BYTES and not is_long:
+                is_long = True
+                await held.enter_async_context(places.long_answers)
+        return b"".join(parts)
+
+
+async def _lines(content: aiohttp.StreamReader, path: str) -> AsyncIterator[bytes]:
+    """The lines of a body that are not empty. Raises ClusterError for one that is too long."""
+    begun: list[bytes] = []
+    size = 0
+    async for part in content.iter_any():
+        *ended, rest = part.split(b"\n")
+        for end in ended:
+            line = b"".join((*begun, end))
+            begun.clear()
+            size = 0
+            if line:
+                yield line
+        begun.append(rest)
+        size += len(rest)
+        if size > _LINE_BYTES:
+            raise ClusterError(0, TOO_LARGE, f"a line of the watch of {path} is longer than {_LINE_BYTES} bytes")
+    if size:
+        yield b"".join(begun)
 
 
 def decode(answer: bytes, kind: type[T], path: str) -> T:
-    """A typed answer. Raises ClusterError when it is truncated, no JSON, or of another shape."""
+    """A typed answer. Raises ClusterError when it is truncated, no JSON, too deep, or of another shape."""
     try:
         return msgspec.json.decode(answer, type=kind)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise ClusterError(0, "Malformed", f"the answer of {path} cannot be read: {error}") from error
 
 
-def _error(status: int, answer: bytes, path: str) -> ClusterError:
+def _error(response: aiohttp.ClientResponse, answer: bytes, path: str) -> ClusterError:
+    status = response.status
     try:
         failure = msgspec.json.decode(answer, type=_Failure)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         failure = _Failure()
     text = failure.message or answer[:200].decode(errors="replace").strip() or f"HTTP {status}"
     told = text if failure.message else f"{path}: {text}"
+    if len(told) > _MESSAGE_MAX:
+        told = told[:_MESSAGE_MAX] + "..."
     causes = () if failure.details is None else failure.details.causes
-    return ClusterError(status, failure.reason or f"HTTP{status}", told, causes)
+    # It becomes that of a condition, where another one would cost the whole status.
+    reason = failure.reason if _REASON.fullmatch(failure.reason) else f"HTTP{status}"
+    return ClusterError(status, reason, without_userinfo(told), causes)
 
 
 def _told(error: BaseException) -> str:
-    """A timeout has no text of its own."""
-    return str(error) or type(error).__name__
+    """A timeout has no text of its own; that of another may hold a URL."""
+    return without_userinfo(str(error)) or type(error).__name__

@@ -2,28 +2,28 @@
 The three metrics APIs. Resource metrics: one LIST for all objects of a namespace, decoded once, read per target.
 
 What an answer says is distrusted: a number that is none, or is not finite, is no sample; a list that cannot be read
-is an absence with its reason, never an empty list.
+is an absence with its reason, never an empty list. A long one is read piece by piece beside the loop, a longer one than
+there can be is not read.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 
-from cronhpa.core.instant import SECOND, parse_duration, parse_instant
+from cronhpa.core.instant import SECOND, Nanoseconds, parse_duration, parse_instant
 from cronhpa.core.observation import Absent, Sample
 from cronhpa.core.observe import INVALID_METRIC_SELECTOR
 from cronhpa.core.quantity import parse_milli
 from cronhpa.core.reactive.arithmetic import INT64_MAX
 from cronhpa.core.spec import ExternalMetric, LabelSelector, ObjectMetric, PodsMetric, ResourceMetric
-from cronhpa.kube.client import Client, ClusterError
+from cronhpa.kube.client import TOO_LARGE, UNREADABLE, Client, ClusterError
 from cronhpa.kube.discovery import Discovery
 
 RESOURCE_API = "/apis/metrics.k8s.io/v1beta1"
@@ -32,10 +32,26 @@ CUSTOM_GROUP = "custom.metrics.k8s.io"
 CUSTOM_VERSIONS = ("v1beta2", "v1beta1")
 EXTERNAL_API = "/apis/external.metrics.k8s.io/v1beta1"
 _CUSTOM_WINDOW_SECONDS = 60
+# 120,000 pods of one namespace: a cluster has 150,000 at most.
+_POD_LIST_BYTES = 2**25
+# One value a pod: 15,000 pods of one target. Of an Object or External metric a value a series.
+_POD_VALUES_BYTES = 2**22
+_VALUES_BYTES = 2**20
+# What the loop reads at once, in 5 ms or so. msgspec holds on to the interpreter until a text is read: what is longer
+# is read in a thread and item by item, between which the loop gets its turns.
+_AT_ONCE_BYTES = 2**17
+# A pod's metrics have a dozen. A list of nothing but commas would be a gigabyte as values.
+_COMMAS_MAX = 2_000_000
+# What a tick keeps to answer the same question twice.
+_KEPT_BYTES = 2**24
+_TIME_LENGTH_MAX = 64
 EMPTY = Absent("NoMetrics", "no metrics returned from resource metrics API")
 
 
-class _Meta(Struct, frozen=True):
+T = TypeVar("T")
+
+
+class _Meta(Struct, frozen=True, gc=False):
     name: str = ""
     namespace: str = ""
 
@@ -45,7 +61,7 @@ class _Usage(Struct, gc=False):
     usage: dict[str, Any] | None = None
 
 
-class PodMetrics(Struct):
+class PodMetrics(Struct, gc=False):
     """One pod's metrics, its times and quantities still as text: most of them are never looked at."""
 
     metadata: _Meta = _Meta()
@@ -59,7 +75,7 @@ class _PodMetricsList(Struct):
 
 
 class _RawList(Struct):
-    items: list[msgspec.Raw]
+    items: list[msgspec.Raw] | None
 
 
 _POD_METRICS = msgspec.json.Decoder(PodMetrics)
@@ -83,41 +99,57 @@ class ExternalMetricValue(Struct):
     value: Any = None
 
 
-# An empty list of a Go program is null. A list that is left out is an answer of something else.
-class _CustomList(Struct):
-    items: list[CustomMetric] | None
+class _Listing(Struct, Generic[T]):
+    """An empty list of a Go program is null. A list that is left out is an answer of something else."""
+
+    items: list[T] | None
 
 
-class _ExternalList(Struct):
-    items: list[ExternalMetricValue] | None
+_CustomList = _Listing[CustomMetric]
+_ExternalList = _Listing[ExternalMetricValue]
+_CUSTOM_METRIC = msgspec.json.Decoder(CustomMetric)
+_EXTERNAL_METRIC = msgspec.json.Decoder(ExternalMetricValue)
 
 
-T = TypeVar("T")
 PodMetricsByName = Mapping[str, PodMetrics]
 
 
 async def list_pod_metrics(client: Client, namespace: str) -> PodMetricsByName | Absent:
     """The metrics of a namespace's pods by pod name, or why there are none."""
     try:
-        answer = await client.read(f"{RESOURCE_API}/namespaces/{namespace}/pods")
+        answer = await client.read(f"{RESOURCE_API}/namespaces/{namespace}/pods", bytes_max=_POD_LIST_BYTES)
     except ClusterError as error:
         return _unfetched("resource", error)
-    listed = _decode(answer, _PodMetricsList, "resource")
-    items = _readable(answer) or listed if isinstance(listed, Absent) else listed.items or ()
-    return items if isinstance(items, Absent) else {item.metadata.name: item for item in items}
+    return await _apart(_pods_by_name, answer)
 
 
-def _readable(answer: bytes) -> list[PodMetrics]:
-    """The pods of a list that can be read where the list as a whole cannot: one pod must not cost a namespace."""
-    try:
-        raws = msgspec.json.decode(answer, type=_RawList).items
-    except (msgspec.DecodeError, RecursionError):
-        return []
-    found = []
-    for raw in raws:
-        with suppress(msgspec.DecodeError, RecursionError):
-            found.append(_POD_METRICS.decode(raw))
-    return found
+async def _apart(read: Callable[[bytes], T], answer: bytes) -> T:
+    """What an answer is read as, a long one in a thread."""
+    return await asyncio.to_thread(read, answer) if len(answer) > _AT_ONCE_BYTES else read(answer)
+
+
+def _pods_by_name(answer: bytes) -> PodMetricsByName | Absent:
+    if answer.count(b",") > _COMMAS_MAX:
+        return _unfetched("resource", ClusterError(0, TOO_LARGE, "the answer holds more than there can be of pods"))
+    problem: Absent | None = None
+    if len(answer) <= _AT_ONCE_BYTES:
+        listed = _decode(answer, _PodMetricsList, "resource")
+        if not isinstance(listed, Absent):
+            return {item.metadata.name: item for item in listed.items or ()}
+        problem = listed
+    # One pod must not cost a namespace: those that can be read are.
+    raws = _decode(answer, _RawList, "resource")
+    if isinstance(raws, Absent):
+        return raws
+    readable = {}
+    for raw in raws.items or ():
+        try:
+            item = _POD_METRICS.decode(raw)
+        except UNREADABLE as error:
+            problem = problem or _unreadable("resource", error)
+        else:
+            readable[item.metadata.name] = item
+    return readable if readable or problem is None else problem
 
 
 class MetricReader:
@@ -129,10 +161,11 @@ class MetricReader:
         self._client = client
         self._discovery = discovery
         self._asked: dict[str, asyncio.Task[bytes | Absent]] = {}
+        self._kept_bytes = 0
 
     async def pods(self, namespace: str, metric: PodsMetric, selector: str) -> dict[str, Sample] | Absent:
         """The samples of a Pods metric over the pods that a selector text means."""
-        items = await self._custom(namespace, ("pods", "*", metric.name), metric.selector, selector)
+        items = await self._custom(namespace, ("pods", "*", metric.name), metric.selector, _POD_VALUES_BYTES, selector)
         return items if isinstance(items, Absent) else pod_samples(items)
 
     async def object(self, namespace: str, metric: ObjectMetric) -> int | Absent:
@@ -148,7 +181,7 @@ class MetricReader:
             except ClusterError as error:
                 return _unfetched("custom", error)
             path = (resource.full_name, described.name, metric.name)
-        items = await self._custom(namespace, path, metric.selector)
+        items = await self._custom(namespace, path, metric.selector, _VALUES_BYTES)
         if isinstance(items, Absent):
             return items
         if len(items) != 1:
@@ -162,12 +195,17 @@ class MetricReader:
         if isinstance(text, Absent):
             return text
         path = f"{EXTERNAL_API}/namespaces/{namespace}/{quote(metric.name, safe='')}"
-        answer = await self._read(path, {"labelSelector": text}, "external")
-        items = answer if isinstance(answer, Absent) else _decode(answer, _ExternalList, "external")
-        return items if isinstance(items, Absent) else external_value(items.items or ())
+        answer = await self._read(path, {"labelSelector": text}, "external", _VALUES_BYTES)
+        items = answer if isinstance(answer, Absent) else await _apart(_external_values, answer)
+        return items if isinstance(items, Absent) else external_value(items)
 
     async def _custom(
-        self, namespace: str, path: tuple[str, ...], series: LabelSelector | None, selector: str = ""
+        self,
+        namespace: str,
+        path: tuple[str, ...],
+        series: LabelSelector | None,
+        bytes_max: int,
+        selector: str = "",
     ) -> list[CustomMetric] | Absent:
         """
         The values at a path below a namespace of custom.metrics.k8s.io, in the version that the server prefers.
@@ -187,21 +225,28 @@ class MetricReader:
         # A metric's name is any text without a slash; a question mark in it must not begin a query.
         parts = "/".join(quote(part, safe="*") for part in path)
         params = {"labelSelector": selector, "metricLabelSelector": text}
-        answer = await self._read(f"/apis/{CUSTOM_GROUP}/{version}/namespaces/{namespace}/{parts}", params, "custom")
-        items = answer if isinstance(answer, Absent) else _decode(answer, _CustomList, "custom")
-        return items if isinstance(items, Absent) else items.items or []
+        full = f"/apis/{CUSTOM_GROUP}/{version}/namespaces/{namespace}/{parts}"
+        answer = await self._read(full, params, "custom", bytes_max)
+        return answer if isinstance(answer, Absent) else await _apart(_custom_values, answer)
 
-    async def _read(self, path: str, params: Mapping[str, str], api: str) -> bytes | Absent:
+    async def _read(self, path: str, params: Mapping[str, str], api: str, bytes_max: int) -> bytes | Absent:
         key = f"{path}?{sorted(params.items())}"
         if key not in self._asked:
-            self._asked[key] = asyncio.ensure_future(self._fetch(path, params, api))
+            self._asked[key] = asyncio.ensure_future(self._fetch(path, params, api, bytes_max))
         return await asyncio.shield(self._asked[key])
 
-    async def _fetch(self, path: str, params: Mapping[str, str], api: str) -> bytes | Absent:
+    async def _fetch(self, path: str, params: Mapping[str, str], api: str, bytes_max: int) -> bytes | Absent:
+        asked = {key: value for key, value in params.items() if value}
         try:
-            return await self._client.read(path, {key: value for key, value in params.items() if value})
+            answer = await self._client.read(path, asked, bytes_max=bytes_max)
         except ClusterError as error:
             return _unfetched(api, error)
+        self._kept_bytes += len(answer)
+        if self._kept_bytes > _KEPT_BYTES:
+            # Rather asked twice than a gigabyte of answers that nobody asks for again.
+            self._asked.clear()
+            self._kept_bytes = 0
+        return answer
 
 
 def label_text(selector: LabelSelector | None) -> str | Absent:
@@ -237,15 +282,57 @@ def _unfetched(api: str, error: ClusterError) -> Absent:
 def _decode(answer: bytes, kind: type[T], api: str) -> T | Absent:
     try:
         return msgspec.json.decode(answer, type=kind)
-    except (msgspec.DecodeError, RecursionError) as error:  # RecursionError: lists in lists in lists
-        return Absent(
-            "Malformed", f"unable to fetch metrics from {api} metrics API: the answer cannot be read: {error}"
-        )
+    except UNREADABLE as error:
+        return _unreadable(api, error)
 
 
-# The pods of one list share a few instants and one window: reading them anew was half of what a sample costs.
-_instant = lru_cache(maxsize=4096)(parse_instant)
-_duration = lru_cache(maxsize=64)(parse_duration)
+def _unreadable(api: str, error: Exception) -> Absent:
+    return Absent("Malformed", f"unable to fetch metrics from {api} metrics API: the answer cannot be read: {error}")
+
+
+def _custom_values(answer: bytes) -> list[CustomMetric] | Absent:
+    return _values(answer, _CustomList, _CUSTOM_METRIC, "custom")
+
+
+def _external_values(answer: bytes) -> list[ExternalMetricValue] | Absent:
+    return _values(answer, _ExternalList, _EXTERNAL_METRIC, "external")
+
+
+def _values(answer: bytes, whole: type[_Listing[T]], one: msgspec.json.Decoder[T], api: str) -> list[T] | Absent:
+    """The items of an answer: all at once, of a long one one by one. One that cannot be read costs them all."""
+    if len(answer) <= _AT_ONCE_BYTES:
+        listed = _decode(answer, whole, api)
+        return listed if isinstance(listed, Absent) else listed.items or []
+    raws = _decode(answer, _RawList, api)
+    if isinstance(raws, Absent):
+        return raws
+    try:
+        return [one.decode(raw) for raw in raws.items or ()]
+    except UNREADABLE as error:
+        return _unreadable(api, error)
+
+
+# The pods of one list share a few instants and one window: reading them anew was half of what a sample costs. Texts
+# that are longer than a time are not kept.
+@lru_cache(maxsize=4096)
+def _instant(text: str) -> Nanoseconds:
+    if len(text) > _TIME_LENGTH_MAX:
+        raise ValueError("a time is shorter")
+    return parse_instant(text)
+
+
+@lru_cache(maxsize=64)
+def _duration(text: str) -> Nanoseconds:
+    if len(text) > _TIME_LENGTH_MAX:
+        raise ValueError("a duration is shorter")
+    return parse_duration(text)
+
+
+def _milli(value: Any) -> int:
+    """A quantity in milli-units, as text or as a number. Raises ValueError for all else, however deep it is."""
+    if not isinstance(value, str | int | float):
+        raise ValueError(f"a {type(value).__name__} is no quantity")  # noqa: TRY004 - of what came, not of our code
+    return parse_milli(str(value))
 
 
 def samples_of(metric: ResourceMetric, items: Iterable[PodMetrics]) -> dict[str, Sample] | Absent:
@@ -274,7 +361,7 @@ def _sample(metric: ResourceMetric, item: PodMetrics) -> Sample | None:
         if text is None:
             return None
         try:
-            value = parse_milli(str(text))
+            value = _milli(text)
         except ValueError:
             return None
         if value < 0:
@@ -297,10 +384,10 @@ def pod_samples(items: Iterable[CustomMetric]) -> dict[str, Sample] | Absent:
         found = True
         try:
             # Neither decides anything for a metric that is not CPU, so a sample without them is as good.
-            at = parse_instant(item.timestamp) if item.timestamp else 0
+            at = _instant(item.timestamp) if item.timestamp else 0
             window = item.window if item.window_seconds is None else item.window_seconds
             seconds = _CUSTOM_WINDOW_SECONDS if window is None else window
-            samples[item.described_object.name] = Sample(parse_milli(str(item.value)), at, seconds * SECOND)
+            samples[item.described_object.name] = Sample(_milli(item.value), at, seconds * SECOND)
         except ValueError:
             continue
     return samples if found else Absent("NoMetrics", "no metrics returned from custom metrics API")
@@ -309,7 +396,7 @@ def pod_samples(items: Iterable[CustomMetric]) -> dict[str, Sample] | Absent:
 def object_value(item: CustomMetric) -> int | Absent:
     """The value of an Object metric in milli-units."""
     try:
-        return parse_milli(str(item.value))
+        return _milli(item.value)
     except ValueError as error:
         return Absent("Malformed", f"unable to fetch metrics from custom metrics API: {error}")
 
@@ -325,7 +412,7 @@ def external_value(items: Iterable[ExternalMetricValue]) -> int | Absent:
     for item in items:
         found = True
         try:
-            total += parse_milli(str(item.value))
+            total += _milli(item.value)
         except ValueError as error:
             return Absent("Malformed", f"unable to fetch metrics from external metrics API: {error}")
         if total < 0 or total > INT64_MAX:

@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from cronhpa.kube.client import Client, ClusterError, decode
+from cronhpa.kube.client import UNREADABLE, Client, ClusterError, decode
 from cronhpa.kube.pods import Meta
 
 LOG = logging.getLogger(__name__)
@@ -167,7 +167,7 @@ class View(Generic[T]):
     def _key(self, raw: msgspec.Raw) -> tuple[str, str]:
         try:
             meta = msgspec.json.decode(raw, type=_Named).metadata
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise ClusterError(0, "Malformed", f"an object without a name: {error}") from error
         return (meta.namespace, meta.name)
 
@@ -197,7 +197,7 @@ class View(Generic[T]):
         """One object; one that cannot be read is skipped, so that it costs only itself."""
         try:
             return self._decoder.decode(raw)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             LOG.warning("watch of %s: an object cannot be read and is skipped: %s", self.path, error)
             return None
 

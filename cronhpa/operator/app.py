@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import math
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -13,17 +12,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from aiohttp import web
-
 from cronhpa.core.instant import SECOND, Nanoseconds, parse_duration
 from cronhpa.core.observation import Absent
 from cronhpa.core.predictive.floor import forecast_metric
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.pool import ProcessPool
 from cronhpa.forecasting.service import ForecastService
-from cronhpa.history.backfill import backfill
+from cronhpa.history.backfill import Backfills
 from cronhpa.history.database import Fault, StoreError
-from cronhpa.history.prometheus import Prometheus, PrometheusError
+from cronhpa.history.prometheus import Prometheus
 from cronhpa.history.series import Series
 from cronhpa.history.spend import SPEND_KEPT
 from cronhpa.history.store import Store
@@ -35,8 +32,10 @@ from cronhpa.kube.scale import Targets
 from cronhpa.kube.watch import View
 from cronhpa.operator.cycle import Cluster, Cycle
 from cronhpa.operator.due import Due, Key
-from cronhpa.operator.endpoints import Progress, application
+from cronhpa.operator.endpoints import Endpoints, Progress
 from cronhpa.operator.inventory import Inventory, Item
+from cronhpa.operator.listener import Budget, Listener
+from cronhpa.operator.open_files import open_files, raise_open_files
 from cronhpa.operator.owners import Hpa, Owners
 from cronhpa.operator.recorder import Recorder
 from cronhpa.operator.settings import Settings
@@ -51,7 +50,6 @@ _BACKFILL_SECONDS = 10.0
 _STUDY_SECONDS = 5.0
 # The loop is given back after so many: a millisecond or so.
 _SUBJECTS_PER_BREATH = 500
-_BACKFILL_AGAIN_SECONDS = 600.0
 _SYNC_SECONDS = 60.0
 # Below the 30 s after which a pod is killed.
 _GRACE_SECONDS = 15.0
@@ -60,6 +58,7 @@ _EVENTS_SECONDS = 3.0
 
 async def run(settings: Settings) -> None:
     """Runs until SIGTERM or SIGINT, or until a part that must never end does."""
+    raise_open_files()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -84,7 +83,7 @@ class Operator:
         self._forecaster = ForecastService(
             settings.store,
             workers=ProcessPool(settings.forecast_workers),
-            cluster=settings.dask_scheduler,
+            cluster=settings.dask,
             share_percent=settings.learning_share_percent,
             on_first=self._on_first_forecast,
         )
@@ -103,12 +102,13 @@ class Operator:
             )
 
     async def run(self, stop: asyncio.Event) -> None:
-        runner = await self._serve()
+        listeners = self._listen()
         tasks: list[asyncio.Task[None]] = [
             asyncio.create_task(view.run(), name=f"watch {view.path}")
             for views in self._views.values()
             for view in views
         ]
+        tasks += [asyncio.create_task(each.run(), name=f"port {each.address[1]}") for each in listeners]
         namespaces = self._settings.namespace_names
         tasks.append(asyncio.create_task(self._inventory.sweep(self._client, namespaces), name="sweep"))
         tasks.append(asyncio.create_task(self._inventory.watch(self._client.configuration, namespaces), name="kopf"))
@@ -140,7 +140,6 @@ class Operator:
             await asyncio.gather(ended, *tasks, return_exceptions=True)
             await self._targets.close()
             await self._forecaster.close()
-            await runner.cleanup()
             LOG.info("stopped")
 
     async def _act(self) -> None:
@@ -180,15 +179,18 @@ class Operator:
     def _all_views(self) -> list[View[Any]]:
         return [*(view for views in self._views.values() for view in views), *self._targets.views]
 
-    async def _serve(self) -> web.AppRunner:
-        progress = Progress(self._cycle, self._inventory, self._writer, self._recorder, self._client, self._all_views)
-        runner = web.AppRunner(application(progress, self._cycle, self._inventory, self._is_ready), access_log=None)
-        await runner.setup()
-        site = web.TCPSite(runner, self._settings.listen_host, self._settings.listen_port)
-        await site.start()
-        for address in runner.addresses:
-            LOG.info("serving /healthz, /readyz and /metrics on %s:%s", *address[:2])
-        return runner
+    def _listen(self) -> list[Listener]:
+        """One port for Prometheus, one for the kubelet, each with a budget: who holds one cannot take the other."""
+        settings, listeners = self._settings, list[Listener]()
+        progress = Progress(
+            self._cycle, self._inventory, self._writer, self._recorder, self._client, self._all_views, listeners
+        )
+        endpoints = Endpoints(progress, self._cycle, self._inventory, self._is_ready)
+        budget = Budget.within(open_files())
+        for port, routes in ((settings.listen_port, endpoints.all), (settings.probe_port, endpoints.probes)):
+            listeners.append(Listener(settings.listen_host, port, routes, budget))
+            LOG.info("serving %s on %s:%s", ", ".join(routes), *listeners[-1].address)
+        return listeners
 
     async def _supervised(self, work: Callable[[], Awaitable[None]]) -> None:
         """Learning is a side job: whatever happens to it, decisions go on."""
@@ -222,33 +224,16 @@ class Operator:
         """Takes the past of each object from Prometheus: once for each, and again after a restart."""
         settings = self._settings
         assert settings.prometheus_url is not None
-        asked_at: dict[Series, float] = {}
         async with Prometheus(
             settings.prometheus_url, settings.prometheus_queries, settings.prometheus_token_file
         ) as prometheus:
+            backfills = Backfills(prometheus)
             while True:
                 await asyncio.sleep(_BACKFILL_SECONDS)
-                waiting = [
-                    subject
-                    for item in self._inventory
-                    if (subject := subject_of(item)) is not None
-                    and time.monotonic() >= asked_at.get(subject.series, 0.0)
-                ]
-                for subject in waiting:
-                    if self._store is not None:
-                        is_done = await self._backfill(self._store, prometheus, subject)
-                        asked_at[subject.series] = math.inf if is_done else time.monotonic() + _BACKFILL_AGAIN_SECONDS
-
-    async def _backfill(self, store: Store, prometheus: Prometheus, subject: ForecastTarget) -> bool:
-        """Whether Prometheus answered; one that does not is asked again later."""
-        try:
-            found = await backfill(store.loads, prometheus, subject.series, subject.spec.target, time.time_ns())
-        except (PrometheusError, StoreError) as problem:
-            LOG.warning("history of %s: %s", subject.series, problem)
-            return False
-        if found is not None:
-            LOG.info("history of %s: %d five-minute maxima from Prometheus", subject.series, found.steps)
-        return True
+                wanted = [subject for item in self._inventory if (subject := subject_of(item)) is not None]
+                if self._store is not None:
+                    targets = ((each.series, each.spec.target) for each in wanted)
+                    await backfills.run_round(self._store.loads, targets, time.time_ns)
 
     async def _flush_loads(self) -> None:
         """What was seen and spent goes to the store; where it cannot be written, what was seen is lost."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from http import HTTPStatus
 from typing import Any
 
-from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
@@ -22,12 +22,14 @@ from cronhpa.kube.client import Client
 from cronhpa.kube.watch import View
 from cronhpa.operator.cycle import Cycle
 from cronhpa.operator.inventory import Inventory
+from cronhpa.operator.listener import Listener, Route, response
 from cronhpa.operator.recorder import Recorder
 from cronhpa.operator.writer import Writer
 
 STUCK_SECONDS = 30.0
 # Every request in a turn has a deadline; a turn this old waits for something that has none.
 _TURN_STUCK_SECONDS = 180.0
+_METRICS_SECONDS = 1.0
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -42,9 +44,11 @@ class Progress(Collector):
         recorder: Recorder,
         client: Client,
         views: Callable[[], Sequence[View[Any]]],
+        listeners: Sequence[Listener],
     ) -> None:
         self._cycle, self._inventory, self._writer = cycle, inventory, writer
         self._recorder, self._client, self._views = recorder, client, views
+        self._listeners = listeners
 
     def collect(self) -> Iterator[Metric]:
         pulse, writer = self._cycle.pulse, self._writer
@@ -76,41 +80,50 @@ class Progress(Collector):
             restarts.add_metric([view.path], view.restarts)
         yield silent
         yield restarts
+        dropped = CounterMetricFamily(
+            "cronhpa_connections_dropped", "Connections to a port of ours closed without an answer.", labels=["port"]
+        )
+        for listener in self._listeners:
+            dropped.add_metric([str(listener.address[1])], listener.dropped)
+        yield dropped
         oldest = self._cycle.oldest_turn() / SECOND
         yield GaugeMetricFamily("cronhpa_oldest_turn_seconds", "Length of the longest turn under way.", oldest)
 
 
-def application(
-    progress: Progress, cycle: Cycle, inventory: Inventory, is_ready: Callable[[], bool]
-) -> web.Application:
-    """The endpoints."""
-    registry = CollectorRegistry()
-    registry.register(progress)
-    ProcessCollector(registry=registry)
+class Endpoints:
+    """What is answered at each path; `probes` are those that the kubelet asks, at a port of their own."""
 
-    async def healthz(_: web.Request) -> web.Response:
-        silent = (time.time_ns() - cycle.pulse.last_tick) / SECOND
+    def __init__(self, progress: Progress, cycle: Cycle, inventory: Inventory, is_ready: Callable[[], bool]) -> None:
+        self._cycle, self._inventory, self._is_ready = cycle, inventory, is_ready
+        self._registry = CollectorRegistry()
+        self._registry.register(progress)
+        ProcessCollector(registry=self._registry)
+        self._metrics, self._metrics_until = b"", 0.0
+        self.probes: dict[str, Route] = {"/healthz": self._healthz, "/readyz": self._readyz}
+        self.all: dict[str, Route] = {**self.probes, "/metrics": self._metrics_text}
+
+    def _healthz(self) -> bytes:
+        silent = (time.time_ns() - self._cycle.pulse.last_tick) / SECOND
         if silent > STUCK_SECONDS:
-            return web.Response(status=503, text=f"no tick for {silent:.0f} s\n")
-        turning = cycle.oldest_turn() / SECOND
+            return response(HTTPStatus.SERVICE_UNAVAILABLE, f"no tick for {silent:.0f} s\n")
+        turning = self._cycle.oldest_turn() / SECOND
         if turning > _TURN_STUCK_SECONDS:
-            return web.Response(status=503, text=f"a turn takes {turning:.0f} s already\n")
-        return web.Response(text="ok\n")
+            return response(HTTPStatus.SERVICE_UNAVAILABLE, f"a turn takes {turning:.0f} s already\n")
+        return response(HTTPStatus.OK, "ok\n")
 
-    async def readyz(_: web.Request) -> web.Response:
-        if is_ready():
-            return web.Response(text="ok\n")
-        return web.Response(status=503, text="the first lists are not there yet\n")
+    def _readyz(self) -> bytes:
+        if self._is_ready():
+            return response(HTTPStatus.OK, "ok\n")
+        return response(HTTPStatus.SERVICE_UNAVAILABLE, "the first lists are not there yet\n")
 
-    async def metrics(_: web.Request) -> web.Response:
-        body = generate_latest(registry) + objects_text(inventory).encode()
-        return web.Response(body=body, headers={"Content-Type": _TEXT})
-
-    app = web.Application()
-    app.router.add_get("/healthz", healthz)
-    app.router.add_get("/readyz", readyz)
-    app.router.add_get("/metrics", metrics)
-    return app
+    def _metrics_text(self) -> bytes:
+        """Made once a second at most: with many objects it holds the loop, and anybody may ask for it."""
+        now = time.monotonic()
+        if now >= self._metrics_until:
+            body = generate_latest(self._registry) + objects_text(self._inventory).encode()
+            self._metrics = response(HTTPStatus.OK, body, _TEXT)
+            self._metrics_until = now + _METRICS_SECONDS
+        return self._metrics
 
 
 def objects_text(inventory: Inventory) -> str:

@@ -27,7 +27,7 @@ from cronhpa.core.instant import Nanoseconds, parse_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.scheduled.conflicts import Conflict
 from cronhpa.core.spec import Spec, Tuning
-from cronhpa.kube.client import Client, ClusterError, bearer_token, path_of
+from cronhpa.kube.client import UNREADABLE, Client, ClusterError, bearer_token, path_of
 from cronhpa.operator.breath import Breath
 from cronhpa.operator.due import Key
 
@@ -373,7 +373,7 @@ class Inventory:
                 first = False
             try:
                 bodies = msgspec.json.decode(page, type=_Listed).items
-            except msgspec.DecodeError as error:
+            except UNREADABLE as error:
                 raise ClusterError(0, "Malformed", f"the list cannot be read: {error}") from error
             for body in bodies:
                 await self._breath.take()

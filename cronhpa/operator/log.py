@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from typing import Literal
+from typing import Any, Literal
+
+from cronhpa.core.printable import printable, without_userinfo
+from cronhpa.operator.log_rate import RateLimited
 
 
 class _JsonLines(logging.Formatter):
@@ -14,18 +17,39 @@ class _JsonLines(logging.Formatter):
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": without_userinfo(record.getMessage()),
         }
         if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line)
+            line["exception"] = without_userinfo(self.formatException(record.exc_info))
+        return printable(json.dumps(line))
+
+
+class _TextLines(logging.Formatter):
+    """
+    A line for a record; those of a traceback are indented.
+
+    So nothing that a tenant, a backend or the API wrote begins a line that looks like a record.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        return printable(without_userinfo(super().formatMessage(record)))
+
+    def formatException(self, exc_info: Any) -> str:  # noqa: N802 - logging's name
+        return _indented(super().formatException(exc_info))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802 - logging's name
+        return _indented(super().formatStack(stack_info))
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {printable(line)}" for line in without_userinfo(text).split("\n"))
 
 
 def configure(form: Literal["json", "text"], level: str) -> None:
     """Sends everything to standard error; kopf's chatter below warnings is left out."""
-    stream = logging.StreamHandler(sys.stderr)
+    stream = RateLimited(sys.stderr)
     stream.setFormatter(
-        _JsonLines() if form == "json" else logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+        _JsonLines() if form == "json" else _TextLines("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     )
     logging.basicConfig(level=level.upper(), handlers=[stream], force=True)
     for noisy in ("kopf", "asyncio", "aiohttp.access"):

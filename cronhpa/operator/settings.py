@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from cronhpa.core.instant import parse_duration
 from cronhpa.core.spec import Tuning
+from cronhpa.forecasting.messages import DaskCluster
+from cronhpa.history.prometheus import PrometheusError, prometheus_url
+from cronhpa.history.promql import QueryError, QueryTemplate
 
 
 def _as_duration(text: str) -> str:
@@ -21,6 +24,41 @@ def _as_duration(text: str) -> str:
 Duration = Annotated[str, AfterValidator(_as_duration)]
 
 
+def _as_prometheus_url(text: str) -> str:
+    try:
+        prometheus_url(text)
+    except PrometheusError as problem:
+        raise ValueError(str(problem)) from None
+    return text
+
+
+def _as_queries(queries: dict[str, str]) -> dict[str, str]:
+    for metric, text in queries.items():
+        try:
+            QueryTemplate(text)
+        except QueryError as problem:
+            raise ValueError(f"the query for {metric}: {problem}") from None
+    return queries
+
+
+def _as_dask_scheduler(text: str, info: ValidationInfo) -> str:
+    """Of dask nobody proves who he is unless told to, and what it sends is code: both are asked for here."""
+    if info.data.get("dask_insecure"):
+        if not text.startswith(("tls://", "tcp://")):
+            raise ValueError("tls://HOST:PORT or tcp://HOST:PORT is accepted")
+        return text
+    if not text.startswith("tls://"):
+        raise ValueError(
+            "only tls://HOST:PORT is accepted: whoever reaches a dask scheduler runs code in the operator's pod, beside"
+            " its ServiceAccount's token. CRONHPA_DASK_INSECURE=true takes that risk"
+        )
+    missing = [name for name in ("dask_ca_file", "dask_cert_file", "dask_key_file") if info.data.get(name) is None]
+    if missing:
+        names = ", ".join(f"CRONHPA_{name.upper()}" for name in missing)
+        raise ValueError(f"{names} must name PEM files: without them nobody knows whose scheduler it is")
+    return text
+
+
 class Settings(BaseSettings):
     """Durations are Go texts such as 15s or 5m; what the upstream sets by flags has the upstream's defaults."""
 
@@ -30,8 +68,13 @@ class Settings(BaseSettings):
     context: str | None = Field(None, description="Context of the kubeconfig.")
     namespaces: str = Field("", description="Namespaces to act in, separated by commas; empty, all of them.")
     store: Path = Field(Path("cronhpa-history.db"), description="SQLite file of load history and forecasts.")
-    listen_host: str = Field("0.0.0.0", description="Address of /healthz, /readyz and /metrics.")  # noqa: S104 - a pod is probed from outside
-    listen_port: int = Field(8080, ge=0, le=65535, description="Port of the same; 0 takes a free one.")
+    listen_host: str = Field("0.0.0.0", description="Address of both ports.")  # noqa: S104 - a pod is probed from outside
+    listen_port: int = Field(
+        8080, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics; 0 takes a free one."
+    )
+    probe_port: int = Field(
+        8081, ge=0, le=65535, description="Port of /healthz and /readyz alone, for the kubelet; 0 takes a free one."
+    )
     log_format: Literal["json", "text"] = Field("text", description="json or text.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="debug, info, warning or error."
@@ -46,18 +89,26 @@ class Settings(BaseSettings):
         "30s", description="Time after a pod's start in which unready means starting."
     )
     forecast_interval: Duration = Field("60s", description="Time between two forecasts.")
-    prometheus_url: str | None = Field(
+    prometheus_url: Annotated[str, AfterValidator(_as_prometheus_url)] | None = Field(
         None, description="A Prometheus to take the past of loads from, such as http://prometheus.monitoring:9090."
     )
-    prometheus_queries: dict[str, str] = Field(
+    prometheus_queries: Annotated[dict[str, str], AfterValidator(_as_queries)] = Field(
         {}, description="PromQL by metric, as JSON; $namespace and $target stand for those of the object."
     )
     prometheus_token_file: Path | None = Field(None, description="A file with a bearer token for it.")
     forecast_workers: int = Field(
         1, ge=1, le=64, description="Processes that learn and forecast; each takes some 200 MB."
     )
-    dask_scheduler: str | None = Field(
-        None, description="Address of a dask scheduler to fit on, such as tcp://dask:8786; absent, in those processes."
+    # Those that a check of the scheduler reads stand before it.
+    dask_insecure: bool = Field(
+        default=False,
+        description="Whether a dask scheduler may be reached without TLS: whoever reaches it owns the pod.",
+    )
+    dask_ca_file: Path | None = Field(None, description="Certificates of the authority of the dask cluster.")
+    dask_cert_file: Path | None = Field(None, description="A certificate of its with which the operator proves itself.")
+    dask_key_file: Path | None = Field(None, description="The key of that certificate.")
+    dask_scheduler: Annotated[str, AfterValidator(_as_dask_scheduler)] | None = Field(
+        None, description="Address of a dask scheduler to fit on, such as tls://dask:8786; absent, in those processes."
     )
     learning_share_percent: int = Field(
         50,
@@ -75,6 +126,13 @@ class Settings(BaseSettings):
             cpu_initialization_period=parse_duration(self.cpu_initialization_period),
             initial_readiness_delay=parse_duration(self.initial_readiness_delay),
         )
+
+    @property
+    def dask(self) -> DaskCluster | None:
+        if self.dask_scheduler is None:
+            return None
+        files = (self.dask_ca_file, self.dask_cert_file, self.dask_key_file)
+        return DaskCluster(self.dask_scheduler, *(None if file is None else str(file) for file in files))
 
     @property
     def namespace_names(self) -> tuple[str, ...]:

@@ -21,9 +21,10 @@ from cronhpa.api.patch import merge_patch
 from cronhpa.api.render import Event, Status, Turn, clip, events, news, render
 from cronhpa.core.decision import Decision, Failed, Outcome, Scaled, Withheld
 from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import SECOND, Nanoseconds, format_instant
+from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Observation, Scale
+from cronhpa.core.quantity import parse_milli
 from cronhpa.core.spec import Mode, Spec
 from cronhpa.kube.client import Client, ClusterError, is_ambiguous
 from cronhpa.kube.pods import Meta
@@ -39,11 +40,15 @@ LOG = logging.getLogger(__name__)
 _CONCURRENT = 64
 _CONCURRENT_IN_NAMESPACE = 16
 _DRIFT = 30 * SECOND
+# For numbers that differ by no more than noise: the upstream's default tolerance, within which nobody would scale.
+_NOISE_DRIFT = 5 * MINUTE
+_NOISE = 0.1
 _REFUSED = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 # The platform's objective for mutations is written for 20 a second; numbers that only drift stay below it.
 _WRITES_PER_SECOND = 20
 # What nobody acts on: it changes with every sample and is refreshed now and again.
 _DRIFTING = ("currentMetrics", "podStartupSeconds", "forecast")
+_DRIFTING_MEMORY = ("startUpSeconds", "requestPerPod")
 
 
 class Judged:
@@ -174,7 +179,8 @@ class Writer:
         for event in (*events(turn), *news(before, turn)):
             self._recorder.record(item, event, judged.now)
         if not is_worth_writing(item.status, status) and (
-            abs(judged.now - item.written) < self._drift_interval() or not has_drifted(item.status, status)
+            abs(judged.now - item.written) < self._drift_interval(item.status, status)
+            or not has_drifted(item.status, status)
         ):
             return
         if judged.acts:
@@ -265,8 +271,9 @@ class Writer:
             item.status, item.version = status, version
         return True
 
-    def _drift_interval(self) -> Nanoseconds:
-        return max(_DRIFT, len(self._inventory.items) * SECOND // _WRITES_PER_SECOND)
+    def _drift_interval(self, before: Status, after: Status) -> Nanoseconds:
+        drift = _NOISE_DRIFT if is_noise(before, after) else _DRIFT
+        return max(drift, len(self._inventory.items) * SECOND // _WRITES_PER_SECOND)
 
 
 class _Written(msgspec.Struct):
@@ -281,6 +288,36 @@ def is_worth_writing(before: Status, after: Status) -> bool:
 def has_drifted(before: Status, after: Status) -> bool:
     """Whether anything is different but what time alone moves on: where nothing changes, nothing is written."""
     return before != after and {**before, "memory": _lasting(before)} != {**after, "memory": _lasting(after)}
+
+
+def is_noise(before: Status, after: Status) -> bool:
+    """Whether no number that drifts is further than a tenth from what it was."""
+    return _is_near(_drifting(before), _drifting(after))
+
+
+def _drifting(status: Status) -> dict[str, Any]:
+    forecast = status.get("forecast", {})
+    memory = status.get("memory", {})
+    return {
+        # When a forecast was made says nothing about the load.
+        "forecast": {key: value for key, value in forecast.items() if key not in {"issuedAt", "trainedUntil"}},
+        "memory": {key: memory.get(key) for key in _DRIFTING_MEMORY},
+        **{key: status.get(key) for key in _DRIFTING if key != "forecast"},
+    }
+
+
+def _is_near(before: Any, after: Any) -> bool:
+    if before == after:
+        return True
+    if isinstance(before, dict) and isinstance(after, dict):
+        return before.keys() == after.keys() and all(_is_near(value, after[key]) for key, value in before.items())
+    if isinstance(before, list) and isinstance(after, list):
+        return len(before) == len(after) and all(map(_is_near, before, after))
+    try:
+        old, new = parse_milli(str(before)), parse_milli(str(after))
+    except ValueError:
+        return False
+    return abs(new - old) <= _NOISE * abs(old)
 
 
 def _lasting(status: Status) -> dict[str, Any]:
@@ -304,7 +341,7 @@ def _substance(status: Status) -> dict[str, Any]:
         "steps": [step["rule"] for step in decision.get("steps", [])],
     }
     memory = _lasting(status)
-    for key in ("startUpSeconds", "requestPerPod", "version"):
+    for key in (*_DRIFTING_MEMORY, "version"):
         memory.pop(key, None)
     out["memory"] = memory
     return out

@@ -29,7 +29,7 @@ def may(control_plane, verb, resource, subresource=""):
     "values",
     [
         {},
-        {"networkPolicy": {"enabled": True}, "persistence": {"enabled": False}},
+        {"networkPolicy": {"from": []}, "persistence": {"enabled": False}},
         {"scaleTargets": [{"apiGroup": "argoproj.io", "resource": "rollouts"}], "priorityClassName": ""},
     ],
 )
@@ -92,6 +92,8 @@ def test_the_operators_account_may(control_plane, question):
         ("create", "pods"),
         ("delete", "pods"),
         ("patch", "autoscaling/horizontalpodautoscalers"),
+        ("get", "external.metrics.k8s.io/queue_length"),
+        ("list", "custom.metrics.k8s.io/pods", "requests_per_second"),
     ],
     ids=" ".join,
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cronhpa.forecasting.messages import DaskCluster
 from cronhpa.operator.settings import Settings
 from testbed.control_plane import ControlPlaneError, helm_template
 
@@ -32,8 +33,8 @@ RIGHTS = {
     ("", "pods"): {"list", "watch"},
     ("autoscaling", "horizontalpodautoscalers"): {"list", "watch"},
     ("metrics.k8s.io", "pods"): {"list"},
-    ("custom.metrics.k8s.io", "*"): {"get", "list"},
-    ("external.metrics.k8s.io", "*"): {"get", "list"},
+    ("custom.metrics.k8s.io", "*"): {"get"},
+    ("external.metrics.k8s.io", "*"): {"list"},
     ("", "events"): {"create", "patch"},
 }
 
@@ -159,6 +160,7 @@ def test_its_settings_are_environment_variables():
     assert {
         "CRONHPA_STORE": "/var/lib/cronhpa/history.db",
         "CRONHPA_LISTEN_PORT": "9090",
+        "CRONHPA_PROBE_PORT": "9091",
         "CRONHPA_LOG_FORMAT": "text",
         "CRONHPA_LOG_LEVEL": "debug",
         "CRONHPA_SYNC_PERIOD": "5s",
@@ -173,6 +175,7 @@ def test_its_settings_are_environment_variables():
     } == environment(
         render(
             port=9090,
+            probePort=9091,
             log={"format": "text", "level": "debug"},
             syncPeriod="5s",
             tolerance=0.05,
@@ -204,13 +207,15 @@ def test_the_charts_defaults_are_the_operators_defaults():
 
 
 def test_probes_ask_the_port_that_it_listens_on():
-    found = container(render(port=9090))
+    found = container(render(port=9090, probePort=9091))
 
-    assert [{"name": "http", "containerPort": 9090}] == found["ports"]
+    assert {"http": 9090, "probes": 9091} == {port["name"]: port["containerPort"] for port in found["ports"]}
     assert {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"} == {
         name: found[name]["httpGet"]["path"] for name in ("startupProbe", "livenessProbe", "readinessProbe")
     }
-    assert {"http"} == {found[name]["httpGet"]["port"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert {"probes"} == {
+        found[name]["httpGet"]["port"] for name in ("startupProbe", "livenessProbe", "readinessProbe")
+    }
 
 
 def test_the_history_has_a_volume_claim():
@@ -267,21 +272,52 @@ def test_the_charts_copy_of_the_crd_is_the_projects():
 def test_what_is_optional_is_absent_until_asked_for():
     assert {
         "ServiceAccount", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Service", "StatefulSet",
+        "NetworkPolicy",
     } == kinds(render())  # fmt: skip
+    assert "NetworkPolicy" not in kinds(render(networkPolicy={"enabled": False}))
     assert "CustomResourceDefinition" not in kinds(render(crds={"install": False}))
     assert not {"ClusterRole", "ClusterRoleBinding"} & kinds(render(rbac={"create": False}))
 
 
 def test_a_network_policy_lets_it_talk_to_the_api_server_and_dns_alone():
-    spec = only(render(networkPolicy={"enabled": True}), "NetworkPolicy")["spec"]
+    spec = only(render(), "NetworkPolicy")["spec"]
 
     assert {443, 6443, 53} == {port["port"] for rule in spec["egress"] for port in rule["ports"]}
-    assert [{"ports": [{"port": "http", "protocol": "TCP"}]}] == spec["ingress"]
+    assert {"Ingress", "Egress"} == set(spec["policyTypes"])
+
+
+def test_a_network_policy_lets_monitoring_read_the_metrics_and_nobody_ask_the_probes():
+    """The kubelet needs no rule: traffic from a pod's own node is always let through."""
+    spec = only(render(), "NetworkPolicy")["spec"]
+
+    monitoring = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    assert [{"ports": [{"port": "http", "protocol": "TCP"}], "from": [monitoring]}] == spec["ingress"]
+
+
+def test_a_network_policy_with_nobody_named_lets_nobody_in():
+    """An empty `from` would be everybody."""
+    assert [] == only(render(networkPolicy={"from": []}), "NetworkPolicy")["spec"]["ingress"]
+
+
+@pytest.mark.parametrize(
+    ("values", "port"),
+    [
+        ({"prometheus": {"url": "http://prometheus.monitoring:9090/base"}}, 9090),
+        ({"prometheus": {"url": "https://prometheus.example.com"}}, 443),
+        ({"prometheus": {"url": "http://prometheus"}}, 80),
+        ({"prometheus": {"url": "http://[fd00::1]:9091"}}, 9091),
+        ({"daskScheduler": "tls://dask:8786", "daskTlsSecret": "dask-client"}, 8786),
+    ],
+)
+def test_a_network_policy_lets_it_talk_to_what_its_own_settings_name(values, port):
+    spec = only(render(**values), "NetworkPolicy")["spec"]
+
+    assert [{"ports": [{"port": port, "protocol": "TCP"}]}] == spec["egress"][2:]
 
 
 def test_a_network_policy_lets_it_talk_to_what_is_named():
     rule = {"to": [{"namespaceSelector": {}}], "ports": [{"port": 9090}]}
-    spec = only(render(networkPolicy={"enabled": True, "egress": [rule]}), "NetworkPolicy")["spec"]
+    spec = only(render(networkPolicy={"egress": [rule]}), "NetworkPolicy")["spec"]
 
     assert rule == spec["egress"][-1]
 
@@ -291,13 +327,17 @@ def expanded(value):
     return value.replace("$$", "$")
 
 
+DASK_FILES = ("ca.crt", "tls.crt", "tls.key")
+
+
 def test_learning_is_set_up_by_values():
     """The names are those that the operator reads; what it makes of them, it accepts."""
     queries = {"requests": 'sum(rate(http_requests_total{namespace="$namespace", path=~"/.*$$"}[2m]))'}
     objects = render(
         forecastWorkers=3,
         learningSharePercent=80,
-        daskScheduler="tcp://dask:8786",
+        daskScheduler="tls://dask:8786",
+        daskTlsSecret="dask-client",
         prometheus={
             "url": "http://prometheus.monitoring:9090",
             "queries": queries,
@@ -313,14 +353,28 @@ def test_learning_is_set_up_by_values():
     settings = Settings(
         prometheus_queries=json.loads(expanded(environment(objects)["CRONHPA_PROMETHEUS_QUERIES"])), **given
     )
-    assert (3, 80, "tcp://dask:8786") == (
-        settings.forecast_workers, settings.learning_share_percent, settings.dask_scheduler,
-    )  # fmt: skip
+    assert (3, 80) == (settings.forecast_workers, settings.learning_share_percent)
+    assert DaskCluster("tls://dask:8786", *(f"/var/run/secrets/dask/{name}" for name in DASK_FILES)) == settings.dask
     assert ("http://prometheus.monitoring:9090", queries) == (settings.prometheus_url, settings.prometheus_queries)
     assert Path("/var/run/secrets/prometheus/bearer") == settings.prometheus_token_file
     mounts = {each["name"]: each["mountPath"] for each in container(objects)["volumeMounts"]}
     assert "/var/run/secrets/prometheus" == mounts["prometheus-token"]
     assert {"name": "prometheus-token", "secret": {"secretName": "reader"}} in pod(objects)["volumes"]
+    assert "/var/run/secrets/dask" == mounts["dask-tls"]
+    assert {"name": "dask-tls", "secret": {"secretName": "dask-client"}} in pod(objects)["volumes"]
+
+
+def test_a_dask_scheduler_without_certificates_is_a_risk_that_is_named():
+    """Whoever reaches it owns the operator's worker."""
+    for values in ({"daskScheduler": "tcp://dask:8786", "daskTlsSecret": "x"}, {"daskScheduler": "tls://dask:8786"}):
+        with pytest.raises(ControlPlaneError, match="daskInsecure: true takes that risk"):
+            render(**values)
+
+    stated = environment(render(daskScheduler="tcp://dask:8786", daskInsecure=True))
+    assert (
+        DaskCluster("tcp://dask:8786")
+        == Settings(dask_scheduler=stated["CRONHPA_DASK_SCHEDULER"], dask_insecure=stated["CRONHPA_DASK_INSECURE"]).dask
+    )
 
 
 def test_without_a_prometheus_and_a_dask_cluster_none_is_named():

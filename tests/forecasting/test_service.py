@@ -19,7 +19,14 @@ from cronhpa.core.observation import Absent
 from cronhpa.core.spec import ForecastSettings, MetricTarget, Mode, Override, ResourceMetric, Span, Spec, TargetRef
 from cronhpa.forecasting import messages as subject
 from cronhpa.forecasting import service as module
-from cronhpa.forecasting.messages import FitResponse, ForecastResponse, ForecastTarget, WorkerRequest, digest
+from cronhpa.forecasting.messages import (
+    DaskCluster,
+    FitResponse,
+    ForecastResponse,
+    ForecastTarget,
+    WorkerRequest,
+    digest,
+)
 from cronhpa.forecasting.pool import ProcessPool
 from cronhpa.forecasting.service import ForecastService, study
 from cronhpa.history.database import Fault
@@ -456,7 +463,7 @@ async def test_fits_of_a_dask_cluster_are_those_of_the_worker_here(path, tmp_pat
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp"
     ) as dask:
         here = made(path, study_task=study)
-        there = made(tmp_path / "other.db", study_task=study, cluster=dask.scheduler_address)
+        there = made(tmp_path / "other.db", study_task=study, cluster=DaskCluster(dask.scheduler_address))
         await here.study(subjects(WEB, API), MIDNIGHT)
         await there.study(subjects(WEB, API), MIDNIGHT)
 
@@ -466,7 +473,7 @@ async def test_fits_of_a_dask_cluster_are_those_of_the_worker_here(path, tmp_pat
 
 async def test_a_cluster_that_is_not_there_costs_no_forecast_that_there_is(path, made):
     remember(path, WEB)
-    forecaster = made(path, study_task=study, forecast_task=forecasts_all, cluster="tcp://127.0.0.1:9")
+    forecaster = made(path, study_task=study, forecast_task=forecasts_all, cluster=DaskCluster("tcp://127.0.0.1:9"))
     forecaster._latest[WEB] = stated(WEB, MIDNIGHT - MINUTE)
 
     await forecaster.study(subjects(WEB), MIDNIGHT)

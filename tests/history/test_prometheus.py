@@ -107,7 +107,7 @@ async def test_nobody_there_is_told_with_the_address():
     ("metric", "queries", "said"),
     [
         ("requests", {}, "there is no query for requests, only for cpu, memory: add one for this metric"),
-        ("cpu", {"cpu": "load{$cluster}"}, "the query for cpu holds a 'cluster': $namespace, $name"),
+        ("cpu", {"cpu": "load{$cluster}"}, "the query for cpu: $cluster is unknown: $namespace, $name"),
     ],
 )
 def test_a_query_that_is_missing_or_holds_an_unknown_name_is_told(metric, queries, said):

@@ -154,7 +154,7 @@ class Answering:
     def __init__(self, answer):
         self.answer, self.asked = answer, []
 
-    async def read(self, path, params=None):
+    async def read(self, path, params=None, **_):
         self.asked.append((path, params))
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -181,6 +181,7 @@ MALFORMED = [
     b'{"items": [{"value": 1e999, "containers": [{"usage": {"cpu": 1e999}}]}]}',
     b'{"items": [',
     b'\xff{"items": []}',
+    b'{"items": [{"metadata": {"name": "\xff"}, "value": "\xff"}]}',
     b'{"items": [{"value": ' + b"[" * 100_000,
     b'{"items": [{"containers": [{"usage": {"cpu": ' + b"[" * 100_000,
 ]

@@ -336,7 +336,7 @@ class ModelClient(Client):
         self._api = api
         self._seconds = timeout_seconds
 
-    async def _try(self, method, path, body, content_type, params):  # noqa: ARG002 - the client's signature
+    async def _try(self, method, path, body, _content_type, params, *_):
         self.requests[method] += 1
         await self._if_alive()
         try:

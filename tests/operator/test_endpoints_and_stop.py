@@ -22,17 +22,17 @@ class Process:
     def __init__(self, api, tmp_path):
         self.client = ModelClient(api, timeout_seconds=3)
         self.store = tmp_path / "history.db"
-        settings = Settings(store=self.store, listen_host="127.0.0.1", listen_port=0)
+        settings = Settings(store=self.store, listen_host="127.0.0.1", listen_port=0, probe_port=0)
         self.operator = Operator(settings, self.client)
         self.operator._inventory.watch = self._watch
-        serve = self.operator._serve
+        listen = self.operator._listen
 
-        async def served():
-            self.runner = await serve()
-            return self.runner
+        def listened():
+            self.listeners = listen()
+            return self.listeners
 
-        self.operator._serve = served
-        self.runner = None
+        self.operator._listen = listened
+        self.listeners = None
         self.stop = asyncio.Event()
 
     async def _watch(self, *_):
@@ -40,7 +40,7 @@ class Process:
 
     async def __aenter__(self):
         self.task = asyncio.create_task(self.operator.run(self.stop))
-        while self.runner is None:  # noqa: ASYNC110 - nothing tells of it
+        while self.listeners is None:  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.01)
         return self
 
@@ -48,8 +48,8 @@ class Process:
         self.stop.set()
         await self.task
 
-    async def get(self, path):
-        host, port = self.runner.addresses[0][:2]
+    async def get(self, path, listener=0):
+        host, port = self.listeners[listener].address
         async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}{path}") as answer:
             return answer.status, await answer.text()
 

@@ -133,7 +133,8 @@ async def test_the_past_of_each_object_is_asked_of_prometheus_once(tmp_path, mon
         operator._store = Store(settings.store)
         monkeypatch.setattr(app, "forecast_metric", lambda _spec: "cpu")
         operator._inventory = [SimpleNamespace(namespace="prod", name="shop", spec=spec, memory=Memory())]
-        await lived(operator._keep_backfilled(), lambda: len(server.asked) >= 4)
+        noted = lambda: operator._store.loads.backfilled_until(Series("prod", "shop", "cpu"))  # noqa: E731 - asked twice
+        await lived(operator._keep_backfilled(), lambda: len(server.asked) >= 4 and noted() is not None)
         await lived(operator._keep_backfilled(), lambda: len(server.asked) >= 5)
         operator._store.close()
 

@@ -37,6 +37,7 @@ class Operator:
             "CRONHPA_STORE": str(self.store),
             "CRONHPA_LISTEN_HOST": "127.0.0.1",
             "CRONHPA_LISTEN_PORT": "0",
+            "CRONHPA_PROBE_PORT": "0",
             **{f"CRONHPA_{name.upper()}": value for name, value in settings.items()},
         }
         self._process: subprocess.Popen[bytes] | None = None
@@ -91,7 +92,15 @@ class Operator:
 
     def get(self, path: str) -> str:
         """What an endpoint answers."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._port()}{path}", timeout=5) as answer:
+        return self._get(self.ports[0], path)
+
+    def probe(self, path: str = "/healthz") -> str:
+        """What the kubelet is answered, at the port of its own."""
+        return self._get(self.ports[1], path)
+
+    @staticmethod
+    def _get(port: int, path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
             return answer.read().decode()
 
     def tail(self, lines: int = 30) -> str:
@@ -103,10 +112,12 @@ class Operator:
         except (OSError, LookupError):
             return False
 
-    def _port(self) -> int:
+    @property
+    def ports(self) -> tuple[int, int]:
+        """Of the metrics and of the probes. Raises LookupError until it listens."""
         with self.log.open(errors="replace") as log:
             log.seek(self._logged)
-            found = _ADDRESS.search(log.read())
-        if found is None:
+            found = _ADDRESS.findall(log.read())
+        if len(found) < 2:
             raise LookupError("it does not listen yet")
-        return int(found[1])
+        return int(found[0]), int(found[1])

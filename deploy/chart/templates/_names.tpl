@@ -24,6 +24,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ .Values.serviceAccount.name | default (.Values.serviceAccount.create | ternary (include "cronhpa.fullname" .) "default") }}
 {{- end -}}
 
+{{/* The port of a URL: the one that it names, else the one of its scheme. */}}
+{{- define "cronhpa.portOf" -}}
+{{- $named := urlParse . | dig "host" "" | regexFind ":[0-9]+$" | trimPrefix ":" -}}
+{{- $named | default (hasPrefix "https" . | ternary "443" "80") -}}
+{{- end -}}
+
 {{/* Every right the operator has, for the ClusterRole or for the Role of each namespace. */}}
 {{- define "cronhpa.rules" -}}
 # The objects it works for; their spec is never written.
@@ -66,9 +72,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [metrics.k8s.io]
   resources: [pods]
   verbs: [list]
-- apiGroups: [custom.metrics.k8s.io, external.metrics.k8s.io]
+- apiGroups: [custom.metrics.k8s.io]
   resources: ["*"]
-  verbs: [get, list]
+  verbs: [get]
+- apiGroups: [external.metrics.k8s.io]
+  resources: ["*"]
+  verbs: [list]
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]

@@ -1,0 +1,141 @@
+"""
+Names in PromQL. A query is the operator's setting; what a tenant wrote comes into it through `Names` alone, which takes
+nothing but names, and into the quotes of a label matcher alone.
+
+So the selectors of a query are those of its template, whatever an object says.
+"""
+
+from __future__ import annotations
+
+import re
+from string import Template
+from typing import ClassVar, Self
+
+from msgspec import Struct
+
+_LENGTH_MAX = 253
+# The words of PromQL between which a text in quotes may begin: quotes within a comment or another text open none.
+_TOKEN = re.compile(
+    r"""\s+|\#[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`[^`]*`|\$\$|\$\{?\w*\}?|=~|!~|!=|==|>=|<=|.""",
+    re.DOTALL,
+)
+_QUOTES = "\"'`"
+_EQUAL, _REGEX = ("=", "!="), ("=~", "!~")
+
+
+class QueryError(ValueError):
+    """What cannot be a query, or stand in one: what was found, what is accepted, what to do."""
+
+
+class Name(Struct, frozen=True):
+    """
+    A text without any character that ends quotes, escapes or repeats: of those of a regular expression it may hold the
+    dot. Raises QueryError for any other, so there is none.
+    """
+
+    text: str
+    what: ClassVar[str] = "a name"
+    accepted: ClassVar[str] = r"[A-Za-z0-9]([-A-Za-z0-9._:/]*[A-Za-z0-9])?"
+
+    def __post_init__(self) -> None:
+        if len(self.text) > _LENGTH_MAX or not re.fullmatch(self.accepted, self.text, re.ASCII):
+            shown = self.text if len(self.text) <= _LENGTH_MAX else self.text[:_LENGTH_MAX] + "..."
+            raise QueryError(
+                f"{shown!r} is not {self.what} that a query may hold: {self.accepted} is accepted, "
+                f"of at most {_LENGTH_MAX} characters"
+            )
+
+    @property
+    def regex(self) -> str:
+        """The regular expression that matches this name alone, the same in quotes of every kind."""
+        return self.text.replace(".", "[.]")
+
+
+class Label(Name, frozen=True):
+    what: ClassVar[str] = "a namespace"
+    accepted: ClassVar[str] = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+
+
+class Subdomain(Name, frozen=True):
+    what: ClassVar[str] = "an object's name"
+    accepted: ClassVar[str] = r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
+
+
+class Kind(Name, frozen=True):
+    what: ClassVar[str] = "a kind"
+    accepted: ClassVar[str] = r"[A-Za-z][A-Za-z0-9]*"
+
+
+class MetricName(Name, frozen=True):
+    what: ClassVar[str] = "a metric's name"
+    accepted: ClassVar[str] = r"[A-Za-z_:]([-A-Za-z0-9._:/]*[A-Za-z0-9_])?"
+
+
+class Names(Struct, frozen=True):
+    """All that a query may hold of an object and its target, by the names of its placeholders."""
+
+    namespace: Label
+    name: Subdomain
+    kind: Kind
+    target: Subdomain
+    metric: MetricName
+
+    def __post_init__(self) -> None:
+        for field in self.__struct_fields__:
+            if not isinstance(getattr(self, field), Name):
+                raise TypeError(f"{field} is a {type(getattr(self, field)).__name__}, and no Name")
+
+    @classmethod
+    def of(cls, *, namespace: str, name: str, kind: str, target: str, metric: str) -> Self:
+        """Raises QueryError for a text that is no name."""
+        return cls(Label(namespace), Subdomain(name), Kind(kind), Subdomain(target), MetricName(metric))
+
+
+_KNOWN = f"{', '.join(f'${name}' for name in Names.__struct_fields__)} are known"
+
+
+class QueryTemplate:
+    """
+    PromQL with $namespace, $name, $kind, $target and $metric within the quotes of label matchers; $$ is a dollar sign.
+
+    Behind =~ and !~ a name matches itself alone, its dots included.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Raises QueryError for a placeholder that is unknown or stands elsewhere."""
+        # Pieces of the query, each with whether names in it stand within a regular expression.
+        self._pieces = tuple(_pieces(text))
+
+    def filled(self, names: Names) -> str:
+        """The query of an object."""
+        literal = {each: getattr(names, each).text for each in Names.__struct_fields__}
+        regex = {each: getattr(names, each).regex for each in Names.__struct_fields__}
+        return "".join(piece.substitute(regex if is_regex else literal) for piece, is_regex in self._pieces)
+
+
+def _pieces(text: str) -> list[tuple[Template, bool]]:
+    pieces = []
+    before = ""
+    for token in _TOKEN.findall(text):
+        piece = Template(token)
+        if not piece.is_valid():
+            raise QueryError(f"a dollar sign in {token!r} begins no name: {_KNOWN}, and $$ for a dollar sign")
+        for name in piece.get_identifiers():
+            _check(name, token, before)
+        pieces.append((piece, before in _REGEX))
+        if not token.isspace() and not token.startswith("#"):
+            before = token
+    return pieces
+
+
+def _check(name: str, token: str, before: str) -> None:
+    """Whether a placeholder may stand in a token behind another one. Raises QueryError."""
+    if name not in Names.__struct_fields__:
+        raise QueryError(f"${name} is unknown: {_KNOWN}, and $$ for a dollar sign")
+    if token[0] not in _QUOTES or before not in (*_EQUAL, *_REGEX):
+        raise QueryError(
+            f"${name} stands outside the quotes of a label matcher: it is accepted there alone, "
+            'such as namespace="$namespace" or pod=~"$target-.+"'
+        )
+    if "\\$" in token:
+        raise QueryError(f"{token}: a backslash stands before a dollar sign, and would take the name for an escape")

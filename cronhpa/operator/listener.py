@@ -1,0 +1,221 @@
+"""
+An HTTP server for whoever can reach a port: GET alone, one request a connection, a limit to everything.
+
+A general server takes as many connections as the process may have files, and waits for the rest of a request. A
+thousand half-open connections then take the probes, the API connections and the log with them. Rules of this one:
+
+- At most `connections` are open, at most `per_peer` of them from one address. A new connection is always taken: where
+  there is no room, the oldest of the address that holds most is closed, whatever it waits for. So one address cannot
+  push out another, and a probe that asks at once is answered however many connections are held.
+- A request's head has a size and a deadline as a whole; an answer has a deadline; a body is refused; a connection
+  ends with its answer. So none lasts longer than the two deadlines together.
+- What an address can cost is paced: accepts a second, reads a second of a head that comes in pieces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import struct
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+LOG = logging.getLogger(__name__)
+
+TEXT = "text/plain; charset=utf-8"
+# Waits for its turn in the kernel: at 800 accepts a second for a third of a second at most.
+_BACKLOG = 256
+# No more accepts at once than one address may hold, so that each is read once before another can push it out.
+_ACCEPTS_AT_ONCE = 8
+_ACCEPTS_PAUSE_SECONDS = 0.01
+# A head that comes byte by byte would otherwise wake the loop for each.
+_READ_PAUSE_SECONDS = 0.05
+# Between two tries where the system has no file or memory for a connection.
+_NO_ROOM_SECONDS = 0.1
+# What is closed before its end is forgotten by the kernel at once, with the data that a slow reader did not take.
+_RESET = struct.pack("ii", 1, 0)
+# All listeners together take at most an eighth of the files that the process may open; the rest is for the API.
+_SHARE_OF_FILES = 16
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What all peers of one listener may take together, and what one address may."""
+
+    connections: int = 32
+    per_peer: int = _ACCEPTS_AT_ONCE
+    head_bytes: int = 8192
+    head_seconds: float = 5.0
+    answer_seconds: float = 10.0
+
+    @classmethod
+    def within(cls, files: int) -> Budget:
+        """The budget of each of two listeners in a process that may open so many files."""
+        connections = max(2, min(cls.connections, files // _SHARE_OF_FILES))
+        return cls(connections, per_peer=min(cls.per_peer, connections))
+
+
+def response(status: HTTPStatus, body: bytes | str, content_type: str = TEXT) -> bytes:
+    """A whole answer as it goes over the wire."""
+    content = body.encode() if isinstance(body, str) else body
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {content_type}\r\n"
+        f"Content-Length: {len(content)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + content
+
+
+Route = Callable[[], bytes]
+"""Makes a `response`. It must not wait: it runs in the loop."""
+
+
+class _Connection:
+    __slots__ = ("is_over", "peer", "socket", "task")
+
+    def __init__(self, peer: str, sock: socket.socket) -> None:
+        self.peer, self.socket = peer, sock
+        self.is_over = False
+        self.task: asyncio.Task[None] | None = None
+
+
+class Listener:
+    """
+    `listener = Listener(host, port, routes)` is bound; `await listener.run()` serves until it is cancelled.
+
+    host: an address; port: 0 takes a free one, `address` says which. routes: by path.
+    Raises OSError where it cannot be bound.
+    """
+
+    def __init__(self, host: str, port: int, routes: Mapping[str, Route], budget: Budget | None = None) -> None:
+        self.dropped = 0
+        """Connections that were closed without an answer: pushed out, too slow, or ended by the peer."""
+        self._routes, self._budget = routes, budget or Budget()
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        is_dual = host == "::" and socket.has_dualstack_ipv6()
+        try:
+            self._socket = socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=is_dual)
+        except OSError as error:
+            raise OSError(
+                error.errno, f"{host}, port {port}: {error.strerror}; name another port or address"
+            ) from error
+        self._socket.setblocking(False)
+        self.address: tuple[str, int] = self._socket.getsockname()[:2]
+        # Oldest first.
+        self._open: dict[_Connection, None] = {}
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        count = 0
+        try:
+            while True:
+                try:
+                    accepted, address = await loop.sock_accept(self._socket)
+                except OSError as error:
+                    LOG.warning("port %d cannot take a connection: %s", self.address[1], error)
+                    await asyncio.sleep(_NO_ROOM_SECONDS)
+                    continue
+                self._admit(_Connection(address[0], accepted))
+                count += 1
+                if count % _ACCEPTS_AT_ONCE == 0:
+                    await asyncio.sleep(_ACCEPTS_PAUSE_SECONDS)
+        finally:
+            self._socket.close()
+            tasks = [each.task for each in self._open if each.task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _admit(self, connection: _Connection) -> None:
+        held = Counter(each.peer for each in self._open)
+        if held[connection.peer] >= self._budget.per_peer:
+            self._push_out({connection.peer})
+        elif len(self._open) >= self._budget.connections:
+            most = max(held.values())
+            self._push_out({peer for peer, count in held.items() if count == most})
+        self._open[connection] = None
+        connection.task = asyncio.create_task(self._serve(connection))
+        # Not in the task itself: one that is cancelled before its first step runs no `finally`.
+        connection.task.add_done_callback(lambda _: self._close(connection))
+
+    def _push_out(self, peers: set[str]) -> None:
+        # The oldest, and not one without a request: that is what a new probe is, among readers that do not read.
+        chosen = next(each for each in self._open if each.peer in peers)
+        del self._open[chosen]
+        assert chosen.task is not None
+        chosen.task.cancel()
+
+    def _close(self, connection: _Connection) -> None:
+        self._open.pop(connection, None)
+        if not connection.is_over:
+            self.dropped += 1
+            connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        connection.socket.close()
+
+    async def _serve(self, connection: _Connection) -> None:
+        loop, sock = asyncio.get_running_loop(), connection.socket
+        try:
+            async with asyncio.timeout(self._budget.head_seconds):
+                head = await self._head(sock)
+            if head is None:
+                return
+            async with asyncio.timeout(self._budget.answer_seconds):
+                await loop.sock_sendall(sock, self._answer(head))
+                sock.shutdown(socket.SHUT_WR)
+                # Until the peer has it all: what a closed connection still has to send would be counted nowhere.
+                while await loop.sock_recv(sock, self._budget.head_bytes):  # noqa: ASYNC110 - a pause, not a wait
+                    await asyncio.sleep(_READ_PAUSE_SECONDS)
+            connection.is_over = True
+        except (TimeoutError, OSError):
+            # Nobody to tell: it is the peer who is slow or gone. It counts as dropped.
+            return
+
+    async def _head(self, sock: socket.socket) -> bytes | None:
+        """A request's head without the blank line; what came of it where it is too long; None without one."""
+        loop, limit = asyncio.get_running_loop(), self._budget.head_bytes
+        data = b""
+        while len(data) <= limit:
+            part = await loop.sock_recv(sock, limit + 1 - len(data))
+            if not part:
+                return None
+            data += part
+            head, blank, _ = data.partition(b"\r\n\r\n")
+            if blank:
+                return head
+            await asyncio.sleep(_READ_PAUSE_SECONDS)
+        return data
+
+    def _answer(self, head: bytes) -> bytes:
+        if len(head) > self._budget.head_bytes:
+            return response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the request's head is too long\n")
+        line, *fields = head.split(b"\r\n")
+        match line.split(b" "):
+            case [method, target, b"HTTP/1.0" | b"HTTP/1.1"] if target.startswith(b"/"):
+                pass
+            case _:
+                return response(HTTPStatus.BAD_REQUEST, "this is no HTTP/1.1 request\n")
+        if any(_announces_body(field) for field in fields):
+            return response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request's body is not accepted\n")
+        if method not in {b"GET", b"HEAD"}:
+            return response(HTTPStatus.METHOD_NOT_ALLOWED, "GET alone is accepted\n")
+        route = self._routes.get(target.partition(b"?")[0].decode("latin-1"))
+        if route is None:
+            return response(HTTPStatus.NOT_FOUND, f"here are {', '.join(self._routes)}\n")
+        try:
+            answer = route()
+        except Exception:
+            LOG.exception("%s cannot be answered", target.partition(b"?")[0].decode("latin-1"))
+            answer = response(HTTPStatus.INTERNAL_SERVER_ERROR, "the operator's log says why\n")
+        return answer if method == b"GET" else answer[: answer.index(b"\r\n\r\n") + 4]
+
+
+def _announces_body(field: bytes) -> bool:
+    name, _, value = field.partition(b":")
+    match name.strip().lower():
+        case b"transfer-encoding":
+            return True
+        case b"content-length":
+            return value.strip() != b"0"
+    return False

@@ -1,0 +1,40 @@
+"""How many files the process may open: connections are files."""
+
+from __future__ import annotations
+
+import logging
+import resource
+import sys
+from contextlib import suppress
+
+LOG = logging.getLogger(__name__)
+
+# Watches, requests, metric reads, listeners, the store and the workers' pipes: some 350 where all are at their most.
+_WANTED = 1024
+
+
+def raise_open_files() -> int:
+    """
+    Raises the soft limit of open files to the hard one, and returns the limit.
+
+    Soft limits of 1,024 are for programs that use select(2), which ours do not; Go programs do the same at their start.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        # macOS refuses a hard limit that says "unlimited".
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    files = open_files()
+    if files < _WANTED:
+        LOG.warning(
+            "only %d files may be open at once: allow %d or more (ulimit -n), or requests to the API may have to wait",
+            files,
+            _WANTED,
+        )
+    return files
+
+
+def open_files() -> int:
+    """The limit in force."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft

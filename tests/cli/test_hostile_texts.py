@@ -1,0 +1,112 @@
+"""Names, reasons and messages are a tenant's: no command lets a terminal obey what stands in them."""
+
+import json
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from cronhpa.cli import app
+from cronhpa.cli.explain import explained
+from cronhpa.cli.lines import say, show
+from cronhpa.history.series import STEP, Series
+from cronhpa.history.store import Store
+
+# Clears the screen, sets the title, makes a link, turns the text round, and ends the line.
+HOSTILE = "x\x1b[2J\x1b]0;owned\x07\x1b]8;;http://evil\x1b\\y\x9b1m\u202ez\r\n[red]all is well[/red] :smile:"
+DANGEROUS = set("\x1b\x07\x9b\u202e\r\u2028")
+
+
+def manifest(**changed):
+    window = {"name": "day", "minReplicas": 2, "start": "0 8 * * *", "durationMinutes": 60}
+    meta = {"name": "shop", "namespace": "prod"}
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+    spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 9, "schedules": [window]}
+    return {"apiVersion": "cronhpa.io/v1alpha1", "kind": "CronHPA", "metadata": meta, "spec": spec} | changed
+
+
+def is_harmless(text):
+    return not DANGEROUS & set(text)
+
+
+def test_a_line_stays_a_line_of_what_it_is_and_a_block_keeps_its_lines(capsys):
+    say(HOSTILE)
+    show("a\nb\x1b")
+    printed = capsys.readouterr().out
+
+    assert is_harmless(printed)
+    assert ["  [red]all is well[/red] :smile:", "a", "b\\u001b"] == printed.splitlines()[1:]
+
+
+def test_explain_shows_a_tenants_words_as_they_are(monkeypatch):
+    condition = {"type": "Ready", "status": "False", "reason": "x", "message": HOSTILE}
+    item = {"source": HOSTILE, "name": "n", "role": "Floor", "replicas": 2, "reason": HOSTILE}
+    status = {"conditions": [condition], "decision": {"reason": HOSTILE, "proposals": [item]}, "target": HOSTILE}
+    body = manifest(status=status)
+
+    async def read(*_):
+        return body
+
+    class NoClient:
+        def __init__(self, *_): ...
+
+        async def __aenter__(self):
+            return self
+
+        async def __aexit__(self, *_): ...
+
+    monkeypatch.setattr("cronhpa.cli.explain.read_object", read)
+    monkeypatch.setattr("cronhpa.kube.client.Client", NoClient)
+    monkeypatch.setattr("cronhpa.kube.client.load_configuration", lambda *_: None)
+    found = CliRunner().invoke(app, ["explain", "shop", "-n", "prod"], color=True)
+
+    assert 0 == found.exit_code, found.output
+    assert HOSTILE in "".join(explained(body))
+    assert is_harmless(found.output)
+    assert "[red]all is well[/red] :smile:" in found.output
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+@pytest.mark.parametrize("field", ["name", "target", "schedule", "zone", "unknown"])
+def test_preview_of_a_file_shows_a_tenants_words_as_they_are(tmp_path, field, output):
+    body = manifest()
+    places = {
+        "name": (body["metadata"], "name"),
+        "target": (body["spec"]["scaleTargetRef"], "name"),
+        "schedule": (body["spec"]["schedules"][0], "name"),
+        "zone": (body["spec"], "timeZone"),
+        "unknown": (body["spec"], HOSTILE),
+    }
+    place, key = places[field]
+    # Names of schedules and zones are short; one of a target has no slash.
+    place[key] = HOSTILE[:40] if field in {"schedule", "zone"} else HOSTILE.replace("/", "")
+    file = tmp_path / "shop.yaml"
+    file.write_text(yaml.safe_dump(body))
+    found = CliRunner().invoke(app, ["preview", str(file), "--output", output], color=True)
+
+    assert (0 if field in {"name", "target", "schedule"} else 1) == found.exit_code, found.output
+    # The JSON says nothing of the target.
+    is_told = (field, output) != ("target", "json")
+    assert is_told == ("[2J" in found.output)
+    assert is_harmless(found.output), found.output
+    if found.exit_code == 0 and output == "json" and is_told:
+        assert HOSTILE[:9] in json.dumps(json.loads(found.stdout), ensure_ascii=False).replace("\\u001b", "\x1b")
+
+
+def test_history_list_shows_a_metrics_name_as_it_is(tmp_path):
+    store = Store(tmp_path / "h.db")
+    store.loads.backfill(Series("prod", "shop", "\x1b[2J[red]q"), [(STEP * 1000, 1.0), (STEP * 1001, 2.0)])
+    store.close()
+    found = CliRunner().invoke(app, ["history", "list", "--store", str(tmp_path / "h.db")], color=True)
+
+    assert 0 == found.exit_code, found.output
+    assert is_harmless(found.output)
+
+
+def test_convert_and_backtest_tell_of_a_file_without_obeying_it(tmp_path):
+    file = tmp_path / "odd.yaml"
+    file.write_text(yaml.safe_dump(manifest(kind=HOSTILE) | {"metadata": {"name": HOSTILE}}))
+    for command in (["convert", str(file)], ["backtest", str(file), "--history", str(file)]):
+        found = CliRunner().invoke(app, command, color=True)
+        assert found.exit_code, command
+        assert is_harmless(found.output), command

@@ -1,0 +1,52 @@
+"""Texts that somebody else wrote: what is shown of them obeys nobody."""
+
+import json
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cronhpa.core.printable import printable, without_userinfo
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("läuft, 10\u00a0000 店 🎄", "läuft, 10\u00a0000 店 🎄"),
+        ("\x1b]0;title\x07", "\\u001b]0;title\\u0007"),
+        ("\x9b2J", "\\u009b2J"),
+        ("a\r\nb\tc", "a\\u000d\\u000ab\\u0009c"),
+        ("\u2028\u2029\x85", "\\u2028\\u2029\\u0085"),
+        ("\u202etxt.exe\u2066", "\\u202etxt.exe\\u2066"),
+        ("\U000e0041", "\\udb40\\udc41"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+def test_what_is_not_shown_stands_as_json_escapes_it(text, shown):
+    assert shown == printable(text)
+
+
+@given(st.text())
+def test_what_is_printable_holds_no_character_that_does_something(text):
+    assert {unicodedata.category(each)[0] for each in printable(text)} <= set("LMNPSZ")
+    assert not {"\u2028", "\u2029"} & set(printable(text))
+
+
+@given(st.text(), st.booleans())
+def test_json_stays_the_same_json(text, ascii_alone):
+    assert text == json.loads(printable(json.dumps(text, ensure_ascii=ascii_alone)))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("http://alice:s3cr3t@prometheus:9090/x", "http://prometheus:9090/x"),
+        ("https://alice@x and http://b:p@ss@y", "https://x and http://y"),
+        ("'tls://u:p@[::1]:8786'", "'tls://[::1]:8786'"),
+        ("http://x/a@b?c@d", "http://x/a@b?c@d"),
+        ("mail a@b", "mail a@b"),
+    ],
+)
+def test_an_address_is_told_without_user_and_password(text, told):
+    assert told == without_userinfo(text)

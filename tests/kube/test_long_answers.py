@@ -1,0 +1,373 @@
+"""Answers that are too long, too deep, packed, slow or elsewhere: each is broken off at a bound for its purpose."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import gzip
+import json
+import random
+import time
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from cronhpa.core.observation import Absent
+from cronhpa.core.spec import ExternalMetric, MetricTarget, ObjectMetric, PodsMetric, TargetRef
+from cronhpa.kube.client import ClusterError
+from cronhpa.kube.discovery import Discovery
+from cronhpa.kube.metrics import MetricReader, PodMetrics, list_pod_metrics
+from kube.fake_api import FakeApi, answering
+
+MIB = 2**20
+BLANKS = b" " * MIB
+PODS = "/apis/metrics.k8s.io/v1beta1/namespaces/prod/pods"
+EXTERNAL = "/apis/external.metrics.k8s.io/v1beta1/namespaces/prod/queue"
+AVERAGE = MetricTarget("AverageValue", average_value=1000)
+QUEUE = ExternalMetric("queue", AVERAGE)
+
+
+class Streaming:
+    """An answer of parts; `sent` is how many bytes of them went out."""
+
+    def __init__(self, *parts, packed=False):
+        self.parts, self.packed, self.sent = parts, packed, 0
+
+    async def __call__(self, request):
+        response = web.StreamResponse(headers={"Content-Encoding": "gzip"} if self.packed else {})
+        await response.prepare(request)
+        for part in self.parts:
+            await response.write(part)
+            self.sent += len(part)
+        return response
+
+
+async def measured(client, metric):
+    reader = MetricReader(client, Discovery(client))
+    if isinstance(metric, ExternalMetric):
+        return await reader.external("prod", metric)
+    if isinstance(metric, PodsMetric):
+        return await reader.pods("prod", metric, "app=web")
+    return await reader.object("prod", metric)
+
+
+CUSTOM = "/apis/custom.metrics.k8s.io"
+CASES = [
+    ("resource", PODS, None, 32 * MIB),
+    ("pods", f"{CUSTOM}/v1beta2/namespaces/prod/pods/*/hits", PodsMetric("hits", AVERAGE), 4 * MIB),
+    (
+        "object",
+        f"{CUSTOM}/v1beta2/namespaces/prod/services/web/hits",
+        ObjectMetric("hits", AVERAGE, TargetRef("v1", "Service", "web")),
+        MIB,
+    ),
+    ("external", EXTERNAL, QUEUE, MIB),
+]
+
+
+@pytest.mark.parametrize(("path", "metric", "bound"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+async def test_a_metric_of_any_kind_is_broken_off_at_its_bound(path, metric, bound, packed):
+    """Packed, 100 MiB of blanks are 100 kB: what counts is what they are unpacked."""
+    endless = Streaming(
+        gzip.compress(BLANKS * 100) if packed else b"", *[BLANKS] * (0 if packed else 100), packed=packed
+    )
+    api = FakeApi()
+    api.answers[path] = endless
+    api.answers[CUSTOM] = answering({"preferredVersion": {"version": "v1beta2"}})
+    api.answers["/api/v1"] = answering({"resources": [{"name": "services", "kind": "Service"}]})
+
+    async with api.client() as client:
+        found = await (list_pod_metrics(client, "prod") if metric is None else measured(client, metric))
+
+    assert "TooLarge" == found.reason
+    assert f"is longer than {bound} bytes" in found.message
+    # What was sent beyond the bound lies in sockets.
+    assert endless.sent < bound + 16 * MIB
+
+
+@pytest.mark.parametrize("size", [100, 200_000], ids=["short", "long"])
+@pytest.mark.parametrize(
+    ("items", "found"),
+    [
+        ('{"value": "1500m"}, {"value": 2}', 3500),
+        ('{"value": "1"}, 7', "Malformed"),
+        ('{"value": ' + "[" * 900 + "]" * 900 + "}", "Malformed"),
+        ('{"value": ' + "[" * 100_000, "Malformed"),
+    ],
+    ids=["values", "no value", "deep", "too deep"],
+)
+async def test_a_long_answer_is_read_as_a_short_one_is(items, found, size):
+    api = FakeApi()
+    api.answers[EXTERNAL] = answering('{"items": [' + items + "]" + " " * size + "}")
+
+    async with api.client() as client:
+        said = await measured(client, QUEUE)
+
+    assert found == (said.reason if isinstance(said, Absent) else said)
+
+
+def pod_list(count):
+    containers = [{"name": "app", "usage": {"cpu": "250m", "memory": "100Mi"}}]
+    times = {"timestamp": "2026-11-21T15:00:00Z", "window": "15s"}
+    pods = ({"metadata": {"name": f"pod-{i}"}, **times, "containers": containers} for i in range(count))
+    return ",".join(json.dumps(pod) for pod in pods)
+
+
+@pytest.mark.parametrize(
+    ("listed", "found"),
+    [
+        (pod_list(2_000), 2_000),
+        (f'{pod_list(1_000)}, 7, {{"metadata": 7}}, {"[" * 900 + "]" * 900}, {{"metadata": {{"name": "z"}}}}', 1_001),
+        ("7," * 200_000 + "7", "Malformed"),
+        (" " * 200_000, 0),
+        (pod_list(1_000) + "," + "[" * 100_000, "Malformed"),
+        (pod_list(1_000) + ",", "Malformed"),
+        ("1," * 2_000_001 + "1", "TooLarge"),
+    ],
+    ids=["pods", "some are none", "all are none", "empty", "too deep", "cut", "more than there can be"],
+)  # fmt: skip
+async def test_a_long_list_of_pods_is_read_pod_by_pod(listed, found):
+    api = FakeApi()
+    api.answers[PODS] = answering('{"items": [' + listed + "]}")
+
+    async with api.client() as client:
+        said = await list_pod_metrics(client, "prod")
+
+    assert found == (said.reason if isinstance(said, Absent) else len(said))
+
+
+class Answered:
+    """A client that has the answer at hand, so that nothing but its reading takes time."""
+
+    def __init__(self, body):
+        self.body = body
+
+    async def read(self, _path, **_):
+        return self.body
+
+
+async def test_the_loop_goes_on_while_a_long_list_of_pods_is_read():
+    """100,000 pods, 16 MB. msgspec lets nobody else run until it is done: at once they stop the loop for so long."""
+    body = ('{"items": [' + pod_list(100_000) + "]}").encode()
+    gc.collect()
+    gc.freeze()  # as the operator does once it is ready: what the other tests left is not looked through meanwhile
+    begun = time.perf_counter()
+    msgspec.json.decode(body, type=dict[str, list[PodMetrics]])
+    at_once = time.perf_counter() - begun
+
+    pauses = [await _longest_pause(list_pod_metrics(Answered(body), "prod")) for _ in range(3)]
+    gc.unfreeze()
+
+    assert min(pauses) < 0.75 * at_once
+
+
+async def _longest_pause(work):
+    task = asyncio.create_task(work)
+    longest = 0.0
+    while not task.done():
+        begun = time.perf_counter()
+        await asyncio.sleep(0)
+        longest = max(longest, time.perf_counter() - begun)
+    assert 100_000 == len(task.result())
+    return longest
+
+
+async def test_of_many_long_answers_of_an_api_two_are_read_at_a_time_and_all_come_in_the_end():
+    """Twelve of 24 MiB each would be 288 MiB at once. Whoever waits for a place reads nothing: sockets hold 8 MiB."""
+    gate, far = asyncio.Event(), set()
+
+    async def long(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b'{"items": []' + BLANKS)
+        for number in range(23):
+            await response.write(BLANKS)
+            if number == 15:
+                far.add(request.path)
+        await gate.wait()
+        await response.write(b"}")
+        return response
+
+    api = FakeApi()
+    paths = [f"/apis/metrics.k8s.io/v1beta1/namespaces/ns-{i}/pods" for i in range(12)]
+    api.answers = dict.fromkeys(paths, long)
+    async with api.client(timeout_seconds=60) as client:
+        lists = [asyncio.create_task(list_pod_metrics(client, f"ns-{i}")) for i in range(12)]
+        async with asyncio.timeout(20):
+            while len(far) < 2:  # noqa: ASYNC110 - a set that a server fills
+                await asyncio.sleep(0.05)
+        await asyncio.sleep(0.5)
+        assert 2 == len(far)
+        gate.set()
+        found = await asyncio.gather(*lists)
+
+    assert [{}] * 12 == found
+
+
+async def test_a_long_answer_of_one_api_takes_no_place_of_another():
+    stuck = asyncio.Event()
+
+    async def drips(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(BLANKS)
+        await stuck.wait()
+        return response
+
+    api = FakeApi()
+    other = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/prod/pods/*/hits"
+    api.answers[other] = drips
+    api.answers[PODS] = answering('{"items": [' + pod_list(4_000) + "]}")
+    async with api.client() as client:
+        slow = [asyncio.create_task(client.read(other, bytes_max=4 * MIB)) for _ in range(4)]
+        found = await list_pod_metrics(client, "prod")
+        stuck.set()
+        await asyncio.gather(*slow, return_exceptions=True)
+
+    assert 4_000 == len(found)
+
+
+async def test_answers_of_a_tick_are_asked_for_again_rather_than_kept_without_bound():
+    """Of 1 MiB each, 16 are kept: after the 17th nothing of the first is there."""
+    api = FakeApi()
+    body = '{"items": [{"value": "3"}]' + " " * (MIB - 100) + "}"
+    queues = [ExternalMetric(f"queue-{i}", AVERAGE) for i in range(17)]
+    for each in queues:
+        api.answers[EXTERNAL.replace("queue", each.name)] = answering(body)
+
+    async with api.client() as client:
+        reader = MetricReader(client, Discovery(client))
+        found = [await reader.external("prod", each) for each in (queues[0], *queues, queues[0])]
+
+    assert [3000] * 19 == found
+    assert 18 == len(api.asked)
+
+
+# --- everything else that the client reads -----------------------------------------------------------------------
+
+
+async def test_pages_that_are_too_long_are_asked_for_again_in_parts():
+    """Twenty objects of 1.5 MiB: 500 at a time are 30 MiB, 62 too, 7 are 10.5 MiB."""
+    big = {"metadata": {"name": "big"}, "data": "x" * (3 * MIB // 2)}
+
+    async def listed(request):
+        first, limit = int(request.query.get("continue") or 0), int(request.query["limit"])
+        last = min(first + limit, 20)
+        meta = {"resourceVersion": "5", "continue": str(last) if last < 20 else ""}
+        return web.json_response({"metadata": meta, "items": [big] * (last - first)})
+
+    api = FakeApi()
+    api.answers["/objects"] = listed
+    async with api.client() as client:
+        pages = [msgspec.json.decode(page)["items"] async for page, _ in client.pages("/objects")]
+
+    assert [7, 7, 6] == [len(page) for page in pages]
+    assert ["500", "62", "7", "7", "7"] == [asked["limit"] for _, _, asked in api.asked]
+
+
+async def test_an_object_that_is_too_long_by_itself_is_told():
+    api = FakeApi()
+    api.answers["/objects"] = Streaming(*[BLANKS] * 20)
+    async with api.client() as client:
+        with pytest.raises(ClusterError, match="is longer than 16777216 bytes"):
+            [page async for page in client.pages("/objects")]
+        with pytest.raises(ClusterError, match="is longer than 16777216 bytes"):
+            await client.get("/objects", dict)
+
+
+async def lines_of(*parts):
+    api = FakeApi()
+
+    async def watched(request):
+        return await Streaming(*parts)(request)
+
+    api.answers["/objects"] = watched
+    api._watch = watched
+    async with api.client(timeout_seconds=60) as client:
+        return [line async for line in client.watch("/objects", "1", idle_seconds=10)]
+
+
+async def test_a_watch_takes_the_largest_object_that_there_can_be():
+    """1.5 MiB of control characters in etcd are six times that as JSON, and 9 MiB here."""
+    longest = b"x" * (9 * MIB)
+
+    assert [b"a", longest, b"b"] == await lines_of(b"a\n", longest, b"\nb\n")
+
+
+async def test_a_watch_without_a_line_end_is_broken_off():
+    with pytest.raises(ClusterError, match="a line of the watch of /objects is longer than 16777216 bytes"):
+        await lines_of(b"a\n", *[BLANKS] * 40)
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_the_lines_of_a_watch_are_the_same_however_they_are_cut(seed):
+    draw = random.Random(seed)
+    lines = [draw.randbytes(draw.choice([1, 5, 300_000])).replace(b"\n", b"-") for _ in range(20)]
+    text = b"\n".join(lines) + draw.choice([b"", b"\n", b"\n\n"])
+    cuts = sorted(draw.choices(range(len(text)), k=50))
+
+    assert lines == await lines_of(*(text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)))
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"metadata":' * 100_000], ids=["lists", "objects"])
+async def test_what_is_too_deep_cannot_be_read(body):
+    api = FakeApi()
+    api.answers["/objects"] = answering(body.decode())
+    async with api.client() as client:
+        with pytest.raises(ClusterError, match="cannot be read"):
+            await client.get("/objects", dict)
+
+
+async def asked(client, *, watch):
+    if watch:
+        return [line async for line in client.watch("/objects", "1", idle_seconds=5)]
+    return await client.get("/objects", dict)
+
+
+@pytest.mark.parametrize("watch", [False, True])
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("[" * 100_000, "HTTP503"),
+        ("x" * (MIB // 2), "TooLarge"),
+        (json.dumps({"message": "m" * 100_000, "reason": "r" * 100_000}), "HTTP503"),
+        (json.dumps({"message": "m", "reason": "in two\nlines"}), "HTTP503"),
+        (json.dumps({"message": "m", "reason": "ServiceUnavailable"}), "ServiceUnavailable"),
+    ],
+    ids=["deep", "long", "long words", "no reason", "said well"],
+)
+async def test_a_refusal_keeps_its_status_and_is_short_whatever_it_says(body, reason, watch):
+    api = FakeApi()
+    api.answers["/objects"] = api._watch = answering(body, 503)
+    async with api.client() as client:
+        with pytest.raises(ClusterError) as raised:
+            await asked(client, watch=watch)
+
+    assert (503, reason) == (raised.value.status, raised.value.reason)
+    assert len(raised.value.message) < 5_000
+
+
+@pytest.mark.parametrize("watch", [False, True])
+async def test_a_redirect_is_not_followed_with_the_token(watch):
+    async def elsewhere(_):
+        return web.Response(status=307, headers={"Location": "/stolen"})
+
+    api = FakeApi()
+    api.answers["/objects"] = api._watch = elsewhere
+    async with api.client() as client:
+        with pytest.raises(ClusterError) as raised:
+            await asked(client, watch=watch)
+
+    assert 307 == raised.value.status
+    assert ["/objects"] == [path for _, path, _ in api.asked]
+
+
+async def test_what_a_refusal_says_of_an_address_goes_without_its_password():
+    api = FakeApi()
+    told = "dial https://alice:s3cr3t@adapter/x: refused"
+    api.answers["/objects"] = answering({"message": told, "reason": "ServiceUnavailable"}, 503)
+    async with api.client() as client:
+        with pytest.raises(ClusterError, match="dial https://adapter/x: refused"):
+            await client.read("/objects")
