@@ -141,7 +141,7 @@ def score(day: PastDay, floors: Counts, workload: WorkloadModel) -> CandidateSco
     numbers: dict[bytes, int] = {}
     same = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in floors])
     first = np.unique(same, return_index=True)[1]
-    autoscaler = replace_field(workload.autoscaler(), tick_seconds=60)
+    autoscaler = replace_field(workload.autoscaler(), tick_seconds=60, is_linear=False)
     outcomes = simulate(load / workload.capacity, floors[first], autoscaler)
 
     def total(values: NDArray[np.float32]) -> Floats:

@@ -30,7 +30,8 @@ class WorkloadModel(Struct, frozen=True):
     The numbers of an object's spec that a forecast depends on.
 
     target: the load that the metric scales one pod for. carried: the load that a forecast plans for one pod, at most.
-    capacity: the load at which one pod counts as under-provisioned. All three in units of the load.
+    capacity: the load at which one pod counts as under-provisioned. All three in units of the load. percent: a
+    Utilization target, which the upstream computes in whole percent; None for an AverageValue.
     """
 
     target: float
@@ -38,6 +39,7 @@ class WorkloadModel(Struct, frozen=True):
     capacity: float
     start_up_seconds: int
     budget_percent: float
+    percent: int | None = None
     tolerance: float = 0.1
     delay_seconds: int = 30
 
@@ -45,6 +47,7 @@ class WorkloadModel(Struct, frozen=True):
         """The vectorized autoscaler of this workload, in units of `capacity`."""
         return AutoscalerModel(
             target=self.target / self.capacity,
+            percent=self.percent,
             start_up_seconds=self.start_up_seconds,
             delay_seconds=self.delay_seconds,
             tolerance=self.tolerance,
@@ -96,6 +99,7 @@ def workload_of(target: ForecastTarget) -> WorkloadModel | None:
         capacity=max(per_pod, capacity),
         start_up_seconds=lead_time(target.start_up, spec.tuning) // SECOND,
         budget_percent=float(spec.forecast.budget_percent),
+        percent=metric.target.average_utilization if metric.target.average_value is None else None,
     )
 
 
