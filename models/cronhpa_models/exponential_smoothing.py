@@ -8,7 +8,8 @@ Card
              alpha, gamma by statsmodels' ETSModel (maximum likelihood on the last seven days, heuristic start values:
              estimating them costs a thousand times as much); between fits by the recursion itself.
   Source     Hyndman, Koehler, Ord & Snyder (2008), Forecasting with Exponential Smoothing, model ANA.
-  Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
+  Cost       Tens of milliseconds a fit; the first one of a process imports statsmodels: 2 to 4 s of CPU and 75 MB.
+  Scores     docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
   Weak at    Weekends after a working week, until each slot has been corrected for some days. Moving jumps.
 """
 

@@ -14,7 +14,8 @@ Card
              Each past day is forecast with the days before it only.
   Source     Periodic models: Pagano (1978), Annals of Statistics 6(6); Franses & Paap (2004), Periodic Time Series
              Models.
-  Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
+  Cost       docs/forecasting.md. Reading a fit goes through its days once more: half of the time of fitting.
+  Scores     docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
   Weak at    Clocks are UTC: a load that follows local time is an hour off for some days after a clock change.
              Weekends are told from weekdays by the deviation only. A first occurrence is never foreseen.
 """

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpa_models.error_mixture import VARIANTS, ErrorMixture
+from cronhpa_models.error_mixture import VARIANTS, ErrorMixture, distributions
 from cronhpa_models.method import LAGS, Origins, on_grid
 
 DAY = 288
@@ -117,3 +117,50 @@ def test_a_fit_survives_being_written_and_read():
     assert (DAY, (1, 2)) == (read.steps_per_day, read.windows)
     np.testing.assert_allclose(load, read.load, rtol=1e-6)
     np.testing.assert_array_equal(fitted.coefficients, read.coefficients)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.lists(st.integers(60, 1500), min_size=2, max_size=5), st.sampled_from([None, 1]))
+def test_several_fits_at_once_are_forecast_as_each_alone_to_the_last_bit(seed, lengths, windows):
+    """Of histories of other lengths and units, with gaps, fitted minutes to two days ago, at one origin or many."""
+    draw = np.random.default_rng(seed)
+    day = 48
+    several, later, origins = [], [], []
+    for length in lengths:
+        load = np.exp(draw.normal(size=length + 2 * day)) * 10.0 ** draw.integers(-3, 6)
+        load[draw.uniform(size=len(load)) < draw.choice([0.0, 0.1])] = np.nan
+        fitted = MIXTURE.fit(load[:length], steps_per_day=day, windows=(1, 3))
+        if fitted is None:
+            continue
+        came = load[length : length + int(draw.integers(0, 2 * day))]
+        rows = len(fitted.load) - 1 + np.sort(draw.choice(len(came) + 1, int(draw.integers(1, len(came) + 2))))
+        grid = on_grid(fitted.load, came, rows)
+        several.append(MIXTURE.decode(fitted.encode()) if draw.random() < 0.5 else fitted)
+        later.append(came)
+        origins.append(Origins(grid.position + draw.choice([0.0, 0.2, 0.6]), grid.recent))
+    if not several:
+        return
+
+    together = distributions(several, later, origins, windows)
+    alone = [fit.distribution(came, at, windows) for fit, came, at in zip(several, later, origins, strict=True)]
+
+    for one, two in zip(together, alone, strict=True):
+        np.testing.assert_array_equal(one.load, two.load)
+        np.testing.assert_array_equal(one.cdf, two.cdf)
+
+
+def test_fits_of_other_windows_are_not_forecast_at_once():
+    one, two = (MIXTURE.fit(daily_jump(3), steps_per_day=DAY, windows=windows) for windows in ((1,), (1, 2)))
+    origins = on_grid(one.load, NONE, np.array([3 * DAY - 1]))
+
+    with pytest.raises(AssertionError):
+        distributions([one, two], [NONE, NONE], [origins, origins])
+
+
+def test_loads_of_which_no_step_is_known_after_another_are_forecast():
+    """Two steps measured, two not: no move leads to an error that is known."""
+    load = np.where(np.arange(4 * DAY) % 4 < 2, 5.0, np.nan)
+
+    found = at(load, len(load) - 3, (1,))
+
+    np.testing.assert_allclose(found.quantile(0, 0, 0.9), 5.0)
