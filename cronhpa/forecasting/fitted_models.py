@@ -14,7 +14,6 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 import numpy as np
-from cronhpa_models.spike_hazard import Spikes
 from msgspec import Struct
 from numpy.typing import NDArray
 
@@ -25,6 +24,7 @@ from cronhpa.forecasting.workload import HELD_MINUTES, WorkloadModel, held_repli
 from cronhpa_models import spike_hazard
 from cronhpa_models.catalog import Chosen
 from cronhpa_models.method import LAGS, Distribution, Fitted, Origins, fault
+from cronhpa_models.spike_hazard import Spikes
 
 STEPS_PER_DAY = 288
 WEEK_DAYS = 7
@@ -69,9 +69,9 @@ class RecentLoad:
     """
     The load measured since a fit, oldest first, NaN for a gap.
 
-    steps: the complete steps since the fit. minutes: single minutes, those of RUN_UP_MINUTES before the fit first. None:
-    the origins are steps, and a floor is renewed every five minutes. is_ignored: minutes that nothing may be learned
-    from; an origin that lies in them still knows its load.
+    steps: the complete steps since the fit. minutes: single minutes, those of RUN_UP_MINUTES before the fit first.
+    None: the origins are steps, and a floor is renewed every five minutes. is_ignored: minutes that nothing may be
+    learned from; an origin that lies in them still knows its load.
     """
 
     steps: Floats
@@ -185,9 +185,9 @@ class Outlook:
     """
     What fitted models say at some origins, from what was known at each.
 
-    distributions: by variant, load and cdf, (windows, origins, bins) each. spikes: of the spike hazard, and the replicas
-    that stabilization holds at each origin; None without one. running: (origins,), replicas without a forecast. ceiling:
-    (origins,), the largest load that is believed. windows: of the distributions.
+    distributions: by variant, load and cdf, (windows, origins, bins) each. spikes: of the spike hazard, and the
+    replicas that stabilization holds at each origin; None without one. running: (origins,), replicas without a
+    forecast. ceiling: (origins,), the largest load that is believed. windows: of the distributions.
     """
 
     distributions: dict[str, tuple[Floats, Floats]]
@@ -214,7 +214,7 @@ def outlook_of(
         seen, since = trusted, origins / MINUTES_PER_STEP
         newest = _step_maxima(recent.minutes, origins)
     windows = len(models.workload.windows(by_minute=recent.minutes is not None))
-    distributions = {}
+    distributions: dict[str, tuple[Floats, Floats]] = {}
     for chosen, fitted in models.methods:
         asked = [variant for variant in chosen.variants if variant in variants]
         if asked:

@@ -16,6 +16,7 @@ from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds, format_instant
 from cronhpa.core.observation import Absent
 from cronhpa.forecasting import policy
+from cronhpa.forecasting.choice import Choice
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
 from cronhpa.forecasting.coverage import excess_coverage
 from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, LoadHistory, RecentLoad
@@ -34,7 +35,7 @@ from cronhpa.forecasting.messages import (
     keep,
     masked,
 )
-from cronhpa.forecasting.policy import Choice, FittedPolicy
+from cronhpa.forecasting.policy import FittedPolicy
 from cronhpa.forecasting.workload import workload_of
 from cronhpa.history.fits import Fit, FitInfo
 from cronhpa.history.series import STEP, Series
@@ -181,7 +182,7 @@ def _forecast(
         return _stale(store, target.series, start)
     floors = policy.floors(fitted, models, recent, np.array([origin]))
     assert floors is not None, "there is a choice"
-    excess = _excess_coverage(store, target.series, recent.steps, fit.trained_until, start)
+    excess = _excess_coverage(store, target.series, start)
     made = forecast_of(
         target.series.metric,
         fitted,
@@ -234,9 +235,7 @@ def _stale(store: Store, series: Series, start: Nanoseconds) -> Absent:
     return Absent("Stale", f"{series.metric} was {seen}: a forecast needs a load from the last 15 minutes")
 
 
-def _excess_coverage(
-    store: Store, series: Series, recent: Floats, since: Nanoseconds, start: Nanoseconds
-) -> float | None:
+def _excess_coverage(store: Store, series: Series, start: Nanoseconds) -> float | None:
     """`excess_coverage` of the last day's forecasts, each for the step after the one it was made in."""
     newest = store.forecasts.newest_of(series)
     if newest is not None and newest.start == start and newest.coverage_percent is not None:
