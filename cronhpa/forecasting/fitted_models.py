@@ -126,10 +126,14 @@ class FittedModels:
         methods = tuple(each for each in self.methods if any(variant in variants for variant in each[0].variants))
         return replace(self, methods=methods, spikes=self.spikes if spikes else None)
 
-    def states(self) -> ModelStates:
-        """What the store keeps."""
+    def states(self, attempt: Attempt) -> ModelStates:
+        """What the store keeps; nothing of a method that cannot be encoded as bytes."""
+        states = {
+            chosen.method.name: attempt(chosen.method.name, partial(_encoded, fitted))
+            for chosen, fitted in self.methods
+        }
         return ModelStates(
-            {chosen.method.name: fitted.encode() for chosen, fitted in self.methods},
+            {name: state for name, state in states.items() if state is not None},
             b"" if self.spikes is None else self.spikes.encode(),
         )
 
@@ -218,8 +222,7 @@ def outlook_of(
     for chosen, fitted in models.methods:
         asked = [variant for variant in chosen.variants if variant in variants]
         if asked:
-            positions = Origins(len(fitted.load) + since - 1, newest)
-            answer = attempt(chosen.method.name, partial(_sound, chosen, fitted, recent.steps, positions, windows))
+            answer = attempt(chosen.method.name, partial(_sound, chosen, fitted, recent.steps, since, newest, windows))
             if answer is not None:
                 numbers = [chosen.method.variants.index(variant) for variant in asked]
                 distributions |= {v: (answer.load, answer.cdf[n]) for v, n in zip(asked, numbers, strict=True)}
@@ -259,13 +262,23 @@ def candidate_floors(models: FittedModels, outlook: Outlook, candidates: Sequenc
     return np.maximum(floors, np.array(constants, np.int16)[:, None, None])
 
 
-def _sound(chosen: Chosen, fitted: Fitted, later: Floats, origins: Origins, windows: int) -> Distribution:
-    """A method's answer. Raises ValueError for one that is no distribution."""
-    answer = fitted.distribution(later, origins, windows)
-    problem = fault(answer, variants=len(chosen.method.variants), windows=windows, origins=len(origins.position))
+def _encoded(fitted: Fitted) -> bytes:
+    """Raises TypeError for what is no bytes: it could not be kept, nor what is kept beside it."""
+    state = fitted.encode()
+    return bytes(memoryview(state))
+
+
+def _sound(chosen: Chosen, fitted: Fitted, later: Floats, since: Floats, newest: Floats, windows: int) -> Distribution:
+    """
+    A method's answer. Raises ValueError for one that is no distribution, and what the method raises.
+
+    since: (origins,), steps from the fit to each origin. newest: see Origins.recent.
+    """
+    answer = fitted.distribution(later, Origins(len(fitted.load) + since - 1, newest), windows)
+    problem = fault(answer, variants=len(chosen.method.variants), windows=windows, origins=len(since))
     if problem is not None:
         raise ValueError(problem)
-    return answer
+    return Distribution(np.asarray(answer.load, np.float64), np.asarray(answer.cdf, np.float64))
 
 
 def _spikes_at(models: FittedModels, recent: RecentLoad, origins: Minutes) -> tuple[Spikes, Floats] | None:

@@ -36,7 +36,7 @@ def test_a_load_is_short_from_its_jump_until_pods_that_the_metric_asked_for_are_
 
 
 def test_half_of_the_tolerance_counts_as_missing():
-    """Nine pods run for 8.7 at a target of 1: they are enough for 8.5 * 1.05 = 8.925, too few for 8.7 * 1.05 = 9.135."""
+    """Nine pods run for 8.7 at a target of 1: enough for 8.5 * 1.05 = 8.925, too few for 8.7 * 1.05 = 9.135."""
     tight = msgspec.structs.replace(PODS, target=1.0)
 
     found = [shortages(np.append(np.full(60, 8.7), load), tight)[-1] for load in (8.5, 8.7)]
