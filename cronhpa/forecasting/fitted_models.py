@@ -128,14 +128,12 @@ class FittedModels:
 
     def states(self, attempt: Attempt) -> ModelStates:
         """What the store keeps; nothing of a method that cannot be encoded as bytes."""
-        states = {
-            chosen.method.name: attempt(chosen.method.name, partial(_encoded, fitted))
-            for chosen, fitted in self.methods
-        }
-        return ModelStates(
-            {name: state for name, state in states.items() if state is not None},
-            b"" if self.spikes is None else self.spikes.encode(),
-        )
+        states = {}
+        for chosen, fitted in self.methods:
+            state = attempt(chosen.method.name, partial(_encoded, fitted))
+            if state is not None:
+                states[chosen.method.name] = state
+        return ModelStates(states, b"" if self.spikes is None else self.spikes.encode())
 
 
 class Attempt(Protocol):
@@ -264,8 +262,7 @@ def candidate_floors(models: FittedModels, outlook: Outlook, candidates: Sequenc
 
 def _encoded(fitted: Fitted) -> bytes:
     """Raises TypeError for what is no bytes: it could not be kept, nor what is kept beside it."""
-    state = fitted.encode()
-    return bytes(memoryview(state))
+    return bytes(memoryview(fitted.encode()))
 
 
 def _sound(chosen: Chosen, fitted: Fitted, later: Floats, since: Floats, newest: Floats, windows: int) -> Distribution:
