@@ -69,7 +69,7 @@ def ours(budget: int) -> str:
 def run(series: Recorded, world: AutoscalerModel) -> dict[str, Score]:
     """Every policy on one series."""
     plain = np.zeros(len(series.steps) * MINUTES_PER_STEP, np.int16)
-    floors = {name: _laid(series, rival(series) / world.target, world) for name, rival in RIVALS.items()}
+    floors = {name: _laid(rival(series) / world.target, world) for name, rival in RIVALS.items()}
     selected = zip(map(ours, BUDGETS), policy_floors(series, world, BUDGETS), strict=True)
     floors = {REACTIVE: plain, **floors, **dict(selected), ORACLE: _oracle(series, world)}
     outcomes = simulate(series.load, np.stack(list(floors.values())), world)
@@ -132,7 +132,7 @@ def _score(series: Recorded, outcomes: object, row: int) -> Score:
     )
 
 
-def _laid(series: Recorded, expected: Floats, world: AutoscalerModel) -> Counts:
+def _laid(expected: Floats, world: AutoscalerModel) -> Counts:
     """
     Floors of each minute from (steps, 2) loads over what a pod may carry: the step after the newest known one, and the
     one behind it as soon as a pod asked for now would be ready for it alone.

@@ -27,8 +27,8 @@ from cronhpa.history.series import STEP
 from cronhpa_models import catalog as methods
 from cronhpa_models.catalog import Chosen
 
-# Before the first day the policy is fitted once a day, as by an operator that has run for a while: each day is evaluated
-# by its single minutes, which are known for nine days.
+# Before the first day the policy is fitted once a day, as by an operator that has run for a while: each day is
+# evaluated by its single minutes, which are known for nine days.
 WARM_UP_DAYS = 7
 
 Evaluate = Callable[[Nanoseconds, Callable[[], CandidateScores]], CandidateScores]

@@ -44,8 +44,8 @@ class PastDay:
     """
     A day to evaluate candidates on.
 
-    before: the history up to its run-up. load: run-up and day, as since a fit. are_points: steps are points five minutes
-    apart, not maxima: nothing in the history is known by the minute.
+    before: the history up to its run-up. load: run-up and day, as since a fit. are_points: steps are points five
+    minutes apart, not maxima: nothing in the history is known by the minute.
     """
 
     before: LoadHistory

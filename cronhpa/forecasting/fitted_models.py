@@ -14,7 +14,6 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 import numpy as np
-from cronhpa_models.spike_hazard import Spikes
 from msgspec import Struct
 from numpy.typing import NDArray
 
@@ -25,6 +24,7 @@ from cronhpa.forecasting.workload import HELD_MINUTES, WorkloadModel, held_repli
 from cronhpa_models import spike_hazard
 from cronhpa_models.catalog import Chosen
 from cronhpa_models.method import LAGS, Distribution, Fitted, Origins, fault
+from cronhpa_models.spike_hazard import Spikes
 
 STEPS_PER_DAY = 288
 WEEK_DAYS = 7
@@ -69,9 +69,9 @@ class RecentLoad:
     """
     The load measured since a fit, oldest first, NaN for a gap.
 
-    steps: the complete steps since the fit. minutes: single minutes, those of RUN_UP_MINUTES before the fit first. None:
-    the origins are steps, and a floor is renewed every five minutes. is_ignored: minutes that nothing may be learned
-    from; an origin that lies in them still knows its load.
+    steps: the complete steps since the fit. minutes: single minutes, those of RUN_UP_MINUTES before the fit first.
+    None: the origins are steps, and a floor is renewed every five minutes. is_ignored: minutes that nothing may be
+    learned from; an origin that lies in them still knows its load.
     """
 
     steps: Floats
@@ -126,12 +126,14 @@ class FittedModels:
         methods = tuple(each for each in self.methods if any(variant in variants for variant in each[0].variants))
         return replace(self, methods=methods, spikes=self.spikes if spikes else None)
 
-    def states(self) -> ModelStates:
-        """What the store keeps."""
-        return ModelStates(
-            {chosen.method.name: fitted.encode() for chosen, fitted in self.methods},
-            b"" if self.spikes is None else self.spikes.encode(),
-        )
+    def states(self, attempt: Attempt) -> ModelStates:
+        """What the store keeps; nothing of a method that cannot be encoded as bytes."""
+        states = {}
+        for chosen, fitted in self.methods:
+            state = attempt(chosen.method.name, partial(_encoded, fitted))
+            if state is not None:
+                states[chosen.method.name] = state
+        return ModelStates(states, b"" if self.spikes is None else self.spikes.encode())
 
 
 class Attempt(Protocol):
@@ -185,9 +187,9 @@ class Outlook:
     """
     What fitted models say at some origins, from what was known at each.
 
-    distributions: by variant, load and cdf, (windows, origins, bins) each. spikes: of the spike hazard, and the replicas
-    that stabilization holds at each origin; None without one. running: (origins,), replicas without a forecast. ceiling:
-    (origins,), the largest load that is believed. windows: of the distributions.
+    distributions: by variant, load and cdf, (windows, origins, bins) each. spikes: of the spike hazard, and the
+    replicas that stabilization holds at each origin; None without one. running: (origins,), replicas without a
+    forecast. ceiling: (origins,), the largest load that is believed. windows: of the distributions.
     """
 
     distributions: dict[str, tuple[Floats, Floats]]
@@ -214,12 +216,11 @@ def outlook_of(
         seen, since = trusted, origins / MINUTES_PER_STEP
         newest = _step_maxima(recent.minutes, origins)
     windows = len(models.workload.windows(by_minute=recent.minutes is not None))
-    distributions = {}
+    distributions: dict[str, tuple[Floats, Floats]] = {}
     for chosen, fitted in models.methods:
         asked = [variant for variant in chosen.variants if variant in variants]
         if asked:
-            positions = Origins(len(fitted.load) + since - 1, newest)
-            answer = attempt(chosen.method.name, partial(_sound, chosen, fitted, recent.steps, positions, windows))
+            answer = attempt(chosen.method.name, partial(_sound, chosen, fitted, recent.steps, since, newest, windows))
             if answer is not None:
                 numbers = [chosen.method.variants.index(variant) for variant in asked]
                 distributions |= {v: (answer.load, answer.cdf[n]) for v, n in zip(asked, numbers, strict=True)}
@@ -259,13 +260,22 @@ def candidate_floors(models: FittedModels, outlook: Outlook, candidates: Sequenc
     return np.maximum(floors, np.array(constants, np.int16)[:, None, None])
 
 
-def _sound(chosen: Chosen, fitted: Fitted, later: Floats, origins: Origins, windows: int) -> Distribution:
-    """A method's answer. Raises ValueError for one that is no distribution."""
-    answer = fitted.distribution(later, origins, windows)
-    problem = fault(answer, variants=len(chosen.method.variants), windows=windows, origins=len(origins.position))
+def _encoded(fitted: Fitted) -> bytes:
+    """Raises TypeError for what is no bytes: it could not be kept, nor what is kept beside it."""
+    return bytes(memoryview(fitted.encode()))
+
+
+def _sound(chosen: Chosen, fitted: Fitted, later: Floats, since: Floats, newest: Floats, windows: int) -> Distribution:
+    """
+    A method's answer. Raises ValueError for one that is no distribution, and what the method raises.
+
+    since: (origins,), steps from the fit to each origin. newest: see Origins.recent.
+    """
+    answer = fitted.distribution(later, Origins(len(fitted.load) + since - 1, newest), windows)
+    problem = fault(answer, variants=len(chosen.method.variants), windows=windows, origins=len(since))
     if problem is not None:
         raise ValueError(problem)
-    return answer
+    return Distribution(np.asarray(answer.load, np.float64), np.asarray(answer.cdf, np.float64))
 
 
 def _spikes_at(models: FittedModels, recent: RecentLoad, origins: Minutes) -> tuple[Spikes, Floats] | None:

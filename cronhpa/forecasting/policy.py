@@ -108,7 +108,7 @@ class FittedPolicy(Struct, frozen=True):
         if not isinstance(self.choice, Choice):
             return ""
         candidate = self.choice.candidate
-        return candidate.method or (CONSTANT if candidate.is_constant else SPIKES_ALONE)
+        return candidate.method or (SPIKES_ALONE if self.models.spikes and not candidate.is_constant else CONSTANT)
 
     def why_nothing(self) -> str:
         """Why no floor is asked for, in a sentence."""
@@ -209,7 +209,7 @@ def fit(  # noqa: PLR0913 - what is fitted, for whom, with what, and what is kno
     return FittedPolicy(
         workload=workload,
         choice=choice,
-        models=kept.states(),
+        models=kept.states(attempt),
         constants=models.constants,
         mean_replicas=models.mean_replicas,
         week_max=models.week_max,
@@ -245,11 +245,12 @@ def floors(
     outlook = outlook_of(models, recent, origins, {variant}, attempt)
     replicas = candidate_floors(models, outlook, [candidate])[0]
     carried = models.workload.carried
+    # A method that says nothing at all expects no more than what the running replicas carry.
     edges, cdf = outlook.distributions.get(
-        variant, (np.full((*replicas.shape, 1), np.nan), np.ones((*replicas.shape, 1)))
+        variant, (np.full((*replicas.shape, 1), np.inf), np.ones((*replicas.shape, 1)))
     )
     median = np.take_along_axis(edges, (cdf < 0.5).sum(axis=-1, keepdims=True), axis=-1)[..., 0]
-    served = np.fmin(np.fmin(median, outlook.running * carried), outlook.ceiling)
+    served = np.minimum(np.minimum(median, outlook.running * carried), outlook.ceiling)
     # A hair less than what the replicas carry: dividing and rounding up gives the replicas back.
     load = np.where(replicas > 0, (replicas - 1e-6) * carried, served)
     covered = (edges <= load[..., None]).sum(axis=-1, keepdims=True)
@@ -266,6 +267,8 @@ def models_of(fitted: FittedPolicy, catalog: Sequence[Chosen], attempt: Attempts
         model = None if state is None else attempt(chosen.method.name, partial(chosen.method.decode, state))
         if model is not None:
             methods.append((chosen, model))
+    for name in fitted.models.methods.keys() - {chosen.method.name for chosen in catalog}:
+        attempt.failures[name] = "the choice asks this method, and it is not in the catalog"
     return FittedModels(
         fitted.workload,
         tuple(methods),

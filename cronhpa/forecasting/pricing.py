@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from cronhpa_models.spike_hazard import Spikes
 from numpy.typing import NDArray
 
 from cronhpa.forecasting.candidates import CONSTANT_SHARES
 from cronhpa.forecasting.columns import Counts, Floats
+from cronhpa_models.spike_hazard import Spikes
 
 FLOOR_MAX = 14_000
 

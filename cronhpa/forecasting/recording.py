@@ -1,8 +1,8 @@
 """
 A recorded load on the operator's grid, and what was known of it at any step.
 
-A point belongs to the minute that ends at or after it: the point of 12:00 completes the minute before noon, and is known
-at noon. Imports numpy: for workers, backtests and benchmarks only.
+A point belongs to the minute that ends at or after it: the point of 12:00 completes the minute before noon, and is
+known at noon. Imports numpy: for workers, backtests and benchmarks only.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-A walk forward through a recorded load: a policy fitted every day from what was known then, its floors for the day after.
+A walk forward through a recorded load: a policy fitted every day from what was known then, and its floors of that day.
 
-`backtest` and the benchmarks walk; the operator's worker does the same one minute at a time, and a test holds the floors
-of both equal. Imports numpy in the functions that compute: the command line loads it only when it is needed.
+`backtest` and the benchmarks walk; the operator's worker does the same one minute at a time, and a test holds the
+floors of both equal. Imports numpy in the functions that compute: the command line loads it only when it is needed.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds, format_instant
 from cronhpa.core.observation import Absent
 from cronhpa.forecasting import policy
+from cronhpa.forecasting.choice import Choice
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
 from cronhpa.forecasting.coverage import excess_coverage
 from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, LoadHistory, RecentLoad
@@ -35,7 +36,7 @@ from cronhpa.forecasting.messages import (
     keep,
     masked,
 )
-from cronhpa.forecasting.policy import Choice, FittedPolicy
+from cronhpa.forecasting.policy import FittedPolicy
 from cronhpa.forecasting.workload import workload_of
 from cronhpa.history.fits import Fit, FitInfo
 from cronhpa.history.series import STEP, Series

@@ -55,7 +55,7 @@ class WorkloadModel(Struct, frozen=True):
 
     @property
     def metric_lag_minutes(self) -> int:
-        """Minutes from a load to Ready pods that the metric asked for: a mean over a minute, its delay, the start-up."""
+        """Minutes from a load to Ready pods that the metric asked for: half of its minute, its delay, the start-up."""
         return round((self.delay_seconds + 30 + self.start_up_seconds) / 60)
 
     @property
