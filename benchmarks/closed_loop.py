@@ -27,7 +27,7 @@ _TICKS_PER_MINUTE = 4
 
 
 @dataclass(frozen=True)
-class Score:
+class ClosedLoopScore:
     """One policy on one series, a day of replay on average. unserved: of the load."""
 
     minutes: float
@@ -37,7 +37,7 @@ class Score:
 
 
 # By series, then by policy.
-Scores = dict[str, dict[str, Score]]
+Scores = dict[str, dict[str, ClosedLoopScore]]
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def ours(budget: int) -> str:
     return f"ours, budget {budget} %"
 
 
-def run(series: Recorded, world: AutoscalerModel) -> dict[str, Score]:
+def run(series: Recorded, world: AutoscalerModel) -> dict[str, ClosedLoopScore]:
     """Every policy on one series."""
     plain = np.zeros(len(series.steps) * MINUTES_PER_STEP, np.int16)
     floors = {name: _laid(rival(series) / world.target, world) for name, rival in RIVALS.items()}
@@ -78,7 +78,7 @@ def run(series: Recorded, world: AutoscalerModel) -> dict[str, Score]:
     return {REACTIVE: found.pop(REACTIVE), LOWER_TARGET: _score(series, low, 0), **found}
 
 
-def run_ours(series: Recorded, world: AutoscalerModel, budgets: tuple[int, ...]) -> dict[str, Score]:
+def run_ours(series: Recorded, world: AutoscalerModel, budgets: tuple[int, ...]) -> dict[str, ClosedLoopScore]:
     """Reactive scaling and ours alone."""
     floors = policy_floors(series, world, budgets)
     outcomes = simulate(series.load, np.concatenate([np.zeros_like(floors[:1]), floors]), world)
@@ -117,14 +117,14 @@ def _mean(values: list[float]) -> float:
     return float(np.mean(values or [0.0]))
 
 
-def _score(series: Recorded, outcomes: object, row: int) -> Score:
+def _score(series: Recorded, outcomes: object, row: int) -> ClosedLoopScore:
     kept = slice(series.first_step, None)
     demand = series.load.reshape(len(series.steps), -1).mean(axis=1)[kept].sum()
     under, pods, unserved, actions = (
         float(getattr(outcomes, name)[row, kept].sum(dtype=np.float64))
         for name in ("under", "pods", "unserved", "actions")
     )
-    return Score(
+    return ClosedLoopScore(
         minutes=under / 60 / series.days,
         unserved=unserved / float(demand),
         pod_hours=pods * MINUTES_PER_STEP / 60 / series.days,

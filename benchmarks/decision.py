@@ -27,7 +27,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cronhpa.api.parse import parse_spec
-from cronhpa.api.render import Status, Turn, render
+from cronhpa.api.render import render
+from cronhpa.api.turn import Status, Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Decision, Withheld
 from cronhpa.core.forecast import Forecast
@@ -35,7 +36,7 @@ from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, format_
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Observation, Pod, Scale
 from cronhpa.core.observe import observe
-from cronhpa.core.spec import ResourceMetric, Spec, Tuning
+from cronhpa.core.spec import ResourceMetric, Spec, ControllerOptions
 from cronhpa.kube.metrics import PodMetrics, samples_of
 from cronhpa.kube.pods import RawPod, pod_from
 from cronhpa.operator.writer import is_worth_writing
@@ -70,7 +71,7 @@ TIMED: dict[str, Any] = PLAIN | {
 
 
 @dataclass(frozen=True)
-class Figures:
+class CallFigures:
     """us: microseconds of CPU a call. peak_bytes: held at most during a call, kept_bytes: by its result."""
 
     us: float
@@ -162,7 +163,7 @@ def main() -> int:
 
 def situation(text: dict[str, Any], predicted: Forecast | None) -> Situation:
     """A target in the middle of its life: 10 ready pods at their target, turns behind it for an hour."""
-    spec = parse_spec(text, "default", Tuning())
+    spec = parse_spec(text, "default", ControllerOptions())
     scale = Scale(COUNT, COUNT, "app=shop", "1")
     pods, listed = tuple(map(pod, range(PODS))), tuple(map(pod_metrics, range(PODS)))
     metric = spec.metrics[0]
@@ -229,13 +230,13 @@ def forecast(now: Nanoseconds) -> Forecast:
     )
 
 
-def measure(call: Callable[[], object]) -> Figures:
+def measure(call: Callable[[], object]) -> CallFigures:
     count = 1
     while (taken := batch(call, count)) < BATCH_SECONDS * 1e9:
         count = max(count + 1, int(count * min(100.0, BATCH_SECONDS * 1.1e9 / max(taken, 1))))
     times = [batch(call, count) / count / 1e3 for _ in range(BATCHES)]
     peak, kept, blocks = allocated(call)
-    return Figures(round(median(times), 2), round(quantiles(times, n=20)[-1], 2), peak, kept, blocks)
+    return CallFigures(round(median(times), 2), round(quantiles(times, n=20)[-1], 2), peak, kept, blocks)
 
 
 def batch(call: Callable[[], object], count: int) -> int:
@@ -274,18 +275,18 @@ def first_of_a_day(each: Situation) -> float:
     return median(taken)
 
 
-def total(parts: dict[str, Figures]) -> float:
+def total(parts: dict[str, CallFigures]) -> float:
     return sum(item.us for item in parts.values())
 
 
-def where(label: str, parts: dict[str, Figures]) -> str:
+def where(label: str, parts: dict[str, CallFigures]) -> str:
     turn = total(parts)
     shares = sorted(((item.us / turn, name) for name, item in parts.items()), reverse=True)
     told = ", ".join(f"{name} {share:.0%}" for share, name in shares)
     return f"{label}: a turn takes {turn:.0f} us without its I/O: {told}."
 
 
-def table(label: str, parts: dict[str, Figures]) -> Table:
+def table(label: str, parts: dict[str, CallFigures]) -> Table:
     out = Table(title=f"One turn of a target with {PODS} pods: {label}")
     out.add_column("part of a turn")
     for heading in ("CPU us", "95th percentile", "peak bytes", "kept bytes", "kept blocks"):

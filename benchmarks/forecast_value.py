@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from closed_loop import BUDGETS, LOWER_TARGET, REACTIVE, Score, Scores, ours, run, summary
+from closed_loop import BUDGETS, LOWER_TARGET, REACTIVE, ClosedLoopScore, Scores, ours, run, summary
 from forecast_grid import run_grid
 from forecast_methods import as_json, by_method, qualities
 from recorded import Recorded, for_each, read_all
@@ -73,7 +73,7 @@ def main() -> int:
 class Measured:
     """Of one series: each policy, each method, and the CPU that it took."""
 
-    scores: dict[str, Score]
+    scores: dict[str, ClosedLoopScore]
     quality: dict[str, Quality]
     cpu_seconds: float
 

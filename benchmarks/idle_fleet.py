@@ -63,7 +63,7 @@ class Wrong(Exception):  # noqa: N818 - it is what the benchmark has to say, not
 
 
 @dataclass
-class Measured:
+class FleetFigures:
     """One side's figures over the measured minutes. calls: per minute, by "verb group/resource"."""
 
     cpu_seconds: list[float]
@@ -171,7 +171,7 @@ def ref(namespace: str, name: str) -> dict[str, Any]:
     return {"namespace": namespace, "name": name}
 
 
-def upstream_side(plane: ControlPlane) -> Measured:
+def upstream_side(plane: ControlPlane) -> FleetFigures:
     resource = "/apis/autoscaling/v2/{}/horizontalpodautoscalers"
     for namespace, documents in by_namespace(
         lambda namespace, name: horizontal_pod_autoscaler(name, namespace=namespace)
@@ -185,7 +185,7 @@ def upstream_side(plane: ControlPlane) -> Measured:
     return measured
 
 
-def our_side(plane: ControlPlane) -> Measured:
+def our_side(plane: ControlPlane) -> FleetFigures:
     for namespace, documents in by_namespace(cron_hpa).items():
         plane.create(f"/apis/cronhpa.io/v1alpha1/namespaces/{namespace}/cronhpas", documents)
     kubeconfig = plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
@@ -224,7 +224,7 @@ def decided(plane: ControlPlane, path: str) -> int:
     )
 
 
-def measure(plane: ControlPlane, side: str, user: str, pid: int, operator: Operator | None = None) -> Measured:
+def measure(plane: ControlPlane, side: str, user: str, pid: int, operator: Operator | None = None) -> FleetFigures:
     """Warm up, then measure minute by minute."""
     say(f"{side}: warming up for {WARM_UP_SECONDS:.0f} s")
     time.sleep(WARM_UP_SECONDS)
@@ -251,7 +251,7 @@ def measure(plane: ControlPlane, side: str, user: str, pid: int, operator: Opera
     counts_after = plane.requests()
     minutes = (time.monotonic() - counted_at) / 60
     plane.assert_alive()
-    return Measured(
+    return FleetFigures(
         cpu_seconds=cpu,
         worker_cpu_seconds=worker_cpu,
         api_server_cpu_seconds=api_cpu,
@@ -303,7 +303,7 @@ def proportional_bytes(pid: int) -> int:
     raise Wrong(f"/proc/{pid}/smaps_rollup has no Pss")
 
 
-def show(upstream: Measured, ours: Measured) -> None:
+def show(upstream: FleetFigures, ours: FleetFigures) -> None:
     table = Table(title=f"{OBJECTS} objects, {PODS} pods each, {NAMESPACES} namespaces, 15 s period, nothing changes")
     table.add_column("")
     for heading in ("upstream HPA", "cronhpa", "cronhpa / upstream"):

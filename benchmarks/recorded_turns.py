@@ -26,9 +26,10 @@ from rich.table import Table
 
 from conformance import trajectories
 from cronhpa.api.parse import parse_spec
-from cronhpa.api.render import Turn, render
+from cronhpa.api.render import render
+from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Path as Way
+from cronhpa.core.decision import DecisionKind
 from cronhpa.core.instant import parse_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Scale
@@ -109,7 +110,7 @@ def main() -> int:
 
 def live(life: dict[str, Any], costs: Costs) -> list[int]:
     """One life from its first tick to its last; returns the pods of each turn that was measured."""
-    flags = trajectories.tuning(life["flags"])
+    flags = trajectories.options(life["flags"])
     spec = parse_spec(life["spec"], trajectories.NAMESPACE, flags)
     memory, status, counts = Memory(), {"desiredReplicas": 0}, []
     for tick in life["ticks"]:
@@ -117,7 +118,7 @@ def live(life: dict[str, Any], costs: Costs) -> list[int]:
             spec = parse_spec(tick["spec"], trajectories.NAMESPACE, flags)
         turn = trajectories.take_turn(spec, tick, memory)
         count = len(tick.get("pods") or ())
-        is_usual = len(spec.metrics) == 1 and FEWEST <= count <= MOST and turn.decision.path is Way.COMPUTED
+        is_usual = len(spec.metrics) == 1 and FEWEST <= count <= MOST and turn.decision.kind is DecisionKind.COMPUTED
         if is_usual and isinstance(spec.metrics[0], ResourceMetric):
             measure(spec, tick, memory, status, turn, costs)
             counts.append(count)

@@ -27,7 +27,7 @@ from cronhpa.core.scheduled.bounds import resolve
 from cronhpa.core.scheduled.conflicts import conflicts
 from cronhpa.core.scheduled.holiday_codes import COUNTRIES
 from cronhpa.core.scheduled.windows import zone_problem
-from cronhpa.core.spec import Spec, Tuning
+from cronhpa.core.spec import Spec, ControllerOptions
 
 LIMIT_MS = 10
 TEXTS = 15_000
@@ -106,7 +106,7 @@ def cost(work: Callable[[], object]) -> float:
 def parsed(*schedules: dict[str, Any]) -> Spec:
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
     text = {"scaleTargetRef": target, "maxReplicas": 60, "schedules": list(schedules)}
-    return parse_spec(text, namespace="prod", defaults=Tuning())
+    return parse_spec(text, namespace="prod", defaults=ControllerOptions())
 
 
 def rejected(*schedules: dict[str, Any]) -> None:

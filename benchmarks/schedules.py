@@ -38,7 +38,7 @@ from cronhpa.api.parse import parse_spec
 from cronhpa.core.instant import HOUR, MINUTE, SECOND, Nanoseconds, format_instant, parse_instant, to_datetime
 from cronhpa.core.scheduled import bounds, calendars, cron, windows
 from cronhpa.core.scheduled.bounds import Bounds, resolve
-from cronhpa.core.spec import CronWindow, Spec, Tuning
+from cronhpa.core.spec import CronWindow, Spec, ControllerOptions
 
 OBJECTS = 10_000
 SCHEDULES = 5
@@ -60,7 +60,7 @@ _ZONES = ("UTC", "Europe/Berlin", "Europe/London", "America/New_York", "America/
 
 
 @dataclass(frozen=True)
-class Figures:
+class FleetScheduleFigures:
     """Milliseconds of CPU for all objects; `worst_edges` is how many objects had an edge in it."""
 
     first_ms: float
@@ -212,7 +212,7 @@ def read(number: int, schedules: list[dict[str, Any]]) -> Spec:
             "schedules": schedules,
         },
         namespace=f"namespace-{number % 200}",
-        defaults=Tuning(),
+        defaults=ControllerOptions(),
     )
 
 
@@ -233,7 +233,7 @@ def window(chance: random.Random) -> dict[str, Any]:
     return fields
 
 
-def measured(specs: list[Spec]) -> Figures:
+def measured(specs: list[Spec]) -> FleetScheduleFigures:
     tracemalloc.start()
     tick(specs, BEGIN - MINUTE)
     kept = tracemalloc.get_traced_memory()[0]
@@ -247,7 +247,7 @@ def measured(specs: list[Spec]) -> Figures:
         ticks.append((cost, edges, now))
     costs = sorted(cost for cost, _, _ in ticks)
     worst, edges, at = max(ticks)
-    return Figures(
+    return FleetScheduleFigures(
         first_ms=first,
         median_ms=median(costs),
         p99_ms=costs[len(costs) * 99 // 100],

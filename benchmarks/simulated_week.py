@@ -16,7 +16,7 @@ from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Sp
 from cronhpa.history.files import read_points
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import run
-from cronhpa.simulation.world import Conditions
+from cronhpa.simulation.target import Environment
 
 RECORDED = Path(__file__).parents[1] / "tests/testbed/loads/k8s_app11_cpu_1m.csv.gz"
 _TARGET = 60
@@ -35,10 +35,10 @@ def measured(pods: int, span: int = DAY) -> dict[str, float]:
     points = read_points(RECORDED)
     one_pod = sum(value for _, value in points) / len(points) / (pods * _TARGET / 100)
     load = Load([(at, value / one_pod) for at, value in points])
-    conditions = Conditions(capacity=1.0, requests={"cpu": 1000}, start_up=120 * SECOND)
+    environment = Environment(capacity=1.0, requests={"cpu": 1000}, start_up=120 * SECOND)
     begin = points[0][0] + 8 * DAY
     begun = time.process_time()
-    score = run(_SPEC, load, conditions, Span(begin, begin + span), meter=BudgetTracker()).score
+    score = run(_SPEC, load, environment, Span(begin, begin + span), budget=BudgetTracker()).score
     seconds = time.process_time() - begun
     turns = sum(score.turns_by.values())
     return {

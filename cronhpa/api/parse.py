@@ -44,13 +44,13 @@ from cronhpa.core.spec import (
     PodsMetric,
     Policy,
     ResourceMetric,
-    Rules,
+    ScalingRules,
     Schedule,
-    Select,
+    SelectPolicy,
     Span,
     Spec,
     TargetRef,
-    Tuning,
+    ControllerOptions,
     UnknownMetric,
 )
 
@@ -76,7 +76,7 @@ class SpecError(Exception):
         super().__init__("; ".join(str(item) for item in self.problems))
 
 
-def parse_spec(text: Mapping[str, Any], namespace: str, defaults: Tuning) -> Spec:
+def parse_spec(text: Mapping[str, Any], namespace: str, defaults: ControllerOptions) -> Spec:
     """
     The spec of a CronHPA as the API serves it.
 
@@ -97,7 +97,7 @@ def parse_spec(text: Mapping[str, Any], namespace: str, defaults: Tuning) -> Spe
         namespace=namespace,
         metrics=tuple(_at(f"spec.metrics[{index}]", _metric, item) for index, item in enumerate(model.metrics or ())),
         behavior=_at("spec.behavior", _behavior, model.behavior),
-        tuning=_tuning(model, defaults),
+        options=_options(model, defaults),
         mode=Mode(model.mode),
         schedules=tuple(_schedule(item, model.time_zone) for item in model.schedules or ()),
         override=_override(model.override),
@@ -192,7 +192,7 @@ def _path(parts: Iterable[int | str]) -> str:
     return "spec" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
 
 
-def _tuning(model: schema.CronHPASpec, defaults: Tuning) -> Tuning:
+def _options(model: schema.CronHPASpec, defaults: ControllerOptions) -> ControllerOptions:
     stated = {
         "sync_period": model.sync_period_seconds,
         "cpu_initialization_period": model.cpu_initialization_period_seconds,
@@ -223,7 +223,7 @@ def _metric(item: schema.MetricSpec) -> Metric:
             return UnknownMetric(item.type)
 
 
-def _target(item: schema.MetricTarget) -> MetricTarget:
+def _target(item: schema.MetricTargetModel) -> MetricTarget:
     return MetricTarget(
         type=item.type,
         value=None if item.value is None else parse_milli(str(item.value).strip()),
@@ -232,7 +232,7 @@ def _target(item: schema.MetricTarget) -> MetricTarget:
     )
 
 
-def _selector(item: schema.LabelSelector | None) -> LabelSelector | None:
+def _selector(item: schema.LabelSelectorModel | None) -> LabelSelector | None:
     if item is None:
         return None
     return LabelSelector(
@@ -243,21 +243,21 @@ def _selector(item: schema.LabelSelector | None) -> LabelSelector | None:
     )
 
 
-def _behavior(item: schema.Behavior | None) -> Behavior | None:
+def _behavior(item: schema.BehaviorModel | None) -> Behavior | None:
     return None if item is None else Behavior(scale_up=_rules(item.scale_up), scale_down=_rules(item.scale_down))
 
 
-def _rules(item: schema.ScaleUpRules | schema.ScaleDownRules) -> Rules:
+def _rules(item: schema.ScaleUpRules | schema.ScaleDownRules) -> ScalingRules:
     window = item.stabilization_window_seconds
-    return Rules(
+    return ScalingRules(
         policies=tuple(Policy(one.type, one.value, one.period_seconds * SECOND) for one in item.policies),
-        select=Select(item.select_policy),
-        window=None if window is None else window * SECOND,
+        select_policy=SelectPolicy(item.select_policy),
+        stabilization_window=None if window is None else window * SECOND,
         tolerance=None if item.tolerance is None else parse_float(str(item.tolerance).strip()),
     )
 
 
-def _schedule(item: schema.Schedule, zone: str) -> Schedule:
+def _schedule(item: schema.ScheduleModel, zone: str) -> Schedule:
     own = item.time_zone or zone
     window: CronWindow | OnceWindow
     if item.from_ is not None and item.to is not None:
@@ -297,7 +297,7 @@ def _problem_of_window(window: CronWindow) -> str | None:
     return f"timeZone: {found}" if found else None
 
 
-def _days(key: str, item: schema.Days | None) -> Days | None:
+def _days(key: str, item: schema.DaysModel | None) -> Days | None:
     """The days of `exclude` or `only`. Raises ValueError with what cannot be read of them, the first of it."""
     if item is None:
         return None
@@ -363,7 +363,7 @@ def _problem_of_event(window: OnceWindow) -> str | None:
     return f'to: "{window.closes}" is not after from, "{window.opens}"'
 
 
-def _override(item: schema.Override | None) -> Override | None:
+def _override(item: schema.OverrideModel | None) -> Override | None:
     if item is None:
         return None
     exact = item.replicas
@@ -375,7 +375,7 @@ def _override(item: schema.Override | None) -> Override | None:
     )
 
 
-def _forecast(item: schema.ForecastSettings | None) -> ForecastSettings | None:
+def _forecast(item: schema.ForecastSettingsModel | None) -> ForecastSettings | None:
     if item is None:
         return None
     return ForecastSettings(

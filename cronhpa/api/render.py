@@ -17,7 +17,7 @@ from cronhpa.core.decision import (
     Edge,
     Failed,
     Outcome,
-    Path,
+    DecisionKind,
     Proposal,
     Rule,
     Scaled,
@@ -31,7 +31,7 @@ from cronhpa.core.memory import Memory, makes_zero
 from cronhpa.core.observation import Absent
 from cronhpa.core.quantity import format_milli
 from cronhpa.core.reactive.arithmetic import INT32_MAX
-from cronhpa.core.reactive.replicas import Measured
+from cronhpa.core.reactive.replicas import MetricProposal
 from cronhpa.core.scheduled.conflicts import Conflict
 from cronhpa.core.spec import (
     ExternalMetric,
@@ -93,11 +93,11 @@ def render(previous: Status, turn: Turn) -> Status:
     """The status after a turn."""
     decision, spec = turn.decision, turn.spec
     status: Status = {"observedGeneration": turn.generation, "target": f"{spec.target.kind}/{spec.target.name}"}
-    if decision.path is Path.UNREACHABLE:
+    if decision.kind is DecisionKind.UNREACHABLE:
         kept = ("currentReplicas", "desiredReplicas", "lastScaleTime", "currentMetrics")
         status |= {key: previous[key] for key in kept if key in previous}
     else:
-        is_settled = decision.path is not Path.HELD and not isinstance(turn.outcome, Failed)
+        is_settled = decision.kind is not DecisionKind.HELD and not isinstance(turn.outcome, Failed)
         status["currentReplicas"] = decision.current
         status["desiredReplicas"] = decision.desired if is_settled else previous.get("desiredReplicas", 0)
         if isinstance(turn.outcome, Scaled):
@@ -118,7 +118,7 @@ def render(previous: Status, turn: Turn) -> Status:
     if spec.forecast is not None and turn.forecast is not None:
         status["forecast"] = _forecast(turn.forecast, turn.budget_used)
     status["conditions"] = _conditions(previous.get("conditions", []), turn)
-    status["memory"] = render_memory(turn.memory.pruned(spec.behavior, spec.tuning, decision.at))
+    status["memory"] = render_memory(turn.memory.pruned(spec.behavior, spec.options, decision.at))
     return status
 
 
@@ -167,7 +167,7 @@ def render_memory(memory: Memory) -> dict[str, Any]:
 def events(turn: Turn) -> Iterator[Event]:
     """The turn's events, in the upstream's order."""
     decision = turn.decision
-    if decision.path is Path.UNREACHABLE:
+    if decision.kind is DecisionKind.UNREACHABLE:
         assert decision.failure is not None
         yield Event("Warning", "FailedGetScale", decision.failure.message)
         return
@@ -185,7 +185,7 @@ def events(turn: Turn) -> Iterator[Event]:
         yield Event("Normal", "SuccessfulRescale", f"New size: {decision.desired}; reason: {decision.reason}")
 
 
-def news(previous: Status, turn: Turn) -> Iterator[Event]:
+def new_conflict_events(previous: Status, turn: Turn) -> Iterator[Event]:
     """The events of what was not so in the status before: each contradiction once, however often it comes."""
     told = [item.get("message", "") for item in previous.get("conditions", ()) if item["type"] == "BoundsConsistent"]
     for conflict in turn.conflicts:
@@ -230,31 +230,31 @@ def _conditions(previous: Iterable[Condition], turn: Turn) -> list[Condition]:
     return conditions
 
 
-Stated = tuple[str, bool, str, str]
+ConditionText = tuple[str, bool, str, str]
 _WHERE_ASKED_FOR = {"BoundsConsistent", "ForecastActive"}
 
 
-def _upstream_conditions(turn: Turn) -> Iterator[Stated]:
+def _upstream_conditions(turn: Turn) -> Iterator[ConditionText]:
     """The conditions that the upstream sets, in the order in which a turn sets them: the last word wins."""
     decision = turn.decision
-    if decision.path is Path.UNREACHABLE:
+    if decision.kind is DecisionKind.UNREACHABLE:
         assert decision.failure is not None
         text = f"the HPA controller was unable to get the target's current scale: {decision.failure.message}"
         yield "AbleToScale", False, "FailedGetScale", text
         return
     yield "AbleToScale", True, "SucceededGetScale", "the HPA controller was able to get the target's current scale"
-    if decision.path is Path.SUSPENDED:
+    if decision.kind is DecisionKind.SUSPENDED:
         text = "scaling is disabled since the replica count of the target is zero"
         yield "ScalingActive", False, "ScalingDisabled", text
         return
-    if decision.path in {Path.HELD, Path.COMPUTED}:
+    if decision.kind in {DecisionKind.HELD, DecisionKind.COMPUTED}:
         yield _scaling_active(decision)
-    if decision.path is Path.COMPUTED:
+    if decision.kind is DecisionKind.COMPUTED:
         yield from _limits(decision)
     yield from _rescaled(turn)
 
 
-def _scaling_active(decision: Decision) -> Stated:
+def _scaling_active(decision: Decision) -> ConditionText:
     failure = decision.failure
     if failure is None:
         if not decision.metrics:
@@ -268,7 +268,7 @@ def _scaling_active(decision: Decision) -> Stated:
     return "ScalingActive", False, failure.reason, text
 
 
-def _limits(decision: Decision) -> Iterator[Stated]:
+def _limits(decision: Decision) -> Iterator[ConditionText]:
     stabilized, limited = decision.stabilized, decision.limited
     if stabilized is None:
         yield "AbleToScale", True, "ReadyForNewScale", "recommended size matches current size"
@@ -281,7 +281,7 @@ def _limits(decision: Decision) -> Iterator[Stated]:
         yield "ScalingLimited", True, str(limited), LIMITED[limited]
 
 
-def _rescaled(turn: Turn) -> Iterator[Stated]:
+def _rescaled(turn: Turn) -> Iterator[ConditionText]:
     outcome, decision = turn.outcome, turn.decision
     if isinstance(outcome, Failed):
         text = f"the HPA controller was unable to update the target scale: {outcome.message}"
@@ -295,7 +295,7 @@ def _rescaled(turn: Turn) -> Iterator[Stated]:
             yield "ScaledToZero", False, "NotScaledToZero", "the HPA controller did not scale the workload to zero"
 
 
-def _own_conditions(turn: Turn) -> Iterator[Stated]:
+def _own_conditions(turn: Turn) -> Iterator[ConditionText]:
     decision = turn.decision
     owned = turn.owner_problem is None
     unreadable = [item for item in decision.abstentions if item.source is Source.SCHEDULE]
@@ -318,7 +318,7 @@ def _own_conditions(turn: Turn) -> Iterator[Stated]:
     yield _ready(turn, problems)
 
 
-def _forecast_active(turn: Turn) -> Stated:
+def _forecast_active(turn: Turn) -> ConditionText:
     decision = turn.decision
     abstained = next((item for item in decision.abstentions if item.source is Source.FORECAST), None)
     proposal = next((item for item in decision.proposals if item.source is Source.FORECAST), None)
@@ -326,7 +326,7 @@ def _forecast_active(turn: Turn) -> Stated:
     if abstained is not None:
         return "ForecastActive", False, abstained.reason, abstained.message
     if proposal is None:
-        return "ForecastActive", False, "NotAsked", f"this turn went another way: {decision.path}"
+        return "ForecastActive", False, "NotAsked", f"this turn went another way: {decision.kind}"
     if turn.spec.forecast.mode is Mode.PREVIEW:
         return "ForecastActive", False, "Preview", f"it would ask for at least {proposal.replicas}: {proposal.reason}"
     if turn.forecast is None or turn.forecast.track_record is None:
@@ -341,14 +341,14 @@ def _tried(record: TrackRecord) -> str:
     )
 
 
-def _ready(turn: Turn, problems: tuple[str, ...]) -> Stated:
+def _ready(turn: Turn, problems: tuple[str, ...]) -> ConditionText:
     """Whether the object does what its user wants, in one word for tools that know no other."""
     decision = turn.decision
     if turn.owner_problem is not None:
         return "Ready", False, "OtherOwner", turn.owner_problem
     if problems:
         return "Ready", False, "SpecUnreadable", "; ".join(problems)
-    if decision.path is Path.UNREACHABLE:
+    if decision.kind is DecisionKind.UNREACHABLE:
         assert decision.failure is not None
         return "Ready", False, "TargetUnreachable", decision.failure.message
     if isinstance(turn.outcome, Failed):
@@ -366,8 +366,8 @@ def _explained(decision: Decision, owner_problem: str | None) -> dict[str, Any]:
         text["decidedBy"] = decision.decided_by
     if decision.reason:
         text["reason"] = clip(decision.reason)
-    elif decision.path not in {Path.COMPUTED, Path.HELD}:
-        text["reason"] = str(decision.path)
+    elif decision.kind not in {DecisionKind.COMPUTED, DecisionKind.HELD}:
+        text["reason"] = str(decision.kind)
     if owner_problem is not None:
         text["withheld"] = owner_problem
     text["proposals"] = [_proposal(item) for item in decision.proposals]
@@ -419,15 +419,15 @@ def _forecast(forecast: Forecast, budget_used: int | None) -> dict[str, Any]:
 
 def _metrics(spec: Spec, decision: Decision) -> list[dict[str, Any]] | None:
     """status.currentMetrics; None where no metric was asked, an empty entry for one that said nothing."""
-    if decision.path not in {Path.HELD, Path.COMPUTED} or not decision.metrics:
+    if decision.kind not in {DecisionKind.HELD, DecisionKind.COMPUTED} or not decision.metrics:
         return None
     return [
-        _metric(metric, result) if isinstance(result, Measured) else {"type": ""}
+        _metric(metric, result) if isinstance(result, MetricProposal) else {"type": ""}
         for metric, result in zip(spec.metrics, decision.metrics, strict=True)
     ]
 
 
-def _metric(metric: Metric, measured: Measured) -> dict[str, Any]:
+def _metric(metric: Metric, measured: MetricProposal) -> dict[str, Any]:
     current: dict[str, Any] = {}
     if isinstance(metric, ResourceMetric):
         binary = metric.name == "memory"

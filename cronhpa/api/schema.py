@@ -269,7 +269,7 @@ class DescribedObject(Model):
     name: str = Field(max_length=253, description="Name of the object, in the namespace of this one.")
 
 
-class LabelRequirement(Model):
+class LabelRequirementModel(Model):
     """One requirement on labels."""
 
     key: str = Field(max_length=317, description="The label.")
@@ -282,7 +282,7 @@ class LabelRequirement(Model):
     )
 
 
-class LabelSelector(Model):
+class LabelSelectorModel(Model):
     """Which labels a metric's series must carry."""
 
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
@@ -290,7 +290,7 @@ class LabelSelector(Model):
     match_labels: dict[str, Annotated[str, Field(max_length=253)]] | None = Field(
         default=None, max_length=100, description="Labels and the value that each must have."
     )
-    match_expressions: list[LabelRequirement] | None = Field(
+    match_expressions: list[LabelRequirementModel] | None = Field(
         default=None,
         max_length=100,
         description="Requirements on labels. All of them must hold.",
@@ -302,12 +302,12 @@ class MetricIdentifier(Model):
     """Names a metric, and which of its series count."""
 
     name: str = Field(max_length=253, description="Name of the metric.")
-    selector: LabelSelector | None = Field(
+    selector: LabelSelectorModel | None = Field(
         default=None, description="Which of the metric's series count; absent, all of them."
     )
 
 
-class MetricTarget(Model):
+class MetricTargetModel(Model):
     """The value that is aimed at."""
 
     type: Literal["Utilization", "Value", "AverageValue"] = Field(
@@ -329,7 +329,7 @@ class ResourceMetricSource(Model):
     """Usage of a resource by the target's pods, all containers together."""
 
     name: str = Field(max_length=317, description="Name of the resource, such as cpu or memory.")
-    target: MetricTarget
+    target: MetricTargetModel
 
 
 class ContainerResourceMetricSource(Model):
@@ -337,14 +337,14 @@ class ContainerResourceMetricSource(Model):
 
     name: str = Field(max_length=317, description="Name of the resource, such as cpu or memory.")
     container: str = Field(max_length=63, description="Name of the container.")
-    target: MetricTarget
+    target: MetricTargetModel
 
 
 class PodsMetricSource(Model):
     """A metric of each of the target's pods, averaged."""
 
     metric: MetricIdentifier
-    target: MetricTarget
+    target: MetricTargetModel
 
 
 class ObjectMetricSource(Model):
@@ -352,14 +352,14 @@ class ObjectMetricSource(Model):
 
     described_object: DescribedObject
     metric: MetricIdentifier
-    target: MetricTarget
+    target: MetricTargetModel
 
 
 class ExternalMetricSource(Model):
     """A metric of nothing in the cluster, such as the length of a queue at a cloud provider."""
 
     metric: MetricIdentifier
-    target: MetricTarget
+    target: MetricTargetModel
 
 
 SOURCES = ("object", "external", "pods", "resource", "containerResource")
@@ -657,7 +657,7 @@ class ScaleDownRules(Model):
     tolerance: Tolerance | None = None
 
 
-class Behavior(Model):
+class BehaviorModel(Model):
     """How fast the replicas may follow. Present, both directions are filled in, field by field."""
 
     scale_up: ScaleUpRules = Field(default_factory=ScaleUpRules, json_schema_extra={"default": {}})
@@ -667,7 +667,7 @@ class Behavior(Model):
 # --- schedules ---------------------------------------------------------------------------------------------------
 
 
-class DateRange(Model):
+class DateRangeModel(Model):
     """Local dates, both inclusive."""
 
     model_config = ConfigDict(
@@ -707,7 +707,7 @@ class HolidayCalendar(Model):
     )
 
 
-class Days(Model):
+class DaysModel(Model):
     """A set of local dates."""
 
     model_config = ConfigDict(
@@ -720,7 +720,7 @@ class Days(Model):
         )
     )
 
-    dates: list[DateRange] | None = Field(
+    dates: list[DateRangeModel] | None = Field(
         default=None,
         max_length=MAX_DATE_RANGES,
         description="Dates, as ranges.",
@@ -737,7 +737,7 @@ class Days(Model):
 _STATES_BOUND = "has(self.minReplicas) || has(self.maxReplicas) || has(self.replicas)"
 
 
-class Schedule(Model):
+class ScheduleModel(Model):
     """
     A window of time and the bounds that hold while it is open. It recurs (start with end or durationMinutes) or
     happens once (from and to).
@@ -869,12 +869,12 @@ class Schedule(Model):
         "are raised to what it needs. Absent, measured: podStartupSeconds (60 until known), one syncPeriodSeconds, and "
         "the time that behavior takes from the lower bound before. 0: not ahead.",
     )
-    exclude: Days | None = Field(
+    exclude: DaysModel | None = Field(
         default=None,
         description="Days on which the window does not open: their starts are dropped. A window that is still open "
         "from an earlier day goes on to its end, or to the first start that is dropped, which closes it.",
     )
-    only: Days | None = Field(
+    only: DaysModel | None = Field(
         default=None,
         description="The only days on which the window opens: starts on other days are dropped, as if they were "
         "excluded. With exclude beside it, the days that are named here and not there.",
@@ -885,7 +885,7 @@ class Schedule(Model):
 # --- forecast and override ---------------------------------------------------------------------------------------
 
 
-class Span(Model):
+class SpanModel(Model):
     """A span of time."""
 
     model_config = ConfigDict(
@@ -907,7 +907,7 @@ class Span(Model):
 Mode = Literal["Active", "Preview"]
 
 
-class ForecastSettings(Model):
+class ForecastSettingsModel(Model):
     """Raises the replicas ahead of a load that is forecast. It never lowers them."""
 
     mode: Mode = Field(default="Active", description="Active, or Preview: learn and report, never act.")
@@ -928,7 +928,7 @@ class ForecastSettings(Model):
     max_floor_replicas: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = Field(
         default=None, description="The most replicas that the forecast may ask for. Absent, maxReplicas."
     )
-    ignore_history: list[Span] | None = Field(
+    ignore_history: list[SpanModel] | None = Field(
         default=None,
         max_length=100,
         description="Spans of history that must not be learned from, such as an incident.",
@@ -939,7 +939,7 @@ class ForecastSettings(Model):
 _STATED = "[has(self.minReplicas), has(self.maxReplicas), has(self.replicas)].filter(stated, stated)"
 
 
-class Override(Model):
+class OverrideModel(Model):
     """Bounds set by hand that outrank every schedule until they expire."""
 
     model_config = ConfigDict(
@@ -1025,7 +1025,7 @@ class CronHPASpec(Model):
         "schedules alone set the replicas.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
-    behavior: Behavior | None = Field(
+    behavior: BehaviorModel | None = Field(
         default=None, description="How fast the replicas may grow and shrink, as in autoscaling/v2."
     )
     sync_period_seconds: int | None = Field(
@@ -1056,16 +1056,16 @@ class CronHPASpec(Model):
         "HorizontalPodAutoscaler.",
     )
     time_zone: TimeZone = Field(default="UTC", description="IANA time zone of the schedules that name none themselves.")
-    schedules: list[Schedule] | None = Field(
+    schedules: list[ScheduleModel] | None = Field(
         default=None,
         max_length=MAX_SCHEDULES,
         description="Windows of time with bounds of their own.",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )
-    forecast: ForecastSettings | None = Field(
+    forecast: ForecastSettingsModel | None = Field(
         default=None, description="Whether to raise the replicas ahead of a load that is forecast. Absent, no."
     )
-    override: Override | None = None
+    override: OverrideModel | None = None
 
 
 # --- the status --------------------------------------------------------------------------------------------------

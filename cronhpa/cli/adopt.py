@@ -59,7 +59,7 @@ def adopt(
     reason, and with the HPA acting as before unless it says otherwise.
     """
     from cronhpa.kube.client import Client, ClusterError, load_configuration
-    from cronhpa.migration.document import Refused
+    from cronhpa.migration.document import Unconvertible
 
     async def move() -> None:
         async with Client(load_configuration(kubeconfig, context)) as client:
@@ -71,7 +71,7 @@ def adopt(
     except (ClusterError, _Stopped) as error:
         say(f"cronhpa adopt: {error}", err=True)
         raise typer.Exit(1) from error
-    except Refused as refusal:
+    except Unconvertible as refusal:
         say(f"cronhpa adopt: {refusal.path}: {refusal.found}: {refusal.meaning}", err=True)
         raise typer.Exit(1) from refusal
 
@@ -155,7 +155,7 @@ async def _to_cron_hpa(place: _Place, *, dry_run: bool) -> None:
 
 async def _to_hpa(place: _Place, *, dry_run: bool) -> None:
     from cronhpa.migration.back import to_hpa
-    from cronhpa.migration.document import Node
+    from cronhpa.migration.document import FieldReader
 
     hpa, chpa = await place.both()
     if chpa is None:
@@ -164,7 +164,7 @@ async def _to_hpa(place: _Place, *, dry_run: bool) -> None:
             + ("; the HPA is there, so nothing is left to do" if hpa else "")
         )
     notes: list[Note] = []
-    manifest = to_hpa(Node(chpa, f"CronHPA/{place.name}", notes))
+    manifest = to_hpa(FieldReader(chpa, f"CronHPA/{place.name}", notes))
     _must_be_within(manifest, chpa)
     if hpa is None:
         await place.check(place.hpas, manifest)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cronhpa.core.observation import Observation
     from cronhpa.history.series import Series
     from cronhpa.simulation.load import Load
-    from cronhpa.simulation.world import Conditions
+    from cronhpa.simulation.target import Environment
 
 _SPAN: Nanoseconds = 7 * DAY
 _LEARNT_FROM: Nanoseconds = 2 * DAY
@@ -30,7 +30,7 @@ _DAYS_ASKED = 28
 _WIDTH_PIPED = 120
 
 
-class Output(StrEnum):
+class BacktestOutput(StrEnum):
     TABLE = "table"
     JSON = "json"
 
@@ -74,7 +74,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     metric_delay: Annotated[str, typer.Option(metavar="LENGTH", help="How old a metric is when it is read.")] = "30s",
     metric_window: Annotated[str, typer.Option(metavar="LENGTH", help="What a metric is averaged over.")] = "60s",
     zone: Annotated[str | None, typer.Option(help="IANA time zone of the times. Absent, the object's own.")] = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="What to print.")] = Output.TABLE,
+    output: Annotated[BacktestOutput, typer.Option("--output", "-o", help="What to print.")] = BacktestOutput.TABLE,
     picture: Annotated[Path | None, typer.Option(metavar="FILE.svg|.png", help="Draw it, too.")] = None,
 ) -> None:
     """
@@ -106,7 +106,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     parsed = {option: _length(text, option) for option, text in lengths.items()}
     requests = _requests(pod_request, memory)
     metric, left_out = _metric_of(spec, requests)
-    conditions = _conditions(spec, metric, requests, pod_capacity, memory, parsed)
+    environment = _environment(spec, metric, requests, pod_capacity, memory, parsed)
     label = "/".join(part for part in (spec.namespace, str(body["metadata"]["name"])) if part)
     series = Series(spec.namespace or "default", str(body["metadata"]["name"]), getattr(metric, "name", ""))
     past = _past(history, series, Query(spec.target, query, _DAYS_ASKED))
@@ -119,7 +119,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         say(f"cronhpa backtest: {label}: {remark}", err=True)
     if metric is not None:
         spec = _with_one(spec, metric)
-    plan = Backtest(label, spec, past.load, conditions, span, shown)
+    plan = Backtest(label, spec, past.load, environment, span, shown)
     found = _run(plan, series, past.points)
     _print(found, output)
     if picture is not None:
@@ -132,14 +132,14 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         say(f"drawn: {picture}", err=True)
 
 
-def _print(found: Backtest, output: Output) -> None:
+def _print(found: Backtest, output: BacktestOutput) -> None:
     from rich.console import Console
 
     from cronhpa.cli import outcome
 
     console = Console()
     width = console.width if console.is_terminal else _WIDTH_PIPED
-    if output is Output.JSON:
+    if output is BacktestOutput.JSON:
         show(outcome.as_json(found))
     else:
         typer.echo(outcome.as_table(found, width))
@@ -164,7 +164,8 @@ def _object(file: Path, name: str | None) -> Mapping[str, Any]:
 
 def _spec_of(body: Mapping[str, Any]) -> tuple[Spec, Memory]:
     """The spec, and what the status remembers where the file was taken from a cluster."""
-    from cronhpa.api.parse import SpecError, parse_memory
+    from cronhpa.api.parse import SpecError
+    from cronhpa.api.status_memory import parse_memory
     from cronhpa.cli.documents import written_spec
 
     try:
@@ -222,18 +223,18 @@ def _with_one(spec: Spec, metric: Metric) -> Spec:
     return replace(spec, metrics=(metric,))
 
 
-def _conditions(
+def _environment(
     spec: Spec,
     metric: Metric | None,
     requests: Mapping[str, int],
     stated: str | None,
     memory: Memory,
     lengths: Mapping[str, Nanoseconds],
-) -> Conditions:
+) -> Environment:
     from cronhpa.core.memory import START_UP_UNKNOWN
     from cronhpa.core.predictive.floor import pod_capacity
     from cronhpa.core.quantity import parse_milli
-    from cronhpa.simulation.world import Conditions
+    from cronhpa.simulation.target import Environment
 
     capacity: float | None = None
     if stated is not None:
@@ -250,7 +251,7 @@ def _conditions(
     if capacity is None:
         _end("the object has no metric to tell what one pod can carry: say it with --pod-capacity")
     learnt = START_UP_UNKNOWN if memory.start_up is None else memory.start_up
-    return Conditions(
+    return Environment(
         capacity=capacity,
         requests=requests,
         start_up=lengths.get("--pod-startup", learnt),
@@ -317,7 +318,7 @@ def _run(plan: Backtest, series: Series, points: list[tuple[Nanoseconds, float]]
     from cronhpa.simulation.compare import Variant, variants
     from cronhpa.simulation.run import Run, run
 
-    span, conditions = plan.span, plan.conditions
+    span, environment = plan.span, plan.environment
     runs: dict[Variant, Run] = {}
     spoken = ""
     for variant, each in variants(plan.spec).items():
@@ -327,15 +328,15 @@ def _run(plan: Backtest, series: Series, points: list[tuple[Nanoseconds, float]]
                 done(decision.at - span.begin, span.end - span.begin)
 
             if variant is not Variant.FORECAST:
-                runs[variant] = run(each, plan.load, conditions, span, watch=watch)
+                runs[variant] = run(each, plan.load, environment, span, watch=watch)
                 continue
-            target = ForecastTarget(series, each, conditions.start_up, conditions.requests.get(series.metric))
+            target = ForecastTarget(series, each, environment.start_up, environment.requests.get(series.metric))
             tracker = BudgetTracker()
             try:
-                forecasts = WalkForward(points, target, span, delay=conditions.metric_delay, tracker=tracker)
+                forecasts = WalkForward(points, target, span, delay=environment.metric_delay, tracker=tracker)
             except NotInstalledError as problem:
                 _end(problem)
-            runs[variant] = run(each, plan.load, conditions, span, forecasts=forecasts, meter=tracker, watch=watch)
+            runs[variant] = run(each, plan.load, environment, span, forecasts=forecasts, budget=tracker, watch=watch)
             spoken = forecasts.summary
     return replace(plan, runs=runs, forecasts=spoken)
 

@@ -81,13 +81,13 @@ def written_spec(body: Mapping[str, Any]) -> Spec:
     """
     from cronhpa.api.parse import SpecError, SpecProblem, parse_spec, reject_slips
     from cronhpa.api.rules import broken_rules
-    from cronhpa.core.spec import Tuning
+    from cronhpa.core.spec import ControllerOptions
 
     text = _without_nulls(body["spec"])
     reject_slips(text)
     problems = [SpecProblem(*broken) for broken in broken_rules(text)]
     try:
-        spec = parse_spec(text, body["metadata"].get("namespace") or "", Tuning())
+        spec = parse_spec(text, body["metadata"].get("namespace") or "", ControllerOptions())
     except SpecError as error:
         raise SpecError(problems or error.problems) from error
     known = {item.path for item in problems}

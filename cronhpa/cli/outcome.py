@@ -18,7 +18,7 @@ from cronhpa.simulation.compare import Variant
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import Run
 from cronhpa.simulation.score import Score
-from cronhpa.simulation.world import Conditions
+from cronhpa.simulation.target import Environment
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Backtest:
     label: str
     spec: Spec
     load: Load
-    conditions: Conditions
+    environment: Environment
     span: Span
     zone: str
     runs: Mapping[Variant, Run] = field(default_factory=dict)
@@ -60,7 +60,7 @@ def as_table(found: Backtest, width: int) -> str:
     lines = [
         f"{printable(found.label)}: {begin} to {end}, {length}",
         *captured.get().splitlines(),
-        _world(found.conditions),
+        _environment(found.environment),
     ]
     if found.forecasts:
         lines.append(f"Forecasts: {printable(found.forecasts)}.")
@@ -70,20 +70,20 @@ def as_table(found: Backtest, width: int) -> str:
 
 
 def as_json(found: Backtest) -> str:
-    """An object with the span, the conditions and a score for each variant; times in UTC, lengths in seconds."""
-    conditions = found.conditions
+    """An object with the span, the environment and a score for each variant; times in UTC, lengths in seconds."""
+    environment = found.environment
     return json.dumps(
         {
             "object": found.label,
             "from": format_instant(found.span.begin),
             "to": format_instant(found.span.end),
             "conditions": {
-                "podCapacity": conditions.capacity,
-                "podRequestMilli": dict(conditions.requests),
-                "startUpSeconds": conditions.start_up / SECOND,
-                "metricDelaySeconds": conditions.metric_delay / SECOND,
-                "metricWindowSeconds": conditions.metric_window / SECOND,
-                "syncPeriodSeconds": found.spec.tuning.sync_period / SECOND,
+                "podCapacity": environment.capacity,
+                "podRequestMilli": dict(environment.requests),
+                "startUpSeconds": environment.start_up / SECOND,
+                "metricDelaySeconds": environment.metric_delay / SECOND,
+                "metricWindowSeconds": environment.metric_window / SECOND,
+                "syncPeriodSeconds": found.spec.options.sync_period / SECOND,
             },
             **({"forecasts": found.forecasts} if found.forecasts else {}),
             "variants": {variant.value: _score(run.score) for variant, run in found.runs.items()},
@@ -114,12 +114,12 @@ def _row(score: Score, base: Score, *, is_base: bool) -> list[str]:
     ]
 
 
-def _world(conditions: Conditions) -> str:
-    requests = "".join(f", requests {amount / 1000:g} {name}" for name, amount in conditions.requests.items())
+def _environment(environment: Environment) -> str:
+    requests = "".join(f", requests {amount / 1000:g} {name}" for name, amount in environment.requests.items())
     return (
-        f"A pod carries {conditions.capacity:.4g}{requests}, is ready after {format_length(conditions.start_up)}; "
-        f"metrics are means of {format_length(conditions.metric_window)}, "
-        f"{format_length(conditions.metric_delay)} old."
+        f"A pod carries {environment.capacity:.4g}{requests}, is ready after {format_length(environment.start_up)}; "
+        f"metrics are means of {format_length(environment.metric_window)}, "
+        f"{format_length(environment.metric_delay)} old."
     )
 
 

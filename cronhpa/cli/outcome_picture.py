@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from cronhpa.cli.moments import format_moment
 from cronhpa.cli.outcome import Backtest
 from cronhpa.cli.picture.style import DOTS_PER_INCH, INCHES_WIDE, RC, time_axis, weekends, x_of
-from cronhpa.core.scheduled.timeline import stretches, timeline
+from cronhpa.core.scheduled.timeline import window_intervals, timeline
 from cronhpa.core.spec import Span
 from cronhpa.simulation.compare import Variant
 
@@ -52,7 +52,7 @@ def draw(found: Backtest, path: Path) -> None:
 def _pods(found: Backtest, axes: Axes) -> None:
     """What the load needs, as an area, and what was ready, as a line for each variant."""
     needed = _needed(found)
-    label = f"pods that the load needs (one carries {found.conditions.capacity:.4g})"
+    label = f"pods that the load needs (one carries {found.environment.capacity:.4g})"
     axes.fill_between(
         [x for x, _ in needed], [y for _, y in needed], step="post", color=_LOAD, linewidth=0, label=label
     )
@@ -83,7 +83,7 @@ def _needed(found: Backtest) -> list[tuple[float, float]]:
     drawn = [(x_of(span.begin + part * length), value) for part, value in sorted(largest.items())]
     drawn = drawn or [(x_of(span.begin), load.at(span.begin))]
     drawn.append((x_of(span.end), drawn[-1][1]))
-    return [(x, value / found.conditions.capacity) for x, value in drawn]
+    return [(x, value / found.environment.capacity) for x, value in drawn]
 
 
 def _rows(found: Backtest, axes: Axes) -> None:
@@ -93,7 +93,7 @@ def _rows(found: Backtest, axes: Axes) -> None:
         _bars(axes, len(labels), run.score.stretches, found.span, _SHORT)
         labels.append(f"too few pods, {variant}: {run.score.under_provisioned_minutes:,.0f} min")
     open_at: dict[str, list[Span]] = {schedule.name: [] for schedule in found.spec.schedules}
-    for each in stretches(timeline(found.spec, found.span.begin, found.span.end)) if open_at else ():
+    for each in window_intervals(timeline(found.spec, found.span.begin, found.span.end)) if open_at else ():
         if not each.leads and each.name in open_at:
             open_at[each.name].append(Span(each.start, each.end))
     for name, spans in open_at.items():

@@ -14,7 +14,7 @@ from cronhpa.cli.lines import say
 from cronhpa.cli.moments import format_length, format_moment, parse_length, parse_moment
 from cronhpa.core.instant import SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import Memory
-from cronhpa.core.spec import Override, Spec, Tuning
+from cronhpa.core.spec import Override, Spec, ControllerOptions
 
 Json = dict[str, Any]
 
@@ -171,7 +171,7 @@ def _asks(item: Override, zone: str, now: Nanoseconds) -> str:
 
 def _comes_to(body: Json, now: Nanoseconds) -> list[str]:
     """The bounds now and after the override, and what keeps them from being acted on."""
-    from cronhpa.api.parse import parse_memory
+    from cronhpa.api.status_memory import parse_memory
 
     spec, status = _parsed(body), body.get("status") or {}
     memory = parse_memory(status)
@@ -201,7 +201,7 @@ def _parsed(body: Json) -> Spec:
     from cronhpa.api.parse import SpecError, parse_spec
 
     try:
-        return parse_spec(body["spec"], body["metadata"]["namespace"], Tuning())
+        return parse_spec(body["spec"], body["metadata"]["namespace"], ControllerOptions())
     except SpecError as error:
         say(f"cronhpa override: {_label(body)} cannot be read: {error}", err=True)
         raise typer.Exit(1) from error

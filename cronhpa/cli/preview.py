@@ -14,7 +14,7 @@ from msgspec import Struct
 from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, read_object
 from cronhpa.cli.lines import say, show
 from cronhpa.core.instant import DAY, Nanoseconds
-from cronhpa.core.spec import Tuning
+from cronhpa.core.spec import ControllerOptions
 
 if TYPE_CHECKING:
     from cronhpa.cli.timetable import Subject
@@ -25,7 +25,7 @@ _WIDTH_PIPED = 160
 _CONFLICT = 3
 
 
-class Output(StrEnum):
+class PreviewOutput(StrEnum):
     TABLE = "table"
     JSON = "json"
 
@@ -45,7 +45,7 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         str, typer.Option("--to", metavar="TIME|LENGTH", help="Where to end: a time, or how long, such as 12h or 90d.")
     ] = "7d",
     zone: Annotated[str | None, typer.Option(help="IANA time zone to show times in. Absent, the object's own.")] = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="What to print.")] = Output.TABLE,
+    output: Annotated[PreviewOutput, typer.Option("--output", "-o", help="What to print.")] = PreviewOutput.TABLE,
     picture: Annotated[
         Path | None,
         typer.Option(metavar="FILE.svg|.png", help="Draw it, too. Of several objects each has a file of its own."),
@@ -88,7 +88,7 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     now = time.time_ns()
     asked = _Asked(begin, end, zone, None if start_up is None else _length(start_up), now)
     subjects = [_subject(body, asked, is_file=is_file) for body in bodies]
-    if output is Output.JSON:
+    if output is PreviewOutput.JSON:
         show(timetable.as_json(subjects))
     else:
         _print(subjects, every=every)
@@ -150,7 +150,8 @@ def _length(text: str) -> Nanoseconds:
 
 
 def _subject(body: Mapping[str, Any], asked: _Asked, *, is_file: bool) -> Subject:
-    from cronhpa.api.parse import SpecError, parse_memory, parse_spec
+    from cronhpa.api.parse import SpecError, parse_spec
+    from cronhpa.api.status_memory import parse_memory
     from cronhpa.cli.documents import own_zone, written_spec
     from cronhpa.cli.timetable import Subject
     from cronhpa.core.scheduled.timeline import timeline
@@ -158,7 +159,7 @@ def _subject(body: Mapping[str, Any], asked: _Asked, *, is_file: bool) -> Subjec
     namespace, name = body["metadata"].get("namespace"), body["metadata"]["name"]
     label = f"{namespace}/{name}" if namespace else str(name)
     try:
-        spec = written_spec(body) if is_file else parse_spec(body["spec"], namespace or "", Tuning())
+        spec = written_spec(body) if is_file else parse_spec(body["spec"], namespace or "", ControllerOptions())
     except SpecError as error:
         _refuse(label, error.problems)
     shown = asked.zone or own_zone(body["spec"], spec)

@@ -19,7 +19,7 @@ from cronhpa.cli.moments import format_clock, format_length, format_moment, loca
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.memory import START_UP_UNKNOWN
 from cronhpa.core.printable import printable
-from cronhpa.core.scheduled.timeline import Kind, Mark, Segment, Timeline, stretches
+from cronhpa.core.scheduled.timeline import Kind, Mark, BoundsInterval, Timeline, window_intervals
 from cronhpa.core.spec import Spec
 
 
@@ -48,7 +48,7 @@ def conflict_texts(line: Timeline) -> list[str]:
 class _Row(Struct, frozen=True):
     """A segment with the marks that lie in it."""
 
-    segment: Segment
+    segment: BoundsInterval
     marks: tuple[Mark, ...]
 
 
@@ -118,7 +118,7 @@ def _cells(row: _Row, zone: str, conflicts: list[str], *, headed: bool) -> list[
     ]
 
 
-def _note(mark: Mark, segment: Segment, zone: str) -> str:
+def _note(mark: Mark, segment: BoundsInterval, zone: str) -> str:
     """With its time where that is not the row's own; with its date where it is another day."""
     if mark.start == segment.start:
         return mark.text
@@ -171,7 +171,7 @@ def _pattern(row: _Row, zone: str) -> Pattern:
     return (local(segment.start, zone).time(), said, marks)
 
 
-Pattern: TypeAlias = tuple[time, Segment, tuple[tuple[Nanoseconds, str], ...]]
+Pattern: TypeAlias = tuple[time, BoundsInterval, tuple[tuple[Nanoseconds, str], ...]]
 
 
 def _conflicts(line: Timeline, texts: list[str], zone: str) -> Iterator[Text]:
@@ -198,16 +198,16 @@ def _object(subject: Subject) -> dict[str, Any]:
         "to": _time(line.end, zone),
         "podStartupSeconds": None if subject.start_up is None else subject.start_up // SECOND,
         "isCut": line.is_cut,
-        "segments": [_segment(item, zone) for item in line.segments],
+        "segments": [_interval(item, zone) for item in line.segments],
         "windows": [
             {"schedule": item.name, "from": _time(item.start, zone), "to": _time(item.end, zone), "leads": item.leads}
-            for item in stretches(line)
+            for item in window_intervals(line)
         ],
         "marks": [_mark(item, zone) for item in line.marks],
     }
 
 
-def _segment(item: Segment, zone: str) -> dict[str, Any]:
+def _interval(item: BoundsInterval, zone: str) -> dict[str, Any]:
     return {
         "from": _time(item.start, zone),
         "to": _time(item.end, zone),

@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from cronhpa.core.decision import Rule, Step
 from cronhpa.core.instant import DAY, Nanoseconds
-from cronhpa.core.memory import Memory, Recommendation, ScaleEvent, windows
+from cronhpa.core.memory import Memory, Recommendation, ScaleEvent, stabilization_windows
 from cronhpa.core.reactive.arithmetic import INT32_MAX
-from cronhpa.core.spec import Behavior, Policy, Rules, Select, Tuning
+from cronhpa.core.spec import Behavior, Policy, ScalingRules, SelectPolicy, ControllerOptions
 
 # Nobody waits longer for capacity: a rate that needs more is one that its user did not mean for this floor.
 RAMP_MAX = DAY
@@ -44,7 +44,7 @@ def normalize(
     current: int,
     limits: Limits,
     behavior: Behavior | None,
-    tuning: Tuning,
+    options: ControllerOptions,
     memory: Memory,
     now: Nanoseconds,
 ) -> tuple[int, tuple[Step, ...]]:
@@ -56,7 +56,7 @@ def normalize(
             steps.append(Step(rule, before, after))
         return after
 
-    stable = stabilize(merged, current, memory.recommendations, behavior, tuning, now)
+    stable = stabilize(merged, current, memory.recommendations, behavior, options, now)
     direction = Rule.SCALE_UP_STABILIZED if behavior is not None and merged >= current else Rule.SCALE_DOWN_STABILIZED
     number = take(direction, merged, stable)
     if limits.floor is not None:
@@ -82,7 +82,7 @@ def stabilize(
     current: int,
     recommendations: Iterable[Recommendation],
     behavior: Behavior | None,
-    tuning: Tuning,
+    options: ControllerOptions,
     now: Nanoseconds,
 ) -> int:
     """
@@ -92,7 +92,7 @@ def stabilize(
     up window and then lowered to the largest of the down window. An entry exactly as old as the window counts
     without a behavior and does not with one.
     """
-    up, down = windows(behavior, tuning)
+    up, down = stabilization_windows(behavior, options)
     if behavior is None:
         return max([merged, *(item.replicas for item in recommendations if item.at >= now - down)])
     lowest = highest = merged
@@ -116,13 +116,13 @@ def approach(
         if behavior is None:
             return Rule.SCALE_UP_LIMIT, min(goal, _default_ceiling(current))
         ceiling = _ceiling(current, limit_up(behavior, current, memory, now))
-        if behavior.scale_up.select is Select.DISABLED:
+        if behavior.scale_up.select_policy is SelectPolicy.DISABLED:
             ceiling = max(current, limits.minimum, limits.floor or 0)
         return Rule.SCALE_UP_LIMIT, min(goal, ceiling)
     if behavior is None or goal == current:
         return Rule.SCALE_DOWN_LIMIT, goal
     bottom = min(current, limit_down(behavior, current, memory, now))
-    if behavior.scale_down.select is Select.DISABLED:
+    if behavior.scale_down.select_policy is SelectPolicy.DISABLED:
         bottom = min(current, limits.maximum, limits.maximum if limits.cap is None else limits.cap)
     return Rule.SCALE_DOWN_LIMIT, max(goal, bottom)
 
@@ -152,7 +152,7 @@ def _limit_by_policies(
     if number > current:
         limit = max(limit_up(behavior, current, memory, now), current)
         # A Disabled direction stops metrics; what the forecast states as a floor still holds.
-        if behavior.scale_up.select is Select.DISABLED:
+        if behavior.scale_up.select_policy is SelectPolicy.DISABLED:
             limit = max(limit, limits.floor or 0)
         if limits.maximum > limit:
             return Rule.SCALE_UP_LIMIT, min(number, limit)
@@ -168,12 +168,12 @@ def _limit_by_policies(
 def limit_up(behavior: Behavior, current: int, memory: Memory, now: Nanoseconds) -> int:
     """The largest count that the scale-up policies allow at this instant."""
     rules = behavior.scale_up
-    if rules.select is Select.DISABLED:
+    if rules.select_policy is SelectPolicy.DISABLED:
         return current
     return _limit_up(rules, [_start(policy, current, memory, now) for policy in rules.policies])
 
 
-def _limit_up(rules: Rules, starts: Iterable[int]) -> int:
+def _limit_up(rules: ScalingRules, starts: Iterable[int]) -> int:
     """starts: for each policy the count at the beginning of its period."""
     limits = [
         # From 1 replica, +10 % would be 1.1 and truncation would pin it at 1 for ever: round up.
@@ -183,7 +183,7 @@ def _limit_up(rules: Rules, starts: Iterable[int]) -> int:
         )
         for policy, start in zip(rules.policies, starts, strict=True)
     ]
-    return min(limits) if rules.select is Select.MIN else max(limits)
+    return min(limits) if rules.select_policy is SelectPolicy.MIN else max(limits)
 
 
 @lru_cache(maxsize=8192)
@@ -194,7 +194,7 @@ def ramp(behavior: Behavior | None, start: int, goal: int, sync_period: Nanoseco
     One turn each sync period, nothing scaled before the first. At most RAMP_MAX. From 2 to 20 with +4 pods or +100 %
     per 15 s and a turn each 15 s: 6, 12, 20 at 0, 15 and 30 s.
     """
-    if goal <= start or (behavior is not None and behavior.scale_up.select is Select.DISABLED):
+    if goal <= start or (behavior is not None and behavior.scale_up.select_policy is SelectPolicy.DISABLED):
         return 0
     if behavior is None:
         turns, count = 0, start
@@ -204,7 +204,7 @@ def ramp(behavior: Behavior | None, start: int, goal: int, sync_period: Nanoseco
     return _ramp(behavior.scale_up, start, goal, sync_period)
 
 
-def _ramp(rules: Rules, start: int, goal: int, sync_period: Nanoseconds) -> Nanoseconds:
+def _ramp(rules: ScalingRules, start: int, goal: int, sync_period: Nanoseconds) -> Nanoseconds:
     # counts[i] is what there was before the event at times[i]; passed[j] is how many events lie before policy j's
     # period. Only an event that drops out of a period allows more, so the turns in between are skipped.
     periods = [policy.period for policy in rules.policies]
@@ -231,7 +231,7 @@ def _ramp(rules: Rules, start: int, goal: int, sync_period: Nanoseconds) -> Nano
 def limit_down(behavior: Behavior, current: int, memory: Memory, now: Nanoseconds) -> int:
     """The smallest count that the scale-down policies allow at this instant."""
     rules = behavior.scale_down
-    if rules.select is Select.DISABLED:
+    if rules.select_policy is SelectPolicy.DISABLED:
         return current
 
     def limit(policy: Policy, start: int) -> int:
@@ -240,7 +240,7 @@ def limit_down(behavior: Behavior, current: int, memory: Memory, now: Nanosecond
         return int(float(start) * (1.0 - float(policy.value) / 100.0))
 
     limits = [limit(policy, _start(policy, current, memory, now)) for policy in rules.policies]
-    return max(limits) if rules.select is Select.MIN else min(limits)
+    return max(limits) if rules.select_policy is SelectPolicy.MIN else min(limits)
 
 
 def _start(policy: Policy, current: int, memory: Memory, now: Nanoseconds) -> int:

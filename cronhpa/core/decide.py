@@ -10,13 +10,13 @@ from __future__ import annotations
 from msgspec import Struct
 
 from cronhpa.core.behavior import Limits, normalize
-from cronhpa.core.decision import Abstention, Decision, Path, Proposal, Role, Rule, Source, Step
+from cronhpa.core.decision import Abstention, Decision, DecisionKind, Proposal, Role, Rule, Source, Step
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Observation, Scale
 from cronhpa.core.predictive.floor import predict
-from cronhpa.core.reactive.replicas import Measured, measure, tolerance
+from cronhpa.core.reactive.replicas import MetricProposal, measure, tolerance
 from cronhpa.core.scheduled.bounds import Bounds, resolve
 from cronhpa.core.spec import Mode, Spec
 
@@ -31,7 +31,7 @@ class Target(Struct, frozen=True):
     replicas: int
     name: str
     source: str
-    measured: tuple[Measured | Absent, ...]
+    measured: tuple[MetricProposal | Absent, ...]
     failure: Absent | None = None
 
 
@@ -42,25 +42,25 @@ def decide(
     scale = observation.scale
     bounds = resolve(spec, now, memory.start_up_after(observation), memory.leads)
     if isinstance(scale, Absent):
-        return _decision(Path.UNREACHABLE, bounds, spec, now, current=0, desired=0, failure=scale)
+        return _decision(DecisionKind.UNREACHABLE, bounds, spec, now, current=0, desired=0, failure=scale)
     current = scale.spec_replicas
-    path = guard(spec, bounds, current, memory)
-    if path is Path.SUSPENDED:
-        return _decision(path, bounds, spec, now, current=current, desired=current)
-    if path is Path.ABOVE_MAXIMUM:
+    kind = guard(spec, bounds, current, memory)
+    if kind is DecisionKind.SUSPENDED:
+        return _decision(kind, bounds, spec, now, current=current, desired=current)
+    if kind is DecisionKind.ABOVE_MAXIMUM:
         desired = spec.max_replicas
         return _decision(
-            path, bounds, spec, now, current=current, desired=desired, decided_by="Spec", reason=ABOVE_MAXIMUM
+            kind, bounds, spec, now, current=current, desired=desired, decided_by="Spec", reason=ABOVE_MAXIMUM
         )
-    if path is Path.BELOW_MINIMUM:
+    if kind is DecisionKind.BELOW_MINIMUM:
         desired = spec.min_replicas
         return _decision(
-            path, bounds, spec, now, current=current, desired=desired, decided_by="Spec", reason=BELOW_MINIMUM
+            kind, bounds, spec, now, current=current, desired=desired, decided_by="Spec", reason=BELOW_MINIMUM
         )
     return _compute(spec, observation, scale, forecast, memory.seeded(current, now), bounds, now)
 
 
-def guard(spec: Spec, bounds: Bounds, current: int, memory: Memory) -> Path:
+def guard(spec: Spec, bounds: Bounds, current: int, memory: Memory) -> DecisionKind:
     """
     The exits before any metric is looked at.
 
@@ -71,14 +71,14 @@ def guard(spec: Spec, bounds: Bounds, current: int, memory: Memory) -> Path:
     if current == 0:
         is_ours = memory.zero is True or (spec.is_timed and memory.zero is None and not memory.recommendations)
         wakes = spec.is_timed or spec.min_replicas != 0 or spec.scales_to_zero
-        return Path.COMPUTED if is_ours and wakes else Path.SUSPENDED
+        return DecisionKind.COMPUTED if is_ours and wakes else DecisionKind.SUSPENDED
     if spec.is_timed:
-        return Path.COMPUTED
+        return DecisionKind.COMPUTED
     if current > bounds.maximum:
-        return Path.ABOVE_MAXIMUM
+        return DecisionKind.ABOVE_MAXIMUM
     if current < bounds.minimum:
-        return Path.BELOW_MINIMUM
-    return Path.COMPUTED
+        return DecisionKind.BELOW_MINIMUM
+    return DecisionKind.COMPUTED
 
 
 def _compute(
@@ -127,9 +127,9 @@ def _compute(
     if target.failure is not None and merged == current and not is_outside:
         holds = _holding(merged, proposals, bounds, forecast_floor)
         return _decision(
-            Path.HELD, bounds, spec, now, current=current, desired=current, merged=merged, decided_by=holds, **facts
+            DecisionKind.HELD, bounds, spec, now, current=current, desired=current, merged=merged, decided_by=holds, **facts
         )
-    desired, normalized = normalize(merged, current, limits, spec.behavior, spec.tuning, memory, now)
+    desired, normalized = normalize(merged, current, limits, spec.behavior, spec.options, memory, now)
     reason = target.name and f"{target.name} above target" if merged > current else ""
     if merged < current:
         reason = ALL_BELOW
@@ -138,7 +138,7 @@ def _compute(
         desired, reason = spec.min_replicas, reason or BELOW_MINIMUM
     decided_by = _decider(target, proposals, merged, current, desired, bounds, forecast_floor)
     return _decision(
-        Path.COMPUTED,
+        DecisionKind.COMPUTED,
         bounds,
         spec,
         now,
@@ -166,14 +166,14 @@ def propose(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds, 
         return Target(bounds.minimum, "", "", ())
     if observation.selector_problem is not None:
         return Target(bounds.minimum if asleep else current, "", "", (), observation.selector_problem)
-    band = tolerance(spec.behavior, spec.tuning)
+    band = tolerance(spec.behavior, spec.options)
     measured = tuple(
         measure(metric, reading, current, scale.status_replicas, band, bounds.headroom_percent)
         for metric, reading in zip(spec.metrics, observation.readings, strict=True)
     )
     replicas, name, source = 0, "", ""
     for metric, result in zip(spec.metrics, measured, strict=True):
-        if isinstance(result, Measured) and (replicas == 0 or result.replicas > replicas):
+        if isinstance(result, MetricProposal) and (replicas == 0 or result.replicas > replicas):
             replicas, name = result.replicas, result.name
             source = getattr(metric, "name", "")
     absent = [result for result in measured if isinstance(result, Absent)]
@@ -267,10 +267,10 @@ def _reason(
     return f"{decided_by} asks for {bound} {asked.replicas}" + (f" ({asked.reason})" if asked.reason else "")
 
 
-def _decision(path: Path, bounds: Bounds, spec: Spec, now: Nanoseconds, **facts: object) -> Decision:
+def _decision(kind: DecisionKind, bounds: Bounds, spec: Spec, now: Nanoseconds, **facts: object) -> Decision:
     return Decision(
         at=now,
-        path=path,
+        kind=kind,
         minimum=bounds.minimum,
         maximum=bounds.maximum,
         timed=spec.is_timed,

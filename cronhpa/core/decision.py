@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.observation import Absent
-from cronhpa.core.reactive.replicas import Measured
+from cronhpa.core.reactive.replicas import MetricProposal
 
 
-class Path(StrEnum):
+class DecisionKind(StrEnum):
     """Which way a decision went."""
 
     UNREACHABLE = "Unreachable"  # the scale could not be read
@@ -129,7 +129,7 @@ class Decision(Struct, frozen=True):
     """
 
     at: Nanoseconds
-    path: Path
+    kind: DecisionKind
     current: int
     desired: int
     decided_by: str = ""
@@ -143,7 +143,7 @@ class Decision(Struct, frozen=True):
     proposals: tuple[Proposal, ...] = ()
     abstentions: tuple[Abstention, ...] = ()
     steps: tuple[Step, ...] = ()
-    metrics: tuple[Measured | Absent, ...] = ()
+    metrics: tuple[MetricProposal | Absent, ...] = ()
     failure: Absent | None = None
     windows: tuple[Window, ...] = ()
     leads: tuple[Lead, ...] = ()
@@ -151,7 +151,7 @@ class Decision(Struct, frozen=True):
 
     @property
     def rescales(self) -> bool:
-        return self.desired != self.current and self.path is not Path.UNREACHABLE
+        return self.desired != self.current and self.kind is not DecisionKind.UNREACHABLE
 
     @property
     def stabilized(self) -> Rule | None:

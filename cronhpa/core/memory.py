@@ -13,10 +13,10 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.core.decision import Decision, Lead, Outcome, Path, Scaled
+from cronhpa.core.decision import Decision, Lead, Outcome, DecisionKind, Scaled
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.observation import Observation
-from cronhpa.core.spec import Behavior, Rules, Spec, Tuning
+from cronhpa.core.spec import Behavior, ScalingRules, Spec, ControllerOptions
 
 T = TypeVar("T")
 
@@ -112,9 +112,9 @@ class Memory(Struct, frozen=True):
         newest = max(memory.recommendations, key=lambda item: item.at)
         return replace(memory, recommendations=(*memory.recommendations, Recommendation(newest.replicas, now)))
 
-    def recommending(self, replicas: int, now: Nanoseconds, behavior: Behavior | None, tuning: Tuning) -> Memory:
+    def recommending(self, replicas: int, now: Nanoseconds, behavior: Behavior | None, options: ControllerOptions) -> Memory:
         """With this turn's unstabilized recommendation in the last outdated slot, or behind the others."""
-        oldest = now - longest_window(behavior, tuning)
+        oldest = now - longest_window(behavior, options)
         slot = None
         for index, item in enumerate(self.recommendations):
             if item.at < oldest:
@@ -131,16 +131,16 @@ class Memory(Struct, frozen=True):
 
     def after(self, decision: Decision, outcome: Outcome, spec: Spec, observation: Observation) -> Memory:
         """What is remembered once a turn is over."""
-        if decision.path is Path.UNREACHABLE:
+        if decision.kind is DecisionKind.UNREACHABLE:
             return replace(self, leads=decision.leads)
         memory = self.seeded(decision.current, decision.at)
         if decision.recommended is not None:
-            memory = memory.recommending(decision.recommended, decision.at, spec.behavior, spec.tuning)
+            memory = memory.recommending(decision.recommended, decision.at, spec.behavior, spec.options)
         if isinstance(outcome, Scaled):
             memory = memory.scaled(decision.current, decision.desired, outcome.at, spec.behavior)
             is_zero = makes_zero(decision, spec)
             memory = replace(memory, zero=is_zero, scheduled_zero=is_zero and spec.is_timed)
-        elif memory.zero is None and decision.current == 0 and decision.path is not Path.SUSPENDED:
+        elif memory.zero is None and decision.current == 0 and decision.kind is not DecisionKind.SUSPENDED:
             # A zero that was found and taken as scheduled is ours: the next turns must wake it.
             memory = replace(memory, zero=True, scheduled_zero=True)
         return replace(
@@ -166,24 +166,24 @@ class Memory(Struct, frozen=True):
         intent = Intent(decision.current, decision.desired, decision.at, self.scheduled_zero)
         return replace(done, intent=intent)
 
-    def pruned(self, behavior: Behavior | None, tuning: Tuning, now: Nanoseconds) -> Memory:
+    def pruned(self, behavior: Behavior | None, options: ControllerOptions, now: Nanoseconds) -> Memory:
         """The part that can still change a decision: what the status keeps."""
         period = max((rules.longest_period for rules in _directions(behavior)), default=0)
         return replace(
             self,
-            recommendations=_contenders(self.recommendations, behavior, tuning, now),
+            recommendations=_contenders(self.recommendations, behavior, options, now),
             scale_ups=tuple(item for item in self.scale_ups if item.at > now - period),
             scale_downs=tuple(item for item in self.scale_downs if item.at > now - period),
         )
 
 
-def lead_time(start_up: Nanoseconds | None, tuning: Tuning) -> Nanoseconds:
+def lead_time(start_up: Nanoseconds | None, options: ControllerOptions) -> Nanoseconds:
     """
     How long it takes from asking for a pod to having it Ready, with the turn that asks for it.
 
     start_up: as learned, None while it is not.
     """
-    return (START_UP_UNKNOWN if start_up is None else start_up) + tuning.sync_period
+    return (START_UP_UNKNOWN if start_up is None else start_up) + options.sync_period
 
 
 def makes_zero(decision: Decision, spec: Spec) -> bool:
@@ -192,26 +192,26 @@ def makes_zero(decision: Decision, spec: Spec) -> bool:
     return is_down_to_zero and (spec.is_timed or (spec.min_replicas == 0 and spec.scales_to_zero))
 
 
-def longest_window(behavior: Behavior | None, tuning: Tuning) -> Nanoseconds:
+def longest_window(behavior: Behavior | None, options: ControllerOptions) -> Nanoseconds:
     """How far back a recommendation can still matter."""
-    return max(windows(behavior, tuning))
+    return max(stabilization_windows(behavior, options))
 
 
-def windows(behavior: Behavior | None, tuning: Tuning) -> tuple[Nanoseconds, Nanoseconds]:
+def stabilization_windows(behavior: Behavior | None, options: ControllerOptions) -> tuple[Nanoseconds, Nanoseconds]:
     """The stabilization windows up and down."""
     if behavior is None:
-        return 0, tuning.downscale_stabilization
-    down = behavior.scale_down.window
+        return 0, options.downscale_stabilization
+    down = behavior.scale_down.stabilization_window
     # The upstream counts its flag in whole seconds where a behavior leaves the window unset.
-    whole = tuning.downscale_stabilization // 10**9 * 10**9
-    return behavior.scale_up.window or 0, whole if down is None else down
+    whole = options.downscale_stabilization // 10**9 * 10**9
+    return behavior.scale_up.stabilization_window or 0, whole if down is None else down
 
 
-def _directions(behavior: Behavior | None) -> tuple[Rules, ...]:
+def _directions(behavior: Behavior | None) -> tuple[ScalingRules, ...]:
     return () if behavior is None else (behavior.scale_up, behavior.scale_down)
 
 
-def _with_event(events: tuple[ScaleEvent, ...], change: int, now: Nanoseconds, rules: Rules) -> tuple[ScaleEvent, ...]:
+def _with_event(events: tuple[ScaleEvent, ...], change: int, now: Nanoseconds, rules: ScalingRules) -> tuple[ScaleEvent, ...]:
     oldest = now - rules.longest_period
     marked = tuple(replace(item, outdated=True) if item.at < oldest else item for item in events)
     slot = None
@@ -226,14 +226,14 @@ def _put(items: tuple[T, ...], slot: int | None, item: T) -> tuple[T, ...]:
 
 
 def _contenders(
-    items: tuple[Recommendation, ...], behavior: Behavior | None, tuning: Tuning, now: Nanoseconds
+    items: tuple[Recommendation, ...], behavior: Behavior | None, options: ControllerOptions, now: Nanoseconds
 ) -> tuple[Recommendation, ...]:
     """
     The recommendations that no later one outdoes: going back in time, each new largest and each new smallest.
 
     A later recommendation that is as large stays in the window longer, so the earlier one can never be the largest.
     """
-    up, down = windows(behavior, tuning)
+    up, down = stabilization_windows(behavior, options)
     kept: list[Recommendation] = []
     highest, lowest = None, None
     for item in sorted(items, key=lambda entry: entry.at, reverse=True):

@@ -69,7 +69,7 @@ class Sample(Struct, frozen=True, gc=False):
     window: Nanoseconds
 
 
-class Tally(Struct, frozen=True, tag=True):
+class PodCounts(Struct, frozen=True, tag=True):
     """
     Pods and samples of one metric, counted: all that a replica count is computed from.
 
@@ -92,14 +92,14 @@ class Tally(Struct, frozen=True, tag=True):
     load: int
 
 
-class Gauge(Struct, frozen=True, tag=True):
+class ScalarReading(Struct, frozen=True, tag=True):
     """One value for the whole target, milli-units; ready: running and ready pods, where the target needs them."""
 
     value: int
     ready: int | Absent
 
 
-Reading = Tally | Gauge | Absent
+Reading = PodCounts | ScalarReading | Absent
 
 
 class Observation(Struct, frozen=True):

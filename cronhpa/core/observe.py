@@ -8,7 +8,7 @@ from math import ceil
 from cronhpa.core.instant import HOUR, SECOND, Nanoseconds
 from cronhpa.core.observation import Absent, Observation, Pod, Reading, Sample, Scale
 from cronhpa.core.reactive.replicas import selector_text
-from cronhpa.core.reactive.tally import absent_metric, gauge, pod_request, tally
+from cronhpa.core.reactive.pod_counts import absent_metric, scalar_reading, pod_request, group_pods
 from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, Spec, UnknownMetric
 
 # What was measured of one metric: samples by pod, one value, or why there is nothing.
@@ -53,11 +53,11 @@ def read(metric: Metric, measured: Measurement, pods: Sequence[Pod], now: Nanose
         return absent_metric(metric, prefix + measured.message)
     if isinstance(metric, ResourceMetric | PodsMetric):
         assert isinstance(measured, Mapping)
-        oldest = None if spec.tuning.metric_max_age is None else now - spec.tuning.metric_max_age
+        oldest = None if spec.options.metric_max_age is None else now - spec.options.metric_max_age
         samples = measured if oldest is None else {name: item for name, item in measured.items() if item.at >= oldest}
-        return tally(metric, pods, samples, now, spec.tuning)
+        return group_pods(metric, pods, samples, now, spec.options)
     assert isinstance(measured, int)
-    return gauge(metric, measured, pods)
+    return scalar_reading(metric, measured, pods)
 
 
 def _fetching(metric: Metric, namespace: str) -> str:

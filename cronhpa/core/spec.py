@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import date
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
 
@@ -86,7 +86,7 @@ class UnknownMetric(Struct, frozen=True, tag=True):
 Metric = ResourceMetric | PodsMetric | ObjectMetric | ExternalMetric | UnknownMetric
 
 
-class Select(StrEnum):
+class SelectPolicy(StrEnum):
     MAX = "Max"
     MIN = "Min"
     DISABLED = "Disabled"
@@ -100,12 +100,12 @@ class Policy(Struct, frozen=True, cache_hash=True):
     period: Nanoseconds
 
 
-class Rules(Struct, frozen=True, cache_hash=True):
-    """One direction of `spec.behavior`. `window` None: the operator's default (scale-down only)."""
+class ScalingRules(Struct, frozen=True, cache_hash=True):
+    """One direction of `spec.behavior`. `stabilization_window` None: the operator's default (scale-down only)."""
 
     policies: tuple[Policy, ...]
-    select: Select = Select.MAX
-    window: Nanoseconds | None = None
+    select_policy: SelectPolicy = field(default=SelectPolicy.MAX, name="select")
+    stabilization_window: Nanoseconds | None = field(default=None, name="window")
     tolerance: float | None = None
 
     @property
@@ -114,11 +114,11 @@ class Rules(Struct, frozen=True, cache_hash=True):
 
 
 class Behavior(Struct, frozen=True, cache_hash=True):
-    scale_up: Rules
-    scale_down: Rules
+    scale_up: ScalingRules
+    scale_down: ScalingRules
 
 
-class Tuning(Struct, frozen=True, cache_hash=True):
+class ControllerOptions(Struct, frozen=True, cache_hash=True):
     """What the upstream offers as flags of the whole cluster; the defaults are the upstream's."""
 
     sync_period: Nanoseconds = 15 * SECOND
@@ -231,7 +231,7 @@ class Spec(Struct, frozen=True, cache_hash=True):
     namespace: str = ""
     metrics: tuple[Metric, ...] = ()
     behavior: Behavior | None = None
-    tuning: Tuning = Tuning()
+    options: ControllerOptions = ControllerOptions()
     mode: Mode = Mode.ACTIVE
     schedules: tuple[Schedule, ...] = ()
     override: Override | None = None

@@ -21,7 +21,7 @@ from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.workload import WorkloadModel
 from cronhpa.simulation.forecast_effect import ForecastEffect, asking_for, measure_effect
 from cronhpa.simulation.load import Load, Shape
-from cronhpa.simulation.world import Conditions
+from cronhpa.simulation.target import Environment
 
 
 def validate(
@@ -36,7 +36,7 @@ def validate(
     points = _points(day, begin)
     if metric is None or not points:
         return None
-    environment = Conditions(
+    environment = Environment(
         capacity=workload.capacity,
         requests={} if target.request is None else {target.series.metric: target.request},
         start_up=START_UP_UNKNOWN if target.start_up is None else target.start_up,

@@ -97,7 +97,7 @@ def workload_of(target: ForecastTarget) -> WorkloadModel | None:
         target=per_pod,
         carried=max(per_pod, capacity * GUARD_PERCENT / 100),
         capacity=max(per_pod, capacity),
-        start_up_seconds=lead_time(target.start_up, spec.tuning) // SECOND,
+        start_up_seconds=lead_time(target.start_up, spec.options) // SECOND,
         budget_percent=float(spec.forecast.budget_percent),
         percent=metric.target.average_utilization if metric.target.average_value is None else None,
     )

@@ -13,13 +13,13 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from cronhpa.api.schema import MAX_SCHEDULES
+from cronhpa.api.resource.schedules import MAX_SCHEDULES
 from cronhpa.core.scheduled import cron
-from cronhpa.migration import calendar, hpa
-from cronhpa.migration.calendar import Job, NoWindows
-from cronhpa.migration.document import Json, Node, Refused
+from cronhpa.migration import job_windows, hpa
+from cronhpa.migration.job_windows import Job, NoWindows
+from cronhpa.migration.document import Json, FieldReader, Unconvertible
 from cronhpa.migration.manifest import cron_hpa, metadata_of, unique_names, zone_problem
-from cronhpa.migration.surroundings import Surroundings
+from cronhpa.migration.context import ConversionContext
 
 DEFAULT_ZONE = "Asia/Shanghai"
 """What the chart sets as the controller's TZ."""
@@ -30,29 +30,29 @@ _DONE = {"Succeed", "Failed"}
 _BY_HAND = "write the schedules by hand"
 
 
-def target_hpa(document: Node) -> tuple[str, str] | None:
+def target_hpa(document: FieldReader) -> tuple[str, str] | None:
     """Namespace and name of the HorizontalPodAutoscaler that the jobs change; None where they scale a workload."""
-    ref = document.node("spec").node("scaleTargetRef")
+    ref = document.mapping("spec").mapping("scaleTargetRef")
     if ref.text("kind") != "HorizontalPodAutoscaler":
         return None
-    return document.node("metadata").text("namespace"), ref.text("name")
+    return document.mapping("metadata").text("namespace"), ref.text("name")
 
 
-def to_cron_hpa(document: Node, around: Surroundings) -> Json:
-    document.pass_by("apiVersion", "kind", "status")
+def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
+    document.ignore("apiVersion", "kind", "status")
     metadata = metadata_of(document)
-    spec = document.node("spec")
-    zone = _zone(spec, around)
-    wall = around.wall(zone)
+    spec = document.mapping("spec")
+    zone = _zone(spec, context)
+    wall = context.wall(zone)
     jobs = _jobs(document, spec, wall)
     if not jobs:
-        raise spec.refuse("jobs", "no job is left", "delete the object")
+        raise spec.unconvertible("jobs", "no job is left", "delete the object")
     try:
-        found = calendar.windows(jobs, wall)
+        found = job_windows.jobs_to_windows(jobs, wall)
     except NoWindows as reason:
-        raise spec.refuse("jobs", str(reason), _BY_HAND) from None
+        raise spec.unconvertible("jobs", str(reason), _BY_HAND) from None
     if len(found) > MAX_SCHEDULES:
-        raise spec.refuse("jobs", f"they make {len(found)} windows", f"{MAX_SCHEDULES} are accepted: {_BY_HAND}")
+        raise spec.unconvertible("jobs", f"they make {len(found)} windows", f"{MAX_SCHEDULES} are accepted: {_BY_HAND}")
     if all(job.once is not None for job in jobs):
         spec.remark(
             "jobs",
@@ -66,16 +66,16 @@ def to_cron_hpa(document: Node, around: Surroundings) -> Json:
             "a schedule has no exceptions yet: suspend it on that date, or add a one-off schedule for it",
         )
     if target_hpa(document) is not None:
-        return _on_hpa(document, found, zone, around)
+        return _on_hpa(document, found, zone, context)
     return _on_workload(metadata, spec, found, zone)
 
 
-def _zone(spec: Node, around: Surroundings) -> str:
-    zone = around.zone or DEFAULT_ZONE
+def _zone(spec: FieldReader, context: ConversionContext) -> str:
+    zone = context.zone or DEFAULT_ZONE
     problem = zone_problem(zone)
     if problem:
-        raise spec.refuse("jobs", problem, "name the zone of the controller with --time-zone")
-    if around.zone is None:
+        raise spec.unconvertible("jobs", problem, "name the zone of the controller with --time-zone")
+    if context.zone is None:
         spec.remark(
             "jobs",
             "the zone of the times is the TZ of the controller",
@@ -84,8 +84,8 @@ def _zone(spec: Node, around: Surroundings) -> str:
     return zone
 
 
-def _on_workload(metadata: Json, spec: Node, found: list[tuple[Job, Json]], zone: str) -> Json:
-    ref = spec.node("scaleTargetRef")
+def _on_workload(metadata: Json, spec: FieldReader, found: list[tuple[Job, Json]], zone: str) -> Json:
+    ref = spec.mapping("scaleTargetRef")
     version = ref.text("apiVersion")
     sizes = [job.size for job, _ in found]
     out = {
@@ -102,13 +102,13 @@ def _on_workload(metadata: Json, spec: Node, found: list[tuple[Job, Json]], zone
     return cron_hpa(metadata, out)
 
 
-def _on_hpa(document: Node, found: list[tuple[Job, Json]], zone: str, around: Surroundings) -> Json:
+def _on_hpa(document: FieldReader, found: list[tuple[Job, Json]], zone: str, context: ConversionContext) -> Json:
     key = target_hpa(document)
-    spec = document.node("spec")
-    spec.node("scaleTargetRef").pass_by("apiVersion", "kind", "name")
-    base = around.hpas.get(key) if key else None
+    spec = document.mapping("spec")
+    spec.mapping("scaleTargetRef").ignore("apiVersion", "kind", "name")
+    base = context.hpas.get(key) if key else None
     if key is None or base is None:
-        raise spec.refuse(
+        raise spec.unconvertible(
             "scaleTargetRef",
             f"the jobs change HorizontalPodAutoscaler {key and key[1]}, which is not in the input",
             "convert both together: its metrics belong into the same CronHPA",
@@ -133,39 +133,39 @@ def _on_hpa(document: Node, found: list[tuple[Job, Json]], zone: str, around: Su
     return cron_hpa(metadata_of(base), out | {"timeZone": zone, "schedules": unique_names(schedules)})
 
 
-def _jobs(document: Node, spec: Node, wall: datetime) -> list[Job]:
-    conditions = document.node("status").nodes("conditions")
+def _jobs(document: FieldReader, spec: FieldReader, wall: datetime) -> list[Job]:
+    conditions = document.mapping("status").mappings("conditions")
     done = {item.text("name") for item in conditions if item.text("state") in _DONE}
     jobs = []
-    for job in spec.nodes("jobs"):
+    for job in spec.mappings("jobs"):
         name, schedule, size = job.text("name"), job.text("schedule").strip(), job.integer("targetSize")
         if size is None:
-            raise job.refuse("targetSize", "there is no targetSize", "say how many replicas it sets")
+            raise job.unconvertible("targetSize", "there is no targetSize", "say how many replicas it sets")
         runs_once = bool(job.raw("runOnce")) or schedule.startswith("@date")
         if runs_once and name in done:
             job.remark("", f'"{name}" has run', "left out: it will not run again")
             continue
         read = _dated(job, name, size, wall) if schedule.startswith("@date") else _recurring(job, name, size)
         if read is not None and runs_once and read.cron is not None:
-            read = Job(name, size, once=calendar.next_time(read.cron, wall))
+            read = Job(name, size, once=job_windows.next_time(read.cron, wall))
         if read is not None:
             jobs.append(read)
     return jobs
 
 
-def _recurring(job: Node, name: str, size: int) -> Job:
-    """Raises Refused: without this job, nobody knows when the others' counts end."""
+def _recurring(job: FieldReader, name: str, size: int) -> Job:
+    """Raises Unconvertible: without this job, nobody knows when the others' counts end."""
     schedule = job.text("schedule").strip()
     if schedule.startswith("@"):
         text, seconds = schedule, "0"
     else:
-        text, seconds = calendar.without_seconds(schedule)
+        text, seconds = job_windows.without_seconds(schedule)
     problem = cron.problem(text)
     if problem:
-        raise job.refuse("schedule", problem, _BY_HAND)
+        raise job.unconvertible("schedule", problem, _BY_HAND)
     fields = text.split()
     if not schedule.startswith("@") and fields[2].startswith("*/") and fields[4] != "*":
-        raise job.refuse(
+        raise job.unconvertible(
             "schedule",
             f'found "{schedule}", a step of days beside a weekday',
             f"the source means days that are both, a cron text here either: {_BY_HAND}",
@@ -176,7 +176,7 @@ def _recurring(job: Node, name: str, size: int) -> Job:
     return Job(name, size, cron=text)
 
 
-def _dated(job: Node, name: str, size: int, wall: datetime) -> Job | None:
+def _dated(job: FieldReader, name: str, size: int, wall: datetime) -> Job | None:
     schedule = job.text("schedule").strip()
     found = _DATE.match(schedule)
     try:
@@ -184,7 +184,7 @@ def _dated(job: Node, name: str, size: int, wall: datetime) -> Job | None:
     except ValueError:
         at = None
     if at is None:
-        raise Refused(job.path, f'found "{schedule}"', "a date is written @date 2026-11-27 08:00:00")
+        raise Unconvertible(job.path, f'found "{schedule}"', "a date is written @date 2026-11-27 08:00:00")
     if at < wall:
         job.remark("schedule", f'found "{schedule}"', "left out: it is past")
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cronhpa.migration.document import Json, Node
+from cronhpa.migration.document import Json, FieldReader
 from cronhpa.migration.manifest import manifest, metadata_of
 
 _LOST = {
@@ -19,17 +19,17 @@ _LOST = {
 _DEFAULTS = {"mode": "Active", "timeZone": "UTC"}
 
 
-def to_hpa(document: Node) -> Json:
+def to_hpa(document: FieldReader) -> Json:
     """
     The HPA; what is lost is noted on the document.
 
-    Raises Refused where there is no metric: an HPA would take the upstream's default and scale by CPU.
+    Raises Unconvertible where there is no metric: an HPA would take the upstream's default and scale by CPU.
     """
-    document.pass_by("apiVersion", "kind", "status")
-    spec = document.node("spec")
+    document.ignore("apiVersion", "kind", "status")
+    spec = document.mapping("spec")
     metrics = spec.items("metrics")
     if not metrics:
-        raise spec.refuse(
+        raise spec.unconvertible(
             "metrics",
             "there is none: the schedules alone decide",
             "an HPA would scale by 80 % of CPU: add the metric that it shall follow",

@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.migration import aliyun, crane, hpa, keda
-from cronhpa.migration.document import Json, Node, Note, Refused, Remark
+from cronhpa.migration.document import Json, FieldReader, Note, Unconvertible, Remark
 from cronhpa.migration.manifest import problems
-from cronhpa.migration.surroundings import Surroundings
+from cronhpa.migration.context import ConversionContext
 
 _HPA = ("autoscaling", "HorizontalPodAutoscaler")
 _ALIYUN = ("autoscaling.alibabacloud.com", "CronHorizontalPodAutoscaler")
@@ -44,12 +44,12 @@ class _Entry(Struct, frozen=True):
 
     source: str
     kind: tuple[str, str]
-    node: Node
+    reader: FieldReader
     notes: list[Note]
 
     @property
     def key(self) -> tuple[str, str]:
-        metadata = self.node.node("metadata")
+        metadata = self.reader.mapping("metadata")
         return metadata.text("namespace"), metadata.text("name")
 
 
@@ -61,16 +61,16 @@ def convert(documents: Sequence[Document], *, now: Nanoseconds, zone: str | None
     """
     remarks: list[Remark] = []
     entries = [entry for document in documents for entry in _entries(document, remarks)]
-    hpas = {entry.key: entry.node for entry in entries if entry.kind == _HPA}
-    around = Surroundings(now=now, zone=zone, hpas=hpas)
+    hpas = {entry.key: entry.reader for entry in entries if entry.kind == _HPA}
+    context = ConversionContext(now=now, zone=zone, hpas=hpas)
     made_of = _merged(entries, hpas)
     manifests: list[Json] = []
     for entry in entries:
         if entry.kind == _HPA and entry.key in made_of:
             continue
         try:
-            manifests.append(_converted(entry, around))
-        except Refused as refusal:
+            manifests.append(_converted(entry, context))
+        except Unconvertible as refusal:
             entry.notes.append((refusal.path, refusal.found, f"no CronHPA is made of it: {refusal.meaning}"))
     for entry in entries:
         remarks += [Remark(entry.source, path, found, meaning) for path, found, meaning in entry.notes]
@@ -78,22 +78,22 @@ def convert(documents: Sequence[Document], *, now: Nanoseconds, zone: str | None
     return Conversion(tuple(manifests), tuple(remarks))
 
 
-def _converted(entry: _Entry, around: Surroundings) -> Json:
-    """Raises Refused where there is no CronHPA for an object that the API server would take."""
+def _converted(entry: _Entry, context: ConversionContext) -> Json:
+    """Raises Unconvertible where there is no CronHPA for an object that the API server would take."""
     if entry.kind == _HPA:
-        out = hpa.to_cron_hpa(entry.node)
+        out = hpa.to_cron_hpa(entry.reader)
     elif entry.kind in _OTHERS:
-        out = _OTHERS[entry.kind](entry.node, around)
+        out = _OTHERS[entry.kind](entry.reader, context)
     else:
         group, kind = entry.kind
-        raise Refused(
-            entry.node.path, f"found {kind or 'no kind'} of {group or 'no group'}", f"accepted are {_ACCEPTED}"
+        raise Unconvertible(
+            entry.reader.path, f"found {kind or 'no kind'} of {group or 'no group'}", f"accepted are {_ACCEPTED}"
         )
-    for path in entry.node.unread():
+    for path in entry.reader.unread():
         entry.notes.append((path, "found a field that is not known here", "left out: see whether it matters"))
     wrong = [f"{path}: {text}" for path, text in problems(out["spec"])]
     if wrong:
-        raise Refused(entry.node.path, "the API server would refuse it", "; ".join(wrong))
+        raise Unconvertible(entry.reader.path, "the API server would refuse it", "; ".join(wrong))
     return out
 
 
@@ -121,21 +121,21 @@ def _entries(document: Document, remarks: list[Remark]) -> Iterator[_Entry]:
         path = kind or "object"
         remarks.append(Remark(document.source, path, "found no metadata.name", "a Kubernetes object belongs here"))
         return
-    yield _Entry(document.source, (group, kind), Node(body, f"{kind}/{name}", notes), notes)
+    yield _Entry(document.source, (group, kind), FieldReader(body, f"{kind}/{name}", notes), notes)
 
 
-def _merged(entries: Sequence[_Entry], hpas: Mapping[tuple[str, str], Node]) -> set[tuple[str, str]]:
+def _merged(entries: Sequence[_Entry], hpas: Mapping[tuple[str, str], FieldReader]) -> set[tuple[str, str]]:
     """The HPAs that go into another object's CronHPA: those that jobs change, and those that KEDA and Crane made."""
     out: set[tuple[str, str]] = set()
     names = {(*entry.key, entry.kind[1]) for entry in entries if entry.kind in _OTHERS}
     for entry in entries:
-        with suppress(Refused):  # it is said where the object is converted
-            target = aliyun.target_hpa(entry.node) if entry.kind == _ALIYUN else None
+        with suppress(Unconvertible):  # it is said where the object is converted
+            target = aliyun.target_hpa(entry.reader) if entry.kind == _ALIYUN else None
             if target is not None and target in hpas:
                 out.add(target)
-    for key, node in hpas.items():
-        with suppress(Refused):
-            for owner in node.node("metadata").nodes("ownerReferences"):
+    for key, reader in hpas.items():
+        with suppress(Unconvertible):
+            for owner in reader.mapping("metadata").mappings("ownerReferences"):
                 if (key[0], owner.text("name"), owner.text("kind")) in names:
                     out.add(key)
     return out

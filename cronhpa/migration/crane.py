@@ -8,24 +8,24 @@ that are active, so a floor; and with the largest value of a prediction window a
 from __future__ import annotations
 
 from cronhpa.migration import edges
-from cronhpa.migration.document import Json, Node, Refused
+from cronhpa.migration.document import Json, FieldReader, Unconvertible
 from cronhpa.migration.manifest import DEFAULT_METRICS, cron_hpa, has_load, metadata_of, unique_names
-from cronhpa.migration.surroundings import Surroundings
+from cronhpa.migration.context import ConversionContext
 
 _QUERY = "metric-query.autoscaling.crane.io/"
 
 
-def to_cron_hpa(document: Node, around: Surroundings) -> Json:
-    document.pass_by("apiVersion", "kind", "status")
+def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
+    document.ignore("apiVersion", "kind", "status")
     metadata = metadata_of(document)
-    spec = document.node("spec")
+    spec = document.mapping("spec")
     lowest, highest = spec.integer("minReplicas"), spec.integer("maxReplicas")
     lowest = 1 if lowest is None else lowest
     if highest is None:
-        raise spec.refuse("maxReplicas", "there is no maxReplicas", "Crane refuses it too")
-    metrics = [dict(metric.body) for metric in spec.nodes("metrics")]
-    spec.pass_by("metrics")
-    crons = [item for item in (_cron(cron, lowest, highest, around) for cron in spec.nodes("crons")) if item]
+        raise spec.unconvertible("maxReplicas", "there is no maxReplicas", "Crane refuses it too")
+    metrics = [dict(metric.body) for metric in spec.mappings("metrics")]
+    spec.ignore("metrics")
+    crons = [item for item in (_cron(cron, lowest, highest, context) for cron in spec.mappings("crons")) if item]
     if not metrics and not crons:
         metrics = DEFAULT_METRICS
     elif not metrics:
@@ -47,7 +47,7 @@ def to_cron_hpa(document: Node, around: Surroundings) -> Json:
     return cron_hpa(metadata, out)
 
 
-def _mode(spec: Node) -> str | None:
+def _mode(spec: FieldReader) -> str | None:
     held = spec.integer("specificReplicas")
     if spec.text("scaleStrategy", "Auto") != "Preview":
         return None
@@ -60,30 +60,30 @@ def _mode(spec: Node) -> str | None:
     return "Preview"
 
 
-def _cron(cron: Node, lowest: int, highest: int, around: Surroundings) -> Json | None:
-    cron.pass_by("description")
+def _cron(cron: FieldReader, lowest: int, highest: int, context: ConversionContext) -> Json | None:
+    cron.ignore("description")
     try:
         zone = cron.text("timezone")
         if not zone:
-            zone = around.zone or "UTC"
-            if around.zone is None:
+            zone = context.zone or "UTC"
+            if context.zone is None:
                 cron.remark(
                     "timezone", "there is none", "took UTC; Crane takes the zone of its process: see --time-zone"
                 )
-        fields = edges.window(cron, (cron.text("start"), cron.text("end")), zone, "Crane", around)
+        fields = edges.window(cron, (cron.text("start"), cron.text("end")), zone, "Crane", context)
         replicas = cron.integer("targetReplicas")
         if replicas is None:
-            raise cron.refuse("targetReplicas", "there is no targetReplicas", "say how many replicas the window needs")
-    except Refused as refusal:
-        cron.pass_by("start", "end", "targetReplicas", "timezone")
+            raise cron.unconvertible("targetReplicas", "there is no targetReplicas", "say how many replicas the window needs")
+    except Unconvertible as refusal:
+        cron.ignore("start", "end", "targetReplicas", "timezone")
         cron.remark("", refusal.found, refusal.meaning)
         return None
     return {"name": cron.text("name") or "cron"} | fields | {"minReplicas": min(max(replicas, lowest), highest)}
 
 
-def _forecast(document: Node, spec: Node, metrics: list[Json]) -> Json | None:
+def _forecast(document: FieldReader, spec: FieldReader, metrics: list[Json]) -> Json | None:
     """A forecast for a prediction. Its settings have no twin: method, quantile and lead are found by the operator."""
-    for key in document.node("metadata").texts("annotations"):
+    for key in document.mapping("metadata").texts("annotations"):
         if key.startswith(_QUERY):
             document.remark(
                 f"metadata.annotations[{key}]",
@@ -92,14 +92,14 @@ def _forecast(document: Node, spec: Node, metrics: list[Json]) -> Json | None:
             )
     if "prediction" not in spec:
         return None
-    prediction = spec.node("prediction")
+    prediction = spec.mapping("prediction")
     if "predictionWindowSeconds" in prediction:
         prediction.remark(
             "predictionWindowSeconds",
             f"found {prediction.integer('predictionWindowSeconds')}",
             "how far a forecast looks ahead follows from how long pods take to start",
         )
-    algorithm = prediction.node("predictionAlgorithm")
+    algorithm = prediction.mapping("predictionAlgorithm")
     kind = algorithm.text("algorithmType")
     for key in ("dsp", "percentile"):
         if key in algorithm:

@@ -31,7 +31,7 @@ class Remark(Struct, frozen=True, order=True):
         return f"{self.source}:{self.path}: {self.found}: {self.meaning}"
 
 
-class Refused(Exception):  # noqa: N818 - no fault of anybody's: there is no honest CronHPA for it
+class Unconvertible(Exception):  # noqa: N818 - no fault of anybody's: there is no honest CronHPA for it
     """An object, or a part of one, that has no honest counterpart. path: the field that is in the way."""
 
     def __init__(self, path: str, found: str, meaning: str) -> None:
@@ -39,11 +39,11 @@ class Refused(Exception):  # noqa: N818 - no fault of anybody's: there is no hon
         self.path, self.found, self.meaning = path, found, meaning
 
 
-class Node:
+class FieldReader:
     """
     A mapping of a document at a path, which notes what was read of it.
 
-    A field that is null is absent. A field of another type than asked for raises Refused.
+    A field that is null is absent. A field of another type than asked for raises Unconvertible.
     """
 
     def __init__(self, body: Mapping[str, Any], path: str, notes: list[Note]) -> None:
@@ -51,7 +51,7 @@ class Node:
         self.body = body
         self._notes = notes
         self._read: set[str] = set()
-        self._below: dict[str, list[Node]] = {}
+        self._below: dict[str, list[FieldReader]] = {}
 
     def __contains__(self, key: str) -> bool:
         return self.body.get(key) is not None
@@ -63,15 +63,15 @@ class Node:
         """Notes a loss at a field below this one; an empty key is this node itself."""
         self._notes.append((self._at(key), found, meaning))
 
-    def refuse(self, key: str, found: str, meaning: str) -> Refused:
-        return Refused(self._at(key), found, meaning)
+    def unconvertible(self, key: str, found: str, meaning: str) -> Unconvertible:
+        return Unconvertible(self._at(key), found, meaning)
 
     def raw(self, key: str) -> Any:
         """The field as it is, all of it read; None where it is absent."""
         self._read.add(key)
         return self.body.get(key)
 
-    def pass_by(self, *keys: str) -> None:
+    def ignore(self, *keys: str) -> None:
         """Fields that mean nothing for the scaling."""
         self._read.update(keys)
 
@@ -81,7 +81,7 @@ class Node:
             return default
         if isinstance(value, str | int | float) and not isinstance(value, bool):
             return str(value)
-        raise self.refuse(key, f"found {value!r}", "a text belongs here")
+        raise self.unconvertible(key, f"found {value!r}", "a text belongs here")
 
     def integer(self, key: str) -> int | None:
         value = self.raw(key)
@@ -89,7 +89,7 @@ class Node:
             return None
         is_whole = isinstance(value, int) and not isinstance(value, bool)
         if not is_whole and not (isinstance(value, str) and _WHOLE.fullmatch(value)):
-            raise self.refuse(key, f"found {value!r}", "a whole number belongs here")
+            raise self.unconvertible(key, f"found {value!r}", "a whole number belongs here")
         return int(value)
 
     def texts(self, key: str) -> dict[str, str]:
@@ -98,7 +98,7 @@ class Node:
         if value is None:
             return {}
         if not isinstance(value, Mapping) or not all(isinstance(item, str) for item in value):
-            raise self.refuse(key, f"found {value!r}", "a mapping belongs here")
+            raise self.unconvertible(key, f"found {value!r}", "a mapping belongs here")
         return {name: "" if item is None else str(item) for name, item in value.items()}
 
     def items(self, key: str) -> list[Any]:
@@ -107,22 +107,22 @@ class Node:
         if value is None:
             return []
         if not isinstance(value, list):
-            raise self.refuse(key, f"found {value!r}", "a list belongs here")
+            raise self.unconvertible(key, f"found {value!r}", "a list belongs here")
         return value
 
-    def node(self, key: str) -> Node:
+    def mapping(self, key: str) -> FieldReader:
         """The mapping at a field, empty where it is absent."""
         if key not in self._below:
             value = self.body.get(key)
             self._below[key] = [self._child({} if value is None else value, self._at(key))]
         return self._below[key][0]
 
-    def nodes(self, key: str) -> list[Node]:
+    def mappings(self, key: str) -> list[FieldReader]:
         """The mappings in the list at a field, none where it is absent."""
         if key not in self._below:
             value = self.body.get(key)
             if not isinstance(value, list | None):
-                raise self.refuse(key, f"found {value!r}", "a list belongs here")
+                raise self.unconvertible(key, f"found {value!r}", "a list belongs here")
             self._below[key] = [
                 self._child(item, f"{self._at(key)}[{index}]") for index, item in enumerate(value or ())
             ]
@@ -138,10 +138,10 @@ class Node:
             for below in self._below.get(key, ()):
                 yield from below.unread()
 
-    def _child(self, value: Any, path: str) -> Node:
+    def _child(self, value: Any, path: str) -> FieldReader:
         if not isinstance(value, Mapping):
-            raise Refused(path, f"found {value!r}", "a mapping belongs here")
-        return Node(value, path, self._notes)
+            raise Unconvertible(path, f"found {value!r}", "a mapping belongs here")
+        return FieldReader(value, path, self._notes)
 
     def _at(self, key: str) -> str:
         return ".".join(part for part in (self.path, key) if part)

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from cronhpa.core.scheduled import cron
-from cronhpa.migration import calendar
-from cronhpa.migration.document import Json, Node
+from cronhpa.migration import job_windows
+from cronhpa.migration.document import Json, FieldReader
 from cronhpa.migration.manifest import zone_problem
-from cronhpa.migration.surroundings import Surroundings
+from cronhpa.migration.context import ConversionContext
 
 
-def window(at: Node, edges: tuple[str, str], zone: str, source: str, around: Surroundings) -> Json:
+def window(at: FieldReader, edges: tuple[str, str], zone: str, source: str, context: ConversionContext) -> Json:
     """
     start, end and timeZone of a schedule; a remark where the source would be active at other times.
 
-    at: where the fields start and end are. Raises Refused where a text cannot be read.
+    at: where the fields start and end are. Raises Unconvertible where a text cannot be read.
     """
     found = zone_problem(zone)
     if found:
-        raise at.refuse("timezone", found, "name the zone that is meant")
-    start, end = (calendar.five_fields(text) for text in edges)
+        raise at.unconvertible("timezone", found, "name the zone that is meant")
+    start, end = (job_windows.five_fields(text) for text in edges)
     for key, text in (("start", start), ("end", end)):
         found = cron.problem(text)
         if found:
-            raise at.refuse(key, found, "write the window by hand")
+            raise at.unconvertible(key, found, "write the window by hand")
     if start == end:
-        raise at.refuse("end", f'start and end are both "{start}"', "a window needs an end of its own")
-    apart = calendar.difference(start, end, around.wall(zone))
+        raise at.unconvertible("end", f'start and end are both "{start}"', "a window needs an end of its own")
+    apart = job_windows.difference(start, end, context.wall(zone))
     if apart is not None:
         first, second = (f"{moment:%a %Y-%m-%d %H:%M}" for moment in (apart.first, apart.second))
         there, following = ("inactive", "a start") if apart.is_open else ("active", "an end")

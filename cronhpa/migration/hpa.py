@@ -11,22 +11,22 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from cronhpa.migration.document import Json, Node
+from cronhpa.migration.document import Json, FieldReader
 from cronhpa.migration.manifest import DEFAULT_METRICS, cron_hpa, metadata_of
 
 _METRICS = "autoscaling.alpha.kubernetes.io/metrics"
 _BEHAVIOR = "autoscaling.alpha.kubernetes.io/behavior"
 
 
-def to_cron_hpa(document: Node) -> Json:
-    document.pass_by("apiVersion", "kind", "status")
+def to_cron_hpa(document: FieldReader) -> Json:
+    document.ignore("apiVersion", "kind", "status")
     return cron_hpa(metadata_of(document), spec_of(document))
 
 
-def spec_of(document: Node) -> Json:
+def spec_of(document: FieldReader) -> Json:
     """The spec in autoscaling/v2's words, with the upstream's defaults written out but those of behavior."""
     version = document.text("apiVersion").rpartition("/")[2]
-    spec = document.node("spec")
+    spec = document.mapping("spec")
     behavior = spec.raw("behavior")
     if version == "v1":
         metrics = _of_v1(document, spec)
@@ -34,12 +34,12 @@ def spec_of(document: Node) -> Json:
         if isinstance(behavior, dict):
             behavior = _uncapitalised(behavior)
     elif version == "v2beta1":
-        metrics = [_from_v2beta1(metric) for metric in spec.nodes("metrics")]
+        metrics = [_from_v2beta1(metric) for metric in spec.mappings("metrics")]
     else:
         metrics = spec.items("metrics")
     minimum, maximum = spec.integer("minReplicas"), spec.integer("maxReplicas")
     if maximum is None:
-        raise spec.refuse("maxReplicas", "there is no maxReplicas", "the API server refuses it too")
+        raise spec.unconvertible("maxReplicas", "there is no maxReplicas", "the API server refuses it too")
     return {
         "scaleTargetRef": spec.raw("scaleTargetRef"),
         "minReplicas": 1 if minimum is None else minimum,
@@ -49,22 +49,22 @@ def spec_of(document: Node) -> Json:
     }
 
 
-def _of_v1(document: Node, spec: Node) -> list[Json]:
+def _of_v1(document: FieldReader, spec: FieldReader) -> list[Json]:
     percent = spec.integer("targetCPUUtilizationPercentage")
     metrics = [] if percent is None else [_resource("cpu", {"type": "Utilization", "averageUtilization": percent})]
     annotated = _annotated(document, _METRICS) or []
-    holder = Node({"metrics": annotated}, f"{document.path}.metadata.annotations[{_METRICS}]", [])
-    return metrics + [_from_v2beta1(metric) for metric in holder.nodes("metrics")]
+    holder = FieldReader({"metrics": annotated}, f"{document.path}.metadata.annotations[{_METRICS}]", [])
+    return metrics + [_from_v2beta1(metric) for metric in holder.mappings("metrics")]
 
 
-def _annotated(document: Node, key: str) -> Any:
-    text = document.node("metadata").texts("annotations").get(key)
+def _annotated(document: FieldReader, key: str) -> Any:
+    text = document.mapping("metadata").texts("annotations").get(key)
     if text is None:
         return None
     try:
         return json.loads(text)
     except ValueError as error:
-        raise document.refuse(
+        raise document.unconvertible(
             f"metadata.annotations[{key}]", f"found {text!r}", f"JSON belongs here: {error}"
         ) from None
 
@@ -82,16 +82,16 @@ def _resource(name: str, target: Json) -> Json:
     return {"type": "Resource", "resource": {"name": name, "target": target}}
 
 
-def _from_v2beta1(metric: Node) -> Json:
+def _from_v2beta1(metric: FieldReader) -> Json:
     kind = metric.text("type")
     read = _SOURCES.get(kind)
     if read is None:
-        raise metric.refuse("type", f'found "{kind}"', f"accepted are {', '.join(_SOURCES)}")
+        raise metric.unconvertible("type", f'found "{kind}"', f"accepted are {', '.join(_SOURCES)}")
     source = kind[:1].lower() + kind[1:]
-    return {"type": kind, source: read(metric.node(source))}
+    return {"type": kind, source: read(metric.mapping(source))}
 
 
-def _of_resource(source: Node) -> Json:
+def _of_resource(source: FieldReader) -> Json:
     out: Json = {"name": source.text("name")}
     if "container" in source:
         out["container"] = source.text("container")
@@ -102,26 +102,26 @@ def _of_resource(source: Node) -> Json:
     return out | {"target": {"type": "AverageValue", "averageValue": average}}
 
 
-def _of_pods(source: Node) -> Json:
+def _of_pods(source: FieldReader) -> Json:
     target = {"type": "AverageValue", "averageValue": source.raw("targetAverageValue")}
     return {"metric": _identifier(source, "selector"), "target": target}
 
 
-def _of_object(source: Node) -> Json:
+def _of_object(source: FieldReader) -> Json:
     average = source.raw("averageValue")
     value = source.raw("targetValue")
     target = {"type": "Value", "value": value} if average is None else {"type": "AverageValue", "averageValue": average}
     return {"describedObject": source.raw("target"), "metric": _identifier(source, "selector"), "target": target}
 
 
-def _of_external(source: Node) -> Json:
+def _of_external(source: FieldReader) -> Json:
     average = source.raw("targetAverageValue")
     value = source.raw("targetValue")
     target = {"type": "Value", "value": value} if average is None else {"type": "AverageValue", "averageValue": average}
     return {"metric": _identifier(source, "metricSelector"), "target": target}
 
 
-def _identifier(source: Node, selector: str) -> Json:
+def _identifier(source: FieldReader, selector: str) -> Json:
     out: Json = {"name": source.text("metricName")}
     if selector in source:
         out["selector"] = source.raw(selector)

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from cronhpa.migration import edges
-from cronhpa.migration.document import Json, Node, Refused
+from cronhpa.migration.document import Json, FieldReader, Unconvertible
 from cronhpa.migration.manifest import cron_hpa, metadata_of, unique_names
-from cronhpa.migration.surroundings import Surroundings
+from cronhpa.migration.context import ConversionContext
 
 _MIN, _MAX, _COOLDOWN = 0, 100, 300
 _LABEL = "scaledobject.keda.sh/name"
@@ -63,19 +63,19 @@ class _Counts(Struct, frozen=True):
     idles: bool
 
 
-def to_cron_hpa(document: Node, around: Surroundings) -> Json:
-    document.pass_by("apiVersion", "kind", "status")
+def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
+    document.ignore("apiVersion", "kind", "status")
     metadata = metadata_of(document)
-    spec = document.node("spec")
-    marks = document.node("metadata").texts("annotations")
-    advanced = spec.node("advanced")
-    config = advanced.node("horizontalPodAutoscalerConfig")
-    config.pass_by("name")
+    spec = document.mapping("spec")
+    marks = document.mapping("metadata").texts("annotations")
+    advanced = spec.mapping("advanced")
+    config = advanced.mapping("horizontalPodAutoscalerConfig")
+    config.ignore("name")
     if _is_true(advanced.raw("restoreToOriginalReplicaCount")):
         advanced.remark(
             "restoreToOriginalReplicaCount", "found true", "deleting a CronHPA leaves the replicas: scale them by hand"
         )
-    triggers = _read(document, spec, advanced, around)
+    triggers = _read(document, spec, advanced, context)
     counts = _counts(spec, marks, triggers)
     out = _bounds(spec, counts, triggers) | {
         "scaleTargetRef": _target(spec),
@@ -90,7 +90,7 @@ def to_cron_hpa(document: Node, around: Surroundings) -> Json:
 # --- bounds ------------------------------------------------------------------------------------------------------
 
 
-def _counts(spec: Node, marks: Mapping[str, str], triggers: _Triggers) -> _Counts:
+def _counts(spec: FieldReader, marks: Mapping[str, str], triggers: _Triggers) -> _Counts:
     lowest, highest, idle = (spec.integer(key) for key in ("minReplicaCount", "maxReplicaCount", "idleReplicaCount"))
     lowest = _MIN if lowest is None else lowest
     # KEDA does not take cpu and memory for activity, and refuses 0 where there is nothing else.
@@ -108,7 +108,7 @@ def _counts(spec: Node, marks: Mapping[str, str], triggers: _Triggers) -> _Count
     )
 
 
-def _bounds(spec: Node, counts: _Counts, triggers: _Triggers) -> Json:
+def _bounds(spec: FieldReader, counts: _Counts, triggers: _Triggers) -> Json:
     """The bounds of the spec and of the windows, such that all is 0 while KEDA would have it so, where that can be."""
     out: Json = {"minReplicas": counts.lowest, "maxReplicas": counts.highest}
     schedules = [_window(fields, counts) for fields in triggers.crons]
@@ -150,9 +150,9 @@ def _window(fields: Json, counts: _Counts) -> Json:
     return fields | {"minReplicas": min(max(fields["minReplicas"], counts.lowest), counts.highest)}
 
 
-def _target(spec: Node) -> Json:
-    ref = spec.node("scaleTargetRef")
-    ref.pass_by("envSourceContainerName")
+def _target(spec: FieldReader) -> Json:
+    ref = spec.mapping("scaleTargetRef")
+    ref.ignore("envSourceContainerName")
     return {
         "apiVersion": ref.text("apiVersion", "apps/v1"),
         "kind": ref.text("kind", "Deployment"),
@@ -160,7 +160,7 @@ def _target(spec: Node) -> Json:
     }
 
 
-def _say_of_times(spec: Node, counts: _Counts) -> None:
+def _say_of_times(spec: FieldReader, counts: _Counts) -> None:
     if "pollingInterval" in spec:
         spec.remark(
             "pollingInterval",
@@ -187,7 +187,7 @@ def _say_of_times(spec: Node, counts: _Counts) -> None:
 # --- pauses ------------------------------------------------------------------------------------------------------
 
 
-def _pauses(document: Node, marks: Mapping[str, str], out: Json, triggers: _Triggers) -> None:
+def _pauses(document: FieldReader, marks: Mapping[str, str], out: Json, triggers: _Triggers) -> None:
     prefix = "autoscaling.keda.sh/"
     for key, direction in (
         ("paused-scale-in", "scaleDown"),
@@ -228,70 +228,70 @@ def _is_true(value: object) -> bool:
 # --- triggers ----------------------------------------------------------------------------------------------------
 
 
-def _read(document: Node, spec: Node, advanced: Node, around: Surroundings) -> _Triggers:
+def _read(document: FieldReader, spec: FieldReader, advanced: FieldReader, context: ConversionContext) -> _Triggers:
     crons: list[Json] = []
     resources: list[Json] = []
     external: list[Json] = []
     lost = has_external = False
-    hpa = _own_hpa(document, around)
-    formula = "formula" in advanced.node("scalingModifiers")
-    triggers = spec.nodes("triggers")
+    hpa = _own_hpa(document, context)
+    formula = "formula" in advanced.mapping("scalingModifiers")
+    triggers = spec.mappings("triggers")
     for index, trigger in enumerate(triggers):
         kind = trigger.text("type")
-        trigger.pass_by("name", "authenticationRef", "useCachedMetrics")
+        trigger.ignore("name", "authenticationRef", "useCachedMetrics")
         try:
             if kind in {"cpu", "memory"}:
                 resources.append(_resource(kind, trigger))
             elif formula:
-                trigger.pass_by("metadata", "metricType")
+                trigger.ignore("metadata", "metricType")
             elif kind == "cron":
-                crons.append(_cron(trigger, index, around))
+                crons.append(_cron(trigger, index, context))
             else:
                 has_external = True
                 external.append(_external(document, trigger, index, kind, hpa))
-        except Refused as refusal:
+        except Unconvertible as refusal:
             lost = True
-            trigger.pass_by("metadata", "metricType")
+            trigger.ignore("metadata", "metricType")
             trigger.remark("", f"{kind}: {refusal.found}", refusal.meaning)
     if formula:
         has_external = True
         external.append(_composite(advanced, hpa))
-    advanced.pass_by("scalingModifiers")
+    advanced.ignore("scalingModifiers")
     if external:
         spec.remark(
             "triggers",
             f"{', '.join(item['external']['metric']['name'] for item in external)}: KEDA serves this",
-            f"and only while a ScaledObject {document.node('metadata').text('name')} with these triggers exists: keep "
+            f"and only while a ScaledObject {document.mapping('metadata').text('name')} with these triggers exists: keep "
             "one on a target of no other use, or name the metric of another adapter here",
         )
     return _Triggers(tuple(crons), tuple(resources), tuple(external), lost, has_external)
 
 
-def _cron(trigger: Node, index: int, around: Surroundings) -> Json:
-    metadata = trigger.node("metadata")
+def _cron(trigger: FieldReader, index: int, context: ConversionContext) -> Json:
+    metadata = trigger.mapping("metadata")
     target_type = trigger.text("metricType") or "AverageValue"
     if target_type != "AverageValue":
-        raise trigger.refuse(
+        raise trigger.unconvertible(
             "metricType", f'found "{target_type}"', "desiredReplicas is a count of pods with AverageValue only"
         )
     replicas = metadata.integer("desiredReplicas")
     if replicas is None:
-        raise metadata.refuse(
+        raise metadata.unconvertible(
             "desiredReplicas", "there is no desiredReplicas", "say how many replicas the window needs"
         )
     zone = metadata.text("timezone")
     if not zone:
-        raise metadata.refuse(
+        raise metadata.unconvertible(
             "timezone", "there is no timezone", "KEDA refuses it too: name one, such as Europe/Berlin"
         )
     start, end = metadata.text("start"), metadata.text("end")
-    fields = edges.window(metadata, (start, end), zone, "KEDA", around)
+    fields = edges.window(metadata, (start, end), zone, "KEDA", context)
     name = trigger.text("name") or f"cron-{index}"
     return {"name": name} | fields | {"minReplicas": replicas}
 
 
-def _resource(kind: str, trigger: Node) -> Json:
-    metadata = trigger.node("metadata")
+def _resource(kind: str, trigger: FieldReader) -> Json:
+    metadata = trigger.mapping("metadata")
     target_type = trigger.text("metricType") or metadata.text("type")
     value = metadata.text("value")
     if target_type == "Utilization":
@@ -299,70 +299,70 @@ def _resource(kind: str, trigger: Node) -> Json:
     elif target_type == "AverageValue":
         target = {"type": target_type, "averageValue": value}
     else:
-        raise trigger.refuse("metricType", f'found "{target_type}"', "KEDA takes Utilization and AverageValue")
+        raise trigger.unconvertible("metricType", f'found "{target_type}"', "KEDA takes Utilization and AverageValue")
     if "containerName" in metadata:
         source: Json = {"name": kind, "container": metadata.text("containerName"), "target": target}
         return {"type": "ContainerResource", "containerResource": source}
     return {"type": "Resource", "resource": {"name": kind, "target": target}}
 
 
-def _external(document: Node, trigger: Node, index: int, kind: str, hpa: Node | None) -> Json:
-    metadata = trigger.node("metadata")
+def _external(document: FieldReader, trigger: FieldReader, index: int, kind: str, hpa: FieldReader | None) -> Json:
+    metadata = trigger.mapping("metadata")
     for key in metadata:
         if key.startswith("activation") and metadata.text(key) not in {"", "0"}:
             metadata.remark(key, f"found {metadata.text(key)}", "here any value above 0 wakes the target")
-    metadata.pass_by(*metadata)
+    metadata.ignore(*metadata)
     stated = _from_hpa(hpa, f"s{index}-")
     if stated is not None:
-        trigger.pass_by("metricType")
+        trigger.ignore("metricType")
         return stated
     key, default = _THRESHOLDS.get(kind, ("", None))
     value = (metadata.text(key) if key else "") or default
     name = _served_name(document, metadata, index, kind)
     if value is None or name is None:
-        raise trigger.refuse(
+        raise trigger.unconvertible(
             "type",
             "how KEDA names this metric, or what it aims at, is not stated here",
             "convert it together with KEDA's own HPA: kubectl get scaledobject,hpa -o yaml",
         )
     target_type = trigger.text("metricType") or "AverageValue"
     if target_type not in {"AverageValue", "Value"}:
-        raise trigger.refuse("metricType", f'found "{target_type}"', "KEDA takes AverageValue and Value")
+        raise trigger.unconvertible("metricType", f'found "{target_type}"', "KEDA takes AverageValue and Value")
     target = {"type": target_type, "value" if target_type == "Value" else "averageValue": value}
-    selector = {"matchLabels": {_LABEL: document.node("metadata").text("name")[:_NAME_MAX]}}
+    selector = {"matchLabels": {_LABEL: document.mapping("metadata").text("name")[:_NAME_MAX]}}
     return {"type": "External", "external": {"metric": {"name": name, "selector": selector}, "target": target}}
 
 
-def _served_name(document: Node, metadata: Node, index: int, kind: str) -> str | None:
+def _served_name(document: FieldReader, metadata: FieldReader, index: int, kind: str) -> str | None:
     """The metric's name: what the status says, else what KEDA gives it whatever it is asked."""
-    names = [str(name) for name in document.node("status").items("externalMetricNames")]
+    names = [str(name) for name in document.mapping("status").items("externalMetricNames")]
     found = next((name for name in names if name.startswith(f"s{index}-")), None)
     # Older versions of KEDA made a name of metricName, and of other fields for other triggers.
     is_plain = kind == "prometheus" and "metricName" not in metadata
     return found or (f"s{index}-prometheus" if is_plain else None)
 
 
-def _own_hpa(document: Node, around: Surroundings) -> Node | None:
+def _own_hpa(document: FieldReader, context: ConversionContext) -> FieldReader | None:
     """The HPA that KEDA made of this object, where it is in the input."""
-    metadata = document.node("metadata")
-    advanced = document.node("spec").node("advanced").node("horizontalPodAutoscalerConfig")
+    metadata = document.mapping("metadata")
+    advanced = document.mapping("spec").mapping("advanced").mapping("horizontalPodAutoscalerConfig")
     default = f"keda-hpa-{metadata.text('name')}"[:_NAME_MAX]
-    name = document.node("status").text("hpaName") or advanced.text("name") or default
-    return around.hpas.get((metadata.text("namespace"), name))
+    name = document.mapping("status").text("hpaName") or advanced.text("name") or default
+    return context.hpas.get((metadata.text("namespace"), name))
 
 
-def _from_hpa(hpa: Node | None, prefix: str) -> Json | None:
+def _from_hpa(hpa: FieldReader | None, prefix: str) -> Json | None:
     """The external metric of KEDA's HPA whose name begins so."""
-    for metric in [] if hpa is None else hpa.node("spec").nodes("metrics"):
-        if metric.node("external").node("metric").text("name").startswith(prefix):
+    for metric in [] if hpa is None else hpa.mapping("spec").mappings("metrics"):
+        if metric.mapping("external").mapping("metric").text("name").startswith(prefix):
             return dict(metric.body)
     return None
 
 
-def _composite(advanced: Node, hpa: Node | None) -> Json:
+def _composite(advanced: FieldReader, hpa: FieldReader | None) -> Json:
     found = _from_hpa(hpa, "composite-metric")
     if found is None:
-        raise advanced.refuse(
+        raise advanced.unconvertible(
             "scalingModifiers.formula",
             "the formula makes one metric of the triggers",
             "only KEDA computes it: convert it together with KEDA's own HPA: kubectl get scaledobject,hpa -o yaml",

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from cronhpa.api.schema import CronHPASpec
 from cronhpa.core.scheduled import cron, windows
-from cronhpa.migration.document import Json, Node
+from cronhpa.migration.document import Json, FieldReader
 
 API_VERSION = "cronhpa.io/v1alpha1"
 DEFAULT_METRICS: list[Json] = [
@@ -54,9 +54,9 @@ def cron_hpa(metadata: Json, spec: Json) -> Json:
     return manifest("CronHPA", API_VERSION, metadata, spec)
 
 
-def metadata_of(document: Node) -> Json:
+def metadata_of(document: FieldReader) -> Json:
     """Name, namespace, labels and annotations, without what the cluster and other tools keep there for themselves."""
-    found = document.node("metadata")
+    found = document.mapping("metadata")
     out: Json = {"name": found.text("name")}
     if "namespace" in found:
         out["namespace"] = found.text("namespace")
@@ -64,10 +64,10 @@ def metadata_of(document: Node) -> Json:
         kept = {name: value for name, value in found.texts(key).items() if not name.startswith(_FOREIGN)}
         if kept:
             out[key] = kept
-    for owner in found.nodes("ownerReferences"):
+    for owner in found.mappings("ownerReferences"):
         text = f"{owner.text('kind')} {owner.text('name')} owns this object"
         found.remark("ownerReferences", text, "it will make it again: stop it there, or change it instead")
-    found.pass_by(
+    found.ignore(
         *(
             "ownerReferences",
             "uid",

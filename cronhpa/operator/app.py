@@ -75,7 +75,7 @@ class Operator:
         self._due = Due()
         self._pods = PodIndex()
         self._owners = Owners()
-        self._inventory = Inventory(settings.tuning, self._on_object, self._on_gone)
+        self._inventory = Inventory(settings.controller_options, self._on_object, self._on_gone)
         discovery = Discovery(client)
         self._targets = Targets(client, discovery, self._on_target, settings.namespace_names)
         self._recorder = Recorder(client)

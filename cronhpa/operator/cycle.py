@@ -234,7 +234,7 @@ class Cycle:
         if self._inventory.items.get(item.key) is None:
             return
         now = self._clock()
-        period = item.spec.tuning.sync_period if item.spec is not None else _UNREADABLE_PERIOD
+        period = item.spec.options.sync_period if item.spec is not None else _UNREADABLE_PERIOD
         at = now if poked else following(item.namespace, period, now)
         if item.next_edge is not None:
             # An edge that passed while the turn was under way has not been seen yet.
@@ -280,10 +280,10 @@ class Cycle:
             # A record is a regression test by copying it: what was to be decided upon, in one line.
             LOG.exception("this cannot be decided: %s", encode(Record(spec, observation, forecast, item.memory, now)))
             raise
-        decision = replace(decided, at=remembered_at(item, spec.tuning.sync_period, now))
+        decision = replace(decided, at=remembered_at(item, spec.options.sync_period, now))
         item.next_edge = None if decision.next_edge is None else decision.next_edge.at
         # Not in the turn of an edge: others may have the same one, and their scale-ups are waiting for theirs.
-        if item.checked is None or item.checked[0] != generation or item.checked[1] + spec.tuning.sync_period <= now:
+        if item.checked is None or item.checked[0] != generation or item.checked[1] + spec.options.sync_period <= now:
             item.conflicts = await _worked_out(conflicts, spec, now, apart=_is_heavy(spec))
             item.checked = (generation, now + DAY if item.next_edge is None else item.next_edge)
         target = item.target

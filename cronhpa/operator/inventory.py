@@ -21,12 +21,13 @@ import kopf
 import msgspec
 from kubernetes.client import Configuration
 
-from cronhpa.api.parse import SpecError, parse_memory, parse_spec
-from cronhpa.api.render import Status
+from cronhpa.api.parse import SpecError, parse_spec
+from cronhpa.api.status_memory import parse_memory
+from cronhpa.api.turn import Status
 from cronhpa.core.instant import Nanoseconds, parse_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.scheduled.conflicts import Conflict
-from cronhpa.core.spec import Spec, Tuning
+from cronhpa.core.spec import Spec, ControllerOptions
 from cronhpa.kube.client import UNREADABLE, Client, ClusterError, bearer_token, path_of
 from cronhpa.operator.breath import Breath
 from cronhpa.operator.due import Key
@@ -131,7 +132,7 @@ class _Listed(msgspec.Struct):
 class Inventory:
     """changed(key) is called for an object that came or whose spec changed, gone(item) for one that went."""
 
-    def __init__(self, defaults: Tuning, changed: Callable[[Key], None], gone: Callable[[Item], None]) -> None:
+    def __init__(self, defaults: ControllerOptions, changed: Callable[[Key], None], gone: Callable[[Item], None]) -> None:
         self.items: dict[Key, Item] = {}
         self.seen = asyncio.Event()
         self.restarts = 0

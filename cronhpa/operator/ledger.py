@@ -37,7 +37,7 @@ class Ledger:
 
     def verdict(self, series: Series, spec: Spec, now: Nanoseconds) -> Absent | None:
         """Why the forecast of this object must wait; None while its budget lasts, or where nothing was counted yet."""
-        return self._meters[series].verdict(spec, now) if series in self._meters else None
+        return self._meters[series].exhausted(spec, now) if series in self._meters else None
 
     def used_permille(self, series: Series) -> int | None:
         """What the forecast added to the pod-hours of seven days, when last judged; None while nothing was counted."""

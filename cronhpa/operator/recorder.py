@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 
-from cronhpa.api.render import Event
+from cronhpa.api.events import Event
 from cronhpa.core.instant import MINUTE, Nanoseconds, format_instant
 from cronhpa.kube.client import Client, ClusterError, path_of
 from cronhpa.operator.inventory import GROUP, VERSION, Item

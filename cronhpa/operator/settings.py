@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, ValidationInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from cronhpa.core.instant import parse_duration
-from cronhpa.core.spec import Tuning
+from cronhpa.core.spec import ControllerOptions
 from cronhpa.forecasting.messages import DaskCluster
 from cronhpa.history.prometheus import PrometheusError, prometheus_url
 from cronhpa.history.promql import QueryError, QueryTemplate
@@ -118,8 +118,8 @@ class Settings(BaseSettings):
     )
 
     @property
-    def tuning(self) -> Tuning:
-        return Tuning(
+    def controller_options(self) -> ControllerOptions:
+        return ControllerOptions(
             sync_period=parse_duration(self.sync_period),
             tolerance=self.tolerance,
             downscale_stabilization=parse_duration(self.downscale_stabilization),

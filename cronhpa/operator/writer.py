@@ -18,7 +18,9 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from cronhpa.api.patch import merge_patch
-from cronhpa.api.render import Event, Status, Turn, clip, events, news, render
+from cronhpa.api.events import Event, events, new_conflict_events
+from cronhpa.api.render import render
+from cronhpa.api.turn import Status, Turn, clip
 from cronhpa.core.decision import Decision, Failed, Outcome, Scaled, Withheld
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds, format_instant
@@ -176,7 +178,7 @@ class Writer:
         turn = self._turn(judged, outcome, memory)
         item.memory = memory
         status = render(item.status, turn)
-        for event in (*events(turn), *news(before, turn)):
+        for event in (*events(turn), *new_conflict_events(before, turn)):
             self._recorder.record(item, event, judged.now)
         if not is_worth_writing(item.status, status) and (
             abs(judged.now - item.written) < self._drift_interval(item.status, status)

@@ -23,11 +23,11 @@ from cronhpa.core.scheduled.bounds import resolve
 from cronhpa.core.spec import Span, Spec
 from cronhpa.simulation.compare import Variant, variants
 from cronhpa.simulation.load import Load
-from cronhpa.simulation.run import Course, Forecasts, next_turn
-from cronhpa.simulation.world import Conditions
+from cronhpa.simulation.run import Trajectory, Forecasts, next_turn
+from cronhpa.simulation.target import Environment
 
 
-def asking_for(floors: Sequence[int], spec: Spec, conditions: Conditions, begin: Nanoseconds) -> Forecasts:
+def asking_for(floors: Sequence[int], spec: Spec, environment: Environment, begin: Nanoseconds) -> Forecasts:
     """
     Forecasts that ask for these counts, as a shadow run in columns states them: one a minute, in force from `begin` on.
 
@@ -35,7 +35,7 @@ def asking_for(floors: Sequence[int], spec: Spec, conditions: Conditions, begin:
     """
     source = forecast_source(spec)
     percent = spec.forecast.pod_capacity_percent if spec.forecast is not None else None
-    planned = None if source is None else planned_load(source, conditions.requests.get(source.name), percent)
+    planned = None if source is None else planned_load(source, environment.requests.get(source.name), percent)
     if source is None or not planned:
         raise ValueError("a floor in pods needs a Utilization or AverageValue target, and for Utilization a request")
     name = source.name
@@ -92,7 +92,7 @@ class ForecastEffect(Struct, frozen=True):
 def measure_effect(
     spec: Spec,
     load: Load,
-    conditions: Conditions,
+    environment: Environment,
     forecasts: Forecasts,
     span: Span,
     *,
@@ -109,37 +109,37 @@ def measure_effect(
     full = variants(spec).get(Variant.FORECAST)
     if full is None:
         raise ValueError("a spec without a forecast: there is nothing to measure_effect")
-    period = spec.tuning.sync_period if sync_period is None else sync_period
-    full = replace(full, tuning=replace(spec.tuning, sync_period=period))
+    period = spec.options.sync_period if sync_period is None else sync_period
+    full = replace(full, options=replace(spec.options, sync_period=period))
     bare = replace(full, forecast=None)
-    without = Course.of(full, load, conditions, span.begin, None)
-    apart: Course | None = None
+    without = Trajectory.of(full, load, environment, span.begin, None)
+    apart: Trajectory | None = None
     avoided = extra = 0.0
     now = span.begin
     while now < span.end:
-        observation = without.observed(full)
+        observation = without.observe(full)
         alone = decide(bare, observation, None, without.memory, now)
         told = forecasts(now)
         if apart is None and _asks_for_more(full, observation, told, without, alone):
             apart = without.fork()
         without.act(bare, observation, alone)
         if apart is not None:
-            seen = apart.observed(full)
+            seen = apart.observe(full)
             apart.act(full, seen, decide(full, seen, told, apart.memory, now))
         now = min(next_turn(full, alone, span.begin, now), span.end)
-        without.world.advance(now, without.ledger)
+        without.target.advance(now, without.accumulator)
         if apart is not None:
-            apart.world.advance(now, apart.ledger)
+            apart.target.advance(now, apart.accumulator)
             if now == span.end or _are_alike(apart, without, full):
-                avoided += without.ledger.under_provisioned_minutes - apart.ledger.under_provisioned_minutes
-                extra += apart.ledger.pod_hours - without.ledger.pod_hours
+                avoided += without.accumulator.under_provisioned_minutes - apart.accumulator.under_provisioned_minutes
+                extra += apart.accumulator.pod_hours - without.accumulator.pod_hours
                 apart = None
-    ledger = without.ledger
-    return ForecastEffect(span.end - span.begin, ledger.under_provisioned_minutes, avoided, ledger.pod_hours, extra)
+    accumulator = without.accumulator
+    return ForecastEffect(span.end - span.begin, accumulator.under_provisioned_minutes, avoided, accumulator.pod_hours, extra)
 
 
 def _asks_for_more(
-    spec: Spec, observation: Observation, told: Forecast | Absent | None, without: Course, alone: Decision
+    spec: Spec, observation: Observation, told: Forecast | Absent | None, without: Trajectory, alone: Decision
 ) -> bool:
     """Whether a forecast asks for more than is recommended without it."""
     if not isinstance(told, Forecast) or not any(told.load):
@@ -150,9 +150,9 @@ def _asks_for_more(
     return isinstance(asked, Proposal) and asked.replicas > (alone.recommended or 0)
 
 
-def _are_alike(one: Course, other: Course, spec: Spec) -> bool:
+def _are_alike(one: Trajectory, other: Trajectory, spec: Spec) -> bool:
     """Whether what comes can be no other for the two: as many pods, all Ready, and nothing remembered that differs."""
-    if one.world.replicas != other.world.replicas or not one.world.is_settled or not other.world.is_settled:
+    if one.target.replicas != other.target.replicas or not one.target.is_settled or not other.target.is_settled:
         return False
-    now, behavior, tuning = one.world.now, spec.behavior, spec.tuning
-    return one.memory.pruned(behavior, tuning, now) == other.memory.pruned(behavior, tuning, now)
+    now, behavior, options = one.target.now, spec.behavior, spec.options
+    return one.memory.pruned(behavior, options, now) == other.memory.pruned(behavior, options, now)

@@ -23,14 +23,14 @@ from cronhpa.core.predictive.floor import target_load
 from cronhpa.core.scheduled.bounds import resolve
 from cronhpa.core.spec import ResourceMetric, Span, Spec
 from cronhpa.simulation.load import Load
-from cronhpa.simulation.score import Ledger, Score
-from cronhpa.simulation.sight import observed
-from cronhpa.simulation.world import Conditions, World
+from cronhpa.simulation.score import ScoreAccumulator, Score
+from cronhpa.simulation.observe import observe_simulated
+from cronhpa.simulation.target import Environment, SimulatedTarget
 
 Forecasts = Callable[[Nanoseconds], Forecast | Absent | None]
 
 
-class Change(Struct, frozen=True, gc=False):
+class ReplicaChange(Struct, frozen=True, gc=False):
     """From `at` on there are this many pods, of which so many are ready."""
 
     at: Nanoseconds
@@ -38,44 +38,44 @@ class Change(Struct, frozen=True, gc=False):
     ready: int
 
 
-class Course:
-    """One course of events: a world, what it came to so far, and what is remembered in it."""
+class Trajectory:
+    """One trajectory: a target, what it came to so far, and what is remembered in it."""
 
-    def __init__(self, world: World, capacity: float) -> None:
+    def __init__(self, target: SimulatedTarget, capacity: float) -> None:
         """The memory begins as an operator's that has watched the target for long: the count seeds it."""
-        self.world = world
-        self.ledger = Ledger(capacity)
+        self.target = target
+        self.accumulator = ScoreAccumulator(capacity)
         # A zero that a run begins with is the object's own: nobody else is there to have made it.
-        zero = world.replicas == 0 or None
-        self.memory = Memory(request_per_pod=world.conditions.requests, zero=zero)
+        zero = target.replicas == 0 or None
+        self.memory = Memory(request_per_pod=target.environment.requests, zero=zero)
 
     @classmethod
-    def of(cls, spec: Spec, load: Load, conditions: Conditions, begin: Nanoseconds, replicas: int | None) -> Course:
+    def of(cls, spec: Spec, load: Load, environment: Environment, begin: Nanoseconds, replicas: int | None) -> Trajectory:
         """With so many ready pods; None: what the load of that instant needs, within the bounds."""
-        current = _first_replicas(spec, load, conditions, begin) if replicas is None else replicas
+        current = _first_replicas(spec, load, environment, begin) if replicas is None else replicas
         # The first turn already finds whole windows of metrics.
-        early = begin - conditions.metric_window - conditions.metric_delay
-        world = World(conditions, load, current, early, container=_container(spec))
-        world.advance(begin)
-        return cls(world, conditions.capacity)
+        early = begin - environment.metric_window - environment.metric_delay
+        target = SimulatedTarget(environment, load, current, early, container=_container(spec))
+        target.advance(begin)
+        return cls(target, environment.capacity)
 
-    def fork(self) -> Course:
+    def fork(self) -> Trajectory:
         """Another one that is as this one is now, and goes its own way."""
         other = copy(self)
-        other.world, other.ledger = self.world.fork(), self.ledger.fork()
+        other.target, other.accumulator = self.target.fork(), self.accumulator.fork()
         return other
 
-    def observed(self, spec: Spec) -> Observation:
+    def observe(self, spec: Spec) -> Observation:
         """What a turn begins with; its count is known to the memory then."""
-        self.memory = self.memory.settled(self.world.replicas, self.world.now)
-        return observed(spec, self.world)
+        self.memory = self.memory.settled(self.target.replicas, self.target.now)
+        return observe_simulated(spec, self.target)
 
     def act(self, spec: Spec, observation: Observation, decision: Decision) -> None:
         outcome: Outcome = Withheld()
         if decision.rescales:
-            outcome = Scaled(self.world.now)
-            self.world.scale(decision.desired)
-        self.ledger.turn(decision.decided_by, rescaled=decision.rescales)
+            outcome = Scaled(self.target.now)
+            self.target.scale(decision.desired)
+        self.accumulator.turn(decision.decided_by, rescaled=decision.rescales)
         self.memory = self.memory.after(decision, outcome, spec, observation)
 
 
@@ -83,7 +83,7 @@ class Run(Struct, frozen=True):
     """score: what it came to. changes: every count there was, the first one at the begin. memory: at the end."""
 
     score: Score
-    changes: tuple[Change, ...]
+    changes: tuple[ReplicaChange, ...]
     memory: Memory
 
 
@@ -91,14 +91,14 @@ def no_forecasts(_now: Nanoseconds) -> None:
     """Forecasts of an object that has none."""
 
 
-def run(  # noqa: PLR0913 - the object, its world, and what may be watched of it
+def run(  # noqa: PLR0913 - the object, its target, and what may be watched of it
     spec: Spec,
     load: Load,
-    conditions: Conditions,
+    environment: Environment,
     span: Span,
     *,
     forecasts: Forecasts = no_forecasts,
-    meter: BudgetTracker | None = None,
+    budget: BudgetTracker | None = None,
     replicas: int | None = None,
     watch: Callable[[Observation, Decision], None] = lambda _observation, _decision: None,
 ) -> Run:
@@ -106,39 +106,39 @@ def run(  # noqa: PLR0913 - the object, its world, and what may be watched of it
     What the object would have done in a span of time, the first turn at its begin.
 
     load: what its metrics are about, all of one load. forecasts: the newest forecast at an instant, as the operator
-    would have it then; asked once a turn, in order. meter: counts what they add, and lets them wait when the object's
+    would have it then; asked once a turn, in order. budget: counts what they add, and lets them wait when the object's
     budget is spent, as the operator does; None: no budget. replicas: what is there at first, ready; None: what the
     load of that instant needs, within the bounds. watch: called with every turn.
     The memory begins as an operator's that has watched the target for long: the count seeds it.
     """
     begin, end = span.begin, span.end
     assert begin < end, "a run must last"
-    course = Course.of(spec, load, conditions, begin, replicas)
-    world = course.world
-    changes = [Change(begin, world.replicas, world.ready)]
+    trajectory = Trajectory.of(spec, load, environment, begin, replicas)
+    target = trajectory.target
+    changes = [ReplicaChange(begin, target.replicas, target.ready)]
     now = begin
     while now < end:
-        observation = course.observed(spec)
+        observation = trajectory.observe(spec)
         latest = forecasts(now)
-        told = latest if meter is None or not isinstance(latest, Forecast) else meter.verdict(spec, now) or latest
-        decision = decide(spec, observation, told, course.memory, now)
-        if meter is not None and isinstance(latest, Forecast):
-            meter.count(spec, observation, course.memory, decision, now)
+        told = latest if budget is None or not isinstance(latest, Forecast) else budget.exhausted(spec, now) or latest
+        decision = decide(spec, observation, told, trajectory.memory, now)
+        if budget is not None and isinstance(latest, Forecast):
+            budget.count(spec, observation, trajectory.memory, decision, now)
         watch(observation, decision)
-        course.act(spec, observation, decision)
-        _note(changes, world)
+        trajectory.act(spec, observation, decision)
+        _note(changes, target)
         now = min(next_turn(spec, decision, begin, now), end)
-        while (ready_at := world.next_ready) is not None and ready_at < now:
-            world.advance(ready_at, course.ledger)
-            _note(changes, world)
-        world.advance(now, course.ledger)
-        _note(changes, world)
-    return Run(course.ledger.score(), tuple(changes), course.memory)
+        while (ready_at := target.next_ready) is not None and ready_at < now:
+            target.advance(ready_at, trajectory.accumulator)
+            _note(changes, target)
+        target.advance(now, trajectory.accumulator)
+        _note(changes, target)
+    return Run(trajectory.accumulator.score(), tuple(changes), trajectory.memory)
 
 
 def next_turn(spec: Spec, decision: Decision, begin: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
     """One period later on the grid that starts at `begin`, or at the edge before that."""
-    period = spec.tuning.sync_period
+    period = spec.options.sync_period
     following = now - (now - begin) % period + period
     edge = decision.next_edge
     return following if edge is None or edge.at <= now else min(following, edge.at)
@@ -150,22 +150,22 @@ def _container(spec: Spec) -> str:
     return next((name for name in named if name is not None), "main")
 
 
-def _first_replicas(spec: Spec, load: Load, conditions: Conditions, begin: Nanoseconds) -> int:
+def _first_replicas(spec: Spec, load: Load, environment: Environment, begin: Nanoseconds) -> int:
     """The count at which the metrics are content, or that carries the load where there is none."""
     bounds = resolve(spec, begin)
     value = load.at(begin)
     if isnan(value):
         return bounds.minimum
-    targets = (target_load(metric, conditions.requests.get(getattr(metric, "name", ""))) for metric in spec.metrics)
-    per_pod = min((each for each in targets if each), default=conditions.capacity)
+    targets = (target_load(metric, environment.requests.get(getattr(metric, "name", ""))) for metric in spec.metrics)
+    per_pod = min((each for each in targets if each), default=environment.capacity)
     return min(max(ceil(value / per_pod), bounds.minimum), bounds.maximum)
 
 
-def _note(changes: list[Change], world: World) -> None:
+def _note(changes: list[ReplicaChange], target: SimulatedTarget) -> None:
     last = changes[-1]
-    if (last.replicas, last.ready) == (world.replicas, world.ready):
+    if (last.replicas, last.ready) == (target.replicas, target.ready):
         return
-    change = Change(world.now, world.replicas, world.ready)
-    if last.at == world.now:
+    change = ReplicaChange(target.now, target.replicas, target.ready)
+    if last.at == target.now:
         changes.pop()
     changes.append(change)

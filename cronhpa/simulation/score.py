@@ -56,7 +56,7 @@ class Score(Struct, frozen=True):
         return self.pod_time / HOUR
 
 
-class Ledger:
+class ScoreAccumulator:
     """Adds up what a Score is made of, piece by piece, in the order of time."""
 
     def __init__(self, capacity: float) -> None:
@@ -77,7 +77,7 @@ class Ledger:
     def pod_hours(self) -> float:
         return self._pod_time / HOUR
 
-    def fork(self) -> Ledger:
+    def fork(self) -> ScoreAccumulator:
         """Another one with the same sums."""
         other = copy(self)
         # What is booked in place; all else is replaced.

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.api.parse import SpecError, parse_memory, parse_spec
+from cronhpa.api.parse import SpecError, parse_spec
+from cronhpa.api.status_memory import parse_memory
 from cronhpa.core.decide import decide
 from cronhpa.core.instant import HOUR, MINUTE, SECOND, parse_instant
 from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
@@ -31,12 +32,12 @@ from cronhpa.core.spec import (
     PodsMetric,
     Policy,
     ResourceMetric,
-    Rules,
+    ScalingRules,
     Schedule,
-    Select,
+    SelectPolicy,
     Span,
     TargetRef,
-    Tuning,
+    ControllerOptions,
 )
 
 SHOP = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
@@ -45,7 +46,7 @@ NOW = parse_instant("2026-11-23T10:00:00Z")
 
 
 def parsed(**fields):
-    return parse_spec({"scaleTargetRef": SHOP, "maxReplicas": 10, **fields}, "prod", Tuning())
+    return parse_spec({"scaleTargetRef": SHOP, "maxReplicas": 10, **fields}, "prod", ControllerOptions())
 
 
 def schedule(**fields):
@@ -68,7 +69,7 @@ def test_the_least_that_can_be_written():
     assert (1, 10, "prod", Mode.ACTIVE) == (found.min_replicas, found.max_replicas, found.namespace, found.mode)
     assert (ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=60)),) == found.metrics
     assert (None, (), None, None) == (found.behavior, found.schedules, found.override, found.forecast)
-    assert Tuning() == found.tuning
+    assert ControllerOptions() == found.options
     assert not found.is_timed
 
 
@@ -119,19 +120,19 @@ def test_a_behavior_is_read_with_the_upstreams_defaults():
         },
     ).behavior
 
-    up = Rules((Policy("Pods", 4, 15 * SECOND), Policy("Percent", 100, 15 * SECOND)), Select.MAX, 0)
-    down = Rules((Policy("Pods", 2, 30 * SECOND),), Select.MIN, 60 * SECOND, 0.009000000000000001)
+    up = ScalingRules((Policy("Pods", 4, 15 * SECOND), Policy("Percent", 100, 15 * SECOND)), SelectPolicy.MAX, 0)
+    down = ScalingRules((Policy("Pods", 2, 30 * SECOND),), SelectPolicy.MIN, 60 * SECOND, 0.009000000000000001)
     assert Behavior(up, down) == found
 
 
 def test_what_the_object_leaves_open_is_the_operators():
-    defaults = Tuning(sync_period=5 * SECOND, tolerance=0.2)
+    defaults = ControllerOptions(sync_period=5 * SECOND, tolerance=0.2)
 
     found = parse_spec(
         {"scaleTargetRef": SHOP, "maxReplicas": 10, "metrics": [CPU], "metricMaxAgeSeconds": 120}, "prod", defaults
     )
 
-    assert Tuning(sync_period=5 * SECOND, tolerance=0.2, metric_max_age=120 * SECOND) == found.tuning
+    assert ControllerOptions(sync_period=5 * SECOND, tolerance=0.2, metric_max_age=120 * SECOND) == found.options
 
 
 def test_a_recurring_schedule_is_read():
@@ -311,7 +312,7 @@ FIELDS = ["minReplicas", "maxReplicas", "metrics", "behavior", "schedules", "ove
 @given(st.dictionaries(st.sampled_from([*FIELDS, "scaleTargetRef", "syncPeriodSeconds", "else"]), json_values))
 def test_any_spec_is_read_or_refused_with_its_problems(text):
     try:
-        found = parse_spec({"scaleTargetRef": SHOP, "maxReplicas": 10, **text}, "prod", Tuning())
+        found = parse_spec({"scaleTargetRef": SHOP, "maxReplicas": 10, **text}, "prod", ControllerOptions())
     except SpecError as error:
         found = error.problems
     assert found

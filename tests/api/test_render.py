@@ -24,13 +24,16 @@ from core.situations import (
     seen,
     spec,
 )
-from cronhpa.api.render import Event, Turn, events, news, render, render_memory
+from cronhpa.api.events import Event, events, new_conflict_events
+from cronhpa.api.render import render
+from cronhpa.api.status_memory import render_memory
+from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Failed, Scaled, Withheld
 from cronhpa.core.forecast import TrackRecord
 from cronhpa.core.instant import SECOND
 from cronhpa.core.memory import Intent, Memory, ScaleEvent
-from cronhpa.core.observation import Absent, Gauge
+from cronhpa.core.observation import Absent, ScalarReading
 from cronhpa.core.scheduled.conflicts import conflicts as conflicts_of
 from cronhpa.core.spec import (
     ExternalMetric,
@@ -179,9 +182,9 @@ def test_a_contradiction_is_an_event_once():
     before = render({}, torn())
 
     assert [Event("Warning", "Contradiction", f"from 2026-11-23T12:00:00Z until 2026-11-23T18:00:00Z {TORN}")] == list(
-        news({}, torn())
+        new_conflict_events({}, torn())
     )
-    assert [] == list(news(before, torn("12:00"))) == list(news(before, torn("19:00")))
+    assert [] == list(new_conflict_events(before, torn("12:00"))) == list(new_conflict_events(before, torn("19:00")))
 
 
 def test_a_contradiction_goes_with_the_schedules():
@@ -195,7 +198,7 @@ def test_bounds_that_agree_say_so_and_make_no_event():
     calm = turn(spec(schedules=(schedule("a", floor=30),)), queued(80, current=30))
 
     assert ("True", "Consistent") == said(calm, "BoundsConsistent")
-    assert [] == list(news({}, calm))
+    assert [] == list(new_conflict_events({}, calm))
 
 
 def test_a_window_that_leads_says_by_how_much_and_when_it_opens():
@@ -304,7 +307,7 @@ def test_a_scaling_that_failed_is_a_warning():
 
 
 def test_absent_metrics_are_warnings_and_a_sum_of_them():
-    blind = turn(spec(metrics=(cpu(), queue())), seen(NO_METRICS, Gauge(30_000, 0), current=8))
+    blind = turn(spec(metrics=(cpu(), queue())), seen(NO_METRICS, ScalarReading(30_000, 0), current=8))
 
     assert [
         ("FailedGetResourceMetric", NO_METRICS.message),
@@ -408,7 +411,7 @@ def test_other_metrics_are_shown_with_their_selectors_and_objects():
                 "describedObject": {"kind": "Deployment", "name": "shop", "apiVersion": "apps/v1"},
             },
         },
-    ] == shown(external, described, readings=(Gauge(30_000, 0), Gauge(1000, 3)))
+    ] == shown(external, described, readings=(ScalarReading(30_000, 0), ScalarReading(1000, 3)))
 
 
 def test_a_metric_that_said_nothing_is_shown_empty():

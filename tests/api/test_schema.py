@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cronhpa.api.parse import parse_spec
-from cronhpa.api.schema import QUANTITY, CronHPASpec, CronHPAStatus
+from cronhpa.api.resource.cel import QUANTITY
+from cronhpa.api.resource.status import CronHPAStatus
+from cronhpa.api.schema import CronHPASpec
 from cronhpa.core.instant import HOUR, parse_instant
 from cronhpa.core.quantity import parse_milli
 from cronhpa.core.scheduled import cron
 from cronhpa.core.scheduled.conflicts import conflicts
-from cronhpa.core.spec import Tuning
+from cronhpa.core.spec import ControllerOptions
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "crds" / "examples").glob("*.yaml"))
 SHOP = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
@@ -48,14 +50,14 @@ def test_every_example_is_read_without_a_field_left_over(path):
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_schedule_of_an_example_can_be_read(path):
-    parsed = parse_spec(yaml.safe_load(path.read_text())["spec"], namespace="prod", defaults=Tuning())
+    parsed = parse_spec(yaml.safe_load(path.read_text())["spec"], namespace="prod", defaults=ControllerOptions())
 
     assert [] == [schedule.problem for schedule in parsed.schedules if schedule.problem]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_no_example_contradicts_itself(path):
-    parsed = parse_spec(yaml.safe_load(path.read_text())["spec"], namespace="prod", defaults=Tuning())
+    parsed = parse_spec(yaml.safe_load(path.read_text())["spec"], namespace="prod", defaults=ControllerOptions())
     begin = parse_instant("2026-11-23T00:00:00Z")
 
     assert [] == [str(item) for hours in range(0, 24 * 7, 6) for item in conflicts(parsed, begin + hours * HOUR)]

@@ -314,7 +314,7 @@ def scores(**by_series):
 
     return {
         name: {
-            policy: closed_loop.Score(minutes, minutes / 100, pods, actions)
+            policy: closed_loop.ClosedLoopScore(minutes, minutes / 100, pods, actions)
             for policy, (minutes, pods, actions) in zip(("reactive", closed_loop.ours(5)), each, strict=True)
         }
         for name, each in by_series.items()
@@ -353,15 +353,15 @@ def test_a_higher_target_is_compared_where_its_minutes_are_equal(monkeypatch):
     way there are as many, with 75.
     """
     import forecast_grid
-    from closed_loop import Score, ours
+    from closed_loop import ClosedLoopScore, ours
 
     monkeypatch.setattr(forecast_grid, "_BUDGETS", (5, 10))
-    base = {"a": {"reactive": Score(10.0, 0.1, 100.0, 1.0)}}
+    base = {"a": {"reactive": ClosedLoopScore(10.0, 0.1, 100.0, 1.0)}}
     high = {
         "a": {
-            "reactive": Score(30.0, 0.1, 60.0, 1.0),
-            ours(5): Score(14.0, 0.1, 70.0, 1.0),
-            ours(10): Score(6.0, 0.1, 80.0, 1.0),
+            "reactive": ClosedLoopScore(30.0, 0.1, 60.0, 1.0),
+            ours(5): ClosedLoopScore(14.0, 0.1, 70.0, 1.0),
+            ours(10): ClosedLoopScore(6.0, 0.1, 80.0, 1.0),
         }
     }
 

@@ -17,7 +17,9 @@ import msgspec
 from msgspec import Struct
 
 from cronhpa.api.parse import parse_spec
-from cronhpa.api.render import Turn, events, render
+from cronhpa.api.events import events
+from cronhpa.api.render import render
+from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Failed, Scaled, Withheld
 from cronhpa.core.instant import parse_duration, parse_instant
@@ -31,7 +33,7 @@ from cronhpa.core.spec import (
     PodsMetric,
     ResourceMetric,
     Spec,
-    Tuning,
+    ControllerOptions,
     UnknownMetric,
 )
 from cronhpa.kube import metrics
@@ -53,8 +55,8 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def tuning(flags: dict[str, Any]) -> Tuning:
-    return Tuning(
+def options(flags: dict[str, Any]) -> ControllerOptions:
+    return ControllerOptions(
         sync_period=parse_duration(flags["syncPeriod"]),
         tolerance=flags["tolerance"],
         downscale_stabilization=parse_duration(flags["downscaleStabilization"]),
@@ -65,7 +67,7 @@ def tuning(flags: dict[str, Any]) -> Tuning:
 
 def replay(life: dict[str, Any]) -> Iterator[tuple[int, dict[str, tuple[Any, Any]]]]:
     """Tick by tick: the differences as {what: (upstream's, ours)}, empty where there is none."""
-    flags = tuning(life["flags"])
+    flags = options(life["flags"])
     spec = parse_spec(life["spec"], NAMESPACE, flags)
     memory, status = Memory(), {"desiredReplicas": 0}
     for index, tick in enumerate(life["ticks"]):

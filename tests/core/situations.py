@@ -9,7 +9,7 @@ from cronhpa.core.decision import Failed, Lead, Scaled, Withheld
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
 from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
-from cronhpa.core.observation import Absent, Container, Gauge, Observation, Pod, Sample, Scale, Tally
+from cronhpa.core.observation import Absent, Container, ScalarReading, Observation, Pod, Sample, Scale, PodCounts
 from cronhpa.core.observe import observe
 from cronhpa.core.spec import (
     Behavior,
@@ -24,12 +24,12 @@ from cronhpa.core.spec import (
     PodsMetric,
     Policy,
     ResourceMetric,
-    Rules,
+    ScalingRules,
     Schedule,
-    Select,
+    SelectPolicy,
     Spec,
     TargetRef,
-    Tuning,
+    ControllerOptions,
     UnknownMetric,
 )
 
@@ -59,9 +59,9 @@ def queue(per_pod=10):
     return ExternalMetric("queue", MetricTarget("AverageValue", average_value=per_pod * 1000))
 
 
-def rules(*policies, select=Select.MAX, window=None, tolerance=None):
+def rules(*policies, select=SelectPolicy.MAX, window=None, tolerance=None):
     """policies: (type, value, seconds)."""
-    return Rules(
+    return ScalingRules(
         tuple(Policy(kind, value, period * SECOND) for kind, value, period in policies), select, window, tolerance
     )
 
@@ -84,9 +84,9 @@ def rises(longest):
         period=st.integers(1, longest).map(lambda seconds: seconds * SECOND),
     )
     up = st.builds(
-        Rules,
+        ScalingRules,
         policies=st.lists(policy, min_size=1, max_size=3).map(tuple),
-        select=st.sampled_from(list(Select)),
+        select_policy=st.sampled_from(list(SelectPolicy)),
     )
     return up.map(lambda rules: behavior(up=rules))
 
@@ -118,7 +118,7 @@ def seen(*readings, current, status=None, **fields):
 
 def queued(length, *, current, status=None, **fields):
     """A queue of `length` was measured: with 10 a pod it asks for length / 10 pods, rounded up."""
-    return seen(Gauge(length * 1000, 0), current=current, status=status, **fields)
+    return seen(ScalarReading(length * 1000, 0), current=current, status=status, **fields)
 
 
 def recommended(replicas, clock):
@@ -185,10 +185,10 @@ tolerances = st.one_of(st.none(), st.floats(0, 2))
 
 def directions(window):
     return st.builds(
-        Rules,
+        ScalingRules,
         policies=st.lists(policies, min_size=1, max_size=3).map(tuple),
-        select=st.sampled_from(list(Select)),
-        window=window,
+        select_policy=st.sampled_from(list(SelectPolicy)),
+        stabilization_window=window,
         tolerance=tolerances,
     )
 
@@ -265,7 +265,7 @@ def specs(draw, *, timed=None):
         namespace="prod",
         metrics=tuple(draw(st.lists(metrics, min_size=0 if is_timed else 1, max_size=2))),
         behavior=draw(behaviors),
-        tuning=Tuning(tolerance=draw(st.sampled_from([0.1, 0.0, 0.5]))),
+        options=ControllerOptions(tolerance=draw(st.sampled_from([0.1, 0.0, 0.5]))),
         schedules=tuple(draw(st.lists(schedules(), min_size=1, max_size=3))) if is_timed else (),
         override=draw(st.none() | overrides()) if is_timed else None,
         forecast=draw(
@@ -281,11 +281,11 @@ def specs(draw, *, timed=None):
 
 
 @st.composite
-def tallies(draw):
+def pod_counts(draw):
     ready, unready, missing = (draw(st.integers(0, 20)) for _ in range(3))
     counted = draw(st.integers(1, 20))
     matched = draw(st.integers(0, counted))
-    return Tally(
+    return PodCounts(
         ready=ready,
         unready=unready,
         missing=missing,
@@ -307,8 +307,8 @@ def readings(metric, *, present=True):
     if not present or isinstance(metric, UnknownMetric):
         return absences
     if isinstance(metric, ResourceMetric | PodsMetric):
-        return tallies() | absences
-    return st.builds(Gauge, value=milli, ready=st.integers(0, 20) | absences) | absences
+        return pod_counts() | absences
+    return st.builds(ScalarReading, value=milli, ready=st.integers(0, 20) | absences) | absences
 
 
 scales = st.builds(Scale, spec_replicas=counts, status_replicas=counts, selector=st.just("app=shop"))

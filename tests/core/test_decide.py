@@ -24,11 +24,11 @@ from core.situations import (
 )
 from cronhpa.core.behavior import Limits
 from cronhpa.core.decide import decide, merge
-from cronhpa.core.decision import Path, Role, Rule, Scaled, Source, Step
+from cronhpa.core.decision import DecisionKind, Role, Rule, Scaled, Source, Step
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, Gauge, Scale
-from cronhpa.core.spec import ForecastSettings, MetricTarget, Mode, Override, PodsMetric, Select
+from cronhpa.core.observation import Absent, ScalarReading, Scale
+from cronhpa.core.spec import ForecastSettings, MetricTarget, Mode, Override, PodsMetric, SelectPolicy
 
 FAST = behavior(up=rules(("Pods", 1000, 15), window=0), down=rules(("Percent", 100, 15), window=0))
 REQUESTS = PodsMetric("requests", MetricTarget("AverageValue", average_value=50_000))
@@ -129,13 +129,13 @@ def test_with_schedules_the_specs_bounds_are_approached_at_the_rate_of_the_polic
 def test_without_schedules_a_count_outside_the_bounds_jumps_to_them():
     above, below = decided(spec(2, 20), queued(0, current=50)), decided(spec(5, 20), queued(0, current=1))
 
-    assert (Path.ABOVE_MAXIMUM, 20, "Current number of replicas above Spec.MaxReplicas") == (
-        above.path,
+    assert (DecisionKind.ABOVE_MAXIMUM, 20, "Current number of replicas above Spec.MaxReplicas") == (
+        above.kind,
         above.desired,
         above.reason,
     )
-    assert (Path.BELOW_MINIMUM, 5, "Current number of replicas below Spec.MinReplicas") == (
-        below.path,
+    assert (DecisionKind.BELOW_MINIMUM, 5, "Current number of replicas below Spec.MinReplicas") == (
+        below.kind,
         below.desired,
         below.reason,
     )
@@ -172,7 +172,7 @@ def test_headroom_of_an_open_window_counts_for_the_metric():
 def test_when_all_metrics_are_absent_the_count_stays():
     decision = decided(spec(), seen(NO_METRICS, current=8))
 
-    assert (Path.HELD, 8, None) == (decision.path, decision.desired, decision.recommended)
+    assert (DecisionKind.HELD, 8, None) == (decision.kind, decision.desired, decision.recommended)
 
 
 def test_when_all_metrics_are_absent_a_floor_still_raises():
@@ -193,8 +193,8 @@ def test_when_some_metrics_are_absent_the_others_may_raise_and_not_lower():
     """30 in the queue are 3 pods, 300 are 30."""
     of = spec(metrics=(*spec().metrics, cpu()), behavior=FAST)
 
-    assert 8 == decided(of, seen(Gauge(30_000, 0), NO_METRICS, current=8)).desired
-    assert 30 == decided(of, seen(Gauge(300_000, 0), NO_METRICS, current=8)).desired
+    assert 8 == decided(of, seen(ScalarReading(30_000, 0), NO_METRICS, current=8)).desired
+    assert 30 == decided(of, seen(ScalarReading(300_000, 0), NO_METRICS, current=8)).desired
 
 
 def test_a_selector_that_cannot_be_used_holds_and_floors_still_raise():
@@ -209,7 +209,7 @@ def test_a_scale_that_cannot_be_read_ends_the_turn():
     gone = Absent("FailedGetScale", "not found")
     decision = decided(spec(schedules=(day(floor=20),)), replace(queued(0, current=8), scale=gone))
 
-    assert Path.UNREACHABLE == decision.path
+    assert DecisionKind.UNREACHABLE == decision.kind
     assert not decision.rescales
 
 
@@ -264,7 +264,7 @@ def test_a_morning_wakes_to_the_floor_of_the_window_that_opens():
     assert 20 == decided(of, seen(NO_METRICS, current=0), memory=zero(ours=True)).desired
 
 
-@pytest.mark.parametrize("up", [rules(("Percent", 100, 15)), rules(("Percent", 1, 15), select=Select.MIN)])
+@pytest.mark.parametrize("up", [rules(("Percent", 100, 15)), rules(("Percent", 1, 15), select=SelectPolicy.MIN)])
 def test_a_morning_wakes_under_percent_policies(up):
     """0, 1, 2 ...: at any rate it leaves zero."""
     of = spec(20, metrics=(cpu(),), schedules=(NIGHT,), behavior=behavior(up=up))
@@ -285,11 +285,11 @@ def test_a_zero_made_by_hand_stays():
 
     decision = decided(of, queued(500, current=0), memory=zero(ours=False))
 
-    assert (Path.SUSPENDED, 0) == (decision.path, decision.desired)
+    assert (DecisionKind.SUSPENDED, 0) == (decision.kind, decision.desired)
 
 
 def test_a_zero_made_by_hand_stays_without_schedules():
-    assert Path.SUSPENDED == decided(spec(0), queued(500, current=0)).path
+    assert DecisionKind.SUSPENDED == decided(spec(0), queued(500, current=0)).kind
 
 
 def test_a_zero_of_a_metric_is_left_again_when_the_metric_asks_for_more():
@@ -364,11 +364,11 @@ def test_a_forecast_that_abstains_is_told_with_its_reason():
 def test_the_largest_metric_wins():
     of = spec(metrics=(*spec().metrics, *spec().metrics), behavior=FAST)
 
-    assert 30 == decided(of, seen(Gauge(50_000, 0), Gauge(300_000, 0), current=5)).desired
+    assert 30 == decided(of, seen(ScalarReading(50_000, 0), ScalarReading(300_000, 0), current=5)).desired
 
 
 def test_without_schedules_the_window_down_is_the_upstreams():
-    of = spec(behavior=behavior(down=replace(DOWN, window=MINUTE)))
+    of = spec(behavior=behavior(down=replace(DOWN, stabilization_window=MINUTE)))
     memory = joined(recommended(9, "09:58:59"), recommended(7, "09:59:30"))
 
     assert 7 == decided(of, queued(20, current=9), memory=memory).desired
@@ -406,7 +406,7 @@ def test_a_night_at_zero_asks_no_metric_and_looks_well():
 
     decision = decided(of, seen(NO_METRICS, current=0), memory=zero(ours=True), clock="05:00")
 
-    assert (0, Path.COMPUTED, None, ()) == (decision.desired, decision.path, decision.failure, decision.metrics)
+    assert (0, DecisionKind.COMPUTED, None, ()) == (decision.desired, decision.kind, decision.failure, decision.metrics)
 
 
 def test_what_an_unreadable_schedule_may_have_allowed_is_not_taken_away():
@@ -421,7 +421,7 @@ def test_the_floor_that_put_a_count_there_is_named_while_metrics_are_silent():
 
     decision = decided(of, seen(NO_METRICS, current=8), memory=recommended(8, "09:59"))
 
-    assert (Path.HELD, "Schedule/day") == (decision.path, decision.decided_by)
+    assert (DecisionKind.HELD, "Schedule/day") == (decision.kind, decision.decided_by)
 
 
 def test_a_cap_is_told_as_one_where_its_window_states_a_floor_too():

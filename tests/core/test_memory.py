@@ -23,18 +23,20 @@ from core.situations import (
     spec,
     windows_of_rules,
 )
-from cronhpa.api.parse import parse_memory
-from cronhpa.api.render import Turn, render, render_memory
+from cronhpa.api.status_memory import parse_memory
+from cronhpa.api.render import render
+from cronhpa.api.status_memory import render_memory
+from cronhpa.api.turn import Turn
 from cronhpa.core.behavior import limit_down, limit_up, stabilize
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Failed, Path, Scaled, Withheld
+from cronhpa.core.decision import Failed, DecisionKind, Scaled, Withheld
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
 from cronhpa.core.observation import Absent
-from cronhpa.core.spec import Tuning
+from cronhpa.core.spec import ControllerOptions
 from cronhpa.operator.writer import is_worth_writing
 
-TUNING = Tuning()
+OPTIONS = ControllerOptions()
 
 
 def turn(of, observation, memory=None, outcome=None, now=NOW):
@@ -60,7 +62,7 @@ def test_an_outdated_slot_is_taken_again_in_its_place():
     """As upstream: the last slot older than the window is overwritten, the others stay where they are."""
     items = (Recommendation(4, at("09:50")), Recommendation(5, at("09:51")), Recommendation(6, at("09:58")))
 
-    memory = Memory(recommendations=items).recommending(7, NOW, None, TUNING)
+    memory = Memory(recommendations=items).recommending(7, NOW, None, OPTIONS)
 
     assert (items[0], Recommendation(7, NOW), items[2]) == memory.recommendations
 
@@ -68,7 +70,7 @@ def test_an_outdated_slot_is_taken_again_in_its_place():
 def test_a_recommendation_as_old_as_the_window_is_not_outdated_yet():
     items = (Recommendation(4, at("09:55")),)
 
-    memory = Memory(recommendations=items).recommending(7, NOW, None, TUNING)
+    memory = Memory(recommendations=items).recommending(7, NOW, None, OPTIONS)
 
     assert (*items, Recommendation(7, NOW)) == memory.recommendations
 
@@ -112,7 +114,7 @@ def test_a_held_turn_recommends_nothing():
 
     decision, memory = turn(of, absent, recommended(8, "09:59"))
 
-    assert Path.HELD == decision.path
+    assert DecisionKind.HELD == decision.kind
     assert recommended(8, "09:59") == memory
 
 
@@ -155,7 +157,7 @@ def test_a_zero_made_by_hand_is_not_ours():
 
     decision, later = turn(of, queued(0, current=0), memory, now=at("18:01"))
 
-    assert Path.SUSPENDED == decision.path
+    assert DecisionKind.SUSPENDED == decision.kind
     assert later.zero is not True
 
 
@@ -212,7 +214,7 @@ def test_the_newest_recommendation_is_taken_to_have_held_until_the_restart():
     resumed = recommended(5, "09:50").resumed(5, NOW)
 
     assert (*recommended(5, "09:50").recommendations, Recommendation(5, NOW)) == resumed.recommendations
-    assert 5 == stabilize(2, 5, resumed.recommendations, None, TUNING, NOW + 299 * SECOND)
+    assert 5 == stabilize(2, 5, resumed.recommendations, None, OPTIONS, NOW + 299 * SECOND)
 
 
 def test_an_empty_memory_stays_empty():
@@ -246,19 +248,19 @@ some_memories = st.builds(
 
 @given(some_memories, behaviors, st.integers(0, 20), st.integers(0, 20), st.integers(0, 3600).map(lambda s: s * SECOND))
 def test_a_pruned_memory_stabilizes_as_the_whole_one_at_every_later_instant(memory, of, merged, current, later):
-    pruned = memory.pruned(of, TUNING, NOW)
+    pruned = memory.pruned(of, OPTIONS, NOW)
 
     now = NOW + later
 
     assert set(pruned.recommendations) <= set(memory.recommendations)
-    assert stabilize(merged, current, memory.recommendations, of, TUNING, now) == stabilize(
-        merged, current, pruned.recommendations, of, TUNING, now
+    assert stabilize(merged, current, memory.recommendations, of, OPTIONS, now) == stabilize(
+        merged, current, pruned.recommendations, of, OPTIONS, now
     )
 
 
 @given(some_memories, behaviors.filter(bool), st.integers(0, 20), st.integers(0, 3600).map(lambda s: s * SECOND))
 def test_a_pruned_memory_allows_the_same_rates_at_every_later_instant(memory, of, current, later):
-    pruned = memory.pruned(of, TUNING, NOW)
+    pruned = memory.pruned(of, OPTIONS, NOW)
 
     now = NOW + later
 
@@ -275,11 +277,11 @@ def test_only_contenders_are_kept():
         )
     )
 
-    assert [9, 6] == [item.replicas for item in memory.pruned(None, TUNING, NOW).recommendations]
+    assert [9, 6] == [item.replicas for item in memory.pruned(None, OPTIONS, NOW).recommendations]
 
 
 def test_the_newest_recommendation_is_kept_however_old():
-    assert recommended(5, "08:00") == recommended(5, "08:00").pruned(None, TUNING, NOW)
+    assert recommended(5, "08:00") == recommended(5, "08:00").pruned(None, OPTIONS, NOW)
 
 
 memories_as_written = st.builds(
@@ -346,11 +348,11 @@ def life_of(kind, value, period, window):
     periods of their own direction, also while the other direction still counts them.
     """
     paced = behavior(up=rules(("Pods", 1000, period), window=0), down=rules((kind, value, period), window=window))
-    return spec(1, 200, behavior=paced, tuning=HASTY)
+    return spec(1, 200, behavior=paced, options=HASTY)
 
 
-HASTY = Tuning(tolerance=0.0, downscale_stabilization=MINUTE)
-lives = st.just(spec(1, 200, tuning=HASTY)) | st.builds(
+HASTY = ControllerOptions(tolerance=0.0, downscale_stabilization=MINUTE)
+lives = st.just(spec(1, 200, options=HASTY)) | st.builds(
     life_of,
     st.sampled_from(["Pods", "Percent"]),
     st.integers(1, 100),
@@ -389,7 +391,7 @@ def test_a_restart_inside_the_window_keeps_the_scale_down_at_its_time_or_later()
     8 asked for at 10:00 and 2 from then on, a window of a minute: down at 10:01:00, the fourth tick. A restart at the
     first takes the 8 to have held until then; a later one knows the 2, and the 8 with its time.
     """
-    of = spec(behavior=behavior(down=replace(DOWN, window=MINUTE)))
+    of = spec(behavior=behavior(down=replace(DOWN, stabilization_window=MINUTE)))
 
     def first_below(restart_at):
         life = Life(of, 8)

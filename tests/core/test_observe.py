@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from core.situations import NOW, cpu, observed, pod, sample, spec
 from cronhpa.core.instant import HOUR, MINUTE, SECOND
-from cronhpa.core.observation import Absent, Container, Gauge, Scale, Tally
+from cronhpa.core.observation import Absent, Container, ScalarReading, Scale, PodCounts
 from cronhpa.core.observe import observe, requests_per_pod, start_up
-from cronhpa.core.spec import ExternalMetric, MetricTarget, ResourceMetric, Tuning, UnknownMetric
+from cronhpa.core.spec import ExternalMetric, MetricTarget, ResourceMetric, ControllerOptions, UnknownMetric
 
 
 def started(name, seconds):
@@ -72,12 +72,12 @@ def test_a_metric_type_that_nothing_knows_is_absent():
 
 def test_older_samples_count_as_absent_where_an_age_is_stated():
     """120 s allowed: a sample of 09:58:00 counts, one a second older does not; its pod is missing."""
-    of = spec(metrics=(cpu(),), tuning=Tuning(metric_max_age=2 * MINUTE))
+    of = spec(metrics=(cpu(),), options=ControllerOptions(metric_max_age=2 * MINUTE))
     samples = {"a": sample(500, "09:58:00"), "b": sample(500, "09:57:59")}
 
     reading = observed(of, [pod("a"), pod("b")], samples, current=2).readings[0]
 
-    assert isinstance(reading, Tally)
+    assert isinstance(reading, PodCounts)
     assert (1, 1) == (reading.ready, reading.missing)
 
 
@@ -86,7 +86,7 @@ def test_any_age_counts_where_none_is_stated():
 
     reading = observed(of, [pod("a")], {"a": sample(500, "2020-01-01T00:00:00Z")}, current=1).readings[0]
 
-    assert isinstance(reading, Tally)
+    assert isinstance(reading, PodCounts)
     assert 1 == reading.ready
 
 
@@ -94,7 +94,7 @@ def test_a_value_is_read_with_the_running_and_ready_pods_of_its_target():
     length = ExternalMetric("queue", MetricTarget("Value", value=1000))
     pods = [pod("a"), pod("b", ready="False"), pod("c", phase="Pending"), pod("d", deleting=True)]
 
-    assert Gauge(7000, 2) == observed(spec(metrics=(length,)), pods, 7000, current=4).readings[0]
+    assert ScalarReading(7000, 2) == observed(spec(metrics=(length,)), pods, 7000, current=4).readings[0]
 
 
 def test_the_scale_is_kept_as_it_was_seen():

@@ -16,12 +16,15 @@ from core.situations import (
     situations,
     spec,
     specs,
-    tallies,
+    pod_counts,
 )
-from cronhpa.api.parse import parse_memory
-from cronhpa.api.render import Turn, events, render, render_memory
+from cronhpa.api.status_memory import parse_memory
+from cronhpa.api.events import events
+from cronhpa.api.render import render
+from cronhpa.api.status_memory import render_memory
+from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Path, Rule, Withheld
+from cronhpa.core.decision import DecisionKind, Rule, Withheld
 from cronhpa.core.instant import SECOND
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Observation, Scale
@@ -41,7 +44,7 @@ def test_the_desired_count_is_within_the_bounds_or_on_the_way_to_them(situation)
     """Outside the bounds it never moves away from them; from within it never leaves them."""
     decision = decide(*situation)
     low, high = bounds_of(decision)
-    if decision.path in {Path.UNREACHABLE, Path.SUSPENDED}:
+    if decision.kind in {DecisionKind.UNREACHABLE, DecisionKind.SUSPENDED}:
         assert decision.desired == decision.current
         return
 
@@ -62,7 +65,7 @@ def test_every_step_starts_where_the_last_one_ended(situation):
 def test_where_no_step_is_told_the_merged_count_is_desired(situation):
     decision = decide(*situation)
 
-    assert decision.steps or decision.path is not Path.COMPUTED or decision.merged == decision.desired
+    assert decision.steps or decision.kind is not DecisionKind.COMPUTED or decision.merged == decision.desired
 
 
 @given(situations(present=False))
@@ -101,7 +104,7 @@ def test_any_turn_can_be_remembered_written_down_and_told(situation, outcome):
     turn = Turn(of, decision, outcome, remembered, generation=1)
     status = render(render({}, turn), turn)
 
-    kept = remembered.pruned(of.behavior, of.tuning, now)
+    kept = remembered.pruned(of.behavior, of.options, now)
     assert replace(kept, request_per_pod={}) == replace(parse_memory(status), request_per_pod={})
     assert all(event.message and event.reason for event in events(turn))
     assert len(status["conditions"]) == len({item["type"] for item in status["conditions"]})
@@ -143,7 +146,7 @@ def test_the_order_of_pods_changes_no_decision(seen, order, percent, current):
     assert one == other
 
 
-@given(tallies(), st.integers(1, 200), st.integers(0, 50))
+@given(pod_counts(), st.integers(1, 200), st.integers(0, 50))
 def test_a_metric_beside_an_absent_one_never_lowers(tally, percent, current):
     of = spec(0, 1000, metrics=(cpu(percent), cpu(percent)))
     absent = Absent("FailedGetResourceMetric", "gone")

@@ -9,7 +9,7 @@ from cronhpa.core.instant import parse_instant
 from cronhpa.core.observation import Container, Pod
 from cronhpa.kube.membership import parse_selector
 from cronhpa.kube.pods import RawPod, pod_from
-from cronhpa.kube.scale import selector_text
+from cronhpa.kube.scale import workload_selector_text
 
 
 @pytest.mark.parametrize(
@@ -34,13 +34,13 @@ from cronhpa.kube.scale import selector_text
     ],
 )
 def test_a_workloads_selector_is_stated_as_its_scale_states_it(selector, text):
-    assert text == selector_text(selector)
+    assert text == workload_selector_text(selector)
 
 
 def test_what_is_stated_can_be_read_back():
     expressions = [{"key": "app.kubernetes.io/name", "operator": "In", "values": ["shop", "web"]}]
 
-    parsed = parse_selector(selector_text({"matchLabels": {"app": "shop"}, "matchExpressions": expressions}))
+    parsed = parse_selector(workload_selector_text({"matchLabels": {"app": "shop"}, "matchExpressions": expressions}))
 
     assert parsed.matches({"app": "shop", "app.kubernetes.io/name": "web"})
     assert not parsed.matches({"app": "shop"})

@@ -7,7 +7,7 @@ import pytest
 from cronhpa.api.parse import parse_spec
 from cronhpa.core.instant import from_datetime
 from cronhpa.core.scheduled.bounds import resolve
-from cronhpa.core.spec import Tuning
+from cronhpa.core.spec import ControllerOptions
 from migration.reading import converted, only, remarks
 
 
@@ -37,7 +37,7 @@ BEHAVIOR = (
 
 def bounds(manifest, hour):
     """The bounds that hold on 2 October 2026 at an hour of UTC."""
-    spec = parse_spec(manifest["spec"], "prod", Tuning())
+    spec = parse_spec(manifest["spec"], "prod", ControllerOptions())
     found = resolve(spec, from_datetime(datetime(2026, 10, 2, hour, tzinfo=UTC)))
     return found.minimum, found.maximum
 

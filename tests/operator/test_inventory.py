@@ -7,7 +7,7 @@ from lives import CPU, Life, condition, cronhpa, deployment, status, until
 from model_api import Fault, ModelApi, ModelClient
 from virtual_time import live
 
-from cronhpa.core.spec import Tuning
+from cronhpa.core.spec import ControllerOptions
 from cronhpa.operator import inventory as module
 from cronhpa.operator.inventory import Inventory
 
@@ -27,7 +27,7 @@ class Told:
 
     def __init__(self):
         self.changed, self.gone = [], []
-        self.inventory = Inventory(Tuning(), self.changed.append, lambda item: self.gone.append(item.uid))
+        self.inventory = Inventory(ControllerOptions(), self.changed.append, lambda item: self.gone.append(item.uid))
 
     @property
     def item(self):

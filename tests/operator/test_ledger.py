@@ -4,7 +4,7 @@ from core.situations import NOW, forecast, spec
 from cronhpa.core.decide import decide
 from cronhpa.core.instant import HOUR, SECOND
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, Observation, Scale, Tally
+from cronhpa.core.observation import Absent, Observation, Scale, PodCounts
 from cronhpa.core.spec import ForecastSettings, MetricTarget, PodsMetric
 from cronhpa.history.series import Series
 from cronhpa.history.spend import Spend
@@ -21,7 +21,7 @@ def of(budget=5):
 
 def turn(ledger, now, pods, *, load=100, foreseen=150):
     """A load of 100 needs ten pods, one of 150 fifteen."""
-    tally = Tally(
+    tally = PodCounts(
         ready=pods, unready=0, missing=0, counted=pods, matched=pods, usage=load * 1000, request=0,
         missing_usage=0, missing_request=0, unready_request=0, load=load * 1000,
     )  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 from model_api import START, Fault, ModelApi, ModelClient
 from virtual_time import live
 
-from cronhpa.api.render import Event
+from cronhpa.api.events import Event
 from cronhpa.core.instant import MINUTE
 from cronhpa.operator import recorder as module
 from cronhpa.operator.inventory import Item

@@ -8,12 +8,13 @@ from model_api import START as START_OF_MODEL
 from model_api import Fault, ModelApi
 from virtual_time import live
 
-from cronhpa.api.render import Turn, render
+from cronhpa.api.render import render
+from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Withheld
 from cronhpa.core.instant import SECOND
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Observation, Scale, Tally
+from cronhpa.core.observation import Observation, Scale, PodCounts
 from cronhpa.core.spec import MetricTarget, ResourceMetric, Spec, TargetRef
 from cronhpa.operator.writer import has_drifted, is_noise, is_worth_writing
 
@@ -28,7 +29,7 @@ START = 1_800_000_000 * SECOND
 
 def seen(usage):
     """Five ready pods of one core each that use so many milli-cores together."""
-    tally = Tally(5, 0, 0, 5, 5, usage, 5000, 0, 0, 0, usage)
+    tally = PodCounts(5, 0, 0, 5, 5, usage, 5000, 0, 0, 0, usage)
     return Observation(scale=Scale(5, 5, "app=web"), readings=(tally,))
 
 

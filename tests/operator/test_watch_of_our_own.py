@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from cronhpa.core.spec import Tuning
+from cronhpa.core.spec import ControllerOptions
 from cronhpa.operator import inventory as module
 from cronhpa.operator.inventory import Inventory
 from kube.fake_api import FakeApi, answering
@@ -50,7 +50,7 @@ def impatient(monkeypatch):
 
 async def watched(api, until):
     """Runs sweep and watch until `until()`; the inventory. Raises TimeoutError where that never comes."""
-    inventory = Inventory(Tuning(), lambda _: None, lambda _: None)
+    inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
     async with api.client() as client, asyncio.timeout(10), asyncio.TaskGroup() as group:
         sweep = group.create_task(inventory.sweep(client, ()))
         watch = group.create_task(inventory.watch(client.configuration, ()))

@@ -12,7 +12,7 @@ from cronhpa.forecasting.columns import AutoscalerModel, simulate
 from cronhpa.simulation.forecast_effect import asking_for
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import run
-from cronhpa.simulation.world import Conditions
+from cronhpa.simulation.target import Environment
 from testbed.loads import K8S_APP11, Trace
 
 _TICK = 15 * SECOND
@@ -47,9 +47,9 @@ def floors(load, span):
 def simulated(load, span, floor, start_up):
     """The score of the simulator with forecasts that ask for this floor, each in force from 30 s after its minute."""
     of = spec(minimum=1, maximum=10_000, metrics=(cpu(60),), forecast=ForecastSettings())
-    conditions = Conditions(capacity=1.0, requests={"cpu": 1000}, start_up=start_up * SECOND)
-    forecasts = asking_for([floor[0], *floor], of, conditions, span.begin + _DELAY - MINUTE)
-    return run(of, load, conditions, span, forecasts=forecasts).score
+    environment = Environment(capacity=1.0, requests={"cpu": 1000}, start_up=start_up * SECOND)
+    forecasts = asking_for([floor[0], *floor], of, environment, span.begin + _DELAY - MINUTE)
+    return run(of, load, environment, span, forecasts=forecasts).score
 
 
 @pytest.mark.parametrize("start_up", [120, 240])

@@ -12,13 +12,13 @@ from cronhpa.core.decision import Source
 from cronhpa.core.forecast import TrackRecord
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.observation import Absent
-from cronhpa.core.spec import Behavior, ForecastSettings, Policy, Rules, Span
+from cronhpa.core.spec import Behavior, ForecastSettings, Policy, ScalingRules, Span
 from cronhpa.simulation.forecast_effect import ForecastEffect, asking_for, measure_effect
 from cronhpa.simulation.load import Load, Shape
 from cronhpa.simulation.run import run
-from cronhpa.simulation.world import Conditions
+from cronhpa.simulation.target import Environment
 
-ONE_CORE = Conditions(capacity=1.0, requests={"cpu": 1000}, start_up=2 * MINUTE)
+ONE_CORE = Environment(capacity=1.0, requests={"cpu": 1000}, start_up=2 * MINUTE)
 FORECAST = spec(minimum=1, metrics=(cpu(),), forecast=ForecastSettings())
 # 6 cores, for an hour each day from 11:00 on 12.
 RUSH = Load(
@@ -47,11 +47,11 @@ def last(span):
     return Span(NOW - span, NOW)
 
 
-def by_whole_runs(of, load, conditions, forecasts, span, period):
+def by_whole_runs(of, load, environment, forecasts, span, period):
     """The same from two runs from end to end."""
-    full = replace(of, tuning=replace(of.tuning, sync_period=period))
-    without = run(replace(full, forecast=None), load, conditions, span).score
-    with_it = run(full, load, conditions, span, forecasts=forecasts).score
+    full = replace(of, options=replace(of.options, sync_period=period))
+    without = run(replace(full, forecast=None), load, environment, span).score
+    with_it = run(full, load, environment, span, forecasts=forecasts).score
     return ForecastEffect(
         without.span,
         without.under_provisioned_minutes,
@@ -61,9 +61,9 @@ def by_whole_runs(of, load, conditions, forecasts, span, period):
     )
 
 
-SLOW_UP = Rules((Policy("Pods", 1, 5 * MINUTE),), window=0)
-SLOW_DOWN = Rules((Policy("Percent", 10, 2 * MINUTE),), window=10 * MINUTE)
-QUICK = Rules((Policy("Percent", 100, 15 * SECOND), Policy("Pods", 4, 15 * SECOND)))
+SLOW_UP = ScalingRules((Policy("Pods", 1, 5 * MINUTE),), stabilization_window=0)
+SLOW_DOWN = ScalingRules((Policy("Percent", 10, 2 * MINUTE),), stabilization_window=10 * MINUTE)
+QUICK = ScalingRules((Policy("Percent", 100, 15 * SECOND), Policy("Pods", 4, 15 * SECOND)))
 
 
 @settings(deadline=None, max_examples=40)
@@ -170,7 +170,7 @@ def asked(decision):
 
 def test_a_floor_in_pods_needs_a_target_that_tells_the_load_of_one():
     with pytest.raises(ValueError, match="request"):
-        asking_for([1], FORECAST, Conditions(capacity=1.0), NOW)
+        asking_for([1], FORECAST, Environment(capacity=1.0), NOW)
 
 
 def test_confirmations_of_several_days_are_told_as_one_track_record():

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from cronhpa.core.instant import DAY, MINUTE, SECOND
 from cronhpa.simulation.load import Load, Shape
-from cronhpa.simulation.score import Ledger
-from cronhpa.simulation.world import Conditions, World
+from cronhpa.simulation.score import ScoreAccumulator
+from cronhpa.simulation.target import Environment, SimulatedTarget
 
-SLOW = Conditions(capacity=1.0, start_up=2 * MINUTE)
+SLOW = Environment(capacity=1.0, start_up=2 * MINUTE)
 
 
-def world(replicas=2, load=6.0, conditions=SLOW, now=0):
+def target(replicas=2, load=6.0, environment=SLOW, now=0):
     """`load`: a number, or points."""
-    return World(conditions, load if isinstance(load, Load) else Load([(0, load)]), replicas, now)
+    return SimulatedTarget(environment, load if isinstance(load, Load) else Load([(0, load)]), replicas, now)
 
 
 def steps(*points):
@@ -37,7 +37,7 @@ def values(of):
 
 
 def test_pods_run_and_are_not_ready_until_start_up_later():
-    of = world(1)
+    of = target(1)
     of.scale(2)
 
     of.advance(2 * MINUTE - 1)
@@ -49,7 +49,7 @@ def test_pods_run_and_are_not_ready_until_start_up_later():
 
 
 def test_of_pods_that_must_go_the_unready_go_first_and_then_the_youngest():
-    of = world(2)
+    of = target(2)
     of.scale(4)
     of.advance(MINUTE)
     of.scale(5)
@@ -64,7 +64,7 @@ def test_of_pods_that_must_go_the_unready_go_first_and_then_the_youngest():
 
 
 def test_a_pod_that_was_deleted_while_it_started_never_turns_ready():
-    of = world(1)
+    of = target(1)
     of.scale(3)
     of.advance(MINUTE)
     of.scale(1)
@@ -75,7 +75,7 @@ def test_a_pod_that_was_deleted_while_it_started_never_turns_ready():
 
 def test_the_load_is_shared_by_the_ready_pods_and_seen_averaged_and_late():
     """30 s after a step from 6 to 12 the window of [-60 s, 0 s] before it is still what is seen: 6 over 2 pods."""
-    of = world(2, steps((0, 6.0), (600, 12.0)))
+    of = target(2, steps((0, 6.0), (600, 12.0)))
 
     of.advance(630 * SECOND)
     assert [3.0, 3.0] == values(of)
@@ -87,7 +87,7 @@ def test_the_load_is_shared_by_the_ready_pods_and_seen_averaged_and_late():
 
 def test_a_new_pod_has_no_sample_until_it_was_there_for_ten_seconds_when_measured():
     """Created at 0 s and measured 30 s late: the first sample is seen at 40 s, covers 10 s and holds nothing."""
-    of = world(1, 6.0, now=-10 * MINUTE)
+    of = target(1, 6.0, now=-10 * MINUTE)
     of.advance(0)
     of.scale(2)
 
@@ -101,7 +101,7 @@ def test_a_new_pod_has_no_sample_until_it_was_there_for_ten_seconds_when_measure
 
 def test_all_windows_together_hold_the_load_also_where_a_pod_turned_ready_within_them():
     """Ready at 120 s; at 180 s the window is [90, 150]: half of it alone with 6, half with 3 each: 4.5 + 1.5 = 6."""
-    of = world(1, 6.0)
+    of = target(1, 6.0)
     of.scale(2)
     of.advance(180 * SECOND)
 
@@ -109,7 +109,7 @@ def test_all_windows_together_hold_the_load_also_where_a_pod_turned_ready_within
 
 
 def test_a_pod_is_measured_above_what_it_can_carry():
-    of = world(1, 6.0)
+    of = target(1, 6.0)
     of.advance(5 * MINUTE)
 
     assert [6.0] == values(of)
@@ -117,7 +117,7 @@ def test_a_pod_is_measured_above_what_it_can_carry():
 
 def test_a_window_that_touches_an_unknown_load_has_no_sample():
     points = [(minute * MINUTE, 6.0) for minute in range(11)] + [(60 * MINUTE, 6.0), (70 * MINUTE, 6.0)]
-    of = world(2, Load(points))
+    of = target(2, Load(points))
 
     of.advance(10 * MINUTE)
     assert [3.0, 3.0] == values(of)
@@ -130,20 +130,20 @@ def test_a_window_that_touches_an_unknown_load_has_no_sample():
 
 
 def test_nobody_ready_serves_nothing_and_all_that_is_asked_for_goes_unserved():
-    of = world(0, 6.0)
-    ledger = Ledger(1.0)
+    of = target(0, 6.0)
+    accumulator = ScoreAccumulator(1.0)
     of.scale(3)
 
-    of.advance(10 * MINUTE, ledger)
+    of.advance(10 * MINUTE, accumulator)
 
-    score = ledger.score()
+    score = accumulator.score()
     assert 10 == score.under_provisioned_minutes  # 2 min with none of 6, then with 3 of 6
     assert 2 * 6 + 8 * 3 == pytest.approx(score.unserved_hours * 60)
     assert 30 == pytest.approx(score.pod_hours * 60)
 
 
 def test_the_whole_load_is_what_an_external_metric_states():
-    of = world(2, Load([(0, 0.0), (10 * MINUTE, 10.0)]))
+    of = target(2, Load([(0, 0.0), (10 * MINUTE, 10.0)]))
     of.advance(5 * MINUTE)
 
     # Seen 30 s late over 60 s: the middle of the window is 4 minutes after the begin.
@@ -155,12 +155,12 @@ moves = st.lists(st.tuples(st.integers(1, 200), st.integers(0, 12)), min_size=1,
 
 @given(moves, st.integers(0, 300))
 def test_the_counts_always_add_up_and_pods_are_in_the_order_of_their_age(moves, start_up):
-    of = world(3, 6.0, Conditions(capacity=1.0, start_up=start_up * SECOND))
-    ledger = Ledger(1.0)
+    of = target(3, 6.0, Environment(capacity=1.0, start_up=start_up * SECOND))
+    accumulator = ScoreAccumulator(1.0)
     paid = 0
     for seconds, replicas in moves:
         paid += of.replicas * seconds
-        of.advance(of.now + seconds * SECOND, ledger)
+        of.advance(of.now + seconds * SECOND, accumulator)
         of.scale(replicas)
 
         assert replicas == of.replicas == len(of.pods)
@@ -168,7 +168,7 @@ def test_the_counts_always_add_up_and_pods_are_in_the_order_of_their_age(moves, 
         assert all((pod.ready == "True") == (pod.created + start_up * SECOND <= of.now) for pod in of.pods)
         created = [pod.created for pod in of.pods]
         assert sorted(created) == created
-    assert paid == ledger.score().pod_time / SECOND
+    assert paid == accumulator.score().pod_time / SECOND
 
 
 @settings(max_examples=30)
@@ -176,7 +176,7 @@ def test_the_counts_always_add_up_and_pods_are_in_the_order_of_their_age(moves, 
 def test_samples_are_the_mean_share_counted_second_by_second(moves, values):
     """A second log, written second by second, of what each ready pod did."""
     load = steps(*((600 * i, value) for i, value in enumerate(values)))
-    of = world(3, load)
+    of = target(3, load)
     did: dict[int, dict[str, float]] = {}
     for seconds, replicas in moves:
         for _ in range(seconds):

@@ -13,7 +13,7 @@ from cronhpa.core.instant import DAY, MINUTE, SECOND
 from cronhpa.core.spec import Span
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import run
-from cronhpa.simulation.world import Conditions
+from cronhpa.simulation.target import Environment
 from testbed.loads import K8S_APP11, Trace
 
 _TICK_S = 15
@@ -86,7 +86,7 @@ def test_the_simulator_comes_near_the_protocol_on_a_recorded_load(start_up, caut
     score = run(
         spec(minimum=1, maximum=10_000, metrics=(cpu(60),)),
         Load(zip(trace.instants, pods, strict=True)),
-        Conditions(capacity=1.0, requests={"cpu": 1000}, start_up=start_up * SECOND),
+        Environment(capacity=1.0, requests={"cpu": 1000}, start_up=start_up * SECOND),
         Span(begin, end),
     ).score
 

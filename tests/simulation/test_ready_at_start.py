@@ -11,10 +11,10 @@ from core.situations import at, cpu, rises, schedule, spec
 from cronhpa.core.behavior import ramp
 from cronhpa.core.decision import WindowState
 from cronhpa.core.instant import DAY, MINUTE, SECOND
-from cronhpa.core.spec import Span, Tuning
+from cronhpa.core.spec import Span, ControllerOptions
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import run
-from cronhpa.simulation.world import Conditions
+from cronhpa.simulation.target import Environment
 
 START = at("11:00")
 
@@ -42,17 +42,17 @@ def test_a_floor_is_ready_at_its_start_and_asked_for_no_earlier_than_its_lead(
     """Half a core of load asks for one pod. Start-up is known, by clocks of whole seconds and in steps of five."""
     floor = minimum + rise
     day = schedule("day", "0 11 * * *", "0 18 * * *", floor=floor)
-    told = spec(minimum, metrics=metrics, behavior=of, schedules=(day,), tuning=Tuning(sync_period=period))
+    told = spec(minimum, metrics=metrics, behavior=of, schedules=(day,), options=ControllerOptions(sync_period=period))
     ramped = ramp(of, minimum, floor, period)
     lead = -(-(start_up + SECOND) // (5 * SECOND)) * 5 * SECOND + period + ramped
     begin = START - lead - 3 * MINUTE - offset
-    world = Conditions(capacity=1.0, requests={"cpu": 1000}, start_up=start_up)
+    target = Environment(capacity=1.0, requests={"cpu": 1000}, start_up=start_up)
     leads = set()
 
     result = run(
         told,
         Load([(begin - DAY, 0.5)], gap_max=9 * DAY),
-        world,
+        target,
         Span(begin, START + period + SECOND),
         replicas=minimum,
         watch=lambda _, decision: leads.add(decision.windows[0].lead),
@@ -69,14 +69,14 @@ def test_a_night_at_zero_is_over_when_the_day_begins(of, start_up, floor, period
     """Nothing is known of pods that there are none of: within 60 s they are taken to be Ready."""
     night = schedule("night", "0 22 * * *", "0 11 * * *", floor=0, cap=0)
     day = schedule("day", "0 11 * * *", "0 18 * * *", floor=floor)
-    told = spec(1, metrics=(), behavior=of, schedules=(night, day), tuning=Tuning(sync_period=period))
+    told = spec(1, metrics=(), behavior=of, schedules=(night, day), options=ControllerOptions(sync_period=period))
     begin = START - 60 * SECOND - period - ramp(of, 0, floor, period) - MINUTE
     states = []
 
     result = run(
         told,
         Load([(begin - DAY, 0.5)], gap_max=9 * DAY),
-        Conditions(capacity=1.0, start_up=start_up),
+        Environment(capacity=1.0, start_up=start_up),
         Span(begin, START + period),
         replicas=0,
         watch=lambda _, decision: states.append(decision.windows[1].state),

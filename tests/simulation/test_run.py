@@ -11,13 +11,13 @@ from core.situations import NOW, at, behavior, cpu, exactly, forecast, queue, ru
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.predictive.budget_tracker import BudgetTracker
-from cronhpa.core.spec import ForecastSettings, ResourceMetric, Span, Tuning
+from cronhpa.core.spec import ForecastSettings, ResourceMetric, Span, ControllerOptions
 from cronhpa.simulation.load import Load, Shape
-from cronhpa.simulation.run import Change, run
-from cronhpa.simulation.world import Conditions
+from cronhpa.simulation.run import ReplicaChange, run
+from cronhpa.simulation.target import Environment
 
 # One pod carries 1 core, and 0.6 of it is its target.
-ONE_CORE = Conditions(capacity=1.0, requests={"cpu": 1000}, start_up=2 * MINUTE)
+ONE_CORE = Environment(capacity=1.0, requests={"cpu": 1000}, start_up=2 * MINUTE)
 CPU = spec(minimum=1, metrics=(cpu(),))
 
 
@@ -29,11 +29,11 @@ def step(before, after, clock="11:00"):
     return Load([(NOW - DAY, before), (at(clock), after)], shape=Shape.STEPS, gap_max=7 * DAY)
 
 
-def ran(of, load, hours=2.0, conditions=ONE_CORE, begin=NOW, **settings):
+def ran(of, load, hours=2.0, environment=ONE_CORE, begin=NOW, **settings):
     """The run, and (observation, decision) of every turn."""
     turns = []
     span = Span(begin, begin + round(hours * HOUR))
-    result = run(of, load, conditions, span, watch=lambda *turn: turns.append(turn), **settings)
+    result = run(of, load, environment, span, watch=lambda *turn: turns.append(turn), **settings)
     return result, turns
 
 
@@ -46,7 +46,7 @@ def test_a_steady_load_keeps_the_pods_that_it_began_with():
     """6 cores / 0.6 = 10 pods for two hours: 20 pod-hours, 480 turns of 15 s."""
     result, turns = ran(CPU, steady(6.0))
 
-    assert (Change(NOW, 10, 10),) == result.changes
+    assert (ReplicaChange(NOW, 10, 10),) == result.changes
     assert (20, 0, 0) == (result.score.pod_hours, result.score.actions, result.score.under_provisioned)
     assert 480 == len(turns) == result.score.turns_by["Metric/cpu"]
 
@@ -121,7 +121,7 @@ def test_a_budget_that_is_spent_lets_the_forecast_wait_as_in_the_operator():
         return forecast(12.0, 12.0, metric="cpu", issued_at=now, start=now - HOUR, step=HOUR)
 
     free, _ = ran(of, steady(6.0), hours=12, forecasts=forecasts)
-    metered, turns = ran(of, steady(6.0), hours=12, forecasts=forecasts, meter=BudgetTracker())
+    metered, turns = ran(of, steady(6.0), hours=12, forecasts=forecasts, budget=BudgetTracker())
 
     assert 12 * 14 == pytest.approx(free.score.pod_hours, rel=0.001)
     lowered = next(change for change in metered.changes if change.replicas < 14 and change.at > NOW)
@@ -151,9 +151,9 @@ def test_a_pure_schedule_is_run_without_any_metric():
 
 def test_an_external_metric_states_the_whole_load():
     """A queue of 40 at 10 a pod is 4 pods, whoever is ready."""
-    result, turns = ran(spec(minimum=1, metrics=(queue(10),)), steady(40.0), conditions=Conditions(capacity=10.0))
+    result, turns = ran(spec(minimum=1, metrics=(queue(10),)), steady(40.0), environment=Environment(capacity=10.0))
 
-    assert (Change(NOW, 4, 4),) == result.changes
+    assert (ReplicaChange(NOW, 4, 4),) == result.changes
     assert {40_000} == {observation.readings[0].value for observation, _ in turns}
 
 
@@ -162,7 +162,7 @@ def test_a_metric_of_one_container_is_measured_in_it():
 
     result, _ = ran(of, steady(6.0), hours=0.25)
 
-    assert (Change(NOW, 10, 10),) == result.changes
+    assert (ReplicaChange(NOW, 10, 10),) == result.changes
     assert ["Metric/cpu"] == list(result.score.turns_by)
 
 
@@ -170,7 +170,7 @@ def test_an_empty_queue_begins_at_zero_and_is_left_when_work_comes():
     """Nothing until 10:30, then 40 at 10 a pod; at zero the first turn that sees some of it asks for one pod."""
     of = spec(minimum=0, metrics=(queue(10),))
 
-    result, _ = ran(of, step(0.0, 40.0, clock="10:30"), conditions=Conditions(capacity=10.0))
+    result, _ = ran(of, step(0.0, 40.0, clock="10:30"), environment=Environment(capacity=10.0))
 
     assert (0, 0, 0) == counts(result)[0]
     assert 30 < counts(result)[1][0] < 31
@@ -183,13 +183,13 @@ def test_an_unknown_load_holds_what_is_there_and_is_left_out_of_the_count():
 
     result, turns = ran(CPU, Load(points))
 
-    assert (Change(NOW, 10, 10),) == result.changes
+    assert (ReplicaChange(NOW, 10, 10),) == result.changes
     assert HOUR == result.score.unknown
-    assert "Held" in {decision.path for _, decision in turns}
+    assert "Held" in {decision.kind for _, decision in turns}
 
 
 def test_the_period_of_the_object_is_obeyed():
-    of = replace(CPU, tuning=Tuning(sync_period=60 * SECOND))
+    of = replace(CPU, options=ControllerOptions(sync_period=60 * SECOND))
 
     _, turns = ran(of, steady(6.0), hours=1)
 

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 
 from cronhpa.core.instant import HOUR, MINUTE, SECOND
 from cronhpa.core.spec import Span
-from cronhpa.simulation.score import Ledger
+from cronhpa.simulation.score import ScoreAccumulator
 
 
 def booked(*pieces, capacity=1.0):
     """pieces: (minutes, load at first, load at last, ready, pods), one after the other."""
-    ledger = Ledger(capacity)
+    accumulator = ScoreAccumulator(capacity)
     at = 0
     for minutes, first, last, ready, pods in pieces:
         length = round(minutes * MINUTE)
-        ledger.book(at, at + length, first, (last - first) / length, ready, pods)
+        accumulator.book(at, at + length, first, (last - first) / length, ready, pods)
         at += length
-    return ledger.score()
+    return accumulator.score()
 
 
 def test_a_load_within_what_is_carried_costs_pods_only():
@@ -77,12 +77,12 @@ def test_an_unknown_load_is_neither_short_nor_served_but_its_pods_cost():
 
 
 def test_turns_and_writes_are_counted_by_who_decided():
-    ledger = Ledger(1.0)
-    ledger.turn("Metric/cpu", rescaled=False)
-    ledger.turn("Metric/cpu", rescaled=True)
-    ledger.turn("Forecast/cpu", rescaled=True)
+    accumulator = ScoreAccumulator(1.0)
+    accumulator.turn("Metric/cpu", rescaled=False)
+    accumulator.turn("Metric/cpu", rescaled=True)
+    accumulator.turn("Forecast/cpu", rescaled=True)
 
-    score = ledger.score()
+    score = accumulator.score()
 
     assert 2 == score.actions
     assert {"Metric/cpu": 2, "Forecast/cpu": 1} == score.turns_by

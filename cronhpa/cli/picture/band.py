@@ -29,7 +29,7 @@ from cronhpa.cli.picture.style import (
     x_of,
 )
 from cronhpa.cli.timetable import Subject, conflict_texts
-from cronhpa.core.scheduled.timeline import OVERRIDE, Kind, stretches
+from cronhpa.core.scheduled.timeline import OVERRIDE, Kind, window_intervals
 
 _BAND = "#dfeaf3"
 _OPEN, _OVERRIDE, _LEAD = "#5b9bc8", "#8e5bb5", "#ffffff"
@@ -100,7 +100,7 @@ def _numbers(axes: Axes, edges: list[float], numbers: Sequence[int | None], colo
 
 def _bars(subject: Subject, axes: Axes, names: list[str]) -> None:
     rows = {name: row for row, name in enumerate(names)}
-    for item in stretches(subject.timeline):
+    for item in window_intervals(subject.timeline):
         begins, ends = x_of(item.start), x_of(item.end)
         row = rows[item.name]
         if item.leads:

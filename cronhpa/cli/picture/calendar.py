@@ -30,7 +30,7 @@ from cronhpa.cli.picture.style import (
 )
 from cronhpa.cli.timetable import Subject
 from cronhpa.core.instant import HOUR, Nanoseconds, from_datetime
-from cronhpa.core.scheduled.timeline import Segment, changes
+from cronhpa.core.scheduled.timeline import BoundsInterval, clock_changes
 
 _INCHES_HIGH = 7.0
 _LEGEND_MAX = 14
@@ -58,15 +58,15 @@ def draw_calendar(subject: Subject) -> Figure:
     return figure
 
 
-def _floor(segment: Segment) -> Bound:
+def _floor(segment: BoundsInterval) -> Bound:
     return segment.minimum, segment.minimum_by
 
 
-def _cap(segment: Segment) -> Bound:
+def _cap(segment: BoundsInterval) -> Bound:
     return segment.maximum, segment.maximum_by
 
 
-def _hours(subject: Subject, axes: Axes, title: str, colors: str, bound_of: Callable[[Segment], Bound]) -> None:
+def _hours(subject: Subject, axes: Axes, title: str, colors: str, bound_of: Callable[[BoundsInterval], Bound]) -> None:
     """Fills the hours of each day with the colour of their bound, the larger the darker; conflicts are hatched."""
     segments = subject.timeline.segments
     bounds = sorted({bound_of(item) for item in segments})
@@ -107,10 +107,10 @@ def _exceptions(subject: Subject, axes: Axes) -> None:
         )  # fmt: skip
 
 
-def pieces(subject: Subject) -> Iterator[tuple[Segment, date, float, float]]:
+def pieces(subject: Subject) -> Iterator[tuple[BoundsInterval, date, float, float]]:
     """The segments, cut at local midnights and where the clocks change: the day, the hour of it, how many hours."""
     line, zone = subject.timeline, subject.zone
-    jumps = [change.at for change in changes(zone, line.start, line.end)]
+    jumps = [change.at for change in clock_changes(zone, line.start, line.end)]
     for segment in line.segments:
         at = segment.start
         while at < segment.end:

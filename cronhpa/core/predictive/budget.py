@@ -46,7 +46,7 @@ def share(hours: Mapping[int, Hour], now: Nanoseconds, span: int, replicas: int)
     return extra / base if base else float(extra > 0)
 
 
-def spent(hours: Mapping[int, Hour], now: Nanoseconds, replicas: int, budget_percent: int) -> Absent | None:
+def exhausted(hours: Mapping[int, Hour], now: Nanoseconds, replicas: int, budget_percent: int) -> Absent | None:
     """Why the forecast must wait; None while its budget lasts."""
     week = 100 * share(hours, now, WEEK_HOURS, replicas)
     if week >= budget_percent:

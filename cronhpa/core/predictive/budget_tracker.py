@@ -6,14 +6,14 @@ from cronhpa.core.decision import Decision
 from cronhpa.core.instant import HOUR, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Observation, Scale
-from cronhpa.core.predictive.budget import WEEK_HOURS, Hour, share, spent
+from cronhpa.core.predictive.budget import WEEK_HOURS, Hour, share, exhausted
 from cronhpa.core.predictive.counterfactual import Counterfactual, follow
 from cronhpa.core.spec import Spec
 
 # A pause longer than this many periods (a restart, a turn that failed) is nobody's pods.
 _PERIODS_MAX = 4
 # Adding up a week takes as long as a decision: a minute's spend cannot matter much.
-_JUDGED_FOR = MINUTE
+_CHECKED_FOR = MINUTE
 
 
 class BudgetTracker:
@@ -23,17 +23,17 @@ class BudgetTracker:
     used_permille: what the forecast added to the pod-hours of seven days, when it was last judged.
     """
 
-    __slots__ = ("_at", "_judged_at", "_replicas", "_shadow", "_verdict", "hours", "used_permille")
+    __slots__ = ("_at", "_checked_at", "_replicas", "_counterfactual", "_exhausted", "hours", "used_permille")
 
     def __init__(self) -> None:
         self.hours: dict[int, Hour] = {}
         self.used_permille = 0
         self._at: Nanoseconds | None = None
         # What would be there without the forecast.
-        self._shadow: Counterfactual | None = None
+        self._counterfactual: Counterfactual | None = None
         self._replicas = 0
-        self._judged_at: Nanoseconds | None = None
-        self._verdict: Absent | None = None
+        self._checked_at: Nanoseconds | None = None
+        self._exhausted: Absent | None = None
 
     def add(self, hour: int, counted: Hour) -> None:
         """Count what was spent within an hour; the hours come in order."""
@@ -53,26 +53,26 @@ class BudgetTracker:
         scale = observation.scale
         if isinstance(scale, Absent):
             return None
-        self._replicas = scale.spec_replicas if self._shadow is None else self._shadow.replicas
+        self._replicas = scale.spec_replicas if self._counterfactual is None else self._counterfactual.replicas
         counted = None
-        if self._at is not None and 0 < now - self._at <= _PERIODS_MAX * spec.tuning.sync_period:
+        if self._at is not None and 0 < now - self._at <= _PERIODS_MAX * spec.options.sync_period:
             seconds = (now - self._at) / SECOND
-            counted = Hour(_extra(scale, self._shadow) * seconds, self._replicas * seconds)
+            counted = Hour(_extra(scale, self._counterfactual) * seconds, self._replicas * seconds)
             self.add(now // HOUR, counted)
         self._at = now
-        self._shadow = follow(self._shadow, spec, observation, memory, decision, now)
+        self._counterfactual = follow(self._counterfactual, spec, observation, memory, decision, now)
         return counted
 
-    def verdict(self, spec: Spec, now: Nanoseconds) -> Absent | None:
+    def exhausted(self, spec: Spec, now: Nanoseconds) -> Absent | None:
         """Why the forecast must wait; None while its budget lasts."""
         if spec.forecast is None:
             return None
-        if self._judged_at is None or abs(now - self._judged_at) >= _JUDGED_FOR:
-            self._judged_at = now
-            self._verdict = spent(self.hours, now, self._replicas, spec.forecast.budget_percent)
+        if self._checked_at is None or abs(now - self._checked_at) >= _CHECKED_FOR:
+            self._checked_at = now
+            self._exhausted = exhausted(self.hours, now, self._replicas, spec.forecast.budget_percent)
             self.used_permille = round(1000 * share(self.hours, now, WEEK_HOURS, self._replicas))
-        return self._verdict
+        return self._exhausted
 
 
-def _extra(scale: Scale, shadow: Counterfactual | None) -> int:
-    return 0 if shadow is None else max(scale.spec_replicas - shadow.replicas, 0)
+def _extra(scale: Scale, counterfactual: Counterfactual | None) -> int:
+    return 0 if counterfactual is None else max(scale.spec_replicas - counterfactual.replicas, 0)

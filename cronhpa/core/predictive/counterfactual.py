@@ -11,10 +11,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Decision, Path, Role, Scaled, Source, Withheld
+from cronhpa.core.decision import Decision, DecisionKind, Role, Scaled, Source, Withheld
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, Gauge, Observation, Reading, Scale, Tally
+from cronhpa.core.observation import Absent, ScalarReading, Observation, Reading, Scale, PodCounts
 from cronhpa.core.spec import Mode, Spec
 
 
@@ -26,7 +26,7 @@ class Counterfactual(Struct, frozen=True):
 
 
 def follow(
-    shadow: Counterfactual | None,
+    counterfactual: Counterfactual | None,
     spec: Spec,
     observation: Observation,
     memory: Memory,
@@ -34,21 +34,21 @@ def follow(
     now: Nanoseconds,
 ) -> Counterfactual | None:
     """
-    The shadow after a turn; None while the target itself is what it would be without a forecast.
+    The counterfactual after a turn; None while the target itself is what it would be without a forecast.
 
     memory, decision: those of the target, `memory` as the turn began with it.
     """
     scale = observation.scale
     if isinstance(scale, Absent) or spec.forecast is None:
-        return shadow
-    if shadow is None:
+        return counterfactual
+    if counterfactual is None:
         if not _is_raised(spec, decision):
             return None
-        shadow = Counterfactual(scale.spec_replicas, memory)
-    seen = carried_by(shadow.replicas, observation, scale)
-    alone = decide(spec, seen, None, shadow.memory, now)
+        counterfactual = Counterfactual(scale.spec_replicas, memory)
+    seen = carried_by(counterfactual.replicas, observation, scale)
+    alone = decide(spec, seen, None, counterfactual.memory, now)
     outcome = Scaled(now) if alone.rescales else Withheld()
-    after = Counterfactual(alone.desired, shadow.memory.after(alone, outcome, spec, seen))
+    after = Counterfactual(alone.desired, counterfactual.memory.after(alone, outcome, spec, seen))
     # Equal counts may part again while one of them is held up by a recommendation that the other never had.
     is_met = after.replicas == decision.desired and decision.stabilized is None and alone.stabilized is None
     return None if is_met and not _is_raised(spec, decision) else after
@@ -64,11 +64,11 @@ def carried_by(replicas: int, observation: Observation, scale: Scale) -> Observa
 
 
 def _on_pods(reading: Reading, pods: int) -> Reading:
-    if isinstance(reading, Gauge):
+    if isinstance(reading, ScalarReading):
         return replace(reading, ready=pods) if isinstance(reading.ready, int) else reading
     if isinstance(reading, Absent) or not reading.matched or not pods:
         return reading
-    return Tally(
+    return PodCounts(
         ready=pods,
         unready=0,
         missing=0,
@@ -85,7 +85,7 @@ def _on_pods(reading: Reading, pods: int) -> Reading:
 
 def _is_raised(spec: Spec, decision: Decision) -> bool:
     """Whether the forecast's floor is what the metrics, the schedules and the spec may not have asked for."""
-    if spec.forecast is None or spec.forecast.mode is not Mode.ACTIVE or decision.path is Path.UNREACHABLE:
+    if spec.forecast is None or spec.forecast.mode is not Mode.ACTIVE or decision.kind is DecisionKind.UNREACHABLE:
         return False
     floors = [item.replicas for item in decision.proposals if item.source is Source.FORECAST]
     others = [

@@ -13,7 +13,7 @@ from cronhpa.core.decision import Abstention, Proposal, Role, Source
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.core.memory import Memory, lead_time
-from cronhpa.core.observation import Absent, Observation, Reading, Tally
+from cronhpa.core.observation import Absent, Observation, Reading, PodCounts
 from cronhpa.core.reactive.arithmetic import round_up
 from cronhpa.core.spec import (
     ExternalMetric,
@@ -57,7 +57,7 @@ def predict(
     def abstain(reason: str, message: str) -> Abstention:
         return Abstention(Source.FORECAST, name, reason, message)
 
-    lead = lead_time(memory.start_up_after(observation), spec.tuning)
+    lead = lead_time(memory.start_up_after(observation), spec.options)
     age = now - forecast.issued_at
     if age > AGE_MAX:
         return abstain("Stale", f"the forecast was made {age // MINUTE} minutes ago, at most {AGE_MAX // MINUTE} count")
@@ -197,4 +197,4 @@ def load_of(reading: Reading) -> float | None:
     """The load that a reading shows, in the metric's own unit: what is recorded and forecast; None while absent."""
     if isinstance(reading, Absent):
         return None
-    return (reading.load if isinstance(reading, Tally) else reading.value) / MILLI
+    return (reading.load if isinstance(reading, PodCounts) else reading.value) / MILLI

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from cronhpa.core.observation import Absent, Gauge, Reading, Tally
+from cronhpa.core.observation import Absent, ScalarReading, Reading, PodCounts
 from cronhpa.core.reactive.arithmetic import INT64_MAX, divide, quotient, round_up
-from cronhpa.core.reactive.tally import absent_metric, without_target
+from cronhpa.core.reactive.pod_counts import absent_metric, without_target
 from cronhpa.core.spec import (
     Behavior,
     ExternalMetric,
@@ -22,11 +22,11 @@ from cronhpa.core.spec import (
     ObjectMetric,
     PodsMetric,
     ResourceMetric,
-    Tuning,
+    ControllerOptions,
 )
 
 
-class Measured(Struct, frozen=True):
+class MetricProposal(Struct, frozen=True):
     """
     What one metric asks for.
 
@@ -49,16 +49,16 @@ class Tolerance(Struct, frozen=True):
         return (1.0 - self.down) <= ratio <= (1.0 + self.up)
 
 
-def tolerance(behavior: Behavior | None, tuning: Tuning) -> Tolerance:
+def tolerance(behavior: Behavior | None, options: ControllerOptions) -> Tolerance:
     """The band around 1 in which nothing is done, per direction."""
     down = behavior.scale_down.tolerance if behavior else None
     up = behavior.scale_up.tolerance if behavior else None
-    return Tolerance(tuning.tolerance if down is None else down, tuning.tolerance if up is None else up)
+    return Tolerance(options.tolerance if down is None else down, options.tolerance if up is None else up)
 
 
 def measure(
     metric: Metric, reading: Reading, spec_replicas: int, status_replicas: int, band: Tolerance, headroom_percent: int
-) -> Measured | Absent:
+) -> MetricProposal | Absent:
     """
     What this metric asks for, or why it asks for nothing.
 
@@ -70,16 +70,16 @@ def measure(
         return unstated
     if isinstance(reading, Absent):
         return reading
-    if isinstance(reading, Tally):
+    if isinstance(reading, PodCounts):
         assert isinstance(metric, ResourceMetric | PodsMetric)
-        return _from_tally(metric, reading, spec_replicas, band, headroom_percent)
+        return _from_pod_counts(metric, reading, spec_replicas, band, headroom_percent)
     assert isinstance(metric, ObjectMetric | ExternalMetric)
-    return _from_gauge(metric, reading, spec_replicas, status_replicas, band, headroom_percent)
+    return _from_scalar(metric, reading, spec_replicas, status_replicas, band, headroom_percent)
 
 
-def _from_tally(
-    metric: ResourceMetric | PodsMetric, reading: Tally, current: int, band: Tolerance, headroom: int
-) -> Measured | Absent:
+def _from_pod_counts(
+    metric: ResourceMetric | PodsMetric, reading: PodCounts, current: int, band: Tolerance, headroom: int
+) -> MetricProposal | Absent:
     is_utilization = isinstance(metric, ResourceMetric) and metric.target.average_value is None
     if is_utilization and reading.request == 0:
         return absent_metric(metric, "no metrics returned matched known pods")
@@ -96,12 +96,12 @@ def _from_tally(
     shown, ratio = rate(reading.usage, reading.request, reading.counted)
     replicas = _replicas(reading, current, band, ratio, rate)
     if is_utilization:
-        return Measured(_name(metric), replicas, None, quotient(reading.usage, reading.matched), shown)
-    return Measured(_name(metric), replicas, None, shown)
+        return MetricProposal(_name(metric), replicas, None, quotient(reading.usage, reading.matched), shown)
+    return MetricProposal(_name(metric), replicas, None, shown)
 
 
 def _replicas(
-    reading: Tally, current: int, band: Tolerance, ratio: float, rate: Callable[[int, int, int], tuple[int, float]]
+    reading: PodCounts, current: int, band: Tolerance, ratio: float, rate: Callable[[int, int, int], tuple[int, float]]
 ) -> int:
     """
     What a ratio to the target asks for.
@@ -132,14 +132,14 @@ def _replicas(
     return min(proposal, current) if cautious < 1.0 else max(proposal, current)
 
 
-def _from_gauge(
+def _from_scalar(
     metric: ObjectMetric | ExternalMetric,
-    reading: Gauge,
+    reading: ScalarReading,
     spec_replicas: int,
     status_replicas: int,
     band: Tolerance,
     headroom: int,
-) -> Measured | Absent:
+) -> MetricProposal | Absent:
     value = reading.value
     usage = quotient(value * (100 + headroom), 100)
     average = metric.target.average_value
@@ -150,16 +150,16 @@ def _from_gauge(
         proposal = status_replicas if band.covers(ratio) else round_up(divide(usage, average))
         shown = divide(value, status_replicas)
         rounded = INT64_MAX if value >= INT64_MAX else round_up(shown, INT64_MAX)
-        return Measured(name=_name(metric), replicas=proposal, average_value=rounded)
+        return MetricProposal(name=_name(metric), replicas=proposal, average_value=rounded)
 
     ratio = divide(usage, metric.target.value or 0)
     if spec_replicas == 0:
-        return Measured(name=_name(metric), replicas=round_up(ratio), value=value)
+        return MetricProposal(name=_name(metric), replicas=round_up(ratio), value=value)
     if band.covers(ratio):
-        return Measured(name=_name(metric), replicas=spec_replicas, value=value)
+        return MetricProposal(name=_name(metric), replicas=spec_replicas, value=value)
     if isinstance(reading.ready, Absent):
         return reading.ready
-    return Measured(name=_name(metric), replicas=round_up(ratio * float(reading.ready)), value=value)
+    return MetricProposal(name=_name(metric), replicas=round_up(ratio * float(reading.ready)), value=value)
 
 
 def _name(metric: Metric) -> str:

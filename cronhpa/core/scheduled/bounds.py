@@ -58,7 +58,7 @@ class Bounds(Struct, frozen=True, gc=False):
     unreadable: bool
 
 
-class Stated(Struct, frozen=True, gc=False):
+class RankedBound(Struct, frozen=True, gc=False):
     """A bound that somebody states, and its rank."""
 
     rank: Rank
@@ -79,10 +79,10 @@ class Settled(Struct, frozen=True, gc=False):
     is above high, one of the two is both.
     """
 
-    low: Stated
-    high: Stated
-    minimum: Stated
-    maximum: Stated
+    low: RankedBound
+    high: RankedBound
+    minimum: RankedBound
+    maximum: RankedBound
 
 
 class _Leading(Struct, frozen=True, gc=False):
@@ -98,7 +98,7 @@ class _Seen(Struct):
     """What the schedules and the override are at an instant. closed: index and start of those that may lead."""
 
     states: list[Window]
-    stated: list[Stated]
+    stated: list[RankedBound]
     abstentions: list[Abstention]
     closed: list[tuple[int, Nanoseconds]]
     headroom: int = 0
@@ -188,7 +188,7 @@ def _found(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tu
         spec.min_replicas,
         spec.max_replicas,
         spec.behavior,
-        spec.tuning.sync_period,
+        spec.options.sync_period,
         start_up,
         leads,
     )
@@ -197,7 +197,7 @@ def _found(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tu
         bounds = _resolved(spec, now, start_up, leads)
         end = holds_until(spec, bounds, now)
         # Each at its own time within the last minutes, and not in the last turn before the edge.
-        last = end - spec.tuning.sync_period
+        last = end - spec.options.sync_period
         place = max(min(last - now, _AHEAD_MAX), 0) * (hash(spec) % _AHEAD_PLACES) // _AHEAD_PLACES
         held = _Held(now, end, start_up, leads, bounds, last - place)
         shared.found = (held, *shared.found[:_EDGES_AHEAD_MAX])
@@ -301,7 +301,7 @@ def _look_at(seen: _Seen, index: int, schedule: Schedule, now: Nanoseconds) -> N
 @lru_cache(maxsize=4096)
 def settled_at(spec: Spec, at: Nanoseconds) -> Settled:
     """What the windows that are open at an instant, the override and the spec come to; leads left aside."""
-    stated: list[Stated] = []
+    stated: list[RankedBound] = []
     for schedule in spec.schedules:
         if schedule.problem is None and not schedule.suspend:
             state = windows.state(schedule.window, at)
@@ -327,7 +327,7 @@ def contradiction(settled: Settled) -> str:
     return f"{asked}: {settled.minimum.label} is of higher rank and wins"
 
 
-def _settle(spec: Spec, stated: Sequence[Stated], ahead: Stated | None = None) -> Settled:
+def _settle(spec: Spec, stated: Sequence[RankedBound], ahead: RankedBound | None = None) -> Settled:
     """ahead: a floor that leads: it raises the minimum, whoever set it."""
     low, high = _of_spec(spec.min_replicas, spec.max_replicas)
     for item in stated:
@@ -345,21 +345,21 @@ def _settle(spec: Spec, stated: Sequence[Stated], ahead: Stated | None = None) -
     return Settled(low, high, winner, winner)
 
 
-def _number(item: Stated) -> int:
+def _number(item: RankedBound) -> int:
     return item.number
 
 
 @lru_cache(maxsize=65_536)
-def _of_spec(minimum: int, maximum: int) -> tuple[Stated, Stated]:
+def _of_spec(minimum: int, maximum: int) -> tuple[RankedBound, RankedBound]:
     return (
-        Stated(_SPEC, Proposal(Source.SPEC, "", Role.FLOOR, minimum)),
-        Stated(_SPEC, Proposal(Source.SPEC, "", Role.CAP, maximum)),
+        RankedBound(_SPEC, Proposal(Source.SPEC, "", Role.FLOOR, minimum)),
+        RankedBound(_SPEC, Proposal(Source.SPEC, "", Role.CAP, maximum)),
     )
 
 
 # At an edge of one schedule the others of its object state what they did.
 @lru_cache(maxsize=65_536)
-def _stated_by(schedule: Schedule, until: Nanoseconds | None) -> tuple[Stated, ...]:
+def _stated_by(schedule: Schedule, until: Nanoseconds | None) -> tuple[RankedBound, ...]:
     return tuple(_statements(Source.SCHEDULE, schedule, _rank(schedule), until))
 
 
@@ -368,11 +368,11 @@ def _rank(schedule: Schedule) -> Rank:
     return (0, 1, 2 * schedule.priority + isinstance(schedule.window, OnceWindow))
 
 
-def _statements(source: Source, by: Schedule | Override, rank: Rank, until: Nanoseconds | None) -> list[Stated]:
+def _statements(source: Source, by: Schedule | Override, rank: Rank, until: Nanoseconds | None) -> list[RankedBound]:
     """What a schedule or an override states while it holds."""
     name = by.name if isinstance(by, Schedule) else ""
     return [
-        Stated(rank, Proposal(source, name, role, number, until))
+        RankedBound(rank, Proposal(source, name, role, number, until))
         for role, number in ((Role.FLOOR, by.floor), (Role.CAP, by.cap))
         if number is not None
     ]
@@ -443,7 +443,7 @@ def _longest(spec: Spec, index: int, start_up: Nanoseconds | None) -> Nanosecond
     schedule = spec.schedules[index]
     if schedule.lead is not None:
         return schedule.lead
-    return lead_time(start_up, spec.tuning) + ramp(spec.behavior, 0, schedule.floor or 0, spec.tuning.sync_period)
+    return lead_time(start_up, spec.options) + ramp(spec.behavior, 0, schedule.floor or 0, spec.options.sync_period)
 
 
 def _lead(
@@ -463,18 +463,18 @@ def _lead(
         return None
     length = schedule.lead
     if length is None:
-        length = lead_time(start_up, spec.tuning) + ramp(spec.behavior, low, high, spec.tuning.sync_period)
+        length = lead_time(start_up, spec.options) + ramp(spec.behavior, low, high, spec.options.sync_period)
     return _Leading(schedule, start, length, floor)
 
 
-def _ahead(item: _Leading) -> Stated:
+def _ahead(item: _Leading) -> RankedBound:
     assert item.floor is not None
     reason = f"{item.length // SECOND} s ahead of its start at {format_instant(item.start)}"
     proposal = Proposal(Source.SCHEDULE, item.schedule.name, Role.FLOOR, item.floor, reason=reason)
-    return Stated(_rank(item.schedule), proposal)
+    return RankedBound(_rank(item.schedule), proposal)
 
 
-def _yielding(item: Stated, leading: Iterable[_Leading]) -> Stated:
+def _yielding(item: RankedBound, leading: Iterable[_Leading]) -> RankedBound:
     """A cap that closes by the start of what leads allows what that needs to be Ready; one of higher rank does not."""
     until = item.proposal.until
     if item.proposal.role is not Role.CAP or until is None:
@@ -484,4 +484,4 @@ def _yielding(item: Stated, leading: Iterable[_Leading]) -> Stated:
     if needed <= item.number:
         return item
     reason = f"{item.number}, raised for what opens when it closes"
-    return Stated(item.rank, replace(item.proposal, replicas=needed, reason=reason))
+    return RankedBound(item.rank, replace(item.proposal, replicas=needed, reason=reason))

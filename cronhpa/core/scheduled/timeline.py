@@ -24,12 +24,12 @@ from cronhpa.core.scheduled.conflicts import conflicts
 from cronhpa.core.spec import CronWindow, OnceWindow, Schedule, Spec
 
 # A window that opens every other minute has 262,800 edges a year: nobody reads that, and nobody should wait for it.
-SEGMENTS_MAX = 20_000
+INTERVALS_MAX = 20_000
 OVERRIDE = "override"
 """How the status names an override among the schedules."""
 
 
-class Segment(Struct, frozen=True):
+class BoundsInterval(Struct, frozen=True):
     """
     The bounds from `start` to `end`, and who set them.
 
@@ -74,7 +74,7 @@ class Mark(Struct, frozen=True):
     schedules: tuple[str, ...] = ()
 
 
-class Stretch(Struct, frozen=True):
+class WindowInterval(Struct, frozen=True):
     """A window, or its lead, between two instants; cut where the timeline begins and ends."""
 
     name: str
@@ -87,12 +87,12 @@ class Timeline(Struct, frozen=True):
     """
     What holds from `start` to `end`. The segments follow each other without a gap; the marks are in order of time.
 
-    is_cut: whether there was more than SEGMENTS_MAX to tell, so that it ends earlier than asked for.
+    is_cut: whether there was more than INTERVALS_MAX to tell, so that it ends earlier than asked for.
     """
 
     start: Nanoseconds
     end: Nanoseconds
-    segments: tuple[Segment, ...]
+    segments: tuple[BoundsInterval, ...]
     marks: tuple[Mark, ...]
     is_cut: bool
 
@@ -123,12 +123,12 @@ def timeline(
     is known at `start`; the start-up is taken to stay as it is.
     """
     assert start < end, "a timeline has a length"
-    segments: list[Segment] = []
+    segments: list[BoundsInterval] = []
     is_cut = False
     for segment in _walk(spec, start, end, start_up, leads):
         if segments and _is_alike(segments[-1], segment):
             segments[-1] = replace(segments[-1], end=segment.end)
-        elif len(segments) == SEGMENTS_MAX:
+        elif len(segments) == INTERVALS_MAX:
             end, is_cut = segments[-1].end, True
             break
         else:
@@ -143,9 +143,9 @@ def timeline(
     return Timeline(start, end, tuple(segments), tuple(sorted(marks, key=lambda mark: mark.start)), is_cut)
 
 
-def stretches(found: Timeline) -> list[Stretch]:
+def window_intervals(found: Timeline) -> list[WindowInterval]:
     """The open windows and their leads, schedule by schedule as they come."""
-    out: list[Stretch] = []
+    out: list[WindowInterval] = []
     last: dict[tuple[str, bool], int] = {}
     for segment in found.segments:
         for name, leads in (*((name, False) for name in segment.open), *((name, True) for name in segment.leading)):
@@ -154,27 +154,27 @@ def stretches(found: Timeline) -> list[Stretch]:
                 out[at] = replace(out[at], end=segment.end)
             else:
                 last[name, leads] = len(out)
-                out.append(Stretch(name, segment.start, segment.end, leads))
+                out.append(WindowInterval(name, segment.start, segment.end, leads))
     return out
 
 
 def _walk(
     spec: Spec, start: Nanoseconds, end: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]
-) -> Iterator[Segment]:
+) -> Iterator[BoundsInterval]:
     at = start
     while at < end:
         found = resolve(spec, at, start_up, leads)
         leads = found.leads
         until = min(end, holds_until(spec, found, at))
-        yield _segment(spec, found, at, until)
+        yield _interval(spec, found, at, until)
         at = until
 
 
-def _segment(spec: Spec, found: Bounds, start: Nanoseconds, end: Nanoseconds) -> Segment:
+def _interval(spec: Spec, found: Bounds, start: Nanoseconds, end: Nanoseconds) -> BoundsInterval:
     is_open = [state.name for state in found.windows if state.state is WindowState.OPEN]
     if spec.override is not None and start < spec.override.until:
         is_open.append(OVERRIDE)
-    return Segment(
+    return BoundsInterval(
         start=start,
         end=end,
         minimum=found.minimum,
@@ -188,14 +188,14 @@ def _segment(spec: Spec, found: Bounds, start: Nanoseconds, end: Nanoseconds) ->
     )
 
 
-def _is_alike(one: Segment, other: Segment) -> bool:
+def _is_alike(one: BoundsInterval, other: BoundsInterval) -> bool:
     return replace(one, start=0, end=0) == replace(other, start=0, end=0)
 
 
 # --- marks -------------------------------------------------------------------------------------------------------
 
 
-def _conflicts(segments: Iterable[Segment]) -> Iterator[Mark]:
+def _conflicts(segments: Iterable[BoundsInterval]) -> Iterator[Mark]:
     """Each stretch in which the same bounds contradict each other, as one mark."""
     found: Mark | None = None
     for segment in segments:
@@ -271,12 +271,12 @@ def _first_start(window: CronWindow, day: date) -> Nanoseconds:
 def _clock_changes(spec: Spec, start: Nanoseconds, end: Nanoseconds, zones: Iterable[str]) -> Iterator[Mark]:
     schedules = [item for item in spec.schedules if item.problem is None and not item.suspend]
     for zone in sorted({*zones, *(item.window.zone for item in schedules)}):
-        for change in changes(zone, start, end):
+        for change in clock_changes(zone, start, end):
             moved = [item for item in schedules if item.window.zone == zone and _touches(item, change)]
             yield Mark(Kind.CLOCK_CHANGE, change.at, None, _told(change, moved), tuple(item.name for item in moved))
 
 
-class Change(Struct, frozen=True):
+class ClockChange(Struct, frozen=True):
     """The instant at which the clocks of a zone go from the local time `before` to `after`."""
 
     zone: str
@@ -289,12 +289,12 @@ class Change(Struct, frozen=True):
         return self.before < self.after
 
 
-def changes(zone: str, start: Nanoseconds, end: Nanoseconds) -> Iterator[Change]:
+def clock_changes(zone: str, start: Nanoseconds, end: Nanoseconds) -> Iterator[ClockChange]:
     """The clock changes of a zone after `start` and before `end`."""
     for day in range(start // DAY, (end - 1) // DAY + 1):
         for (_, before), (at, after) in pairwise(windows.offsets_on(zone, day)):
             if start < at < end:
-                yield Change(zone, at, _wall(at + before), _wall(at + after))
+                yield ClockChange(zone, at, _wall(at + before), _wall(at + after))
 
 
 def _wall(shown: Nanoseconds) -> datetime:
@@ -302,7 +302,7 @@ def _wall(shown: Nanoseconds) -> datetime:
     return to_datetime(shown).replace(tzinfo=None)
 
 
-def _touches(schedule: Schedule, change: Change) -> bool:
+def _touches(schedule: Schedule, change: ClockChange) -> bool:
     """Whether a start or an end is written for a time that the clocks skip or repeat."""
     first, behind = min(change.before, change.after), max(change.before, change.after)
     if isinstance(schedule.window, OnceWindow):
@@ -313,7 +313,7 @@ def _touches(schedule: Schedule, change: Change) -> bool:
     return any(next(iter(cron.forwards(text, before)), behind) < behind for text in texts)
 
 
-def _told(change: Change, moved: list[Schedule]) -> str:
+def _told(change: ClockChange, moved: list[Schedule]) -> str:
     is_whole = (change.before.second, change.after.second) == (0, 0)
     before, after = (f"{wall:%H:%M}" if is_whole else f"{wall:%H:%M:%S}" for wall in (change.before, change.after))
     text = f"{change.zone}: the clocks go from {before} to {after}"

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from core.situations import NOW
 from cronhpa.core.instant import HOUR
-from cronhpa.core.predictive.budget import Hour, share, spent
+from cronhpa.core.predictive.budget import Hour, share, exhausted
 
 HOUR_NOW = NOW // HOUR
 
@@ -39,10 +39,10 @@ def test_over_a_week_the_budget_is_what_the_user_stated():
     """168 hours of ten are 1680; five percent of them 84."""
     within, over = [(0.49, 10)] * 168, [(0.5, 10)] * 168
 
-    assert spent(hours(*within), NOW, 10, 5) is None
+    assert exhausted(hours(*within), NOW, 10, 5) is None
     assert (
         "the forecast added 5.0 % pod-hours over the last seven days, budgetPercent allows 5 %"
-        == spent(hours(*over), NOW, 10, 5).message
+        == exhausted(hours(*over), NOW, 10, 5).message
     )
 
 
@@ -50,19 +50,19 @@ def test_over_a_day_it_is_twice_that():
     """24 of 240 pod-hours are a tenth; of the week's 1680 they are 1.4 %."""
     within, over = [(0, 10)] * 144 + [(0.99, 10)] * 24, [(0, 10)] * 144 + [(1, 10)] * 24
 
-    assert spent(hours(*within), NOW, 10, 5) is None
+    assert exhausted(hours(*within), NOW, 10, 5) is None
     assert (
         "the forecast added 10.0 % pod-hours over the last day, 2 x the 5 % of budgetPercent are allowed"
-        == spent(hours(*over), NOW, 10, 5).message
+        == exhausted(hours(*over), NOW, 10, 5).message
     )
 
 
 def test_a_budget_of_nothing_is_spent_before_it_is_used():
-    assert "BudgetSpent" == spent({}, NOW, 10, 0).reason
+    assert "BudgetSpent" == exhausted({}, NOW, 10, 0).reason
 
 
 def test_a_target_at_zero_whose_every_pod_is_of_the_forecasts_making_is_over_any_budget():
-    assert "BudgetSpent" == spent(hours((1, 0), (1, 0)), NOW, 0, 100).reason
+    assert "BudgetSpent" == exhausted(hours((1, 0), (1, 0)), NOW, 0, 100).reason
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0.1, 100)), min_size=1, max_size=200), st.integers(0, 100))
@@ -70,4 +70,4 @@ def test_more_spent_is_never_less_of_the_budget(counted, budget):
     once, twice = hours(*counted), hours(*((2 * extra, base) for extra, base in counted))
 
     assert share(once, NOW, 168, 5) <= share(twice, NOW, 168, 5)
-    assert spent(once, NOW, 5, budget) is None or spent(twice, NOW, 5, budget) is not None
+    assert exhausted(once, NOW, 5, budget) is None or exhausted(twice, NOW, 5, budget) is not None

@@ -8,7 +8,7 @@ from cronhpa.core.decide import decide
 from cronhpa.core.decision import Scaled, Withheld
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Observation, Scale, Tally
+from cronhpa.core.observation import Observation, Scale, PodCounts
 from cronhpa.core.predictive.counterfactual import follow
 from cronhpa.core.spec import ForecastSettings, MetricTarget, Mode, PodsMetric
 
@@ -18,7 +18,7 @@ ACTIVE, PREVIEW = ForecastSettings(), ForecastSettings(mode=Mode.PREVIEW)
 
 def carrying(load, pods):
     """A load seen on so many ready pods; a pod is to carry ten of it."""
-    tally = Tally(
+    tally = PodCounts(
         ready=pods, unready=0, missing=0, counted=pods, matched=pods, usage=load * 1000, request=0,
         missing_usage=0, missing_request=0, unready_request=0, load=load * 1000,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from core.situations import NOW, cpu, forecast, queue, queued, seen, spec
 from cronhpa.core.decision import Abstention, Proposal, Role, Source
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Memory, lead_time
-from cronhpa.core.observation import Absent, Gauge, Tally
+from cronhpa.core.observation import Absent, ScalarReading, PodCounts
 from cronhpa.core.predictive.floor import forecast_metric, load_of, predict
 from cronhpa.core.spec import (
     ExternalMetric,
@@ -19,7 +19,7 @@ from cronhpa.core.spec import (
     ObjectMetric,
     PodsMetric,
     TargetRef,
-    Tuning,
+    ControllerOptions,
 )
 
 
@@ -89,8 +89,8 @@ def test_without_any_request_the_forecast_abstains():
 
 def test_the_lead_time_is_the_start_up_and_one_turn():
     """60 s while unknown + 15 s; once learned 120 s + 15 s."""
-    assert 75 * SECOND == lead_time(None, Tuning())
-    assert 135 * SECOND == lead_time(120 * SECOND, Tuning())
+    assert 75 * SECOND == lead_time(None, ControllerOptions())
+    assert 135 * SECOND == lead_time(120 * SECOND, ControllerOptions())
 
 
 def test_the_largest_load_of_the_steps_that_touch_the_lead_time_counts():
@@ -193,9 +193,9 @@ def test_a_load_of_the_targets_own_pods_is_forecast_first():
 
 
 def test_the_load_of_a_reading_is_the_total_of_all_pods():
-    tally = Tally(2, 1, 0, 2, 2, 700, 1000, 0, 0, 500, 900)
+    tally = PodCounts(2, 1, 0, 2, 2, 700, 1000, 0, 0, 500, 900)
 
-    assert [0.9, 40.0, None] == [load_of(each) for each in (tally, Gauge(40_000, 0), Absent("Failed", "no answer"))]
+    assert [0.9, 40.0, None] == [load_of(each) for each in (tally, ScalarReading(40_000, 0), Absent("Failed", "no answer"))]
 
 
 def test_what_pods_take_to_start_now_counts_for_the_lead_and_not_what_is_remembered():
@@ -208,7 +208,7 @@ def test_what_pods_take_to_start_now_counts_for_the_lead_and_not_what_is_remembe
 
 
 def test_a_shorter_turn_shortens_the_lead():
-    assert 61 * SECOND == lead_time(None, Tuning(sync_period=SECOND))
+    assert 61 * SECOND == lead_time(None, ControllerOptions(sync_period=SECOND))
 
 
 @pytest.mark.parametrize(("covered", "said"), [(None, None), (80, None), (79, "CoverageLost")])

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from core.situations import NOW, SHOP, cpu, groups_of_pods, observed, pod, queue, rules, sample, spec
 from cronhpa.core.instant import MINUTE, SECOND
-from cronhpa.core.observation import Absent, Container, Gauge
-from cronhpa.core.reactive.replicas import Measured, Tolerance, measure, tolerance
-from cronhpa.core.reactive.tally import pod_request
+from cronhpa.core.observation import Absent, Container, ScalarReading
+from cronhpa.core.reactive.replicas import MetricProposal, Tolerance, measure, tolerance
+from cronhpa.core.reactive.pod_counts import pod_request
 from cronhpa.core.spec import (
     Behavior,
     ExternalMetric,
@@ -21,16 +21,16 @@ from cronhpa.core.spec import (
     ObjectMetric,
     PodsMetric,
     ResourceMetric,
-    Tuning,
+    ControllerOptions,
 )
 
 BAND = Tolerance(0.1, 0.1)
 VALUE = MetricTarget("Value", value=10_000)
 
 
-def asked(metric, pods, samples, current=None, *, headroom=0, band=BAND, tuning=None):
+def asked(metric, pods, samples, current=None, *, headroom=0, band=BAND, options=None):
     """What a metric over pods asks for, from as many replicas as there are pods."""
-    of = spec(metrics=(metric,), tuning=tuning or Tuning())
+    of = spec(metrics=(metric,), options=options or ControllerOptions())
     number = len(pods) if current is None else current
     return measure(metric, observed(of, pods, samples, current=number).readings[0], number, number, band, headroom)
 
@@ -51,7 +51,7 @@ def test_three_ready_pods():
     """(300 + 500 + 700) / 3000 = 50 %, over 30 % = 1.667; ceil(1.667 * 3) = 5."""
     measured = asked(cpu(30), shops(3), using(300, 500, 700))
 
-    assert Measured("cpu resource utilization (percentage of request)", 5, None, 500, 50) == measured
+    assert MetricProposal("cpu resource utilization (percentage of request)", 5, None, 500, 50) == measured
 
 
 def test_an_unready_pod_dampens_a_scale_up():
@@ -178,7 +178,7 @@ def test_usage_is_shown_in_percent_and_as_an_average():
     """(1000 + 999) / 2000 = 99.95 %, truncated 99, over 50 = 1.98; times 2 = 3.96. 1999 / 2 = 999.5, truncated."""
     measured = asked(cpu(50), shops(2), using(1000, 999))
 
-    assert Measured("cpu resource utilization (percentage of request)", 4, None, 999, 99) == measured
+    assert MetricProposal("cpu resource utilization (percentage of request)", 4, None, 999, 99) == measured
 
 
 def test_no_pods_and_no_samples_are_absences():
@@ -189,10 +189,10 @@ def test_no_pods_and_no_samples_are_absences():
 # --- who is unready ----------------------------------------------------------------------------------------------
 
 
-def is_ready(sampled="10:00", tuning=None, **fields):
+def is_ready(sampled="10:00", options=None, **fields):
     """Whether a pod's sample over 30 s counts in full; the target is so high that an unready pod is left out."""
     return isinstance(
-        asked(cpu(60), [pod("shop-0", **fields)], {"shop-0": sample(600, sampled)}, tuning=tuning), Measured
+        asked(cpu(60), [pod("shop-0", **fields)], {"shop-0": sample(600, sampled)}, options=options), MetricProposal
     )
 
 
@@ -249,7 +249,7 @@ def test_an_average_is_shown_without_a_percentage():
     """(150 + 151) / 2 = 150.5, truncated 150, over 100 = 1.5; times 2."""
     metric = PodsMetric("requests", MetricTarget("AverageValue", average_value=100))
 
-    assert Measured("pods metric requests", 3, None, 150, None) == asked(metric, shops(2), using(150, 151))
+    assert MetricProposal("pods metric requests", 3, None, 150, None) == asked(metric, shops(2), using(150, 151))
 
 
 def test_a_silent_pod_is_taken_to_be_at_the_target_of_an_average_on_a_scale_down():
@@ -275,7 +275,7 @@ def test_a_target_of_zero_asks_for_the_most_there_is():
     assert 2**31 - 1 == asked(nothing, shops(1), using(1)).replicas
     assert (
         2**31 - 1
-        == measure(ExternalMetric("queue", MetricTarget("Value", value=0)), Gauge(1, 1), 1, 1, BAND, 0).replicas
+        == measure(ExternalMetric("queue", MetricTarget("Value", value=0)), ScalarReading(1, 1), 1, 1, BAND, 0).replicas
     )
 
 
@@ -297,7 +297,7 @@ def test_an_external_average_is_spread_over_the_replicas_of_the_status():
     """8600 / (2222 * 3) = 1.29; ceil(8600 / 2222) = ceil(3.87) = 4; it shows 8600 / 3 = 2867."""
     metric = ExternalMetric("queue", MetricTarget("AverageValue", average_value=2222))
 
-    measured = measure(metric, Gauge(8600, 0), 3, 3, BAND, 0)
+    measured = measure(metric, ScalarReading(8600, 0), 3, 3, BAND, 0)
 
     assert (4, 2867) == (measured.replicas, measured.average_value)
 
@@ -306,27 +306,27 @@ def test_an_external_average_within_the_tolerance_keeps_the_replicas_of_the_stat
     """8600 / (2222 * 4) = 0.97: as many as the status counts, 4, whatever the spec says."""
     metric = ExternalMetric("queue", MetricTarget("AverageValue", average_value=2222))
 
-    assert 4 == measure(metric, Gauge(8600, 0), 9, 4, BAND, 0).replicas
+    assert 4 == measure(metric, ScalarReading(8600, 0), 9, 4, BAND, 0).replicas
 
 
 def test_an_average_within_the_tolerance_is_not_rounded_up():
     """10.5 over 10 is 1.05."""
-    assert 1 == measure(queue(10), Gauge(10_500, 0), 9, 1, BAND, 0).replicas
+    assert 1 == measure(queue(10), ScalarReading(10_500, 0), 9, 1, BAND, 0).replicas
 
 
 def test_an_average_is_shown_as_a_whole_where_it_is_beyond_all_numbers():
     """Upstream's sum ends at 2^63 - 1, and is then not divided by the replicas; below, 2^61 / 2 is 2^60."""
-    beyond, below = (measure(queue(1), Gauge(load, 0), 2, 2, BAND, 0) for load in (2**63 - 1, 2**61))
+    beyond, below = (measure(queue(1), ScalarReading(load, 0), 2, 2, BAND, 0) for load in (2**63 - 1, 2**61))
 
     assert (2**63 - 1, 2**60) == (beyond.average_value, below.average_value)
 
 
 def test_an_average_of_no_pods_asks_for_what_the_load_needs():
-    assert 3 == measure(queue(10), Gauge(25_000, 0), 0, 0, BAND, 0).replicas
+    assert 3 == measure(queue(10), ScalarReading(25_000, 0), 0, 0, BAND, 0).replicas
 
 
 def test_nothing_over_no_pods_asks_for_nothing():
-    assert 0 == measure(queue(10), Gauge(0, 0), 0, 0, BAND, 0).replicas
+    assert 0 == measure(queue(10), ScalarReading(0, 0), 0, 0, BAND, 0).replicas
 
 
 # --- values ------------------------------------------------------------------------------------------------------
@@ -335,30 +335,30 @@ def test_nothing_over_no_pods_asks_for_nothing():
 @pytest.mark.parametrize("metric", [ExternalMetric("queue", VALUE), ObjectMetric("hits", VALUE, SHOP)])
 def test_a_value_is_spread_over_the_running_and_ready_pods(metric):
     """25 over 10 = 2.5, times 3 ready pods = 7.5; from zero 2.5; with no pod ready nothing."""
-    assert 8 == measure(metric, Gauge(25_000, 3), 4, 4, BAND, 0).replicas
-    assert 3 == measure(metric, Gauge(25_000, 0), 0, 0, BAND, 0).replicas
-    assert 0 == measure(metric, Gauge(25_000, 0), 4, 4, BAND, 0).replicas
+    assert 8 == measure(metric, ScalarReading(25_000, 3), 4, 4, BAND, 0).replicas
+    assert 3 == measure(metric, ScalarReading(25_000, 0), 0, 0, BAND, 0).replicas
+    assert 0 == measure(metric, ScalarReading(25_000, 0), 4, 4, BAND, 0).replicas
 
 
 def test_a_value_is_shown_as_it_is():
     """25 over 10 = 2.5, from zero 3; 10.5 over 10 is within the tolerance; 2.5 times 4 ready pods is 10."""
     metric = ObjectMetric("hits", VALUE, SHOP)
 
-    assert Measured("Deployment metric hits", 3, 25_000) == measure(metric, Gauge(25_000, 0), 0, 0, BAND, 0)
-    assert Measured("Deployment metric hits", 1, 10_500) == measure(metric, Gauge(10_500, 1), 1, 1, BAND, 0)
-    assert Measured("Deployment metric hits", 10, 25_000) == measure(metric, Gauge(25_000, 4), 1, 1, BAND, 0)
+    assert MetricProposal("Deployment metric hits", 3, 25_000) == measure(metric, ScalarReading(25_000, 0), 0, 0, BAND, 0)
+    assert MetricProposal("Deployment metric hits", 1, 10_500) == measure(metric, ScalarReading(10_500, 1), 1, 1, BAND, 0)
+    assert MetricProposal("Deployment metric hits", 10, 25_000) == measure(metric, ScalarReading(25_000, 4), 1, 1, BAND, 0)
 
 
 def test_the_type_decides_for_an_object_and_the_average_for_an_external_metric():
     """25 over 10 = 2.5, times 4 ready pods = 10; 25 over 5 = 5."""
     both = MetricTarget("Value", value=10_000, average_value=5000)
 
-    assert 10 == measure(ObjectMetric("hits", both, SHOP), Gauge(25_000, 4), 1, 1, BAND, 0).replicas
-    assert 5 == measure(ExternalMetric("hits", both), Gauge(25_000, 4), 1, 1, BAND, 0).replicas
+    assert 10 == measure(ObjectMetric("hits", both, SHOP), ScalarReading(25_000, 4), 1, 1, BAND, 0).replicas
+    assert 5 == measure(ExternalMetric("hits", both), ScalarReading(25_000, 4), 1, 1, BAND, 0).replicas
     assert (
         5
         == measure(
-            ObjectMetric("hits", replace(both, type="AverageValue"), SHOP), Gauge(25_000, 4), 1, 1, BAND, 0
+            ObjectMetric("hits", replace(both, type="AverageValue"), SHOP), ScalarReading(25_000, 4), 1, 1, BAND, 0
         ).replicas
     )
 
@@ -367,7 +367,7 @@ def test_an_object_whose_type_names_a_target_that_is_not_stated_asks_for_nothing
     """An AverageValue without one must not be read as a Value over no ready pods, which would ask for 0."""
     average = ObjectMetric("hits", MetricTarget("AverageValue", value=10_000), SHOP)
 
-    measured = measure(average, Gauge(25_000, 0), 4, 4, BAND, 0)
+    measured = measure(average, ScalarReading(25_000, 0), 4, 4, BAND, 0)
 
     assert isinstance(measured, Absent)
     assert "neither a value target nor an average value target was set" in measured.message
@@ -382,12 +382,12 @@ def test_what_could_not_be_fetched_is_absent_with_its_reason():
 def test_a_value_needs_its_pods_only_outside_the_tolerance():
     nobody = Absent("FailedGetExternalMetric", "no pods")
 
-    assert 4 == measure(ExternalMetric("queue", VALUE), Gauge(10_500, nobody), 4, 4, BAND, 0).replicas
-    assert nobody == measure(ExternalMetric("queue", VALUE), Gauge(25_000, nobody), 4, 4, BAND, 0)
+    assert 4 == measure(ExternalMetric("queue", VALUE), ScalarReading(10_500, nobody), 4, 4, BAND, 0).replicas
+    assert nobody == measure(ExternalMetric("queue", VALUE), ScalarReading(25_000, nobody), 4, 4, BAND, 0)
 
 
 def test_a_count_beyond_all_counts_is_the_largest_there_is():
-    assert 2**31 - 1 == measure(queue(1), Gauge(2**63 * 1000, 0), 3, 3, BAND, 0).replicas
+    assert 2**31 - 1 == measure(queue(1), ScalarReading(2**63 * 1000, 0), 3, 3, BAND, 0).replicas
 
 
 # --- tolerance ---------------------------------------------------------------------------------------------------
@@ -404,9 +404,9 @@ def test_each_direction_may_have_its_own_tolerance():
     both = Behavior(rules(("Pods", 1, 1), tolerance=0.5), rules(("Pods", 1, 1), tolerance=0.0))
     up_only = Behavior(rules(("Pods", 1, 1), tolerance=0.0), rules(("Pods", 1, 1)))
 
-    assert Tolerance(0.0, 0.5) == tolerance(both, Tuning())
-    assert Tolerance(0.1, 0.0) == tolerance(up_only, Tuning())
-    assert Tolerance(0.1, 0.1) == tolerance(None, Tuning())
+    assert Tolerance(0.0, 0.5) == tolerance(both, ControllerOptions())
+    assert Tolerance(0.1, 0.0) == tolerance(up_only, ControllerOptions())
+    assert Tolerance(0.1, 0.1) == tolerance(None, ControllerOptions())
 
 
 # --- headroom ----------------------------------------------------------------------------------------------------
@@ -427,14 +427,14 @@ def test_headroom_is_exact_to_the_percent():
 
     assert 120 == asked(cpu(100), hundred, using(*[1000] * 100), headroom=20).replicas
     assert 120 == asked(plain, hundred, using(*[1000] * 100), headroom=20).replicas
-    assert 120 == measure(queue(1), Gauge(100_000, 0), 1, 1, BAND, 20).replicas
-    assert 120 == measure(value, Gauge(100_000, 1), 1, 1, BAND, 20).replicas
+    assert 120 == measure(queue(1), ScalarReading(100_000, 0), 1, 1, BAND, 20).replicas
+    assert 120 == measure(value, ScalarReading(100_000, 1), 1, 1, BAND, 20).replicas
 
 
 def test_headroom_moves_a_load_out_of_the_tolerance():
     """1.0 is within; 1.2 is not: ceil(12 / 10) = 2."""
-    assert 1 == measure(queue(10), Gauge(10_000, 0), 1, 1, BAND, 0).replicas
-    assert 2 == measure(queue(10), Gauge(10_000, 0), 1, 1, BAND, 20).replicas
+    assert 1 == measure(queue(10), ScalarReading(10_000, 0), 1, 1, BAND, 0).replicas
+    assert 2 == measure(queue(10), ScalarReading(10_000, 0), 1, 1, BAND, 20).replicas
 
 
 # --- names -------------------------------------------------------------------------------------------------------
@@ -480,7 +480,7 @@ def test_a_metric_over_pods_is_named_as_the_upstreams_messages_name_it(metric, n
     ids=["value-of-object", "average-of-object", "external", "external-with-selector"],
 )
 def test_a_metric_of_one_value_is_named_as_the_upstreams_messages_name_it(metric, name):
-    assert name == measure(metric, Gauge(1000, 1), 1, 1, BAND, 0).name
+    assert name == measure(metric, ScalarReading(1000, 1), 1, 1, BAND, 0).name
 
 
 # --- requests ----------------------------------------------------------------------------------------------------

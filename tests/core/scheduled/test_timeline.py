@@ -12,7 +12,7 @@ from core.situations import DOWN, NOW, UP, at, event, overrides, schedule, sched
 from cronhpa.core.decision import Lead
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, format_instant, to_datetime
 from cronhpa.core.scheduled.bounds import resolve
-from cronhpa.core.scheduled.timeline import Kind, Stretch, changes, stretches, timeline
+from cronhpa.core.scheduled.timeline import Kind, WindowInterval, clock_changes, window_intervals, timeline
 from cronhpa.core.spec import Behavior, CronWindow, DateRange, Days, Holidays, Override, Schedule
 
 
@@ -111,7 +111,7 @@ def test_a_window_that_renews_itself_for_weeks_ends_when_it_ends():
 
 def test_a_timeline_with_too_much_to_tell_is_cut_and_says_so(monkeypatch):
     """Open every other minute: 50 segments are 50 minutes."""
-    monkeypatch.setattr("cronhpa.core.scheduled.timeline.SEGMENTS_MAX", 50)
+    monkeypatch.setattr("cronhpa.core.scheduled.timeline.INTERVALS_MAX", 50)
     busy = schedule("busy", "*/2 * * * *", duration=MINUTE, floor=20)
 
     line = timeline(spec(schedules=(busy,)), NOW, NOW + DAY)
@@ -122,7 +122,7 @@ def test_a_timeline_with_too_much_to_tell_is_cut_and_says_so(monkeypatch):
 
 
 def test_a_timeline_with_just_as_much_as_it_holds_is_whole(monkeypatch):
-    monkeypatch.setattr("cronhpa.core.scheduled.timeline.SEGMENTS_MAX", 3)
+    monkeypatch.setattr("cronhpa.core.scheduled.timeline.INTERVALS_MAX", 3)
 
     line = timeline(spec(schedules=(schedule("day", floor=20, lead=0),)), NOW, NOW + DAY)
 
@@ -136,9 +136,9 @@ def test_the_windows_of_each_schedule_are_told_apart_from_what_they_do():
     )
 
     assert [
-        Stretch("day", NOW, at("18:00"), leads=False),
-        Stretch("noon", at("12:00"), at("13:00"), leads=False),
-    ] == stretches(line)
+        WindowInterval("day", NOW, at("18:00"), leads=False),
+        WindowInterval("noon", at("12:00"), at("13:00"), leads=False),
+    ] == window_intervals(line)
 
 
 def test_a_lead_is_told_apart_from_the_window_that_it_leads_to():
@@ -152,9 +152,9 @@ def test_a_lead_is_told_apart_from_the_window_that_it_leads_to():
         (format_instant(item.start)[11:16], item.minimum, item.open, item.leading) for item in line.segments
     ]  # fmt: skip
     assert [
-        Stretch("noon", at("11:50"), at("12:00"), leads=True),
-        Stretch("noon", at("12:00"), at("13:00"), leads=False),
-    ] == stretches(line)
+        WindowInterval("noon", at("11:50"), at("12:00"), leads=True),
+        WindowInterval("noon", at("12:00"), at("13:00"), leads=False),
+    ] == window_intervals(line)
 
 
 def test_a_lead_that_has_begun_keeps_its_length_and_later_ones_follow_from_the_start_up():
@@ -222,7 +222,7 @@ def test_a_planned_event_that_begins_in_the_skipped_hour_is_named_too():
 
 def test_the_half_hour_of_lord_howe_is_found_to_the_second():
     """It goes from UTC+10:30 to UTC+11 on 4 October 2026 at 02:00, which is 15:30Z on the 3rd."""
-    (change,) = changes("Australia/Lord_Howe", at("2026-09-01T00:00:00Z"), at("2026-11-01T00:00:00Z"))
+    (change,) = clock_changes("Australia/Lord_Howe", at("2026-09-01T00:00:00Z"), at("2026-11-01T00:00:00Z"))
 
     assert "2026-10-03T15:30:00Z" == format_instant(change.at)
     assert ("02:00", "02:30") == (f"{change.before:%H:%M}", f"{change.after:%H:%M}")
@@ -279,7 +279,7 @@ def test_the_days_on_which_alone_a_window_opens_are_marked_and_those_that_exclud
     ] == marks(line, Kind.INCLUDED)
     assert "day does not open: Christmas Day (DE-BY)" == marks(line, Kind.EXCLUDED)[0][1]
     assert [("2026-12-24", "2026-12-24"), ("2026-12-28", "2026-12-28")] == [
-        (format_instant(item.start)[:10], format_instant(item.end)[:10]) for item in stretches(line) if not item.leads
+        (format_instant(item.start)[:10], format_instant(item.end)[:10]) for item in window_intervals(line) if not item.leads
     ]
 
 
@@ -289,7 +289,7 @@ def test_a_window_opens_on_just_the_days_with_starts_that_are_not_marked(begins,
     line = timeline(working(exclude=BAVARIA), start, start + days * DAY)
 
     marked = {to_datetime(at).date() for mark in line.marks for at in (mark.start, mark.end) if at and mark.schedules}
-    opened = {to_datetime(item.start).date() for item in stretches(line) if not item.leads}
+    opened = {to_datetime(item.start).date() for item in window_intervals(line) if not item.leads}
     dates = (to_datetime(start).date() + timedelta(days=number) for number in range(days))
 
     assert {day for day in dates if day.isoweekday() <= 5} == opened | marked

@@ -11,8 +11,8 @@ from cronhpa.core.instant import from_datetime
 from cronhpa.core.scheduled import cron
 from cronhpa.core.scheduled.windows import state
 from cronhpa.core.spec import CronWindow, OnceWindow
-from cronhpa.migration import calendar
-from cronhpa.migration.calendar import Job, NoWindows
+from cronhpa.migration import job_windows
+from cronhpa.migration.job_windows import Job, NoWindows
 
 WALL = datetime.fromisoformat("2026-10-01T12:17")
 INSTANTS = [WALL + timedelta(days=15, minutes=173 * step) for step in range(60)]  # a week
@@ -41,7 +41,7 @@ def is_active_at_keda(start, end, at):
 @given(texts, texts)
 def test_without_a_difference_a_window_is_open_exactly_while_keda_is_active(start, end):
     assume(start != end)
-    assume(calendar.difference(start, end, WALL) is None)
+    assume(job_windows.difference(start, end, WALL) is None)
     fields = {"start": start, "end": end}
 
     found = [(is_open(fields, at), is_active_at_keda(start, end, at)) for at in INSTANTS]
@@ -51,7 +51,7 @@ def test_without_a_difference_a_window_is_open_exactly_while_keda_is_active(star
 
 @given(texts, texts)
 def test_a_difference_is_one_in_the_middle_of_what_it_names(start, end):
-    apart = calendar.difference(start, end, WALL)
+    apart = job_windows.difference(start, end, WALL)
     assume(apart is not None)
     middle = apart.first + (apart.second - apart.first) / 2
 
@@ -61,7 +61,7 @@ def test_a_difference_is_one_in_the_middle_of_what_it_names(start, end):
 
 def test_weekdays_with_a_daily_end_differ_over_the_weekend():
     """KEDA is active from Friday evening to Sunday evening (keda#4677)."""
-    apart = calendar.difference("0 8 * * 1-5", "0 18 * * *", WALL)
+    apart = job_windows.difference("0 8 * * 1-5", "0 18 * * *", WALL)
 
     friday, saturday = (datetime.fromisoformat(f"2026-10-0{day}T18:00") for day in (2, 3))
     assert (friday, saturday, False) == (apart.first, apart.second, apart.is_open)
@@ -90,7 +90,7 @@ def sizes(found, at):
 def test_at_any_time_exactly_the_window_of_the_last_job_is_open(crons):
     jobs = [Job(f"job-{size}", size, cron=text) for size, text in enumerate(crons)]
     try:
-        found = calendar.windows(jobs, WALL)
+        found = job_windows.jobs_to_windows(jobs, WALL)
     except NoWindows:
         assume(False)
 
@@ -103,13 +103,13 @@ def test_a_job_that_runs_once_holds_until_the_next_of_any(once):
     jobs = [Job("up", 9, cron="0 8 * * *"), Job("down", 2, cron="0 20 * * *"), Job("sale", 40, once=once)]
     assume((once.hour, once.minute) not in {(8, 0), (20, 0)})
 
-    found = calendar.windows(jobs, WALL)
+    found = job_windows.jobs_to_windows(jobs, WALL)
 
     assert [{last_set(jobs, at)} for at in INSTANTS] == [sizes(found, at) for at in INSTANTS]
 
 
 def test_two_jobs_on_days_of_the_month_are_a_window_each():
-    found = calendar.windows([Job("up", 9, cron="0 0 1 * *"), Job("down", 2, cron="0 0 5 * *")], WALL)
+    found = job_windows.jobs_to_windows([Job("up", 9, cron="0 0 1 * *"), Job("down", 2, cron="0 0 5 * *")], WALL)
 
     assert [
         ("up", {"start": "0 0 1 * *", "end": "0 0 5 * *"}),
@@ -127,9 +127,9 @@ def test_two_jobs_on_days_of_the_month_are_a_window_each():
 )
 def test_jobs_without_an_end_that_a_cron_text_can_say_have_no_windows(crons, reason):
     with pytest.raises(NoWindows, match=reason):
-        calendar.windows([Job(str(size), size, cron=text) for size, text in enumerate(crons)], WALL)
+        job_windows.jobs_to_windows([Job(str(size), size, cron=text) for size, text in enumerate(crons)], WALL)
 
 
 def test_five_fields_of_aliyun_begin_with_seconds_and_mean_any_weekday():
-    assert ("30 7 * * *", "15") == calendar.without_seconds("15 30 7 * *")
-    assert ("30 7 * * 1-5", "0") == calendar.without_seconds("0 30 7 ? * 1-5")
+    assert ("30 7 * * *", "15") == job_windows.without_seconds("15 30 7 * *")
+    assert ("30 7 * * 1-5", "0") == job_windows.without_seconds("0 30 7 ? * 1-5")

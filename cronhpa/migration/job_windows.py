@@ -84,7 +84,7 @@ class NoWindows(Exception):  # noqa: N818 - an answer, not an error
     """Why jobs have no windows."""
 
 
-def windows(jobs: Sequence[Job], wall: datetime) -> list[tuple[Job, Json]]:
+def jobs_to_windows(jobs: Sequence[Job], wall: datetime) -> list[tuple[Job, Json]]:
     """
     Each job with the windows, as fields of a schedule, from its times to the next time of any job.
 

@@ -7,15 +7,15 @@ from msgspec.structs import replace
 
 from core.situations import NOW, SHOP, cpu, pod, sample
 from cronhpa.core.instant import MINUTE
-from cronhpa.core.observation import Absent, Container, Gauge, Tally
-from cronhpa.core.reactive.tally import absent_metric, gauge, pod_request, tally, without_target
+from cronhpa.core.observation import Absent, Container, ScalarReading, PodCounts
+from cronhpa.core.reactive.pod_counts import absent_metric, scalar_reading, pod_request, group_pods, without_target
 from cronhpa.core.spec import (
     ExternalMetric,
     MetricTarget,
     ObjectMetric,
     PodsMetric,
     ResourceMetric,
-    Tuning,
+    ControllerOptions,
     UnknownMetric,
 )
 
@@ -25,8 +25,8 @@ REQUESTS = PodsMetric("requests", AVERAGE)
 CPU_OF_WEB = ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=60), "web")
 
 
-def counted(metric, pods, samples, tuning=None):
-    return tally(metric, pods, samples, NOW, tuning or Tuning())
+def counted(metric, pods, samples, options=None):
+    return group_pods(metric, pods, samples, NOW, options or ControllerOptions())
 
 
 # One ready pod, one that starts, one that says nothing, one that is deleted; and a sample of a pod that nobody lists.
@@ -44,7 +44,7 @@ SAMPLES = {"ready": sample(700), "starting": sample(90), "deleted": sample(8), "
 
 def test_a_utilization_is_counted_over_the_samples_whose_pod_is_listed():
     """Silent: 200 * max(100 %, 60 %) = 200. The load is of all samples: 700 + 90 + 8 + 3."""
-    expected = Tally(
+    expected = PodCounts(
         ready=1,
         unready=1,
         missing=1,
@@ -64,7 +64,7 @@ def test_a_utilization_is_counted_over_the_samples_whose_pod_is_listed():
 
 def test_an_average_is_counted_over_all_samples_that_are_left():
     """Nobody is starting where it is not CPU: 700 + 90 + 3 of three samples. The silent pod counts as the target."""
-    expected = Tally(
+    expected = PodCounts(
         ready=2,
         unready=0,
         missing=1,
@@ -132,27 +132,27 @@ READY_OF_FOUR = (pod("a"), pod("b", deleting=True), pod("c", ready="False"), pod
 @pytest.mark.parametrize("metric", [ExternalMetric("queue", VALUE), ObjectMetric("hits", VALUE, SHOP)])
 def test_a_value_is_for_the_pods_that_run_and_are_ready(metric):
     """Deleted ones, too, as long as they are."""
-    assert Gauge(7000, 2) == gauge(metric, 7000, READY_OF_FOUR)
+    assert ScalarReading(7000, 2) == scalar_reading(metric, 7000, READY_OF_FOUR)
 
 
 @pytest.mark.parametrize("metric", [ExternalMetric("queue", AVERAGE), ObjectMetric("hits", AVERAGE, SHOP)])
 def test_an_average_needs_no_pods(metric):
-    assert Gauge(7000, 0) == gauge(metric, 7000, READY_OF_FOUR)
-    assert Gauge(7000, 0) == gauge(metric, 7000, ())
+    assert ScalarReading(7000, 0) == scalar_reading(metric, 7000, READY_OF_FOUR)
+    assert ScalarReading(7000, 0) == scalar_reading(metric, 7000, ())
 
 
 def test_the_type_decides_for_an_object_and_the_average_for_an_external_metric():
     both = MetricTarget("Value", value=10_000, average_value=100)
 
-    assert Gauge(7000, 2) == gauge(ObjectMetric("hits", both, SHOP), 7000, READY_OF_FOUR)
-    assert Gauge(7000, 0) == gauge(ExternalMetric("queue", both), 7000, READY_OF_FOUR)
+    assert ScalarReading(7000, 2) == scalar_reading(ObjectMetric("hits", both, SHOP), 7000, READY_OF_FOUR)
+    assert ScalarReading(7000, 0) == scalar_reading(ExternalMetric("queue", both), 7000, READY_OF_FOUR)
 
 
 def test_a_value_of_no_pods_says_so():
     text = "unable to calculate ready pods: no pods returned by selector while calculating replica count"
     outer = "failed to get queue external metric value: failed to get external metric queue: "
 
-    assert Gauge(7000, Absent("FailedGetExternalMetric", text, outer + text)) == gauge(
+    assert ScalarReading(7000, Absent("FailedGetExternalMetric", text, outer + text)) == scalar_reading(
         ExternalMetric("queue", VALUE), 7000, ()
     )
 

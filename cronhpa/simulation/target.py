@@ -23,7 +23,7 @@ from msgspec import Struct
 from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.core.observation import Container, Pod, Sample
 from cronhpa.simulation.load import Load
-from cronhpa.simulation.score import Ledger
+from cronhpa.simulation.score import ScoreAccumulator
 
 # As in metrics-server, freshContainerMinMetricsResolution (pkg/storage/pod.go).
 FRESH: Nanoseconds = 10 * SECOND
@@ -32,7 +32,7 @@ MILLI = 1000
 _LONG_AGO = 24 * 60 * MINUTE
 
 
-class Conditions(Struct, frozen=True):
+class Environment(Struct, frozen=True):
     """
     What the world is like.
 
@@ -56,7 +56,7 @@ class _Cohort:
         self.pods, self.ready_at = pods, ready_at
 
 
-class Crowd(Struct, frozen=True, gc=False):
+class PodGroup(Struct, frozen=True, gc=False):
     """Pods that are alike: one of them, how many there are, and what the metrics API says of each; None: nothing."""
 
     pod: Pod
@@ -73,7 +73,7 @@ class _Share(Struct, frozen=True, gc=False):
     slope: float
 
 
-class World:
+class SimulatedTarget:
     """
     The world at `now`, which only `advance` moves, and only forward.
 
@@ -81,21 +81,21 @@ class World:
     """
 
     def __init__(
-        self, conditions: Conditions, load: Load, replicas: int, now: Nanoseconds, *, container: str = "main"
+        self, environment: Environment, load: Load, replicas: int, now: Nanoseconds, *, container: str = "main"
     ) -> None:
-        self.conditions = conditions
+        self.environment = environment
         self.now = now
         self._load = load
-        self._container = (Container(container, conditions.requests),)
+        self._container = (Container(container, environment.requests),)
         self._made = 0
         old = [self._pod(now - _LONG_AGO, ready=True) for _ in range(replicas)]
-        self._ready: list[_Cohort] = [_Cohort(old, now - _LONG_AGO + conditions.start_up)] if replicas else []
+        self._ready: list[_Cohort] = [_Cohort(old, now - _LONG_AGO + environment.start_up)] if replicas else []
         self._starting: deque[_Cohort] = deque()
         self.ready = self.replicas = replicas
         self._pods: tuple[Pod, ...] | None = None
         self._shares: deque[_Share] = deque([_Share(now, 0.0, 0.0, 0.0)])
 
-    def fork(self) -> World:
+    def fork(self) -> SimulatedTarget:
         """Another world that is as this one is now, and goes its own way."""
         other = copy(self)
         # What time changes in place; all else is replaced.
@@ -121,11 +121,11 @@ class World:
     @property
     def is_settled(self) -> bool:
         """Whether all pods are Ready, and have been for longer than any window of metrics looks back."""
-        earliest = self.now - self.conditions.metric_delay - self.conditions.metric_window
+        earliest = self.now - self.environment.metric_delay - self.environment.metric_window
         return not self._starting and (not self._ready or self._ready[-1].ready_at <= earliest)
 
-    def advance(self, now: Nanoseconds, ledger: Ledger | None = None) -> None:
-        """Let the time go on to `now`, and enter what happened on the way into the ledger."""
+    def advance(self, now: Nanoseconds, accumulator: ScoreAccumulator | None = None) -> None:
+        """Let the time go on to `now`, and enter what happened on the way into the accumulator."""
         at = self.now
         while at < now:
             piece = self._load.piece(at)
@@ -134,8 +134,8 @@ class World:
                 end = self._starting[0].ready_at
             if end > at:
                 self._serve(at, end, piece.value, piece.slope)
-                if ledger is not None:
-                    ledger.book(at, end, piece.value, piece.slope, self.ready, self.replicas)
+                if accumulator is not None:
+                    accumulator.book(at, end, piece.value, piece.slope, self.ready, self.replicas)
                 at = end
             self._make_ready(at)
         self.now = now
@@ -144,7 +144,7 @@ class World:
         """Create or delete pods, at `now`."""
         if replicas > self.replicas:
             pods = [self._pod(self.now, ready=False) for _ in range(replicas - self.replicas)]
-            self._starting.append(_Cohort(pods, self.now + self.conditions.start_up))
+            self._starting.append(_Cohort(pods, self.now + self.environment.start_up))
         going = self.replicas - replicas
         while going > 0:
             youngest = self._starting or self._ready
@@ -160,28 +160,28 @@ class World:
         self._pods = None
         self._make_ready(self.now)
 
-    def crowds(self) -> tuple[Crowd, ...]:
+    def groups(self) -> tuple[PodGroup, ...]:
         """All pods, oldest first, with what the metrics API says of them now."""
-        end = self.now - self.conditions.metric_delay
-        earliest = end - self.conditions.metric_window
+        end = self.now - self.environment.metric_delay
+        earliest = end - self.environment.metric_window
         self._merge_old(earliest)
         return tuple(
-            Crowd(cohort.pods[0], len(cohort.pods), self._sample(cohort, max(earliest, self._created(cohort)), end))
+            PodGroup(cohort.pods[0], len(cohort.pods), self._sample(cohort, max(earliest, self._created(cohort)), end))
             for cohort in (*self._ready, *self._starting)
         )
 
     def samples(self) -> dict[str, Sample]:
         """What the metrics API says of each pod now, by name."""
         found: dict[str, Sample] = {}
-        for crowd, cohort in zip(self.crowds(), (*self._ready, *self._starting), strict=True):
-            if crowd.sample is not None:
-                found.update(dict.fromkeys((pod.name for pod in cohort.pods), crowd.sample))
+        for group, cohort in zip(self.groups(), (*self._ready, *self._starting), strict=True):
+            if group.sample is not None:
+                found.update(dict.fromkeys((pod.name for pod in cohort.pods), group.sample))
         return found
 
     def total(self) -> int | None:
         """The whole load averaged over the window, milli-units, as an external metric states it; None if unknown."""
-        end = self.now - self.conditions.metric_delay
-        at = begin = end - self.conditions.metric_window
+        end = self.now - self.environment.metric_delay
+        at = begin = end - self.environment.metric_window
         area = 0.0
         while at < end:
             piece = self._load.piece(at)
@@ -191,7 +191,7 @@ class World:
         return None if isnan(area) else round(area / (end - begin) * MILLI)
 
     def _created(self, cohort: _Cohort) -> Nanoseconds:
-        return cohort.ready_at - self.conditions.start_up
+        return cohort.ready_at - self.environment.start_up
 
     def _sample(self, cohort: _Cohort, begin: Nanoseconds, end: Nanoseconds) -> Sample | None:
         """What each pod of a cohort did over [begin, end)."""
@@ -207,7 +207,7 @@ class World:
         newest = shares[-1]
         served = newest.served + _area(newest, begin)
         shares.append(_Share(begin, 0.0 if isnan(served) else served, share, rise))
-        oldest = end - self.conditions.metric_window - self.conditions.metric_delay
+        oldest = end - self.environment.metric_window - self.environment.metric_delay
         while len(shares) > 1 and shares[1].begin <= oldest:
             shares.popleft()
 
@@ -253,7 +253,7 @@ class World:
             created=created,
             containers=self._container,
         )
-        return _made_ready(pod, created + self.conditions.start_up) if ready else pod
+        return _made_ready(pod, created + self.environment.start_up) if ready else pod
 
 
 def _area(share: _Share, until: Nanoseconds) -> float:

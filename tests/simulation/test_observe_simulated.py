@@ -11,19 +11,19 @@ from cronhpa.core.observation import Absent, Scale
 from cronhpa.core.observe import observe
 from cronhpa.core.spec import ForecastSettings, MetricTarget, PodsMetric, ResourceMetric
 from cronhpa.simulation.load import Load
-from cronhpa.simulation.sight import observed
-from cronhpa.simulation.world import Conditions, World
+from cronhpa.simulation.observe import observe_simulated
+from cronhpa.simulation.target import Environment, SimulatedTarget
 
 REQUESTS = PodsMetric("requests", MetricTarget("AverageValue", average_value=3000))
 MEMORY = ResourceMetric("memory", MetricTarget("AverageValue", average_value=500))
 METRICS = (cpu(60), MEMORY, REQUESTS, queue())
 
 
-def seen_pod_by_pod(of, world):
+def seen_pod_by_pod(of, target):
     """As `observe` tells it when it is handed every pod and every sample."""
-    samples = world.samples() or Absent("FailedGetResourceMetric", "the load of this time is not known")
-    measured = [world.total() if metric == queue() else samples for metric in of.metrics]
-    return observe(of, Scale(world.replicas, world.replicas, ""), world.pods, measured, world.now)
+    samples = target.samples() or Absent("FailedGetResourceMetric", "the load of this time is not known")
+    measured = [target.total() if metric == queue() else samples for metric in of.metrics]
+    return observe(of, Scale(target.replicas, target.replicas, ""), target.pods, measured, target.now)
 
 
 @given(
@@ -35,11 +35,11 @@ def seen_pod_by_pod(of, world):
 def test_crowds_are_seen_as_their_pods_are(moves, replicas, requests):
     """At every moment, whoever starts, lacks samples or goes; without a request a utilization is absent."""
     of = spec(metrics=METRICS, forecast=ForecastSettings())
-    conditions = Conditions(capacity=1.0, requests=requests, start_up=2 * MINUTE)
-    world = World(conditions, Load([(0, 1.0), (600 * SECOND, 7.0)]), replicas, 0)
+    environment = Environment(capacity=1.0, requests=requests, start_up=2 * MINUTE)
+    target = SimulatedTarget(environment, Load([(0, 1.0), (600 * SECOND, 7.0)]), replicas, 0)
 
     for seconds, wanted in moves:
-        world.advance(world.now + seconds * SECOND)
-        assert seen_pod_by_pod(of, world) == observed(of, world)
-        world.scale(wanted)
-        assert seen_pod_by_pod(of, world) == observed(of, world)
+        target.advance(target.now + seconds * SECOND)
+        assert seen_pod_by_pod(of, target) == observe_simulated(of, target)
+        target.scale(wanted)
+        assert seen_pod_by_pod(of, target) == observe_simulated(of, target)

@@ -1,5 +1,5 @@
 """
-Pods and samples counted into one Tally a metric. Which pod counts as what is decided here and only here.
+Pods and samples counted into one PodCounts a metric. Which pod counts as what is decided here and only here.
 
 The rules are those of groupPods, calculatePodRequests and GetResourceUtilizationRatio in the upstream's
 replica_calculator.go and metrics/utilization.go, v1.36.
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cronhpa.core.instant import Nanoseconds
-from cronhpa.core.observation import Absent, Gauge, Pod, Sample, Tally
+from cronhpa.core.observation import Absent, ScalarReading, Pod, Sample, PodCounts
 from cronhpa.core.reactive.arithmetic import quotient
-from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, Tuning, UnknownMetric
+from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, ControllerOptions, UnknownMetric
 
 FAILURE_REASONS = {
     "ResourceMetric": "FailedGetResourceMetric",
@@ -31,13 +31,13 @@ def failure_reason(metric: Metric) -> str:
     return FAILURE_REASONS[type(metric).__name__]
 
 
-def tally(
+def group_pods(
     metric: ResourceMetric | PodsMetric,
     pods: Iterable[Pod],
     samples: Mapping[str, Sample],
     now: Nanoseconds,
-    tuning: Tuning,
-) -> Tally | Absent:
+    options: ControllerOptions,
+) -> PodCounts | Absent:
     """
     The pods and samples of a metric, counted.
 
@@ -49,7 +49,7 @@ def tally(
     if not pods:
         return absent_metric(metric, "no pods returned by selector while calculating replica count")
     resource = metric.name if isinstance(metric, ResourceMetric) else None
-    starting_since = now - tuning.cpu_initialization_period if resource == "cpu" else None
+    starting_since = now - options.cpu_initialization_period if resource == "cpu" else None
     ready = 0
     unready: list[str] = []
     missing: list[str] = []
@@ -63,7 +63,7 @@ def tally(
             unready.append(pod.name)
         elif sample is None:
             missing.append(pod.name)
-        elif starting_since is not None and _is_unready(pod, sample, starting_since, tuning):
+        elif starting_since is not None and _is_unready(pod, sample, starting_since, options):
             del left[pod.name]
             unready.append(pod.name)
         else:
@@ -73,7 +73,7 @@ def tally(
 
     load = sum([sample.value for sample in samples.values()])
     if not isinstance(metric, ResourceMetric) or metric.target.average_value is not None:
-        return Tally(
+        return PodCounts(
             ready=ready,
             unready=len(unready),
             missing=len(missing),
@@ -94,7 +94,7 @@ def tally(
         requests[pod.name] = asked
     matched = [name for name in left if name in requests]
     fallback = max(100, metric.target.average_utilization or 0)
-    return Tally(
+    return PodCounts(
         ready=ready,
         unready=len(unready),
         missing=len(missing),
@@ -109,18 +109,18 @@ def tally(
     )
 
 
-def gauge(metric: ObjectMetric | ExternalMetric, value: int, pods: Iterable[Pod]) -> Gauge:
+def scalar_reading(metric: ObjectMetric | ExternalMetric, value: int, pods: Iterable[Pod]) -> ScalarReading:
     """The one value of an Object or External metric with the pods that a Value target is spread over."""
     is_average = metric.target.average_value is not None
     if isinstance(metric, ObjectMetric):
         is_average = metric.target.type != "Value"
     if is_average:
-        return Gauge(value=value, ready=0)
+        return ScalarReading(value=value, ready=0)
     pods = tuple(pods)
     if not pods:
         text = "unable to calculate ready pods: no pods returned by selector while calculating replica count"
-        return Gauge(value=value, ready=absent_metric(metric, text))
-    return Gauge(value=value, ready=sum(pod.phase == "Running" and pod.ready == "True" for pod in pods))
+        return ScalarReading(value=value, ready=absent_metric(metric, text))
+    return ScalarReading(value=value, ready=sum(pod.phase == "Running" and pod.ready == "True" for pod in pods))
 
 
 def pod_request(pod: Pod, resource: str, container: str | None) -> int | str:
@@ -165,7 +165,7 @@ def _pod_level_request(pod: Pod, resource: str) -> int | str:
     return max(total, peak) + pod.overhead.get(resource, 0)
 
 
-def _is_unready(pod: Pod, sample: Sample, starting_since: Nanoseconds, tuning: Tuning) -> bool:
+def _is_unready(pod: Pod, sample: Sample, starting_since: Nanoseconds, options: ControllerOptions) -> bool:
     """
     CPU only: a pod that is starting burns CPU that says nothing about load.
 
@@ -177,7 +177,7 @@ def _is_unready(pod: Pod, sample: Sample, starting_since: Nanoseconds, tuning: T
         # While it initializes, a sample counts only when its whole window lies after the pod became ready.
         return pod.ready == "False" or sample.at < pod.ready_since + sample.window
     # Later, a pod that was never ready since its start still counts as starting.
-    return pod.ready == "False" and pod.start_time + tuning.initial_readiness_delay > pod.ready_since
+    return pod.ready == "False" and pod.start_time + options.initial_readiness_delay > pod.ready_since
 
 
 def absent_metric(metric: Metric, text: str) -> Absent:

@@ -1,0 +1,80 @@
+"""
+What an object sees of the made-up target: the Observation that `observe` makes of all its pods, for less.
+
+Pods made together are alike, so one stands for all of them. How a pod counts is asked of the core alone: a group adds
+what one pod of it adds beside one that surely counts, as often as it has pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import astuple, replace
+
+from cronhpa.core.observation import Absent, ScalarReading, Observation, Reading, Scale, PodCounts
+from cronhpa.core.observe import Measurement, observe, read
+from cronhpa.core.spec import Metric, PodsMetric, ResourceMetric, Spec
+from cronhpa.simulation.target import PodGroup, SimulatedTarget
+
+# As the metrics APIs answer where they know of no pod.
+_NO_METRICS = Absent("FailedGetResourceMetric", "the load of this time is not known")
+
+
+def observe_simulated(spec: Spec, target: SimulatedTarget) -> Observation:
+    """The observation of one turn."""
+    scale = Scale(target.replicas, target.replicas, "")
+    groups = target.groups()
+    measured = [_measured(metric, target, groups) for metric in spec.metrics]
+    alike = observe(spec, scale, [group.pod for group in groups], measured, target.now)
+    if len(groups) == target.replicas:
+        return alike
+    readings = (
+        _of_all(metric, reading, spec, target, groups)
+        for metric, reading in zip(spec.metrics, alike.readings, strict=True)
+    )
+    return replace(alike, readings=tuple(readings))
+
+
+def _measured(metric: Metric, target: SimulatedTarget, groups: Sequence[PodGroup]) -> Measurement:
+    if isinstance(metric, ResourceMetric | PodsMetric):
+        return {group.pod.name: group.sample for group in groups if group.sample is not None} or _NO_METRICS
+    total = target.total()
+    return _NO_METRICS if total is None else total
+
+
+def _of_all(metric: Metric, alike: Reading, spec: Spec, target: SimulatedTarget, groups: Sequence[PodGroup]) -> Reading:
+    """alike: the reading of one pod of each group."""
+    if isinstance(alike, ScalarReading):
+        return replace(alike, ready=target.ready) if alike.ready else alike
+    if not isinstance(alike, PodCounts):
+        return _in_full(metric, spec, target)
+    if len(groups) == 1:
+        return _plus(alike, alike, groups[0].count - 1)
+    surely, alone = next(
+        ((each, found) for each in groups if isinstance(found := _read(metric, (each,), spec, target), PodCounts)),
+        (None, None),
+    )
+    if surely is None or alone is None:
+        return _in_full(metric, spec, target)
+    total = _plus(alike, alone, surely.count - 1)
+    for group in groups:
+        if group is not surely and group.count > 1:
+            both = _read(metric, (surely, group), spec, target)
+            total = _plus(_plus(total, both, group.count - 1), alone, 1 - group.count)
+    return total
+
+
+def _in_full(metric: Metric, spec: Spec, target: SimulatedTarget) -> Reading:
+    """Of each pod by itself: why nobody counts may name one."""
+    return read(metric, target.samples() or _NO_METRICS, target.pods, target.now, spec)
+
+
+def _read(metric: Metric, groups: Sequence[PodGroup], spec: Spec, target: SimulatedTarget) -> Reading:
+    """The reading of one pod of each of these groups."""
+    samples = {group.pod.name: group.sample for group in groups if group.sample is not None}
+    return read(metric, samples or _NO_METRICS, [group.pod for group in groups], target.now, spec)
+
+
+def _plus(tally: PodCounts, other: Reading, times: int) -> PodCounts:
+    assert isinstance(other, PodCounts), "with a pod that counts there is a tally"
+    return PodCounts(*(one + times * more for one, more in zip(astuple(tally), astuple(other), strict=True)))
