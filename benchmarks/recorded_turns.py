@@ -39,7 +39,7 @@ from cronhpa.kube import metrics
 from cronhpa.kube.membership import PodIndex, select
 from cronhpa.kube.pods import RawPod, pod_from
 
-VECTORS = Path(__file__).parents[1] / "tests" / "conformance" / "vectors" / "trajectories.jsonl.gz"
+VECTORS = Path(__file__).parents[1] / "tests" / "conformance" / "vectors" / "trajectories.jsonl.xz"
 FEWEST, MOST = 8, 13
 GOAL_US = 30
 _ROUNDS = 5

@@ -38,7 +38,7 @@ from cronhpa.api.parse import parse_spec
 from cronhpa.core.instant import HOUR, MINUTE, SECOND, Nanoseconds, format_instant, parse_instant, to_datetime
 from cronhpa.core.scheduled import bounds, calendars, cron, windows
 from cronhpa.core.scheduled.bounds import Bounds, resolve
-from cronhpa.core.spec import CronWindow, Spec, ControllerOptions
+from cronhpa.core.spec import ControllerOptions, CronWindow, Spec
 
 OBJECTS = 10_000
 SCHEDULES = 5

@@ -18,7 +18,7 @@ from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import run
 from cronhpa.simulation.target import Environment
 
-RECORDED = Path(__file__).parents[1] / "tests/testbed/loads/k8s_app11_cpu_1m.csv.gz"
+RECORDED = Path(__file__).parents[1] / "benchmarks/traces/k8s_app11_cpu_1m.csv.gz"
 _TARGET = 60
 _WEEK = 7 * DAY
 _SPEC = Spec(

@@ -1,8 +1,8 @@
 """
 The CustomResourceDefinition, generated from the models: pydantic's JSON schema flattened to a structural schema.
 
-A structural schema has no references, a type at every node, and nothing but what the API server knows; a model that
-says more ends here in an error, not in a CRD that drops it silently.
+A structural schema has no references, a type at every node, and only keywords that the API server knows. A model with
+another keyword raises an error here; a CRD would drop the keyword silently.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
-from cronhpa.api.schema import BY_RULE, CronHPA, Json
-
-GROUP, VERSION, KIND, PLURAL, SINGULAR, SHORT_NAME = "cronhpa.io", "v1alpha1", "CronHPA", "cronhpas", "cronhpa", "chpa"
+from cronhpa.api.identity import API_VERSION, GROUP, KIND, PLURAL, SHORT_NAME, SINGULAR, VERSION
+from cronhpa.api.resource.cel import BY_RULE, Json
+from cronhpa.api.schema import CronHPA
 
 HEADER = "# Generated from cronhpa/api/schema.py by `cronhpa crd`: edit the models, not this file.\n"
 
@@ -54,11 +54,11 @@ _INT_OR_STRING: Json = {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "
 
 
 def crd_manifest() -> Json:
-    """The CRD as the API server takes it."""
+    """The CRD as the API server accepts it."""
     document = CronHPA.model_json_schema(by_alias=True)
     root = flatten(document, document.get("$defs", {}))
     root["properties"] = {
-        "apiVersion": {"type": "string", "description": f"{GROUP}/{VERSION}."},
+        "apiVersion": {"type": "string", "description": f"{API_VERSION}."},
         "kind": {"type": "string", "description": f"{KIND}."},
         "metadata": {"type": "object"},
         **root["properties"],
@@ -95,7 +95,7 @@ def crd_manifest() -> Json:
 
 
 def crd_text() -> str:
-    """The CRD as YAML, the very text of crds/cronhpa.io_cronhpas.yaml."""
+    """The CRD as YAML: the text of crds/cronhpa.io_cronhpas.yaml."""
     return HEADER + yaml.safe_dump(crd_manifest(), sort_keys=False, allow_unicode=True, width=10_000)
 
 
@@ -103,7 +103,7 @@ def flatten(node: Json, definitions: Json) -> Json:
     """
     A structural schema of one node of pydantic's JSON schema.
 
-    Raises ValueError for what a structural schema cannot say, naming it.
+    Raises ValueError with the keyword that a structural schema does not have.
     """
     node = _resolved(node, definitions)
     branches = [_resolved(branch, definitions) for branch in node.get("anyOf", [])]
@@ -132,7 +132,7 @@ def flatten(node: Json, definitions: Json) -> Json:
 
 
 def _resolved(node: Json, definitions: Json) -> Json:
-    """The node with its reference replaced by what it names; what stands beside a reference wins, a list is joined."""
+    """The node with its reference resolved. Keywords beside a reference win; lists of rules are joined."""
     if "$ref" not in node:
         return {key: value for key, value in node.items() if key != "$defs"}
     named = _resolved(definitions[node["$ref"].rsplit("/", 1)[1]], definitions)

@@ -1,8 +1,7 @@
 """
-The resource becomes a Spec, its status a Memory. What cannot be read is told apart by how much of the object it takes.
+The resource becomes a Spec. What cannot be read is told apart by how much of the object it takes.
 
-A schedule that cannot be read abstains and the rest goes on; a spec that cannot be read as a whole stops its object,
-and no other.
+An unreadable schedule abstains, and the rest of its object goes on. An unreadable spec stops its object, and no other.
 """
 
 from __future__ import annotations
@@ -18,15 +17,14 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from cronhpa.api import schema
-from cronhpa.api.render import MEMORY_VERSION
-from cronhpa.core.decision import Lead
+from cronhpa.api.resource import behavior, fields, metrics, schedules
 from cronhpa.core.instant import MINUTE, SECOND, parse_instant
-from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
 from cronhpa.core.quantity import parse_float, parse_milli
 from cronhpa.core.scheduled import calendars, cron
 from cronhpa.core.scheduled.windows import once, zone_problem
 from cronhpa.core.spec import (
     Behavior,
+    ControllerOptions,
     CronWindow,
     DateRange,
     Days,
@@ -50,7 +48,6 @@ from cronhpa.core.spec import (
     Span,
     Spec,
     TargetRef,
-    ControllerOptions,
     UnknownMetric,
 )
 
@@ -59,7 +56,7 @@ T = TypeVar("T")
 
 
 class SpecProblem(Struct, frozen=True):
-    """Where in the resource, what was found there, and what to write instead where that is known."""
+    """path: the field. problem: what was found there, and what to write instead."""
 
     path: str
     problem: str
@@ -69,7 +66,7 @@ class SpecProblem(Struct, frozen=True):
 
 
 class SpecError(Exception):
-    """A spec that cannot be read as a whole."""
+    """The spec cannot be read; with every problem found."""
 
     def __init__(self, problems: Iterable[SpecProblem]) -> None:
         self.problems = tuple(problems)
@@ -80,7 +77,8 @@ def parse_spec(text: Mapping[str, Any], namespace: str, defaults: ControllerOpti
     """
     The spec of a CronHPA as the API serves it.
 
-    defaults: the operator's settings for what the object leaves open. Raises SpecError with every problem found.
+    defaults: the operator's settings for fields that the object does not set. Raises SpecError with every problem
+    found.
     """
     try:
         model = schema.CronHPASpec.model_validate(text)
@@ -107,10 +105,10 @@ def parse_spec(text: Mapping[str, Any], namespace: str, defaults: ControllerOpti
 
 def reject_slips(text: Mapping[str, Any]) -> None:
     """
-    Raises SpecError for a field that a CronHPA does not have, or that is of another type, in a spec written by hand.
+    Raises SpecError if a spec written by hand has an unknown field or a wrong type.
 
-    What the API serves has the types of the CRD, and may have more fields: a rolled-back operator must go on under a
-    newer CRD.
+    Objects from the API have the types of the CRD, and may have more fields: a rolled-back operator must keep working
+    under a newer CRD.
     """
     try:
         schema.CronHPASpec.model_validate(text, extra="forbid", strict=True)
@@ -118,61 +116,11 @@ def reject_slips(text: Mapping[str, Any]) -> None:
         raise SpecError(_problems(error)) from error
 
 
-def parse_memory(status: Mapping[str, Any]) -> Memory:
-    """
-    What the status remembers. A memory that is absent, of another version or damaged is an empty one.
-
-    An empty memory is seeded with the current count, so losing it can delay a scale-down and never hasten it.
-    """
-    text = status.get("memory")
-    if not isinstance(text, Mapping) or text.get("version") != MEMORY_VERSION:
-        return _damaged(status)
-    try:
-        intent = text.get("intent")
-        start_up = text.get("startUpSeconds")
-        return Memory(
-            recommendations=tuple(
-                Recommendation(int(item["replicas"]), parse_instant(item["time"])) for item in text["recommendations"]
-            ),
-            scale_ups=_scale_events(text["scaleUpEvents"]),
-            scale_downs=_scale_events(text["scaleDownEvents"]),
-            zero=text.get("zero"),
-            scheduled_zero=bool(text.get("scheduledZero", False)),
-            start_up=None if start_up is None else int(start_up) * SECOND,
-            request_per_pod={name: parse_milli(str(item)) for name, item in text.get("requestPerPod", {}).items()},
-            intent=None if intent is None else _intent(intent),
-            leads=tuple(
-                Lead(str(item["schedule"]), parse_instant(item["start"]), int(item["seconds"]) * SECOND)
-                for item in text.get("leads", [])
-            ),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        return _damaged(status)
-
-
-def _damaged(status: Mapping[str, Any]) -> Memory:
-    """An empty memory, but for who made a zero: an object that was observed before must not take one for scheduled."""
-    conditions = status.get("conditions")
-    if not isinstance(conditions, list) or not conditions:
-        return Memory()
-    kinds = {item.get("type"): item.get("status") for item in conditions if isinstance(item, Mapping)}
-    return Memory(zero=kinds.get("ScaledToZero") == "True")
-
-
-def _intent(text: Mapping[str, Any]) -> Intent:
-    at = parse_instant(text["time"])
-    return Intent(int(text["from"]), int(text["to"]), at, bool(text.get("fromScheduledZero", False)))
-
-
-def _scale_events(items: Iterable[Mapping[str, Any]]) -> tuple[ScaleEvent, ...]:
-    return tuple(
-        ScaleEvent(int(item["change"]), parse_instant(item["time"]), bool(item.get("outdated", False)))
-        for item in items
-    )
-
-
 def _at(path: str, parse: Callable[[M], T], item: M) -> T:
-    """What `parse` makes of a part; what the API server lets pass and nobody can mean is told with its path."""
+    """
+    The result of `parse`. A ValueError (the API server accepts more than can be read) becomes a SpecError with the
+    path.
+    """
     try:
         return parse(item)
     except ValueError as error:
@@ -202,7 +150,7 @@ def _options(model: schema.CronHPASpec, defaults: ControllerOptions) -> Controll
     return replace(defaults, **{name: seconds * SECOND for name, seconds in stated.items() if seconds is not None})
 
 
-def _metric(item: schema.MetricSpec) -> Metric:
+def _metric(item: metrics.MetricSpec) -> Metric:
     match item.type:
         case "Resource" if item.resource is not None:
             return ResourceMetric(item.resource.name, _target(item.resource.target))
@@ -223,7 +171,7 @@ def _metric(item: schema.MetricSpec) -> Metric:
             return UnknownMetric(item.type)
 
 
-def _target(item: schema.MetricTargetModel) -> MetricTarget:
+def _target(item: metrics.MetricTargetModel) -> MetricTarget:
     return MetricTarget(
         type=item.type,
         value=None if item.value is None else parse_milli(str(item.value).strip()),
@@ -232,7 +180,7 @@ def _target(item: schema.MetricTargetModel) -> MetricTarget:
     )
 
 
-def _selector(item: schema.LabelSelectorModel | None) -> LabelSelector | None:
+def _selector(item: metrics.LabelSelectorModel | None) -> LabelSelector | None:
     if item is None:
         return None
     return LabelSelector(
@@ -243,11 +191,11 @@ def _selector(item: schema.LabelSelectorModel | None) -> LabelSelector | None:
     )
 
 
-def _behavior(item: schema.BehaviorModel | None) -> Behavior | None:
+def _behavior(item: behavior.BehaviorModel | None) -> Behavior | None:
     return None if item is None else Behavior(scale_up=_rules(item.scale_up), scale_down=_rules(item.scale_down))
 
 
-def _rules(item: schema.ScaleUpRules | schema.ScaleDownRules) -> ScalingRules:
+def _rules(item: behavior.ScaleUpRules | behavior.ScaleDownRules) -> ScalingRules:
     window = item.stabilization_window_seconds
     return ScalingRules(
         policies=tuple(Policy(one.type, one.value, one.period_seconds * SECOND) for one in item.policies),
@@ -257,7 +205,7 @@ def _rules(item: schema.ScaleUpRules | schema.ScaleDownRules) -> ScalingRules:
     )
 
 
-def _schedule(item: schema.ScheduleModel, zone: str) -> Schedule:
+def _schedule(item: schedules.ScheduleModel, zone: str) -> Schedule:
     own = item.time_zone or zone
     window: CronWindow | OnceWindow
     if item.from_ is not None and item.to is not None:
@@ -297,8 +245,8 @@ def _problem_of_window(window: CronWindow) -> str | None:
     return f"timeZone: {found}" if found else None
 
 
-def _days(key: str, item: schema.DaysModel | None) -> Days | None:
-    """The days of `exclude` or `only`. Raises ValueError with what cannot be read of them, the first of it."""
+def _days(key: str, item: schedules.DaysModel | None) -> Days | None:
+    """The days of `exclude` or `only`. Raises ValueError with the first part that cannot be read."""
     if item is None:
         return None
     named = tuple(Holidays(one.country, one.subdivision) for one in item.holidays or ())
@@ -318,7 +266,7 @@ def _days(key: str, item: schema.DaysModel | None) -> Days | None:
 
 @lru_cache(maxsize=4096)
 def _range(begin: str, end: str) -> tuple[DateRange | None, str]:
-    """The range from one date to another; or None, and what is wrong with it."""
+    """The range between two dates; or None, and the problem."""
     first, last = _date(begin), _date(end)
     if first is None or last is None:
         key, text = ("from", begin) if first is None else ("to", end)
@@ -329,8 +277,8 @@ def _range(begin: str, end: str) -> tuple[DateRange | None, str]:
 
 
 def _date(text: str) -> date | None:
-    # The pattern, because Python reads 20261227 and 2026-W52-7 as dates, too.
-    if not re.fullmatch(schema.DATE, text):
+    # The pattern first: Python also reads 20261227 and 2026-W52-7 as dates.
+    if not re.fullmatch(fields.DATE, text):
         return None
     try:
         return date.fromisoformat(text)
@@ -343,8 +291,8 @@ def _problem_of_event(window: OnceWindow) -> str | None:
     if found:
         return f"timeZone: {found}"
     for key, text in (("from", window.opens), ("to", window.closes)):
-        # Python reads weeks and offsets, too, and here an offset would be lost.
-        if not re.fullmatch(schema.LOCAL_TIME, text):
+        # The pattern first: Python also reads weeks and offsets, and an offset would be lost here.
+        if not re.fullmatch(fields.LOCAL_TIME, text):
             return (
                 f'{key}: "{text}" is no local time to the minute: write for example "2026-11-27T00:00", and no offset'
             )
@@ -352,7 +300,7 @@ def _problem_of_event(window: OnceWindow) -> str | None:
             datetime.fromisoformat(text)
         except ValueError:
             return f'{key}: "{text}": write a date and time that exist, such as "2026-11-27T00:00"'
-        # A clock is looked at some days before and after a time, and there are no others.
+        # Clock changes are read some days before and after a time, so the first and last year are left out.
         if not "0002" <= text[:4] <= "9998":
             return f'{key}: "{text}": the years 2 to 9998 are read'
     opens, closes = once(window)

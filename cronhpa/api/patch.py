@@ -7,7 +7,7 @@ from typing import Any
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """What turns `before` into `after`: changed keys, and null for what is gone. Lists are replaced whole."""
+    """The patch from `before` to `after`: changed keys, null for removed ones; a list is replaced as a whole."""
     out: dict[str, Any] = {}
     for key, value in after.items():
         old = before.get(key)

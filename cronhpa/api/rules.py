@@ -1,9 +1,9 @@
 """
-What the API server would refuse, found without one: the CRD's own rules, run here.
+The CRD's rules, run without an API server.
 
-The rules are written once, in CEL beside the models of schema.py. The API server runs them on what is applied; this
-runs the same texts on a file, with the functions that Kubernetes adds to CEL. The rest of its schema, types and bounds,
-is checked by the models.
+The rules are written once, in CEL, in the models of `resource`. The API server runs them on an applied object; this
+file runs the same texts on a document, with the functions that Kubernetes adds to CEL. The models check types and
+bounds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import msgspec
 from pydantic import ValidationError
 
 from cronhpa.api.crd import crd_manifest
-from cronhpa.api.schema import CronHPASpec, Json
+from cronhpa.api.resource.cel import Json
+from cronhpa.api.schema import CronHPASpec
 from cronhpa.core.quantity import parse_milli
 from cronhpa.core.scheduled.windows import zone_problem
 
@@ -31,8 +32,8 @@ def broken_rules(text: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """
     Field and message of each rule that a spec breaks, in the API server's words.
 
-    None where the models cannot read it: like the API server, which runs no rules after a wrong type. It fills in
-    defaults before them, and so do the models.
+    Yields nothing if the models cannot read the spec: the API server runs no rules after a wrong type either. Both fill
+    in defaults before the rules run.
     """
     try:
         spec = CronHPASpec.model_validate(text).model_dump(by_alias=True, exclude_none=True)
@@ -66,7 +67,7 @@ def _broken(node: Json, value: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _doubled(keys: list[str], items: list[Json], path: str) -> Iterator[tuple[str, str]]:
-    """Items of a map list that have the key of one before them."""
+    """Items of a map list whose key an earlier item has."""
     seen: set[tuple[Any, ...]] = set()
     for index, item in enumerate(items if keys else ()):
         key = tuple(item.get(name) for name in keys)
@@ -77,7 +78,7 @@ def _doubled(keys: list[str], items: list[Json], path: str) -> Iterator[tuple[st
 
 
 def _holds(rule: str, context: cel.Context) -> bool:
-    """A rule that ends in an error is broken, as on the API server: a date that does not exist, an unknown zone."""
+    """A rule that raises an error is broken, as in the API server: a date that does not exist, an unknown zone."""
     try:
         return _compiled(rule).execute(context) is True
     except (RuntimeError, ValueError, TypeError):
@@ -95,7 +96,7 @@ def _message(check: Json, context: cel.Context) -> str:
 
 @lru_cache(maxsize=1024)
 def _compiled(expression: str) -> Any:
-    import cel  # noqa: PLC0415 - only who reads a file needs it
+    import cel  # noqa: PLC0415 - only commands that read a file need it
 
     return cel.compile(expression)
 
@@ -126,7 +127,7 @@ def _sign(number: int) -> int:
 
 
 def _year(at: datetime, zone: str = "UTC") -> int:
-    """0 for a zone that does not exist, an error in Kubernetes: the interpreter would print what is raised here."""
+    """The year in a zone; 0 for an unknown zone. Kubernetes raises an error; this interpreter would print one."""
     return 0 if zone_problem(zone) else at.astimezone(ZoneInfo(zone)).year
 
 

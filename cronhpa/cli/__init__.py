@@ -31,7 +31,7 @@ app.command(rich_help_panel=_OPERATOR)(replay.replay)
 
 
 def main() -> None:
-    """The entry point. What the machine refuses, a full disk for one, ends a command with one line."""
+    """The entry point. An OSError, such as a full disk, ends a command with one line."""
     try:
         app()
     except OSError as error:

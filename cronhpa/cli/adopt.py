@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import typer
 
+from cronhpa.api.identity import API_VERSION, PLURAL
 from cronhpa.cli.cluster import Context, Kubeconfig, Namespace
 from cronhpa.cli.lines import say
 
@@ -34,12 +35,10 @@ def adopt(
         str, typer.Argument(metavar="NAME", help="Name of the HorizontalPodAutoscaler, and of the CronHPA.")
     ],
     namespace: Namespace = "default",
-    back: Annotated[bool, typer.Option("--back", help="Make an HPA of the CronHPA again.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show and check what would be done, and do nothing.")
-    ] = False,
+    back: Annotated[bool, typer.Option("--back", help="Convert the CronHPA back to an HPA.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show and check the steps, without a change.")] = False,
     timeout: Annotated[
-        float, typer.Option(min=1, metavar="SECONDS", help="How long to wait for each of the two controllers.")
+        float, typer.Option(min=1, metavar="SECONDS", help="Time to wait for each of the two controllers.")
     ] = 120,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -47,16 +46,16 @@ def adopt(
     """
     Move a live HorizontalPodAutoscaler over to CronHPA without a change of replicas, or back.
 
-    The CronHPA is created while the HPA still acts: the operator decides and holds. Once it decides what the HPA
-    decides, the HPA is deleted, and nothing else with it. Cut off anywhere, one of the two goes on acting; run again
-    to finish.
+    The command creates the CronHPA while the HPA still acts; the operator decides and does not scale. Once both decide
+    the same, the command deletes the HPA and nothing else. If it is interrupted, one of the two goes on acting; run it
+    again to finish.
 
-    What an HPA remembers in its process cannot be read. The CronHPA starts with the current replicas as its
+    The memory of an HPA's controller cannot be read. The CronHPA starts with the current replicas as its
     recommendation, so its first scale-down may come later than the HPA's, not earlier; the periods of rate policies
-    begin anew.
+    start anew.
 
-    It needs your rights to get, create and delete both kinds in the namespace. Exit code 1 where it stopped, with the
-    reason, and with the HPA acting as before unless it says otherwise.
+    You need the rights to get, create and delete both kinds in the namespace. Exit code 1: it stopped and printed the
+    reason; the HPA acts as before unless the message says otherwise.
     """
     from cronhpa.kube.client import Client, ClusterError, load_configuration
     from cronhpa.migration.document import Unconvertible
@@ -86,7 +85,7 @@ class _Place:
     def __init__(self, client: Client, namespace: str, name: str, timeout_seconds: float) -> None:
         self.client, self.namespace, self.name = client, namespace, name
         self.hpas = f"/apis/autoscaling/v2/namespaces/{quote(namespace, safe='')}/horizontalpodautoscalers"
-        self.cron_hpas = f"/apis/cronhpa.io/v1alpha1/namespaces/{quote(namespace, safe='')}/cronhpas"
+        self.cron_hpas = f"/apis/{API_VERSION}/namespaces/{quote(namespace, safe='')}/{PLURAL}"
         self._timeout = timeout_seconds
 
     async def read(self, collection: str) -> Json | None:

@@ -46,46 +46,48 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         ),
     ],
     query: Annotated[
-        str | None, typer.Option(metavar="PROMQL", help="What to ask the Prometheus: one series, the total.")
+        str | None, typer.Option(metavar="PROMQL", help="Query for the Prometheus. It returns one series, the total.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Which object, where the file has several.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the object, if the file has several.")] = None,
     begin: Annotated[
         str | None,
-        typer.Option("--from", metavar="TIME", help="Where to begin. Absent, seven days before the end."),
+        typer.Option("--from", metavar="TIME", help="Begin. Default: seven days before the end."),
     ] = None,
     end: Annotated[
         str | None,
-        typer.Option("--to", metavar="TIME|LENGTH", help="Where to end: a time, or how long. Absent, the last value."),
+        typer.Option("--to", metavar="TIME|LENGTH", help="End: a time or a length. Default: the last value."),
     ] = None,
     pod_request: Annotated[
         str | None,
-        typer.Option(metavar="cpu=500m", help="What a pod requests; a Utilization target needs it."),
+        typer.Option(metavar="cpu=500m", help="Resource request of a pod; a Utilization target needs it."),
     ] = None,
     pod_capacity: Annotated[
         str | None,
-        typer.Option(metavar="LOAD", help="The load that one pod can carry. Absent, as the object says."),
+        typer.Option(metavar="LOAD", help="Load that one pod can carry. Default: from the object."),
     ] = None,
     start_up: Annotated[
         str | None,
         typer.Option(
-            "--pod-startup", metavar="LENGTH", help="From a pod's creation to Ready. Absent, as learnt, else 60s."
+            "--pod-startup",
+            metavar="LENGTH",
+            help="Time from a pod's creation to Ready. Default: as measured, else 60s.",
         ),
     ] = None,
-    metric_delay: Annotated[str, typer.Option(metavar="LENGTH", help="How old a metric is when it is read.")] = "30s",
-    metric_window: Annotated[str, typer.Option(metavar="LENGTH", help="What a metric is averaged over.")] = "60s",
-    zone: Annotated[str | None, typer.Option(help="IANA time zone of the times. Absent, the object's own.")] = None,
-    output: Annotated[BacktestOutput, typer.Option("--output", "-o", help="What to print.")] = BacktestOutput.TABLE,
-    picture: Annotated[Path | None, typer.Option(metavar="FILE.svg|.png", help="Draw it, too.")] = None,
+    metric_delay: Annotated[str, typer.Option(metavar="LENGTH", help="Age of a metric when it is read.")] = "30s",
+    metric_window: Annotated[str, typer.Option(metavar="LENGTH", help="Time that a metric is averaged over.")] = "60s",
+    zone: Annotated[str | None, typer.Option(help="IANA time zone of the times. Default: the object's.")] = None,
+    output: Annotated[BacktestOutput, typer.Option("--output", "-o", help="Output format.")] = BacktestOutput.TABLE,
+    picture: Annotated[Path | None, typer.Option(metavar="FILE.svg|.png", help="Draw the result to this file.")] = None,
 ) -> None:
     """
     Show what an object would have done under a recorded load: metrics alone, with schedules, with the forecast.
 
-    Every turn is decided by the operator's own code, in virtual time, with pods that take their time to start. A
-    forecast is fitted once a day and knows nothing of what comes. Under-provisioned is when the load is above what the
-    ready pods can carry: all of its request for a Utilization target, else its target, unless podCapacityPercent or
-    --pod-capacity says otherwise. It needs no cluster.
+    The operator's own code decides every reconciliation, in virtual time; pods take time to start. A forecast is fitted
+    once a day on the load before it. Time counts as under-provisioned if the load is above the capacity of the ready
+    pods. A pod's capacity is --pod-capacity, else podCapacityPercent of its target, else its request for a Utilization
+    target and its target for others. No cluster is needed.
 
-    Exit codes: 0 done; 1 a file cannot be read, or its spec is wrong, or too little is known; 2 an option is wrong.
+    Exit codes: 0 done; 1 a file is unreadable, its spec is wrong, or its load is too short; 2 an option is wrong.
     """
     from cronhpa.cli.documents import own_zone
     from cronhpa.cli.drawing import check_picture

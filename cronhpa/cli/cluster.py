@@ -6,19 +6,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cronhpa.api.identity import GROUP, PLURAL, VERSION
+
 if TYPE_CHECKING:
     from cronhpa.kube.client import Client
 
-Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Its namespace.")]
-Kubeconfig = Annotated[str | None, typer.Option(help="Kubeconfig; absent, the default one.")]
-Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig.")]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the object.")]
+Kubeconfig = Annotated[
+    str | None, typer.Option(help="Path of a kubeconfig. Default: the pod's account, else kubectl's.")
+]
+Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig. Default: the current one.")]
 
 
 def path_of_object(namespace: str, name: str) -> str:
-    """The API's path of a CronHPA. Raises ClusterError for what cannot be a name."""
+    """The API path of a CronHPA. Raises ClusterError if a segment cannot be a name."""
     from cronhpa.kube.client import path_of
 
-    return path_of("apis", "cronhpa.io", "v1alpha1", "namespaces", namespace, "cronhpas", name)
+    return path_of("apis", GROUP, VERSION, "namespaces", namespace, PLURAL, name)
 
 
 async def read_object(client: Client, namespace: str, name: str) -> dict[str, Any]:

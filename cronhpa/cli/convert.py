@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,22 +31,21 @@ def convert(
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 where there is any remark.")] = False,
 ) -> None:
     """
-    Turn other autoscalers' objects into CronHPA manifests, and say line by line what could not be carried over.
+    Convert other autoscalers' objects to CronHPA manifests, and name each field that cannot be carried over.
 
-    Read are HorizontalPodAutoscaler (autoscaling/v1, v2beta1, v2beta2, v2), KEDA ScaledObject, Aliyun
+    Accepted are HorizontalPodAutoscaler (autoscaling/v1, v2beta1, v2beta2, v2), KEDA ScaledObject, Aliyun
     CronHorizontalPodAutoscaler and Crane EffectiveHorizontalPodAutoscaler, as written or as `kubectl get -o yaml`
-    prints them. Give what belongs together in one call: jobs on an HPA with that HPA, a ScaledObject with the HPA that
-    KEDA made of it (it says how KEDA names its metrics).
+    prints them. Give related objects in one call: jobs on an HPA with that HPA, a ScaledObject with the HPA that KEDA
+    made of it (it has KEDA's metric names).
 
-    Manifests go to the standard output, remarks to stderr, one a line: FILE:OBJECT.FIELD: what was found: what it
-    means. What has no honest counterpart is not made.
+    Manifests go to standard output, remarks to standard error, one a line: FILE:OBJECT.FIELD: value: meaning. No
+    manifest is made of an object without an equivalent CronHPA.
 
-    What changes on purpose, without a remark for each: a window's floor is exact, where a metric of KEDA or Crane is
-    off by up to 10 %. Whether a window is open follows from the clock, so nothing is missed while a controller is
-    down, and a count that was set by hand lasts until the next turn. A time that a spring gap skips is the first
-    instant after it, and is not lost.
+    Differences without a remark: a window's floor is exact; with KEDA and Crane it is a metric within 10 %.
+    The clock decides whether a window is open, so an outage of the controller misses nothing, and a replica count that
+    was set by hand lasts until the next reconciliation. A time in a spring gap moves to the first instant after it.
 
-    Exit codes: 0 done; 1 nothing was made, or --strict and a remark; 2 a file cannot be read.
+    Exit codes: 0 done; 1 no manifest was made, or --strict and a remark; 2 a file is unreadable.
     """
     from cronhpa.migration.convert import Document
     from cronhpa.migration.convert import convert as converted
@@ -76,20 +76,30 @@ def _documents(path: Path) -> Iterator[Any]:
 def _write(folder: Path, manifests: tuple[dict[str, Any], ...]) -> None:
     """A file per object, named after namespace and name; one that exists is not overwritten."""
     try:
+        # All names first: a file that is refused leaves nothing half done.
+        named = [(f"{_file_name(manifest['metadata'])}.yaml", manifest) for manifest in manifests]
         folder.mkdir(parents=True, exist_ok=True)
-        for manifest in manifests:
-            name = _file_name(manifest["metadata"])
-            with (folder / f"{name}.yaml").open("x", encoding="utf-8") as file:
+        for name, manifest in named:
+            with (folder / name).open("x", encoding="utf-8") as file:
                 file.write(as_yaml((manifest,)))
-            say(str(folder / f"{name}.yaml"))
+            say(str(folder / name))
     except OSError as error:
         say(f"cronhpa convert: {error}", err=True)
         raise typer.Exit(2) from error
 
 
+_TOLD_MAX = 300
+# What the API server takes for the names of these objects and of namespaces.
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+
+
 def _file_name(metadata: dict[str, Any]) -> str:
-    """Without its suffix. Raises OSError for a name that leads elsewhere: no object in a cluster has one."""
-    name = ".".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)
-    if "/" in name:
-        raise OSError(f"{name!r} is no name of a Kubernetes object: it has a slash, and no file is made of it")
-    return name
+    """Without its suffix. Raises OSError for what names no object in a cluster: it may be the path of another file."""
+    parts = [part for part in (metadata.get("namespace"), metadata["name"]) if part]
+    for part in parts:
+        if not isinstance(part, str) or _NAME.fullmatch(part) is None:
+            raise OSError(
+                f"{str(part)[:_TOLD_MAX]!r} is no name of a Kubernetes object: "
+                "lower-case letters, digits, - and . are accepted, and no file is made of it"
+            )
+    return ".".join(parts)

@@ -10,7 +10,7 @@ import typer
 
 def crd(
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write. Absent, it is printed.", dir_okay=False)
+        Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.", dir_okay=False)
     ] = None,
 ) -> None:
     """Print the CustomResourceDefinition of CronHPA, for `kubectl apply -f -`."""

@@ -15,16 +15,60 @@ class UnreadableFileError(Exception):
     """Which file cannot be read, and why."""
 
 
+# Beyond it a file is refused unread: some 4,000 objects as `kubectl get -o yaml` prints them.
+BYTES_MAX = 16 * 2**20
+# Of all documents of a file, each node once for each place where an alias puts it: a kilobyte of aliases of aliases
+# stands for more nodes than any machine holds. So many that are written out take 300 MB while they are read.
+NODES_MAX = 500_000
+# No field of these objects is a number of more digits. Python multiplies out base 60, and refuses to print the rest.
+_DIGITS_MAX = 64
+
+
 def read_documents(path: Path) -> Iterator[Any]:
     """
     The documents of a file; `-` is the standard input.
 
-    Raises UnreadableFileError where there is no such file, or it is no YAML.
+    Raises UnreadableFileError where there is no such file, it is no YAML, or holds more than anybody writes.
     """
     import yaml
 
     class Loader(yaml.SafeLoader):
         """Dates stay texts, as in JSON: the API knows no other. What contains itself, JSON cannot say either."""
+
+        def __init__(self, stream: str) -> None:
+            super().__init__(stream)
+            self._nodes = 0
+            self._nodes_of: dict[int, int] = {}
+            # A node that is counted stays: else the next one of its address would be taken for it.
+            self._counted: list[yaml.Node] = []
+
+        def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+            is_alias = self.check_event(yaml.AliasEvent)
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # types-pyyaml states none
+            before = self._nodes
+            node = super().compose_node(parent, index)
+            if node is None:
+                return None
+            if is_alias:
+                self._nodes += self._nodes_of.get(id(node), 0)
+            else:
+                self._nodes += 1
+                self._nodes_of[id(node)] = self._nodes - before
+                self._counted.append(node)
+            if self._nodes > NODES_MAX:
+                raise yaml.composer.ComposerError(
+                    None, None, f"more than {NODES_MAX:,} values, aliases counted where they are put", mark
+                )
+            return node
+
+        def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
+            node = super().compose_scalar_node(anchor)
+            if node.tag in _NUMBERS and len(node.value) > _DIGITS_MAX:
+                raise yaml.composer.ComposerError(
+                    None, None, f"a number of {len(node.value):,} characters, at most {_DIGITS_MAX} are read",
+                    node.start_mark,
+                )  # fmt: skip
+            return node
 
         def construct_document(self, node: yaml.Node) -> Any:
             # All at once and not level by level: so it is noticed.
@@ -35,11 +79,25 @@ def read_documents(path: Path) -> Iterator[Any]:
         for first, entries in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
     try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text(encoding="utf-8")
-        yield from yaml.load_all(text, Loader=Loader)
+        yield from yaml.load_all(_text(path), Loader=Loader)
     except (OSError, yaml.YAMLError, RecursionError, ValueError, AttributeError, LookupError) as error:
         # The last three are what PyYAML stumbles over: `!!int x`, `!!timestamp x`, `!!bool x`, a number of 5000 digits.
         raise UnreadableFileError(f"{path}: {' '.join(str(error).split())}") from error
+
+
+_NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
+
+
+def _text(path: Path) -> str:
+    """Raises ValueError for more than BYTES_MAX, also from a pipe that does not end."""
+    if str(path) == "-":
+        content = sys.stdin.buffer.read(BYTES_MAX + 1)
+    else:
+        with path.open("rb") as file:
+            content = file.read(BYTES_MAX + 1)
+    if len(content) > BYTES_MAX:
+        raise ValueError(f"it has more than {BYTES_MAX // 2**20} MiB: give its objects in several files")
+    return content.decode()
 
 
 def read_objects(path: Path) -> list[Mapping[str, Any]]:

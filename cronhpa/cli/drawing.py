@@ -1,4 +1,4 @@
-"""What the commands that draw have in common, without importing what draws."""
+"""The check that all drawing commands share. It does not load matplotlib's drawing code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cronhpa.cli.lines import say
 
 
 def check_picture(path: Path, command: str) -> None:
-    """Before anything is read: a picture that cannot be drawn is the first thing to be told."""
+    """Refuses a picture that cannot be drawn, before the command reads anything."""
     if path.suffix not in {".svg", ".png"}:
         raise typer.BadParameter(f'"{path}" must end in .svg or .png', param_hint="--picture")
     try:

@@ -1,4 +1,4 @@
-"""`cronhpa explain`: why an object is at the number it is at, from its status."""
+"""`cronhpa explain`: the reasons for an object's replica count, from its status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def explain(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Say why an object is at the number it is at: who asked for what, which limit changed it, what comes next."""
+    """Explain an object's replica count: the proposals, the limits that changed it, and the next schedule edge."""
     import asyncio
 
     from cronhpa.kube.client import Client, ClusterError, load_configuration

@@ -81,6 +81,8 @@ def import_(  # noqa: PLR0913, PLR0917 - the options of a command
 
 
 def _read_file(store: Path, series: Series, file: Path, shift_seconds: int) -> Imported:
+    import time
+
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -95,6 +97,7 @@ def _read_file(store: Path, series: Series, file: Path, shift_seconds: int) -> I
                 opened.loads,
                 series,
                 file,
+                now=time.time_ns(),
                 shift=shift_seconds * SECOND,
                 progress=lambda done, total: bar.update(task, completed=done, total=total),
             )

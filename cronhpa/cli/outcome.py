@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cronhpa.cli.moments import format_length, format_moment
+from cronhpa.core.decision import SourceRef
 from cronhpa.core.instant import DAY, SECOND, format_instant
 from cronhpa.core.printable import printable
 from cronhpa.core.spec import Span, Spec
@@ -27,7 +28,7 @@ class Backtest:
     One object under one recorded load.
 
     spec: as it is run. zone: of the times that are shown. runs: what came of it, in the order in which to show it.
-    forecasts: what was forecast, in words.
+    forecasts: a description of the forecasts.
     """
 
     label: str
@@ -110,7 +111,7 @@ def _row(score: Score, base: Score, *, is_base: bool) -> list[str]:
         pod_hours,
         f"{score.actions:,}",
         f"{score.most_replicas:,}",
-        "\n".join(f"{name or 'nobody'} {100 * count / turns:.1f} %" for name, count in shares),
+        "\n".join(f"{by or 'nobody'} {100 * count / turns:.1f} %" for by, count in shares),
     ]
 
 
@@ -123,6 +124,10 @@ def _environment(environment: Environment) -> str:
     )
 
 
+def _source(by: SourceRef | None) -> str:
+    return "" if by is None else str(by)
+
+
 def _score(score: Score) -> dict[str, Any]:
     return {
         "underProvisionedMinutes": round(score.under_provisioned_minutes, 3),
@@ -132,8 +137,8 @@ def _score(score: Score) -> dict[str, Any]:
         "scaleActions": score.actions,
         "mostReplicas": score.most_replicas,
         "unknownSeconds": round(score.unknown / SECOND),
-        "turnsDecidedBy": dict(score.turns_by),
-        "actionsDecidedBy": dict(score.actions_by),
+        "turnsDecidedBy": {_source(by): count for by, count in score.turns_by.items()},
+        "actionsDecidedBy": {_source(by): count for by, count in score.actions_by.items()},
         "underProvisioned": [
             {"from": format_instant(each.begin), "seconds": round((each.end - each.begin) / SECOND, 1)}
             for each in score.stretches

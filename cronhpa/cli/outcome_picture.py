@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from cronhpa.cli.moments import format_moment
 from cronhpa.cli.outcome import Backtest
 from cronhpa.cli.picture.style import DOTS_PER_INCH, INCHES_WIDE, RC, time_axis, weekends, x_of
-from cronhpa.core.scheduled.timeline import window_intervals, timeline
+from cronhpa.core.scheduled.timeline import timeline, window_intervals
 from cronhpa.core.spec import Span
 from cronhpa.simulation.compare import Variant
 

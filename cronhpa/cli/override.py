@@ -14,7 +14,7 @@ from cronhpa.cli.lines import say
 from cronhpa.cli.moments import format_length, format_moment, parse_length, parse_moment
 from cronhpa.core.instant import SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import Memory
-from cronhpa.core.spec import Override, Spec, ControllerOptions
+from cronhpa.core.spec import ControllerOptions, Override, Spec
 
 Json = dict[str, Any]
 
@@ -23,33 +23,35 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the CronHPA object.")],
     namespace: Namespace = "default",
     minimum: Annotated[int | None, typer.Option("--min", min=0, help="At least this many replicas.")] = None,
-    maximum: Annotated[int | None, typer.Option("--max", min=0, help="At most this many.")] = None,
-    replicas: Annotated[int | None, typer.Option("--replicas", min=0, help="Exactly this many; 0 is allowed.")] = None,
+    maximum: Annotated[int | None, typer.Option("--max", min=0, help="At most this many replicas.")] = None,
+    replicas: Annotated[
+        int | None, typer.Option("--replicas", min=0, help="Exactly this many replicas; 0 is allowed.")
+    ] = None,
     length: Annotated[
-        str | None, typer.Option("--for", metavar="LENGTH", help="For how long, such as 90m, 2h or 1d.")
+        str | None, typer.Option("--for", metavar="LENGTH", help="Duration, such as 90m, 2h or 1d.")
     ] = None,
     until: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help='Until when: "18:00" or "2026-11-23T18:00" in the object\'s zone, or with an offset.'
+            metavar="TIME", help='End: "18:00" or "2026-11-23T18:00" in the object\'s zone, or with an offset.'
         ),
     ] = None,
-    reason: Annotated[str | None, typer.Option(help="Why, such as the number of an incident.")] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="Take the override back.")] = False,
+    reason: Annotated[str | None, typer.Option(help="Reason, such as the number of an incident.")] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove the override.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Have it checked by the API server, and change nothing.")
+        bool, typer.Option("--dry-run", help="Let the API server check the override, without a change.")
     ] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
     """
-    Set bounds by hand for a while, whatever the schedules say, or take them back.
+    Set bounds by hand for a while, above all schedules, or remove them.
 
-    One of --min, --max and --replicas, one of --for and --until, and --reason belong together. The override is a field
-    of the object, spec.override: it replaces the one before, ends by itself, and the rates of behavior still hold on
-    the way. Without any of these options the bounds in force are shown.
+    To set an override, give one of --min, --max and --replicas, one of --for and --until, and --reason. It is the
+    object's field spec.override: it replaces an earlier override and ends by itself. The rate policies of behavior
+    still apply. Without these options the command shows the bounds in force.
 
-    Exit codes: 0 done; 1 the API server refused or could not be reached; 2 an option cannot be meant.
+    Exit codes: 0 done; 1 the API server refused or could not be reached; 2 an option is wrong.
     """
     from cronhpa.kube.client import Client, ClusterError, load_configuration
 
@@ -148,14 +150,14 @@ def _told(before: Json, after: Json, now: Nanoseconds, *, is_dry: bool) -> list[
         lines.append(f"{label}: {would}taken back: {_asks(old, zone, now)}")
     else:
         lines.append(f"{label}: there is no override to take back")
-    return [*lines, *_comes_to(after, now)]
+    return [*lines, *in_force(after, now)]
 
 
 def _shown(body: Json, now: Nanoseconds) -> list[str]:
     """What holds, where nothing was asked for."""
     found = _parsed(body).override
     said = "no override" if found is None else _asks(found, _zone(body), now)
-    return [f"{_label(body)}: {said}", *_comes_to(body, now)]
+    return [f"{_label(body)}: {said}", *in_force(body, now)]
 
 
 def _asks(item: Override, zone: str, now: Nanoseconds) -> str:
@@ -169,7 +171,7 @@ def _asks(item: Override, zone: str, now: Nanoseconds) -> str:
     return f"{bound} replicas until {format_moment(item.until, zone)}, {left}: {item.reason}"
 
 
-def _comes_to(body: Json, now: Nanoseconds) -> list[str]:
+def in_force(body: Json, now: Nanoseconds) -> list[str]:
     """The bounds now and after the override, and what keeps them from being acted on."""
     from cronhpa.api.status_memory import parse_memory
 

@@ -1,4 +1,4 @@
-"""The recorded load of an object, from wherever a command is told to take it: a file, the store, a Prometheus."""
+"""The recorded load of an object, from a file, the operator's store or a Prometheus."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cronhpa.history.store import Store
 from cronhpa.simulation.load import GAP_MAX, Load
 
 _SQLITE = b"SQLite format 3\0"
-# A recorder that writes every hour has no gap every hour.
+# Gaps are measured against the usual step: hourly records have no gap each hour.
 _STEPS_PER_GAP = 3
 _POINTS_MIN = 2
 

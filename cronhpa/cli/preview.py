@@ -66,7 +66,7 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     context: Context = None,
 ) -> None:
     """
-    Show which bounds will be in force when, and who sets them.
+    Show the coming bounds, when they change, and the source of each.
 
     Metrics and forecasts move the replicas within these bounds. Marked are the clock changes of every zone in use and
     schedules that contradict each other. A file needs no cluster. Of an object in the cluster its override counts, too,

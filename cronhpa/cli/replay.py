@@ -1,4 +1,4 @@
-"""`cronhpa replay`: recorded turns, decided again."""
+"""`cronhpa replay`: decides recorded reconciliations again."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from cronhpa.cli.lines import say, show
 
 def replay(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Records, one JSON line each.", exists=True, dir_okay=False)
+        Path,
+        typer.Argument(
+            metavar="FILE", help="Records from the operator's log, one JSON line each.", exists=True, dir_okay=False
+        ),
     ],
 ) -> None:
     """
-    Decide recorded turns again, and print each decision as a line of JSON.
+    Decide recorded reconciliations again, and print each decision as a line of JSON.
 
-    The operator logs a record when a turn cannot be decided. Exit code 1 when a line is no record, or fails again.
+    The operator logs a record when a decision raises an error. Exit code 1 if a line is no record or fails again.
     """
     import msgspec
 
@@ -32,7 +35,7 @@ def replay(
         try:
             record = decode(line)
             decision = decide(record.spec, record.observation, record.forecast, record.memory, record.now)
-        except Exception as error:  # noqa: BLE001 - whatever ends a decision is what a replay is there to show
+        except Exception as error:  # noqa: BLE001 - a replay shows whatever error a decision raises
             failed = True
             say(f"{file}:{number}: {type(error).__name__}: {error}", err=True)
             continue

@@ -11,22 +11,24 @@ from cronhpa.cli.lines import say
 
 
 def run(
-    kubeconfig: Annotated[str | None, typer.Option(help="Kubeconfig; absent, the pod's own account.")] = None,
-    namespaces: Annotated[str | None, typer.Option(help="Namespaces to act in, by comma; absent, all.")] = None,
+    kubeconfig: Annotated[
+        str | None, typer.Option(help="Path of a kubeconfig. Default: the pod's account, else kubectl's.")
+    ] = None,
+    namespaces: Annotated[str | None, typer.Option(help="Namespaces to act in, comma-separated. Default: all.")] = None,
     store: Annotated[
-        Path | None, typer.Option(help="SQLite file of load history and forecasts; absent, cronhpa-history.db.")
+        Path | None, typer.Option(help="SQLite file of load history and forecasts. Default: cronhpa-history.db.")
     ] = None,
     listen_port: Annotated[
-        int | None, typer.Option(help="Port of /healthz, /readyz and /metrics; absent, 8080.")
+        int | None, typer.Option(help="Port of /healthz, /readyz and /metrics. Default: 8080.")
     ] = None,
-    probe_port: Annotated[int | None, typer.Option(help="Port of /healthz and /readyz alone; absent, 8081.")] = None,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error; absent, info.")] = None,
+    probe_port: Annotated[int | None, typer.Option(help="Port of /healthz and /readyz alone. Default: 8081.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error. Default: info.")] = None,
 ) -> None:
     """
-    Run the operator until it is told to stop.
+    Run the operator until it gets SIGTERM or SIGINT.
 
-    Every setting is an environment variable too (CRONHPA_SYNC_PERIOD=15s, CRONHPA_TOLERANCE=0.1 and so on: see
-    deploy/README.md); an option wins over it.
+    Every setting is also an environment variable (CRONHPA_SYNC_PERIOD=15s, CRONHPA_TOLERANCE=0.1 and so on); an option
+    overrides its variable.
     """
     from pydantic import ValidationError
 

@@ -19,7 +19,7 @@ from cronhpa.cli.moments import format_clock, format_length, format_moment, loca
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.memory import START_UP_UNKNOWN
 from cronhpa.core.printable import printable
-from cronhpa.core.scheduled.timeline import Kind, Mark, BoundsInterval, Timeline, window_intervals
+from cronhpa.core.scheduled.timeline import BoundsInterval, Kind, Mark, Timeline, window_intervals
 from cronhpa.core.spec import Spec
 
 
@@ -109,9 +109,9 @@ def _cells(row: _Row, zone: str, conflicts: list[str], *, headed: bool) -> list[
         format_moment(segment.start, zone),
         format_length(segment.end - segment.start),
         str(segment.minimum),
-        segment.minimum_by,
+        str(segment.minimum_by),
         str(segment.maximum),
-        segment.maximum_by,
+        str(segment.maximum_by),
         *([f"{segment.headroom_percent} %" if segment.headroom_percent else ""] if headed else []),
         ", ".join(names),
         "\n".join(notes),
@@ -212,9 +212,9 @@ def _interval(item: BoundsInterval, zone: str) -> dict[str, Any]:
         "from": _time(item.start, zone),
         "to": _time(item.end, zone),
         "minReplicas": item.minimum,
-        "minReplicasBy": item.minimum_by,
+        "minReplicasBy": str(item.minimum_by),
         "maxReplicas": item.maximum,
-        "maxReplicasBy": item.maximum_by,
+        "maxReplicasBy": str(item.maximum_by),
         "headroomPercent": item.headroom_percent,
         "open": item.open,
         "leading": item.leading,

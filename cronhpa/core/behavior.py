@@ -1,9 +1,9 @@
 """
 Stabilization windows and rate policies: the only owner of `spec.behavior`.
 
-`normalize` is the upstream's, for a target without schedules, to the letter. With schedules every bound is approached
-by the policies, and what a schedule states is exact: neither a window nor a Disabled policy keeps a floor from holding.
-`ramp` tells how long the policies take to a floor, so that it can be asked for in time.
+Without schedules `normalize` is the upstream's, to the letter. With schedules the policies limit each step toward a
+bound, and bounds are exact: neither a stabilization window nor a Disabled policy keeps a floor from holding.
+`ramp` is the time that the policies take to reach a floor; a lead must be at least as long.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from cronhpa.core.decision import Rule, Step
 from cronhpa.core.instant import DAY, Nanoseconds
 from cronhpa.core.memory import Memory, Recommendation, ScaleEvent, stabilization_windows
 from cronhpa.core.reactive.arithmetic import INT32_MAX
-from cronhpa.core.spec import Behavior, Policy, ScalingRules, SelectPolicy, ControllerOptions
+from cronhpa.core.spec import Behavior, ControllerOptions, Policy, ScalingRules, SelectPolicy
 
-# Nobody waits longer for capacity: a rate that needs more is one that its user did not mean for this floor.
+# The longest lead that makes sense: a slower rate was not meant for this floor.
 RAMP_MAX = DAY
-# Looks at a policy that one ramp may take, 5 ms of CPU or so: a pod a second for two hours needs fewer.
+# Bounds the CPU time of one ramp; a pod a second for two hours needs fewer steps.
 _LOOKS_MAX = 10_000
 
 
 class Limits(Struct, frozen=True):
     """
-    minimum, maximum: the effective bounds. floor, cap: what schedules, an override and the forecast state, None if
-    they state nothing. timed: whether bounds are approached by the policies (schedules or an override exist).
+    minimum, maximum: the effective bounds. floor, cap: bounds of schedules, the override and the forecast, None if none
+    states one. timed: whether the policies limit each step toward a bound (schedules or an override exist).
     """
 
     minimum: int
@@ -48,7 +48,7 @@ def normalize(
     memory: Memory,
     now: Nanoseconds,
 ) -> tuple[int, tuple[Step, ...]]:
-    """The replicas to scale to, and each limit that changed the number on the way, in order."""
+    """The replicas to scale to, and each limit that changed the count, in order."""
     steps: list[Step] = []
 
     def take(rule: Rule, before: int, after: int) -> int:
@@ -86,21 +86,21 @@ def stabilize(
     now: Nanoseconds,
 ) -> int:
     """
-    The number that recent recommendations allow.
+    The count that recent recommendations allow.
 
-    Without a behavior: the largest within the window. With one: the current count, raised to the smallest of the
-    up window and then lowered to the largest of the down window. An entry exactly as old as the window counts
-    without a behavior and does not with one.
+    Without a behavior: the largest recommendation within the window.
+    With one: min(max(current, smallest of the up window), largest of the down window).
+    An entry exactly as old as the window counts without a behavior, and does not count with one.
     """
     up, down = stabilization_windows(behavior, options)
     if behavior is None:
-        return max([merged, *(item.replicas for item in recommendations if item.at >= now - down)])
+        return max([merged, *(entry.replicas for entry in recommendations if entry.at >= now - down)])
     lowest = highest = merged
-    for item in recommendations:
-        if item.replicas < lowest and item.at > now - up:
-            lowest = item.replicas
-        elif item.replicas > highest and item.at > now - down:
-            highest = item.replicas
+    for entry in recommendations:
+        if entry.replicas < lowest and entry.at > now - up:
+            lowest = entry.replicas
+        elif entry.replicas > highest and entry.at > now - down:
+            highest = entry.replicas
     return min(max(current, lowest), highest)
 
 
@@ -110,7 +110,7 @@ def approach(
     """
     The next count on the way to `goal` that the policies allow.
 
-    Disabled stops metrics, not people: a floor, a cap and the effective bounds are reached at once.
+    Disabled stops metrics only: a floor, a cap and the effective bounds are reached at once.
     """
     if goal > current:
         if behavior is None:
@@ -128,8 +128,8 @@ def approach(
 
 
 def _ceiling(current: int, allowed: int) -> int:
-    """The largest count that a floor may have next, where the policies allow `allowed`."""
-    # A percentage of nothing is nothing: a Percent policy alone would hold the zero of a night for ever.
+    """The largest next count on the way to a floor, where the policies allow `allowed`."""
+    # A percentage of 0 is 0: a Percent policy alone would keep a scheduled zero for ever.
     return max(current, 1, allowed)
 
 
@@ -151,7 +151,7 @@ def _limit_by_policies(
 ) -> tuple[Rule, int]:
     if number > current:
         limit = max(limit_up(behavior, current, memory, now), current)
-        # A Disabled direction stops metrics; what the forecast states as a floor still holds.
+        # Disabled stops metrics; the forecast's floor still holds.
         if behavior.scale_up.select_policy is SelectPolicy.DISABLED:
             limit = max(limit, limits.floor or 0)
         if limits.maximum > limit:
@@ -189,10 +189,10 @@ def _limit_up(rules: ScalingRules, starts: Iterable[int]) -> int:
 @lru_cache(maxsize=8192)
 def ramp(behavior: Behavior | None, start: int, goal: int, sync_period: Nanoseconds) -> Nanoseconds:
     """
-    How long a floor of `goal` is on its way from `start`: from the turn that first sees it to the one that reaches it.
+    The time that the policies take from `start` to a floor of `goal`: from its first turn to the one that reaches it.
 
-    One turn each sync period, nothing scaled before the first. At most RAMP_MAX. From 2 to 20 with +4 pods or +100 %
-    per 15 s and a turn each 15 s: 6, 12, 20 at 0, 15 and 30 s.
+    One turn each sync period, no earlier scale events. At most RAMP_MAX. From 2 to 20 with +4 pods or +100 % per 15 s
+    and a turn each 15 s: 6, 12, 20 at 0, 15 and 30 s.
     """
     if goal <= start or (behavior is not None and behavior.scale_up.select_policy is SelectPolicy.DISABLED):
         return 0
@@ -205,8 +205,8 @@ def ramp(behavior: Behavior | None, start: int, goal: int, sync_period: Nanoseco
 
 
 def _ramp(rules: ScalingRules, start: int, goal: int, sync_period: Nanoseconds) -> Nanoseconds:
-    # counts[i] is what there was before the event at times[i]; passed[j] is how many events lie before policy j's
-    # period. Only an event that drops out of a period allows more, so the turns in between are skipped.
+    # counts[i]: the count before the event at times[i]. passed[j]: the number of events older than policy j's period.
+    # Only an event that leaves a period allows more, so the turns in between are skipped.
     periods = [policy.period for policy in rules.policies]
     times: list[Nanoseconds] = []
     counts, passed, at = [start], [0] * len(periods), 0
@@ -221,10 +221,10 @@ def _ramp(rules: ScalingRules, start: int, goal: int, sync_period: Nanoseconds) 
             times.append(at)
             counts.append(ceiling)
         ages = [times[i] + period for i, period in zip(passed, periods, strict=True) if i < len(times)]
-        if not ages:  # a policy of nothing
+        if not ages:  # policies of value 0 never allow a pod
             return RAMP_MAX
         at = -(-min(ages) // sync_period) * sync_period
-    # What a turn allows never becomes less on the way up: at the mean rate so far it takes this long at most.
+    # The step of a turn never shrinks on the way up, so the mean rate so far gives an upper bound.
     return min(at * (goal - start) // (counts[-1] - start), RAMP_MAX)
 
 
@@ -244,10 +244,10 @@ def limit_down(behavior: Behavior, current: int, memory: Memory, now: Nanosecond
 
 
 def _start(policy: Policy, current: int, memory: Memory, now: Nanoseconds) -> int:
-    """The count at the beginning of the policy's period: today's, less what came, plus what went."""
+    """The count at the begin of the policy's period: current - pods that came + pods that went, within the period."""
     since = now - policy.period
     return current - _changed(memory.scale_ups, since) + _changed(memory.scale_downs, since)
 
 
 def _changed(events: Iterable[ScaleEvent], since: Nanoseconds) -> int:
-    return sum(item.change for item in events if item.at > since)
+    return sum(event.change for event in events if event.at > since)

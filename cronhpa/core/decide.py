@@ -1,8 +1,8 @@
 """
-One turn: `decide(spec, observation, forecast, memory, now) -> Decision`. Pure: the same five values, the same answer.
+One turn: `decide(spec, observation, forecast, memory, now) -> Decision`. Pure: equal inputs, equal decisions.
 
-propose (metrics | schedules | forecast) -> merge -> normalize. Without schedules, an override and a forecast it is the
-upstream's reconcileAutoscaler, v1.36, to the letter.
+propose (metrics | schedules | forecast) -> merge -> normalize. Without schedules, override and forecast, the result is
+that of the upstream's reconcileAutoscaler, v1.36, to the letter.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from cronhpa.core.behavior import Limits, normalize
-from cronhpa.core.decision import Abstention, Decision, DecisionKind, Proposal, Role, Rule, Source, Step
+from cronhpa.core.decision import Abstention, Decision, DecisionKind, Proposal, Role, Rule, Source, SourceRef, Step
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.memory import Memory
@@ -23,10 +23,16 @@ from cronhpa.core.spec import Mode, Spec
 ABOVE_MAXIMUM = "Current number of replicas above Spec.MaxReplicas"
 BELOW_MINIMUM = "Current number of replicas below Spec.MinReplicas"
 ALL_BELOW = "All metrics below target"
+BY_SPEC = SourceRef(Source.SPEC)
 
 
 class Target(Struct, frozen=True):
-    """What the metrics ask for together. failure: why they ask for nothing; replicas is then the current count."""
+    """
+    The count that all metrics together ask for.
+
+    name: the metric that won, as the upstream prints it; source: its name in the spec. failure: why the metrics have no
+    say; replicas is the current count then.
+    """
 
     replicas: int
     name: str
@@ -38,7 +44,7 @@ class Target(Struct, frozen=True):
 def decide(
     spec: Spec, observation: Observation, forecast: Forecast | Absent | None, memory: Memory, now: Nanoseconds
 ) -> Decision:
-    """The replicas to scale to, with all that is needed to say why."""
+    """The replicas to scale to, and every fact that explains the count."""
     scale = observation.scale
     bounds = resolve(spec, now, memory.start_up_after(observation), memory.leads)
     if isinstance(scale, Absent):
@@ -48,25 +54,37 @@ def decide(
     if kind is DecisionKind.SUSPENDED:
         return _decision(kind, bounds, spec, now, current=current, desired=current)
     if kind is DecisionKind.ABOVE_MAXIMUM:
-        desired = spec.max_replicas
         return _decision(
-            kind, bounds, spec, now, current=current, desired=desired, decided_by="Spec", reason=ABOVE_MAXIMUM
+            kind,
+            bounds,
+            spec,
+            now,
+            current=current,
+            desired=spec.max_replicas,
+            decided_by=BY_SPEC,
+            reason=ABOVE_MAXIMUM,
         )
     if kind is DecisionKind.BELOW_MINIMUM:
-        desired = spec.min_replicas
         return _decision(
-            kind, bounds, spec, now, current=current, desired=desired, decided_by="Spec", reason=BELOW_MINIMUM
+            kind,
+            bounds,
+            spec,
+            now,
+            current=current,
+            desired=spec.min_replicas,
+            decided_by=BY_SPEC,
+            reason=BELOW_MINIMUM,
         )
     return _compute(spec, observation, scale, forecast, memory.seeded(current, now), bounds, now)
 
 
 def guard(spec: Spec, bounds: Bounds, current: int, memory: Memory) -> DecisionKind:
     """
-    The exits before any metric is looked at.
+    The early exits, before any metric is read.
 
-    A zero that somebody made by hand stays; a zero of ours is left again when something asks for more. An object with
-    schedules that has never been observed takes a zero as scheduled. Without schedules a count outside the bounds
-    jumps to them.
+    - A person's zero stays. Our own zero ends when a source asks for more.
+    - An object with schedules that has never been observed takes a zero for a scheduled one.
+    - Without schedules, a count outside the bounds jumps to the nearest bound.
     """
     if current == 0:
         is_ours = memory.zero is True or (spec.is_timed and memory.zero is None and not memory.recommendations)
@@ -91,8 +109,8 @@ def _compute(
     now: Nanoseconds,
 ) -> Decision:
     current = scale.spec_replicas
-    # At a zero of a schedule's making there is no pod to measure, and the bounds alone say what is wanted. It outlives
-    # the schedule that made it: an override that was taken back must not leave the target asleep for ever.
+    # At a scheduled zero there is no pod to measure, so the bounds alone set the target. A scheduled zero outlives its
+    # schedule: after an override is removed, the target must not stay asleep for ever.
     asleep = current == 0 and (spec.is_timed or memory.scheduled_zero)
     target = propose(spec, observation, scale, bounds, asleep=asleep)
     predicted = predict(spec, observation, forecast, memory, bounds.headroom_percent, now)
@@ -101,7 +119,7 @@ def _compute(
 
     limits = Limits(
         minimum=bounds.minimum,
-        # A schedule that cannot be read may be the one that allowed more than the spec does.
+        # An unreadable schedule may be the one that allows more than the spec.
         maximum=max(bounds.maximum, current) if bounds.unreadable and bounds.cap is None else bounds.maximum,
         floor=_largest(bounds.floor, forecast_floor),
         cap=bounds.cap,
@@ -109,7 +127,7 @@ def _compute(
     )
     steps: list[Step] = []
     merged = merge(target.replicas, limits)
-    # What cannot be read must not shrink anything but by a cap that can.
+    # While a schedule is unreadable, only a readable cap may scale down.
     if bounds.unreadable and merged < current:
         held = merge(current, limits)
         if held != merged:
@@ -117,17 +135,22 @@ def _compute(
         merged = held
 
     proposals = _proposals(target, predicted, bounds)
-    facts = {
-        "proposals": proposals,
-        "abstentions": _abstentions(spec, target, predicted, bounds),
-        "metrics": target.measured,
-        "failure": target.failure,
-    }
+    abstentions = _abstentions(spec, target, predicted, bounds)
     is_outside = spec.is_timed and not limits.minimum <= merged <= limits.maximum
     if target.failure is not None and merged == current and not is_outside:
-        holds = _holding(merged, proposals, bounds, forecast_floor)
         return _decision(
-            DecisionKind.HELD, bounds, spec, now, current=current, desired=current, merged=merged, decided_by=holds, **facts
+            DecisionKind.HELD,
+            bounds,
+            spec,
+            now,
+            current=current,
+            desired=current,
+            merged=merged,
+            decided_by=_floor_at(merged, proposals, bounds, forecast_floor),
+            proposals=proposals,
+            abstentions=abstentions,
+            metrics=target.measured,
+            failure=target.failure,
         )
     desired, normalized = normalize(merged, current, limits, spec.behavior, spec.options, memory, now)
     reason = target.name and f"{target.name} above target" if merged > current else ""
@@ -149,17 +172,20 @@ def _compute(
         decided_by=decided_by,
         named=target.name,
         reason=_reason(reason, target, proposals, decided_by, merged, current),
+        proposals=proposals,
+        abstentions=abstentions,
         steps=(*steps, *normalized),
-        **facts,
+        metrics=target.measured,
+        failure=target.failure,
     )
 
 
 def propose(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds, *, asleep: bool) -> Target:
     """
-    The largest count that a metric asks for.
+    The largest count that any metric asks for.
 
-    If some metrics fail the others may raise and not lower; if all fail the current count stays. Without metrics, and
-    asleep at a scheduled zero, the lower bound is what is asked for.
+    If some metrics fail, the others may scale up but not down; if all fail, the current count stays. Without metrics,
+    and asleep at a scheduled zero, the count is the lower bound.
     """
     current = scale.spec_replicas
     if not spec.metrics or (asleep and not spec.scales_to_zero):
@@ -184,7 +210,7 @@ def propose(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds, 
 
 
 def merge(target: int, limits: Limits) -> int:
-    """Floors, then caps; never the spec's own bounds, which the upstream applies last of all."""
+    """Raise to the floor, then lower to the cap. The spec's own bounds come last, in `normalize`, as upstream."""
     merged = target if limits.floor is None else max(target, limits.floor)
     return merged if limits.cap is None else min(merged, limits.cap)
 
@@ -214,11 +240,13 @@ def _abstentions(
     return (*failed, *((predicted,) if isinstance(predicted, Abstention) else ()), *bounds.abstentions)
 
 
-def _holding(merged: int, proposals: tuple[Proposal, ...], bounds: Bounds, forecast_floor: int | None) -> str:
-    """The floor that holds this number; "" where none does."""
+def _floor_at(
+    merged: int, proposals: tuple[Proposal, ...], bounds: Bounds, forecast_floor: int | None
+) -> SourceRef | None:
+    """The source of the floor that equals the merged count; None if no floor does."""
     if forecast_floor is not None and merged == forecast_floor and forecast_floor > (bounds.floor or 0):
-        return next(item.label for item in proposals if item.source is Source.FORECAST)
-    return bounds.minimum_by if bounds.floor is not None and merged == bounds.floor else ""
+        return next(proposal.by for proposal in proposals if proposal.source is Source.FORECAST)
+    return bounds.minimum_by if bounds.floor is not None and merged == bounds.floor else None
 
 
 def _decider(
@@ -229,18 +257,18 @@ def _decider(
     desired: int,
     bounds: Bounds,
     forecast_floor: int | None,
-) -> str:
+) -> SourceRef:
     """
-    Whose number it is: the cap that lowered, the floor that raised, the metric, or the spec's own bound.
+    The source of the decided count: the cap that lowered it, the floor that raised it, the metric, or the spec's bound.
 
-    A metric that is content with the count as it is yields to the floor that put it there.
+    If the metric asks for the current count and a floor equals that count, the floor is the source.
     """
     if bounds.cap is not None and merged == bounds.cap and merged < target.replicas:
         return bounds.maximum_by
     if merged != target.replicas or merged == current:
-        holder = _holding(merged, proposals, bounds, forecast_floor)
-        if holder:
-            return holder
+        floor_by = _floor_at(merged, proposals, bounds, forecast_floor)
+        if floor_by is not None:
+            return floor_by
         if merged != target.replicas and bounds.cap is not None and merged == bounds.cap:
             return bounds.maximum_by
     if desired != merged and desired == bounds.minimum:
@@ -248,34 +276,64 @@ def _decider(
     if desired != merged and desired == bounds.maximum:
         return bounds.maximum_by
     if target.source:
-        return f"{Source.METRIC}/{target.source}"
+        return SourceRef(Source.METRIC, target.source)
     return bounds.minimum_by
 
 
 def _reason(
-    reason: str, target: Target, proposals: tuple[Proposal, ...], decided_by: str, merged: int, current: int
+    reason: str, target: Target, proposals: tuple[Proposal, ...], decided_by: SourceRef, merged: int, current: int
 ) -> str:
-    """Why a rescale happens: the upstream's words for the metrics' decisions, ours for a floor or a cap."""
+    """Why the count changes: in the upstream's words if a metric decided, in ours if a floor or a cap did."""
     is_measured = bool(target.measured) or target.failure is not None
-    if decided_by.startswith(Source.METRIC) or merged == current or (is_measured and merged == target.replicas):
+    if decided_by.source is Source.METRIC or merged == current or (is_measured and merged == target.replicas):
         return reason
     role = Role.CAP if merged < target.replicas else Role.FLOOR
-    asked = next((item for item in proposals if item.label == decided_by and item.role is role), None)
-    if asked is None:
+    winner = next((proposal for proposal in proposals if proposal.by == decided_by and proposal.role is role), None)
+    if winner is None:
         return reason if is_measured else f"{decided_by} asks for at least {merged}"
-    bound = "at least" if asked.role is Role.FLOOR else "at most"
-    return f"{decided_by} asks for {bound} {asked.replicas}" + (f" ({asked.reason})" if asked.reason else "")
+    bound = "at least" if winner.role is Role.FLOOR else "at most"
+    return f"{decided_by} asks for {bound} {winner.replicas}" + (f" ({winner.reason})" if winner.reason else "")
 
 
-def _decision(kind: DecisionKind, bounds: Bounds, spec: Spec, now: Nanoseconds, **facts: object) -> Decision:
+def _decision(  # noqa: PLR0913 - the fields of a Decision that its callers know
+    kind: DecisionKind,
+    bounds: Bounds,
+    spec: Spec,
+    now: Nanoseconds,
+    *,
+    current: int,
+    desired: int,
+    decided_by: SourceRef | None = None,
+    merged: int = 0,
+    recommended: int | None = None,
+    reason: str = "",
+    named: str = "",
+    proposals: tuple[Proposal, ...] | None = None,
+    abstentions: tuple[Abstention, ...] | None = None,
+    steps: tuple[Step, ...] = (),
+    metrics: tuple[MetricProposal | Absent, ...] = (),
+    failure: Absent | None = None,
+) -> Decision:
+    """The decision, completed from the bounds in force. proposals, abstentions: None for those of the bounds alone."""
     return Decision(
         at=now,
         kind=kind,
+        current=current,
+        desired=desired,
+        decided_by=decided_by,
+        merged=merged,
+        recommended=recommended,
+        reason=reason,
+        named=named,
         minimum=bounds.minimum,
         maximum=bounds.maximum,
         timed=spec.is_timed,
+        proposals=bounds.proposals if proposals is None else proposals,
+        abstentions=bounds.abstentions if abstentions is None else abstentions,
+        steps=steps,
+        metrics=metrics,
+        failure=failure,
         windows=bounds.windows,
         leads=bounds.leads,
         next_edge=bounds.next_edge,
-        **{"proposals": bounds.proposals, "abstentions": bounds.abstentions, **facts},  # type: ignore[arg-type]  # the fields of Decision, named by each caller
     )

@@ -1,4 +1,4 @@
-"""What was decided and why: enough to act on, to render as the upstream renders it, and to explain itself."""
+"""A decision and its reasons: enough to act on it, to render it as the upstream does, and to explain it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from cronhpa.core.reactive.replicas import MetricProposal
 
 
 class DecisionKind(StrEnum):
-    """Which way a decision went."""
+    """How a decision was made."""
 
     UNREACHABLE = "Unreachable"  # the scale could not be read
-    SUSPENDED = "Suspended"  # somebody set the target to zero: it stays there
-    ABOVE_MAXIMUM = "AboveMaximum"  # jump to the spec's bound
+    SUSPENDED = "Suspended"  # a person set the target to zero
+    ABOVE_MAXIMUM = "AboveMaximum"  # the count jumps to the spec's bound
     BELOW_MINIMUM = "BelowMinimum"
     HELD = "Held"  # no evidence: the current count stays
     COMPUTED = "Computed"
 
 
 class Rule(StrEnum):
-    """A limit that changed the number; the first seven are the upstream's condition reasons."""
+    """A limit that changed the count; the first seven are the upstream's condition reasons."""
 
     SCALE_UP_STABILIZED = "ScaleUpStabilized"
     SCALE_DOWN_STABILIZED = "ScaleDownStabilized"
@@ -50,8 +50,22 @@ class Source(StrEnum):
     SPEC = "Spec"
 
 
+class SourceRef(Struct, frozen=True, gc=False):
+    """
+    One source by name: a metric, a schedule, the forecast of a metric. An override and the spec have no name.
+
+    As text, for status, commands and logs: `Schedule/working-hours`, `Override`.
+    """
+
+    source: Source
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.source}/{self.name}" if self.name else str(self.source)
+
+
 class Proposal(Struct, frozen=True, gc=False):
-    """What one source asks for. reason: the arithmetic in words; until: when it ends by itself."""
+    """The count that one source asks for. reason: its arithmetic in words; until: when it ends by itself."""
 
     source: Source
     name: str
@@ -61,12 +75,12 @@ class Proposal(Struct, frozen=True, gc=False):
     reason: str = ""
 
     @property
-    def label(self) -> str:
-        return f"{self.source}/{self.name}" if self.name else str(self.source)
+    def by(self) -> SourceRef:
+        return SourceRef(self.source, self.name)
 
 
 class Abstention(Struct, frozen=True):
-    """A source that has nothing to say, and why."""
+    """A source that proposes nothing, and why."""
 
     source: Source
     name: str
@@ -82,14 +96,14 @@ class Step(Struct, frozen=True):
 
 class WindowState(StrEnum):
     OPEN = "Open"
-    LEADING = "Leading"  # closed, and asked for already
+    LEADING = "Leading"  # closed; its floor and headroom count already
     CLOSED = "Closed"
     SUSPENDED = "Suspended"
     UNREADABLE = "Unreadable"
 
 
 class Edge(Struct, frozen=True, gc=False):
-    """The next instant at which what a schedule asks for changes, and its state from then on."""
+    """The next instant at which a schedule changes its state, and the new state."""
 
     at: Nanoseconds
     schedule: str
@@ -98,8 +112,8 @@ class Edge(Struct, frozen=True, gc=False):
 
 class Window(Struct, frozen=True, gc=False):
     """
-    A schedule's state. changes: when it opens or closes next by itself. lead: how long before its start it is asked
-    for, while it leads.
+    A schedule's state. changes: when it opens or closes next by itself. lead: how long before its start its bounds
+    count, while it leads.
     """
 
     name: str
@@ -109,7 +123,7 @@ class Window(Struct, frozen=True, gc=False):
 
 
 class Lead(Struct, frozen=True):
-    """A measured lead that has begun: `schedule` opens at `start` and is asked for `length` before it."""
+    """A measured lead that has begun: `schedule` opens at `start`, and its bounds count `length` earlier."""
 
     schedule: str
     start: Nanoseconds
@@ -118,21 +132,22 @@ class Lead(Struct, frozen=True):
 
 class Decision(Struct, frozen=True):
     """
-    One turn's answer.
+    The result of one turn.
 
-    current: the replicas found; merged: after floors and caps; desired: what to scale to.
-    recommended: what is remembered for stabilization, None where nothing is.
+    current: the replicas found; merged: after floors and caps; desired: the count to scale to.
+    decided_by: the source whose number `desired` is, None where nothing decided.
+    recommended: the count to remember for stabilization, None if there is none.
     steps: each limit that changed the number on its way from `merged` to `desired`.
     metrics: one for each of the spec's metrics, in order. failure: why no metric-driven count could be computed.
-    named: the metric that the target came from, as the upstream's messages print it; reason: why a rescale happens,
-    in the upstream's words where it is the upstream's decision. leads: the measured ones under way, to be remembered.
+    named: the metric that set the target, as the upstream's messages print it. reason: why the count changes, in the
+    upstream's words if a metric decided. leads: the measured leads that have begun, to be remembered.
     """
 
     at: Nanoseconds
     kind: DecisionKind
     current: int
     desired: int
-    decided_by: str = ""
+    decided_by: SourceRef | None = None
     merged: int = 0
     recommended: int | None = None
     reason: str = ""
@@ -155,12 +170,12 @@ class Decision(Struct, frozen=True):
 
     @property
     def stabilized(self) -> Rule | None:
-        """The stabilization that changed the number."""
+        """The stabilization that changed the count."""
         return next((step.rule for step in self.steps if step.rule in _STABILIZED), None)
 
     @property
     def limited(self) -> Rule | None:
-        """The limit that changed the number, the last one if there were several."""
+        """The last limit that changed the count."""
         return next((step.rule for step in reversed(self.steps) if step.rule in _LIMITED), None)
 
 
@@ -181,7 +196,7 @@ class Failed(Struct, frozen=True, tag=True):
 
 
 class Withheld(Struct, frozen=True, tag=True):
-    """Nothing was to be written: nothing changes, a preview, a target with another owner."""
+    """Nothing was written: no change, a preview, or a target that something else scales."""
 
     reason: str = ""
 

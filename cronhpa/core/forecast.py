@@ -1,4 +1,4 @@
-"""A forecast of load as the decision sees it: numbers with their issue time, and nothing about how they were made."""
+"""A forecast of load as a decision reads it: numbers and their issue time, whatever method made them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from cronhpa.core.instant import Nanoseconds
 
 class TrackRecord(Struct, frozen=True):
     """
-    What the chosen forecast did in the shadow run that chose it: a replay of an object's last days, each from what was
-    known before it.
+    The result of a forecast on the object's last days, each replayed with only the data known before it.
 
-    avoided, of: under-provisioned minutes taken away, of those that metrics and schedules alone left.
-    extra_percent: pod-hours that it added to theirs.
+    avoided, of: under-provisioned minutes that the forecast avoids, of those with metrics and schedules alone.
+    extra_percent: pod-hours that the forecast adds to those of metrics and schedules alone.
     """
 
     avoided: float
@@ -23,7 +22,7 @@ class TrackRecord(Struct, frozen=True):
 
 
 def in_days(count: int) -> str:
-    """As sentences say it: 1 day, 7 days."""
+    """A number of days in words: 1 day, 7 days."""
     return f"{count} day" if count == 1 else f"{count} days"
 
 
@@ -35,10 +34,10 @@ class Forecast(Struct, frozen=True, tag=True):
     start, step: step i covers [start + i * step, start + (i + 1) * step).
     load: the quantile of the largest load within each step, in the metric's own unit (cores, bytes, requests a second).
     ceiling: the largest load that may be believed, 1.1 times the largest of the last seven days, same unit.
-    model, quantile_percent, coverage_percent: what made it, which quantile it states, and how many percent of the
-        recent outcomes were really below that quantile (None while too few are known).
-    trained_until: the end of the history that the fit has seen.
-    track_record: why it is believed to pay; None where nobody tried.
+    model: the method. quantile_percent: the quantile that `load` states. coverage_percent: the share of recent outcomes
+        below that quantile, None while too few are known.
+    trained_until: the end of the history that the method was fitted on.
+    track_record: the evaluation on past days, None if there was none.
     """
 
     metric: str

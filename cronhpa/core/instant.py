@@ -1,7 +1,7 @@
 """
 Instants and durations: integer nanoseconds, instants counted from the Unix epoch in UTC.
 
-Float seconds fail the rules that compare for equality at the edge of a window, a readiness delay or a policy period.
+Rules compare for equality at the edge of a window, a readiness delay or a policy period, where float seconds fail.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def from_datetime(moment: datetime) -> Nanoseconds:
     return (delta.days * 86_400 + delta.seconds) * SECOND + delta.microseconds * 1_000
 
 
-# What a datetime in UTC can hold, and RFC 3339 can write.
+# The range of a UTC datetime, which RFC 3339 can write.
 _FIRST = from_datetime(datetime.min.replace(tzinfo=UTC))
 _END = from_datetime(datetime.max.replace(tzinfo=UTC, microsecond=0)) + SECOND
 
@@ -42,7 +42,7 @@ def parse_instant(text: str) -> Nanoseconds:
     """
     The instant of an RFC 3339 text, exact to the nanosecond.
 
-    Raises ValueError for a text that is none, that carries no offset, or that lies outside the years 1 to 9999 in UTC.
+    Raises ValueError for another text, a text without an offset, and an instant outside the years 1 to 9999 in UTC.
     """
     head, digits, zone = text, "", ""
     if "." in text:
@@ -70,7 +70,7 @@ def format_instant_exact(instant: Nanoseconds) -> str:
     return f"{_to_the_second(instant // SECOND)}.{instant % SECOND:09d}Z"
 
 
-# One turn writes the same few instants for all its objects: an edge, the second that it is, a transition.
+# The statuses of one turn share a few instants: an edge, the current second, a transition.
 @lru_cache(maxsize=4096)
 def _to_the_second(seconds: int) -> str:
     # Not strftime: it writes the year 1, Go's zero time, without its zeros.
@@ -81,7 +81,7 @@ def parse_duration(text: str) -> Nanoseconds:
     """
     The length of a Go duration text such as `1m0s`, `1.5h` or `300ms`.
 
-    Raises ValueError for a text that is none.
+    Raises ValueError for another text.
     """
     rest, sign = text, 1
     if rest[:1] in {"+", "-"}:

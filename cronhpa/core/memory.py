@@ -1,8 +1,8 @@
 """
-What must be remembered from turn to turn. The upstream keeps it in the process and loses it; ours is in the status.
+The memory between turns. The upstream keeps it in its process and loses it on a restart; ours is in the status.
 
-Memory is a value: `after` gives the next one. Slots are the upstream's: an outdated entry is overwritten in place, so
-an edited window sees what the upstream would see. Only the copy in the status is pruned.
+Memory is a value: `after` returns the next one. Slots are the upstream's: a new entry overwrites an outdated one in
+place, so a window that was edited sees the entries that the upstream would see. Only the copy in the status is pruned.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.core.decision import Decision, Lead, Outcome, DecisionKind, Scaled
+from cronhpa.core.decision import Decision, DecisionKind, Lead, Outcome, Scaled
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.observation import Observation
-from cronhpa.core.spec import Behavior, ScalingRules, Spec, ControllerOptions
+from cronhpa.core.spec import Behavior, ControllerOptions, ScalingRules, Spec
 
 T = TypeVar("T")
 
-# What a pod takes to become Ready while none of the target's own has been watched.
+# The start-up time assumed until a pod of the target has been watched.
 START_UP_UNKNOWN = 60 * SECOND
 
 
@@ -30,7 +30,7 @@ class Recommendation(Struct, frozen=True, gc=False):
 
 
 class ScaleEvent(Struct, frozen=True, gc=False):
-    """change: how many pods came or went, positive. outdated: its slot may be taken."""
+    """change: the number of pods that came or went, positive. outdated: a new event may take its slot."""
 
     change: int
     at: Nanoseconds
@@ -38,7 +38,7 @@ class ScaleEvent(Struct, frozen=True, gc=False):
 
 
 class Intent(Struct, frozen=True):
-    """A change that was written down before it was acted, or of which nobody knows whether it was done."""
+    """A change that was recorded before it was acted on, or whose result is not known."""
 
     before: int
     after: int
@@ -48,10 +48,10 @@ class Intent(Struct, frozen=True):
 
 class Memory(Struct, frozen=True):
     """
-    zero: whether the target's zero was our doing (the ScaledToZero condition), None while nothing was said about it.
-    scheduled_zero: whether a schedule or an override made it, so that no metric is needed to leave it.
-    start_up: how long the target's pods took to become Ready, request_per_pod: what each asked for: at zero there is
-    no pod to ask. leads: those under way, so that what is learned meanwhile does not move their begin.
+    zero: whether we scaled the target to zero (the ScaledToZero condition), None while that is not known.
+    scheduled_zero: whether a schedule or an override did, so that no metric is needed to leave zero.
+    start_up: how long the target's pods took to become Ready. request_per_pod: milli-units that a pod requests. At zero
+    there is no pod to read either from. leads: leads that have begun; a new start-up time does not move them.
     """
 
     recommendations: tuple[Recommendation, ...] = ()
@@ -65,17 +65,17 @@ class Memory(Struct, frozen=True):
     leads: tuple[Lead, ...] = ()
 
     def seeded(self, current: int, now: Nanoseconds) -> Memory:
-        """With the current count as the first recommendation where there is none, as the upstream starts."""
+        """With the current count as the first recommendation if there is none, as the upstream starts."""
         if self.recommendations:
             return self
         return replace(self, recommendations=(Recommendation(current, now),))
 
     def settled(self, current: int | None, now: Nanoseconds) -> Memory:
         """
-        As a turn begins with it, once the count is found.
+        The memory at the begin of a turn, once the current count is known.
 
-        A change that was intended and is not there was never done and is forgotten. What lies in the future, after a
-        clock that stepped back, is moved to now.
+        If the count is still the one before the intended change, the change was not made: its event is dropped. Entries
+        in the future (the clock stepped back) move to now.
         """
         memory = self
         intent = self.intent
@@ -84,45 +84,60 @@ class Memory(Struct, frozen=True):
             if current == intent.before:
                 memory = replace(
                     memory,
-                    scale_ups=tuple(item for item in self.scale_ups if item.at != intent.at),
-                    scale_downs=tuple(item for item in self.scale_downs if item.at != intent.at),
+                    scale_ups=tuple(entry for entry in self.scale_ups if entry.at != intent.at),
+                    scale_downs=tuple(entry for entry in self.scale_downs if entry.at != intent.at),
                     zero=True if intent.before == 0 else False if self.zero else self.zero,
                     scheduled_zero=intent.from_scheduled_zero,
                 )
         events = (*memory.scale_ups, *memory.scale_downs)
-        if all(item.at <= now for item in memory.recommendations) and all(item.at <= now for item in events):
+        if all(entry.at <= now for entry in memory.recommendations) and all(entry.at <= now for entry in events):
             return memory
         return replace(
             memory,
-            recommendations=tuple(Recommendation(item.replicas, min(item.at, now)) for item in memory.recommendations),
-            scale_ups=tuple(replace(item, at=min(item.at, now)) for item in memory.scale_ups),
-            scale_downs=tuple(replace(item, at=min(item.at, now)) for item in memory.scale_downs),
+            recommendations=tuple(
+                Recommendation(entry.replicas, min(entry.at, now)) for entry in memory.recommendations
+            ),
+            scale_ups=tuple(replace(entry, at=min(entry.at, now)) for entry in memory.scale_ups),
+            scale_downs=tuple(replace(entry, at=min(entry.at, now)) for entry in memory.scale_downs),
         )
 
     def resumed(self, current: int | None, now: Nanoseconds) -> Memory:
         """
-        As read back by a new process.
+        The memory as a new process starts with it.
 
-        The newest recommendation held until the old process ended, and nobody knows when that was: it is taken to
-        hold until now, so a restart can delay a scale-down and never hasten it.
+        The newest recommendation held until the old process ended, at an unknown time. It is assumed to hold until now,
+        so a restart can delay a scale-down and never hasten it. A count that the memory does not explain is assumed to
+        be recommended now: the memory of another time, restored from a backup, has no reason to keep the present pods.
         """
         memory = self.settled(current, now)
         if not memory.recommendations:
             return memory
-        newest = max(memory.recommendations, key=lambda item: item.at)
-        return replace(memory, recommendations=(*memory.recommendations, Recommendation(newest.replicas, now)))
+        held = max(memory.recommendations, key=lambda entry: entry.at).replicas
+        if current is not None and not self._explains(current):
+            held = current
+        return replace(memory, recommendations=(*memory.recommendations, Recommendation(held, now)))
 
-    def recommending(self, replicas: int, now: Nanoseconds, behavior: Behavior | None, options: ControllerOptions) -> Memory:
-        """With this turn's unstabilized recommendation in the last outdated slot, or behind the others."""
+    def _explains(self, current: int) -> bool:
+        """Whether the count was recommended, was on its way down by the policies, or was about to be changed."""
+        return (
+            any(entry.replicas >= current for entry in self.recommendations)
+            or bool(self.scale_downs)
+            or (self.intent is not None and current in {self.intent.before, self.intent.after})
+        )
+
+    def recommending(
+        self, replicas: int, now: Nanoseconds, behavior: Behavior | None, options: ControllerOptions
+    ) -> Memory:
+        """With this turn's recommendation, in the last outdated slot or appended."""
         oldest = now - longest_window(behavior, options)
         slot = None
-        for index, item in enumerate(self.recommendations):
-            if item.at < oldest:
+        for index, entry in enumerate(self.recommendations):
+            if entry.at < oldest:
                 slot = index
         return replace(self, recommendations=_put(self.recommendations, slot, Recommendation(replicas, now)))
 
     def scaled(self, before: int, after: int, now: Nanoseconds, behavior: Behavior | None) -> Memory:
-        """With the change that was made; without a behavior nothing asks for it, and nothing is kept."""
+        """With the event of a scale write. Without a behavior no policy reads events, so none is kept."""
         if behavior is None or before == after:
             return self
         if after > before:
@@ -130,7 +145,7 @@ class Memory(Struct, frozen=True):
         return replace(self, scale_downs=_with_event(self.scale_downs, before - after, now, behavior.scale_down))
 
     def after(self, decision: Decision, outcome: Outcome, spec: Spec, observation: Observation) -> Memory:
-        """What is remembered once a turn is over."""
+        """The memory after a turn."""
         if decision.kind is DecisionKind.UNREACHABLE:
             return replace(self, leads=decision.leads)
         memory = self.seeded(decision.current, decision.at)
@@ -141,7 +156,7 @@ class Memory(Struct, frozen=True):
             is_zero = makes_zero(decision, spec)
             memory = replace(memory, zero=is_zero, scheduled_zero=is_zero and spec.is_timed)
         elif memory.zero is None and decision.current == 0 and decision.kind is not DecisionKind.SUSPENDED:
-            # A zero that was found and taken as scheduled is ours: the next turns must wake it.
+            # The turn took this zero for a scheduled one: record it as ours, so that later turns wake the target.
             memory = replace(memory, zero=True, scheduled_zero=True)
         return replace(
             memory,
@@ -152,48 +167,48 @@ class Memory(Struct, frozen=True):
         )
 
     def start_up_after(self, observation: Observation) -> Nanoseconds | None:
-        """How long the target's pods take to become Ready: as seen now, else as remembered."""
+        """The start-up time of the target's pods: observed now, else remembered."""
         return self.start_up if observation.start_up is None else observation.start_up
 
     def intending(self, decision: Decision, spec: Spec, observation: Observation) -> Memory:
         """
-        What is remembered while a change may be done or not: as if it were, and marked as intended.
+        The memory while a change may or may not have been made: as if it were made, and marked as intended.
 
-        A scale-down is written down so before it is acted. Written after it instead, a process that dies in between
-        would take the next step down too early. `settled` finds out.
+        A scale-down is recorded before the write: recorded after it, a process that dies in between would take the next
+        step down too early. `settled` finds out whether the change was made.
         """
         done = self.after(decision, Scaled(decision.at), spec, observation)
         intent = Intent(decision.current, decision.desired, decision.at, self.scheduled_zero)
         return replace(done, intent=intent)
 
     def pruned(self, behavior: Behavior | None, options: ControllerOptions, now: Nanoseconds) -> Memory:
-        """The part that can still change a decision: what the status keeps."""
+        """The part that can still change a decision; the status keeps only this."""
         period = max((rules.longest_period for rules in _directions(behavior)), default=0)
         return replace(
             self,
             recommendations=_contenders(self.recommendations, behavior, options, now),
-            scale_ups=tuple(item for item in self.scale_ups if item.at > now - period),
-            scale_downs=tuple(item for item in self.scale_downs if item.at > now - period),
+            scale_ups=tuple(entry for entry in self.scale_ups if entry.at > now - period),
+            scale_downs=tuple(entry for entry in self.scale_downs if entry.at > now - period),
         )
 
 
 def lead_time(start_up: Nanoseconds | None, options: ControllerOptions) -> Nanoseconds:
     """
-    How long it takes from asking for a pod to having it Ready, with the turn that asks for it.
+    The time from the need for a pod to its readiness: start-up, plus a sync period in which no turn may look.
 
-    start_up: as learned, None while it is not.
+    start_up: as learned, None while it is not known.
     """
     return (START_UP_UNKNOWN if start_up is None else start_up) + options.sync_period
 
 
 def makes_zero(decision: Decision, spec: Spec) -> bool:
-    """Whether a rescale takes the target to a zero that something is left to wake it from."""
+    """Whether a decision scales to a zero that a schedule or a metric can end."""
     is_down_to_zero = decision.current > 0 and decision.desired == 0
     return is_down_to_zero and (spec.is_timed or (spec.min_replicas == 0 and spec.scales_to_zero))
 
 
 def longest_window(behavior: Behavior | None, options: ControllerOptions) -> Nanoseconds:
-    """How far back a recommendation can still matter."""
+    """The age up to which a recommendation can change a decision."""
     return max(stabilization_windows(behavior, options))
 
 
@@ -211,36 +226,38 @@ def _directions(behavior: Behavior | None) -> tuple[ScalingRules, ...]:
     return () if behavior is None else (behavior.scale_up, behavior.scale_down)
 
 
-def _with_event(events: tuple[ScaleEvent, ...], change: int, now: Nanoseconds, rules: ScalingRules) -> tuple[ScaleEvent, ...]:
+def _with_event(
+    events: tuple[ScaleEvent, ...], change: int, now: Nanoseconds, rules: ScalingRules
+) -> tuple[ScaleEvent, ...]:
     oldest = now - rules.longest_period
-    marked = tuple(replace(item, outdated=True) if item.at < oldest else item for item in events)
+    marked = tuple(replace(entry, outdated=True) if entry.at < oldest else entry for entry in events)
     slot = None
-    for index, item in enumerate(marked):
-        if item.outdated:
+    for index, entry in enumerate(marked):
+        if entry.outdated:
             slot = index
     return _put(marked, slot, ScaleEvent(change, now))
 
 
-def _put(items: tuple[T, ...], slot: int | None, item: T) -> tuple[T, ...]:
-    return (*items, item) if slot is None else (*items[:slot], item, *items[slot + 1 :])
+def _put(entries: tuple[T, ...], slot: int | None, entry: T) -> tuple[T, ...]:
+    return (*entries, entry) if slot is None else (*entries[:slot], entry, *entries[slot + 1 :])
 
 
 def _contenders(
-    items: tuple[Recommendation, ...], behavior: Behavior | None, options: ControllerOptions, now: Nanoseconds
+    entries: tuple[Recommendation, ...], behavior: Behavior | None, options: ControllerOptions, now: Nanoseconds
 ) -> tuple[Recommendation, ...]:
     """
-    The recommendations that no later one outdoes: going back in time, each new largest and each new smallest.
+    The recommendations that can still win: going back in time, each new largest and each new smallest one.
 
-    A later recommendation that is as large stays in the window longer, so the earlier one can never be the largest.
+    An equal recommendation that is later stays in the window longer, so the earlier one never decides.
     """
     up, down = stabilization_windows(behavior, options)
     kept: list[Recommendation] = []
     highest, lowest = None, None
-    for item in sorted(items, key=lambda entry: entry.at, reverse=True):
-        is_highest = item.at >= now - down and (highest is None or item.replicas > highest)
-        is_lowest = item.at >= now - up and (lowest is None or item.replicas < lowest)
+    for entry in sorted(entries, key=lambda entry: entry.at, reverse=True):
+        is_highest = entry.at >= now - down and (highest is None or entry.replicas > highest)
+        is_lowest = entry.at >= now - up and (lowest is None or entry.replicas < lowest)
         if is_highest or is_lowest or not kept:
-            kept.append(item)
-        highest = item.replicas if highest is None else max(highest, item.replicas)
-        lowest = item.replicas if lowest is None else min(lowest, item.replicas)
+            kept.append(entry)
+        highest = entry.replicas if highest is None else max(highest, entry.replicas)
+        lowest = entry.replicas if lowest is None else min(lowest, entry.replicas)
     return tuple(reversed(kept))

@@ -1,4 +1,4 @@
-"""What was seen of the world in one turn: the scale, the pods and the metrics, with absence as a value of its own."""
+"""The observation of one turn: scale, pods and metrics. What could not be read is a value, `Absent`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from cronhpa.core.instant import Nanoseconds
 
 class Absent(Struct, frozen=True, tag=True):
     """
-    "I do not know", and why.
+    A value that is not known, and why.
 
     reason: a word for machines (CamelCase). message: a sentence for people.
-    error: the longer text that the upstream returns in place of `message` where the two differ.
+    error: the longer text that the upstream returns instead of `message`, where the two differ.
     """
 
     reason: str
@@ -42,10 +42,10 @@ class Container(Struct, frozen=True, gc=False):
 
 class Pod(Struct, frozen=True, gc=False):
     """
-    ready: the status of the Ready condition, "" where there is none. ready_since: its last transition.
-    first_ready: when it became Ready for the first time that was seen, None while that is its last transition.
-    containers: the regular ones, then the init containers: the order in which the upstream looks for a missing request.
-    pod_requests: requests stated for the pod as a whole, None where there are none. overhead: added to the sum of them.
+    ready: the status of the Ready condition, "" if there is none. ready_since: its last transition.
+    first_ready: the first transition to Ready that was seen, None while that is `ready_since`.
+    containers: regular containers, then init containers: the order in which the upstream looks for a missing request.
+    pod_requests: requests of the pod as a whole, None if there are none. overhead: added to their sum.
     """
 
     name: str
@@ -69,14 +69,15 @@ class Sample(Struct, frozen=True, gc=False):
     window: Nanoseconds
 
 
-class PodCounts(Struct, frozen=True, tag=True):
+class PodCounts(Struct, frozen=True, tag="Tally"):
     """
-    Pods and samples of one metric, counted: all that a replica count is computed from.
+    Pods and samples of one metric, grouped: the input of a replica count.
 
-    ready: pods that count fully. unready, missing: pods without a trustworthy sample, and without any.
-    counted: samples left after those of ignored and unready pods are taken out; matched: those of them with a request.
-    usage, request: sums over them, milli-units. missing_usage: what missing pods are taken to use when load is low.
-    missing_request, unready_request: what those pods asked for. load: usage of all pods, ready or not.
+    ready: pods that count fully. unready: pods whose sample is not trusted. missing: pods without a sample.
+    counted: samples of pods that are neither ignored nor unready; matched: those of them with a request.
+    usage, request: sums over `matched` (over `counted` without a request), milli-units.
+    missing_usage: the usage assumed for missing pods when load is low.
+    missing_request, unready_request: sums of the requests of these pods. load: usage of all pods, ready or not.
     """
 
     ready: int
@@ -92,8 +93,8 @@ class PodCounts(Struct, frozen=True, tag=True):
     load: int
 
 
-class ScalarReading(Struct, frozen=True, tag=True):
-    """One value for the whole target, milli-units; ready: running and ready pods, where the target needs them."""
+class ScalarReading(Struct, frozen=True, tag="Gauge"):
+    """One value for the whole target, milli-units. ready: running and ready pods, counted for a Value target only."""
 
     value: int
     ready: int | Absent
@@ -104,11 +105,11 @@ Reading = PodCounts | ScalarReading | Absent
 
 class Observation(Struct, frozen=True):
     """
-    scale: what GET scale said, or why it said nothing.
+    scale: the scale subresource, or why it could not be read.
     selector_problem: why the selector cannot be used (missing, unreadable, ambiguous).
-    readings: one for each of the spec's metrics, in order; empty where none were asked for.
+    readings: one for each of the spec's metrics, in order; empty if none was requested.
     start_up: 90th percentile of creation to Ready of the target's own pods, None while unknown.
-    request_per_pod: milli-units a ready pod asks for, by resource name: what turns a load into pods.
+    request_per_pod: milli-units that a ready pod requests, by resource name. It turns a load into pods.
     """
 
     scale: Scale | Absent

@@ -1,4 +1,4 @@
-"""What was seen becomes an Observation: one reading a metric, and what the target's own pods tell about themselves."""
+"""Pods and measurements become an Observation: one reading a metric, and the start-up and requests of the pods."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from math import ceil
 
 from cronhpa.core.instant import HOUR, SECOND, Nanoseconds
 from cronhpa.core.observation import Absent, Observation, Pod, Reading, Sample, Scale
+from cronhpa.core.reactive.pod_counts import absent_metric, group_pods, pod_request, scalar_reading
 from cronhpa.core.reactive.replicas import selector_text
-from cronhpa.core.reactive.pod_counts import absent_metric, scalar_reading, pod_request, group_pods
 from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, Spec, UnknownMetric
 
-# What was measured of one metric: samples by pod, one value, or why there is nothing.
+# The raw answer for one metric: samples by pod, one value, or why there is none.
 Measurement = Mapping[str, Sample] | int | Absent
 INVALID_METRIC_SELECTOR = "InvalidMetricSelector"
 _START_UP_GRAIN = 5 * SECOND
+# A pod that turned Ready later than that after its creation was not starting all that time.
+_START_UP_READ = HOUR
+START_UP_MAX = _START_UP_READ + _START_UP_GRAIN
 
 
 def observe(
@@ -28,7 +31,7 @@ def observe(
     """
     The observation of one turn.
 
-    pods: those that the scale's selector matches. measurements: one for each of the spec's metrics, in order.
+    pods: matched by the scale's selector. measurements: one for each of the spec's metrics, in order.
     """
     if isinstance(scale, Absent):
         return Observation(scale=scale)
@@ -44,24 +47,26 @@ def observe(
 
 
 def read(metric: Metric, measured: Measurement, pods: Sequence[Pod], now: Nanoseconds, spec: Spec) -> Reading:
-    """One metric's reading; what could not be fetched is absent with the upstream's words around the reason."""
+    """The reading of one metric. A measurement that failed becomes Absent, worded as upstream."""
     if isinstance(metric, UnknownMetric):
         return absent_metric(metric, f'unknown metric source type "{metric.given}"')
     if isinstance(measured, Absent):
-        # A selector that says nothing asks nobody, so nothing was fetched.
+        # With an invalid selector nothing was fetched, so no prefix says "fetching failed".
         prefix = "" if measured.reason == INVALID_METRIC_SELECTOR else _fetching(metric, spec.namespace)
         return absent_metric(metric, prefix + measured.message)
     if isinstance(metric, ResourceMetric | PodsMetric):
         assert isinstance(measured, Mapping)
         oldest = None if spec.options.metric_max_age is None else now - spec.options.metric_max_age
-        samples = measured if oldest is None else {name: item for name, item in measured.items() if item.at >= oldest}
+        samples = (
+            measured if oldest is None else {name: sample for name, sample in measured.items() if sample.at >= oldest}
+        )
         return group_pods(metric, pods, samples, now, spec.options)
     assert isinstance(measured, int)
     return scalar_reading(metric, measured, pods)
 
 
 def _fetching(metric: Metric, namespace: str) -> str:
-    """The upstream's words in front of an answer that could not be had."""
+    """The upstream's prefix for a metric that could not be fetched."""
     if isinstance(metric, ResourceMetric):
         return f"unable to get metrics for resource {metric.name}: "
     if isinstance(metric, ObjectMetric):
@@ -76,35 +81,34 @@ def start_up(pods: Sequence[Pod]) -> Nanoseconds | None:
     """
     The 90th percentile of creation to Ready, rounded up to five seconds; None while no pod is Ready.
 
-    Both instants are cut to the second, so up to one second more may have passed. A pod that turned Ready over an hour
-    after its creation was not starting all that time.
+    The API cuts both instants to the second, so one second is added. At most START_UP_MAX.
     """
-    taken = sorted(
+    durations = sorted(
         (pod.ready_since if pod.first_ready is None else pod.first_ready) - pod.created
         for pod in pods
         if pod.ready == "True" and not pod.deleting
     )
-    taken = [item for item in taken if 0 <= item <= HOUR]
-    if not taken:
+    durations = [duration for duration in durations if 0 <= duration <= _START_UP_READ]
+    if not durations:
         return None
-    longest = taken[ceil(0.9 * len(taken)) - 1] + SECOND
+    longest = durations[ceil(0.9 * len(durations)) - 1] + SECOND
     return -(-longest // _START_UP_GRAIN) * _START_UP_GRAIN
 
 
 def requests_per_pod(spec: Spec, pods: Sequence[Pod]) -> dict[str, int]:
     """
-    The average request of a pod, milli-units, for each resource that a utilization target is stated for.
+    The average request of a pod, milli-units, for each resource with a utilization target.
 
     Of several metrics of one resource the first counts, as for the forecast.
     """
-    found: dict[str, int] = {}
+    averages: dict[str, int] = {}
     for metric in spec.metrics:
         if not isinstance(metric, ResourceMetric) or metric.target.average_utilization is None:
             continue
-        if metric.name in found:
+        if metric.name in averages:
             continue
         requests = [pod_request(pod, metric.name, metric.container) for pod in pods]
-        known = [request for request in requests if isinstance(request, int)]
-        if known:
-            found[metric.name] = sum(known) // len(known)
-    return found
+        stated = [request for request in requests if isinstance(request, int)]
+        if stated:
+            averages[metric.name] = sum(stated) // len(stated)
+    return averages

@@ -1,8 +1,8 @@
 """
 Kubernetes quantities: texts such as `500m`, `1.5Gi` or `1e3`, read exactly and bounded, written canonically.
 
-`Quantity` answers what the upstream's parser answers for every text, overflow included. `parse_milli` is what decisions
-use: integer milli-units rounded away from zero, and a refusal where the upstream's int64 would wrap around.
+`Quantity` gives the result of the upstream's parser for every text, overflow included. Decisions use `parse_milli`:
+integer milli-units rounded away from zero; it raises where the upstream's int64 would wrap around.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Self
 
 from msgspec import Struct
 
-# What may be read at all: a nine-byte text such as 1e999999 would otherwise take minutes to multiply out.
+# Limits of a text: the nine bytes 1e999999 would otherwise take minutes to multiply out.
 LENGTH_MAX = 64
 _EXPONENT_MAX = 30
 MILLI = 1000
@@ -27,7 +27,7 @@ _SUFFIXES = {power: suffix for suffix, power in _DECIMAL.items()}
 # The upstream's scanner: a sign, digits around an optional point, letters, a sign, digits; nothing behind them.
 _PARTS = re.compile(r"([+-]?)0*([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*)([+-]?[0-9]*)", re.ASCII)
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
-# More digits than this do not fit into an int64 for sure, and the upstream goes over to big decimals.
+# More digits may not fit into an int64, and the upstream changes to big decimals.
 _FAST_DIGITS = 18
 _SMALL_DIGITS = 9
 
@@ -36,10 +36,10 @@ _EXAMPLE = "write for example 500m, 2, 1.5Gi"
 
 class Quantity(Struct, frozen=True):
     """
-    unscaled * 10**exponent, as the upstream holds it. family: the suffixes it is written with (SI, Binary, Exponent).
+    unscaled * 10**exponent, as the upstream holds it. family: the kind of its suffix (SI, Binary, Exponent).
 
-    is_big: whether it is held as a big decimal, which rounds and overflows in its own way. text: the text it was read
-    from, where that is written out again as it stands.
+    is_big: whether the upstream holds a big decimal, which rounds and overflows differently. text: the original, if
+    it is written out unchanged.
     """
 
     unscaled: int
@@ -50,7 +50,7 @@ class Quantity(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises ValueError for what the upstream's parser refuses, and for more than 64 characters or 10^30."""
+        """The quantity of a text. Raises ValueError where the upstream does, and beyond 64 characters or 10^30."""
         found = _PARTS.fullmatch(text) if len(text) <= LENGTH_MAX else None
         if found is None or not text:
             raise ValueError(f'"{text[:LENGTH_MAX]}" is no quantity: {_EXAMPLE}')
@@ -74,7 +74,7 @@ class Quantity(Struct, frozen=True):
     @classmethod
     def _big(cls, unscaled: int, exponent: int, family: str, *, negative: bool) -> Self:
         if unscaled:
-            # To billionths, away from zero: who asks for something gets something.
+            # To billionths, away from zero: a request above 0 stays above 0.
             down = -_NANO - exponent
             unscaled = -(-unscaled // 10**down) if down > 0 else unscaled * 10**-down
             exponent = -_NANO
@@ -85,7 +85,7 @@ class Quantity(Struct, frozen=True):
         return cls(-unscaled if negative else unscaled, exponent, family, is_big=True)
 
     def scaled(self, power: int) -> int:
-        """The number of 10**power it is, away from zero, in the upstream's int64: what is too large comes out wrong."""
+        """value / 10**power, rounded away from zero, as the upstream's int64, which wraps or becomes 0 on overflow."""
         shift = self.exponent - power
         if self.is_big:
             return _scale_big(self.unscaled, shift)
@@ -93,7 +93,7 @@ class Quantity(Struct, frozen=True):
             divisor: int = 10**-shift
             return -(-self.unscaled // divisor) if self.unscaled >= 0 else self.unscaled // divisor
         product: int = self.unscaled * 10**shift
-        # The common steps are one multiplication each, which wraps; the others stop at the first that does not fit.
+        # The common powers are one multiplication, which wraps; the others stop at the first overflow.
         return _wrap(product) if shift in {0, 1, 2, 3, 6, 9} or _fits(product) else 0
 
     @property
@@ -124,7 +124,7 @@ def _interpret(text: str, suffix: str) -> tuple[str, int, int]:
 
 
 def _looks_canonical(whole: str, part: str, exponent: int, family: str) -> bool:
-    """Whether the upstream takes a text for canonical already; it looks at less than it says."""
+    """Whether the upstream takes a text for canonical; it checks less than its name says."""
     digits = whole + part
     if family == "Binary":
         return not part and int(digits) % 8 != 0
@@ -157,7 +157,7 @@ def _scale_big(unscaled: int, shift: int) -> int:
     if shift >= 0:
         return _wrap(_low_bits(unscaled) * min(10**shift, 2**63))
     if unscaled <= _INT64_MAX:
-        # The upstream asks only whether it is small enough, and takes a large negative one for small.
+        # The upstream compares with the upper limit only, so large negative numbers count as small.
         unscaled = _low_bits(unscaled)
     size, rest = divmod(abs(unscaled), 10**-shift)
     whole = size if unscaled >= 0 else -size
@@ -169,7 +169,7 @@ def _fits(number: int) -> bool:
 
 
 def _wrap(number: int) -> int:
-    """As an int64 that overflowed."""
+    """The int64 after overflow."""
     return (number + 2**63) % 2**64 - 2**63
 
 
@@ -183,11 +183,11 @@ def parse_milli(text: str) -> int:
     """
     The milli-units of a quantity, rounded away from zero.
 
-    Raises ValueError for what is no quantity, NaN and infinity among it, for a text without a digit, and for more than
-    2^63, where the upstream's integers would wrap around.
+    Raises ValueError for other texts (NaN and infinity included), for a text without a digit, and above 2^63, where the
+    upstream's integers would wrap around.
     """
     if 0 < len(text) <= _FAST_DIGITS and text.isascii():
-        # By far the most frequent forms: what metrics-server writes, and what people write as requests.
+        # The most frequent forms: those of metrics-server and of requests.
         if text.isdecimal():
             return int(text) * MILLI
         head, unit = text[:-1], text[-1]
@@ -201,7 +201,7 @@ def parse_milli(text: str) -> int:
     power = quantity.exponent + 3
     size = abs(quantity.unscaled)
     milli: int = size * 10**power if power >= 0 else -(-size // 10**-power)
-    # The upstream caps what has a binary unit; a cap that was hit is as large.
+    # The upstream caps quantities with a binary unit: one at the cap was too large.
     if milli > _BIGGEST_MILLI or (quantity.is_big and quantity.family == "Binary" and milli == _BIGGEST_MILLI):
         raise ValueError(f'"{text}" is larger than 2^63')
     return -milli if quantity.unscaled < 0 else milli
@@ -209,7 +209,7 @@ def parse_milli(text: str) -> int:
 
 def parse_float(text: str) -> float:
     """
-    The float that the upstream makes of a quantity: digits times a power of ten, rounded once more.
+    The upstream's float of a quantity: digits times a power of ten, which rounds a second time.
 
     `9m` is 0.009000000000000001. Raises ValueError as `parse_milli` does.
     """
@@ -222,6 +222,6 @@ def format_milli(milli: int, *, binary: bool = False) -> str:
     """
     The canonical text of a number of milli-units.
 
-    binary: in powers of 1024 where that is exact and 1024 or more, as memory is shown (1Mi, not 1048576).
+    binary: with a power of 1024 if that is exact and at least 1024, as for memory (1Mi, not 1048576).
     """
     return _canonical(milli, -3, "Binary" if binary else "SI", largest=_DECIMAL["E"])

@@ -1,4 +1,8 @@
-"""A turn as one line of JSON: the five inputs of a decision. Copied into a test, it is a regression test."""
+"""
+A turn as one line of JSON: the five inputs of a decision. Copied into a test, it is a regression test.
+
+Field names and tags of earlier versions are kept where the code has other names, so that their records are read.
+"""
 
 from __future__ import annotations
 
@@ -26,5 +30,5 @@ def encode(record: Record) -> str:
 
 
 def decode(line: str | bytes) -> Record:
-    """Raises ValueError for a line that is no record."""
+    """The record of a line. Raises ValueError for a line that is no record."""
     return msgspec.json.decode(line, type=Record)

@@ -1,8 +1,8 @@
 """
-What a user asked for, parsed and defaulted: the left-hand side of every decision.
+The spec of an object, parsed and defaulted.
 
-Quantities are integer milli-units, durations and instants integer nanoseconds, percentages integers. What is a key of
-a cache remembers its hash.
+Quantities are integer milli-units, durations and instants integer nanoseconds, percentages integers. Values that are
+keys of a cache remember their hash (`cache_hash`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TargetRef(Struct, frozen=True):
 
 
 class MetricTarget(Struct, frozen=True):
-    """At most one of the three is meant by a valid spec; milli-units but for `average_utilization`, in percent."""
+    """A valid spec sets one of the three. value, average_value: milli-units. average_utilization: percent."""
 
     type: str
     value: int | None = None
@@ -78,7 +78,7 @@ class ExternalMetric(Struct, frozen=True, tag=True):
 
 
 class UnknownMetric(Struct, frozen=True, tag=True):
-    """A type that nothing knows: it abstains, as in the upstream."""
+    """A metric of an unknown type: it abstains, as upstream."""
 
     given: str
 
@@ -93,7 +93,7 @@ class SelectPolicy(StrEnum):
 
 
 class Policy(Struct, frozen=True, cache_hash=True):
-    """How many pods, or percent of the pods, may come or go within `period`."""
+    """The largest change within `period`: a number of pods, or percent of the pods."""
 
     type: str
     value: int
@@ -119,7 +119,7 @@ class Behavior(Struct, frozen=True, cache_hash=True):
 
 
 class ControllerOptions(Struct, frozen=True, cache_hash=True):
-    """What the upstream offers as flags of the whole cluster; the defaults are the upstream's."""
+    """The upstream controller's flags, with its defaults; an object may override some of them."""
 
     sync_period: Nanoseconds = 15 * SECOND
     tolerance: float = 0.1
@@ -144,7 +144,7 @@ class Holidays(Struct, frozen=True, cache_hash=True):
 
 
 class Days(Struct, frozen=True, cache_hash=True):
-    """A set of local dates: all that a range or a calendar of holidays names."""
+    """A set of local dates: the union of ranges and holidays."""
 
     ranges: tuple[DateRange, ...] = ()
     holidays: tuple[Holidays, ...] = ()
@@ -152,9 +152,9 @@ class Days(Struct, frozen=True, cache_hash=True):
 
 class CronWindow(Struct, frozen=True, tag=True, cache_hash=True):
     """
-    From each `start` to the first `end` after it, or for `duration`; cron texts read in `zone`.
+    Opens at each `start`; closes at the first `end` after it, or after `duration`. Cron texts are read in `zone`.
 
-    exclude: the dates whose starts are dropped. only: the dates whose starts alone are kept.
+    exclude: starts on these dates are dropped. only: starts on all other dates are dropped.
     """
 
     start: str
@@ -177,8 +177,8 @@ class Schedule(Struct, frozen=True, cache_hash=True):
     """
     Bounds that hold while a window is open.
 
-    lead: how long before its start its floor and headroom are asked for; None: measured.
-    problem: why this schedule cannot be read; such a schedule abstains and blocks scale-down.
+    lead: how long before its start its floor and headroom count; None: measured.
+    problem: why the schedule cannot be read. An unreadable schedule abstains and blocks scale-down.
     """
 
     name: str
@@ -193,7 +193,7 @@ class Schedule(Struct, frozen=True, cache_hash=True):
 
 
 class Override(Struct, frozen=True, cache_hash=True):
-    """A person's bounds, of the highest rank until they expire."""
+    """Bounds that a person sets: they have the highest rank until they expire."""
 
     until: Nanoseconds
     reason: str
@@ -210,9 +210,9 @@ class Span(Struct, frozen=True):
 
 class ForecastSettings(Struct, frozen=True):
     """
-    pod_capacity_percent: what a pod can carry, in percent of its target; None: by the kind of target.
-    budget_percent: pod-hours that it may add over metrics and schedules alone, averaged over a week.
-    ignored: spans of history that must not be learned from.
+    pod_capacity_percent: the load that a pod can carry, in percent of its target; None: by the kind of target.
+    budget_percent: pod-hours that the forecast may add to those of metrics and schedules alone, averaged over a week.
+    ignored: spans of history that no method is fitted on.
     """
 
     mode: Mode = Mode.ACTIVE
@@ -223,7 +223,7 @@ class ForecastSettings(Struct, frozen=True):
 
 
 class Spec(Struct, frozen=True, cache_hash=True):
-    """namespace: the object's own, which is its target's."""
+    """namespace: of the object and its target."""
 
     target: TargetRef
     min_replicas: int
@@ -231,7 +231,7 @@ class Spec(Struct, frozen=True, cache_hash=True):
     namespace: str = ""
     metrics: tuple[Metric, ...] = ()
     behavior: Behavior | None = None
-    options: ControllerOptions = ControllerOptions()
+    options: ControllerOptions = field(default=ControllerOptions(), name="tuning")
     mode: Mode = Mode.ACTIVE
     schedules: tuple[Schedule, ...] = ()
     override: Override | None = None
@@ -239,15 +239,15 @@ class Spec(Struct, frozen=True, cache_hash=True):
 
     @property
     def is_timed(self) -> bool:
-        """Whether anything but the spec's own bounds may move the bounds."""
+        """Whether schedules or an override may move the bounds."""
         return bool(self.schedules) or self.override is not None
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether anything asks for capacity before it is needed, so that what a pod takes to start matters."""
+        """Whether a source asks for capacity ahead of time, so that the pods' start-up time matters."""
         return bool(self.schedules) or self.forecast is not None
 
     @property
     def scales_to_zero(self) -> bool:
-        """Whether a metric is left to wake the target from zero: only Object and External metrics need no pods."""
+        """Whether a metric can wake the target from zero: only Object and External metrics need no pods."""
         return any(isinstance(metric, ObjectMetric | ExternalMetric) for metric in self.metrics)

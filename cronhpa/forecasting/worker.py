@@ -16,6 +16,7 @@ from msgspec import Struct
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds, format_instant
 from cronhpa.core.observation import Absent
+from cronhpa.core.predictive.floor import unknown_pod_load
 from cronhpa.forecasting import policy
 from cronhpa.forecasting.choice import Choice
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
@@ -123,7 +124,9 @@ def _unpacked(answer: object, asked: Sequence[TrainingData]) -> FitResult:
     series_asked = {data.subject.series for data in asked}
     answered = {series for _, members in result.fits for series, _ in members} | {s for s, _ in result.absent}
     if not answered <= series_asked:
-        raise ValueError(f"the dask cluster answered about {min(answered - series_asked)}, which it was not asked about")
+        raise ValueError(
+            f"the dask cluster answered about {min(answered - series_asked)}, which it was not asked about"
+        )
     return result
 
 
@@ -158,11 +161,7 @@ def _fit(data: TrainingData, now: Nanoseconds) -> FittedPolicy | Absent:
     target = data.subject
     workload = workload_of(target)
     if workload is None:
-        return Absent(
-            "NoPodLoad",
-            f"what one pod may carry of {target.series.metric} is not known: it needs a "
-            "Utilization or AverageValue target, and for Utilization a request",
-        )
+        return unknown_pod_load(target.series.metric)
     chosen = catalog.default()
     history = _history(data, now - now % STEP)
     return policy.fit(

@@ -11,11 +11,12 @@ import gzip
 import io
 import math
 import zlib
+from functools import lru_cache, partial
 from typing import IO, TYPE_CHECKING, cast
 
 from msgspec import Struct
 
-from cronhpa.core.instant import MINUTE, Nanoseconds, format_instant, parse_instant
+from cronhpa.core.instant import DAY, MINUTE, Nanoseconds, format_instant, parse_instant
 from cronhpa.history.database import Fault
 from cronhpa.history.load_history import LoadHistory as Store
 from cronhpa.history.series import STEP, STEPS_KEPT, Series, is_load
@@ -25,10 +26,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HEADER = ("timestamp", "value")
-# What stands for a gap: nothing, or what pandas and Prometheus write.
-_GAP = {"", "nan"}
 _GZIP_MAGIC = b"\x1f\x8b"
 _LINES_PER_REPORT = 10_000
+# What is beyond these is no history of anything; each bounds what a small packed file may cost. A second of 28 days
+# each has 2.4 million rows, a line of a time and a number has 50 characters.
+LINE_MAX = 64 * 1024
+ROWS_MAX = 20_000_000
+TEXT_MAX = 2**30
+POINTS_MAX = 2_500_000
+# What is kept of the minutes at once: those of 28 days, and as many more before the oldest of them are dropped.
+_MINUTES_HELD = 100_000
 # A file with fewer values in its steps, a recorder's own for one, does not tell in which minute a maximum came.
 _MINUTES_PER_STEP_MIN = 2
 
@@ -64,6 +71,7 @@ def import_file(
     series: Series,
     path: Path,
     *,
+    now: Nanoseconds,
     shift: Nanoseconds = 0,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Imported:
@@ -73,10 +81,10 @@ def import_file(
     Raises HistoryError, and ImportError where what reads Parquet is not installed.
     """
     if not is_parquet(path):
-        return import_csv(store, series, path, shift=shift, progress=progress)
-    from cronhpa.history import parquet  # noqa: PLC0415 - pandas and pyarrow, for Parquet alone
+        return import_csv(store, series, path, now=now, shift=shift, progress=progress)
+    from cronhpa.history import parquet  # noqa: PLC0415 - pyarrow, for Parquet alone
 
-    return _import(store, series, path, parquet.rows(path), shift)
+    return _import(store, series, path, parquet.rows(path), now, shift)
 
 
 def is_parquet(path: Path) -> bool:
@@ -88,6 +96,7 @@ def import_csv(
     series: Series,
     path: Path,
     *,
+    now: Nanoseconds,
     shift: Nanoseconds = 0,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Imported:
@@ -95,34 +104,41 @@ def import_csv(
     Add a file to a series; the larger value wins where something is known already. All of the file, or nothing.
 
     Minutes are kept where it has two or more of them in a step, else steps alone.
-    shift: added to every timestamp, so that an old record can stand for the days before now.
+    now: values of more than a day later are refused. shift: added to every timestamp, so that an old record can stand
+    for the days before now.
     progress: called now and then with bytes read and bytes in all.
     Raises CsvError for what it cannot read, OSError where the file or the store cannot be used.
     """
-    return _import(store, series, path, _lines(path, progress), shift)
+    return _import(store, series, path, _lines(path, progress), now, shift)
+
+
+# The number of a line or row from 1 on, the instant, the value or None for a gap.
+Row = tuple[int, Nanoseconds, float | None]
 
 
 def _import(
-    store: Store,
-    series: Series,
-    path: Path,
-    values: Iterable[tuple[str, Nanoseconds, float | None]],
-    shift: Nanoseconds,
+    store: Store, series: Series, path: Path, values: Iterable[Row], now: Nanoseconds, shift: Nanoseconds
 ) -> Imported:
-    """All of (where, instant, value or None) into the store, or nothing."""
+    """All of the rows into the store, or nothing."""
     minutes: dict[Nanoseconds, float] = {}
     rows = gaps = 0
-    for at, value in _loads(path, values, shift):
+    oldest = 0
+    for at, value in _loads(path, values, shift, latest=now + DAY):
         if value is None:
             gaps += 1
             continue
         rows += 1
         minute = at - at % MINUTE
+        if minute < oldest:
+            continue
         minutes[minute] = max(value, minutes.get(minute, 0.0))
+        if len(minutes) > _MINUTES_HELD:
+            oldest = _oldest_kept(minutes)
+            minutes = {at: high for at, high in minutes.items() if at >= oldest}
     if not minutes:
         raise HistoryError(path, "", f"{gaps} gaps and no value", "at least one value is needed")
-    last = max(minutes) // STEP * STEP
-    kept = sorted((at, high) for at, high in minutes.items() if at >= last - STEPS_KEPT + STEP)
+    oldest, last = _oldest_kept(minutes), max(minutes) // STEP * STEP
+    kept = sorted((at, high) for at, high in minutes.items() if at >= oldest)
     steps = len({at // STEP for at, _ in kept})
     width = MINUTE if len(kept) >= _MINUTES_PER_STEP_MIN * steps else STEP
     outcome = store.backfill(series, kept, width=width)
@@ -131,16 +147,28 @@ def _import(
     return Imported(rows=rows, gaps=gaps, steps=steps, first=kept[0][0] // STEP * STEP, last=last + STEP)
 
 
+def _oldest_kept(minutes: Iterable[Nanoseconds]) -> Nanoseconds:
+    """The first instant of the 28 days that end with the newest minute."""
+    return max(minutes) // STEP * STEP - STEPS_KEPT + STEP
+
+
 def _loads(
-    path: Path, values: Iterable[tuple[str, Nanoseconds, float | None]], shift: Nanoseconds = 0
+    path: Path, values: Iterable[Row], shift: Nanoseconds = 0, *, latest: Nanoseconds = 2**63
 ) -> Iterator[tuple[Nanoseconds, float | None]]:
-    """(instant moved by `shift`, value or None). Raises HistoryError for what is no load."""
-    for where, at, value in values:
-        if value is not None and not is_load(at + shift, value):
-            found = f"{value} at {format_instant(at)}"
-            accepted = "a number from 0 to 3.4e38 in the years 1970 to 2261 is accepted"
+    """(instant moved by `shift`, value or None). Raises HistoryError for what is no load, or later than `latest`."""
+    for number, at, value in values:
+        moved = at + shift
+        if value is not None and (moved > latest or not is_load(moved, value)):
+            where = f"{'row' if is_parquet(path) else 'line'} {number}"
+            if not is_load(moved, value):
+                accepted = "a number from 0 to 3.4e38 in the years 1970 to 2261 is accepted"
+                raise HistoryError(path, where, f"{value} at {format_instant(at)}", accepted)
+            found = f"{format_instant(moved)} is yet to come"
+            accepted = (
+                f"times to {format_instant(latest)} are accepted: what is 28 days older than the newest is dropped"
+            )
             raise HistoryError(path, where, found, accepted)
-        yield at + shift, value
+        yield moved, value
 
 
 def export_csv(store: Store, series: Series, out: IO[str]) -> int:
@@ -180,26 +208,31 @@ def read_points(
     for at, value in _loads(path, values):
         if value is not None:
             found[at] = max(value, found.get(at, 0.0))
+            if len(found) > POINTS_MAX:
+                raise HistoryError(
+                    path, "", f"more than {POINTS_MAX:,} times", "28 days by the second, and no more, are accepted"
+                )
     return sorted(found.items())
 
 
-def _lines(path: Path, progress: Callable[[int, int], None]) -> Iterator[tuple[str, Nanoseconds, float | None]]:
-    """(where, instant, value or None for a gap) of every line below the header."""
+def _lines(path: Path, progress: Callable[[int, int], None]) -> Iterator[Row]:
+    """Every line below the header."""
     total = path.stat().st_size
     with path.open("rb") as raw:
         zipped = raw.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
         raw.seek(0)
         stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw) if zipped else raw)
         # utf-8-sig: spreadsheets put a byte order mark before the header.
-        reader = csv.reader(io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""), strict=True)
+        text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+        reader = csv.reader(_bounded(path, text), strict=True)
         try:
             header = next(reader, [])
             if tuple(header) != HEADER:
-                found = f"the header is {','.join(header)!r}" if header else "there is no header"
+                found = f"the header is {','.join(header)[:_TOLD_MAX]!r}" if header else "there is no header"
                 raise CsvError(path, 1, found, f"{','.join(HEADER)!r} is accepted")
             for fields in reader:
                 if fields:
-                    yield f"line {reader.line_num}", *_parse(path, reader.line_num, fields)
+                    yield _parse(path, reader.line_num, fields)
                 if reader.line_num % _LINES_PER_REPORT == 0:
                     progress(raw.tell(), total)
         except (UnicodeDecodeError, csv.Error, gzip.BadGzipFile, zlib.error, EOFError) as problem:
@@ -208,22 +241,46 @@ def _lines(path: Path, progress: Callable[[int, int], None]) -> Iterator[tuple[s
     progress(total, total)
 
 
-def _parse(path: Path, line: int, fields: list[str]) -> tuple[Nanoseconds, float | None]:
+# Of a header or field that anybody may have written so much is told.
+_TOLD_MAX = 200
+
+
+def _bounded(path: Path, text: IO[str]) -> Iterator[str]:
+    """The lines of a text. Raises CsvError where one, their number or all of them together are longer than any is."""
+    left = TEXT_MAX
+    for number, line in enumerate(iter(partial(text.readline, LINE_MAX + 1), ""), start=1):
+        if len(line) > LINE_MAX:
+            raise CsvError(path, number, f"more than {LINE_MAX:,} characters", "timestamp,value is accepted")
+        left -= len(line)
+        if left < 0 or number > ROWS_MAX:
+            found = f"{number - 1:,} lines of {(TEXT_MAX - left) / 2**20:,.0f} MiB so far"
+            accepted = f"{ROWS_MAX:,} lines and {TEXT_MAX // 2**20:,} MiB are accepted"
+            raise CsvError(path, number, found, f"{accepted}: 28 days by the second are 2,419,200")
+        yield line
+
+
+# Ten million lines of one minute are of few times.
+_instant = lru_cache(maxsize=64)(parse_instant)
+
+
+def _parse(path: Path, line: int, fields: list[str]) -> Row:
     if len(fields) != len(HEADER):
         raise CsvError(path, line, f"{len(fields)} fields", "timestamp,value is accepted")
     stamp, text = fields
     try:
-        at = parse_instant(stamp)
+        at = _instant(stamp)
     except (ValueError, OverflowError):
         example = "an RFC 3339 time with an offset, such as 2026-03-01T06:00:00Z, is accepted"
-        raise CsvError(path, line, f"timestamp {stamp!r}", example) from None
-    if text.strip().lower() in _GAP:
-        return at, None
+        raise CsvError(path, line, f"timestamp {stamp[:_TOLD_MAX]!r}", example) from None
     try:
         value = float(text)
     except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or value < 0:
+        if not text.strip():
+            return line, at, None
+        value = math.inf
+    if math.isnan(value):
+        return line, at, None
+    if not 0 <= value < math.inf:
         accepted = "a number at or above zero, or nothing for a gap, is accepted"
-        raise CsvError(path, line, f"value {text!r}", accepted)
-    return at, value
+        raise CsvError(path, line, f"value {text[:_TOLD_MAX]!r}", accepted)
+    return line, at, value

@@ -6,14 +6,16 @@ Imported only where a Parquet file is read or written: pandas and pyarrow are ex
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from cronhpa.core.instant import Nanoseconds
-from cronhpa.history.files import HEADER, HistoryError
+from cronhpa.history.files import HEADER, ROWS_MAX, TEXT_MAX, HistoryError, Row
 from cronhpa.history.load_history import LoadHistory as Store
 from cronhpa.history.series import STEP, Series
 
@@ -21,45 +23,76 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+# A page of a column is unpacked at once, a row group page by page.
+_ROWS_AT_ONCE = 65_536
+_INSTANT = pa.timestamp("ns", "UTC")
 
-def rows(path: Path) -> Iterator[tuple[str, Nanoseconds, float | None]]:
+
+def rows(path: Path) -> Iterator[Row]:
     """
-    (where, instant, value or None for a gap) of every row.
+    Every row, read some ten thousand at a time.
 
     Raises HistoryError for what cannot be read, OSError where the file cannot be opened.
     """
     try:
-        frame = pd.read_parquet(path)
-    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError) as problem:
-        # Of a damaged file pyarrow says an OSError without a number, and pandas stumbles over its own note in it.
+        with path.open("rb") as opened, pq.ParquetFile(opened) as file:
+            _check(path, file)
+            before = 0
+            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(HEADER), use_threads=False):
+                yield from _of_batch(path, batch, before)
+                before += batch.num_rows
+    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, MemoryError) as problem:
+        # Of a damaged file pyarrow says an OSError without a number.
         if isinstance(problem, OSError) and problem.errno is not None:
             raise
         said = " ".join(str(problem).split())
         raise HistoryError(path, "", said, "a Parquet file is needed") from None
-    # A frame that was written with its times as the index brings them back so.
-    frame = frame.reset_index() if HEADER[0] not in frame.columns and frame.index.name == HEADER[0] else frame
-    missing = [name for name in HEADER if name not in frame.columns]
-    if missing:
-        found = f"the columns are {', '.join(map(str, frame.columns))}"
-        raise HistoryError(path, "", found, f"{' and '.join(HEADER)} are needed")
-    stamps, values = frame[HEADER[0]], frame[HEADER[1]]
-    if not isinstance(stamps.dtype, pd.DatetimeTZDtype):
-        raise HistoryError(
-            path, HEADER[0], f"{stamps.dtype}", "times with a zone, such as timestamp[ns, UTC], are needed"
+
+
+def _check(path: Path, file: pq.ParquetFile) -> None:
+    """Raises HistoryError for columns that are no history, and for more than any history holds."""
+    found = file.metadata
+    if found.num_rows > ROWS_MAX:
+        accepted = f"{ROWS_MAX:,} are accepted: 28 days by the second are 2,419,200"
+        raise HistoryError(path, "", f"{found.num_rows:,} rows", accepted)
+    schema = file.schema_arrow
+    if any(schema.names.count(name) != 1 for name in HEADER):
+        stated = f"the columns are {', '.join(schema.names)[:_TOLD_MAX]}"
+        raise HistoryError(path, "", stated, f"{' and '.join(HEADER)} are needed")
+    stamp, value = (schema.field(name).type for name in HEADER)
+    if not pa.types.is_timestamp(stamp) or stamp.tz is None:
+        raise HistoryError(path, HEADER[0], f"{stamp}", "times with a zone, such as timestamp[ns, UTC], are needed")
+    if not (pa.types.is_integer(value) or pa.types.is_floating(value) or pa.types.is_decimal(value)):
+        raise HistoryError(path, HEADER[1], f"{value}", "numbers are needed, null for a gap")
+    for index in range(found.num_row_groups):
+        group = found.row_group(index)
+        unpacked = sum(
+            column.total_uncompressed_size
+            for column in map(group.column, range(group.num_columns))
+            if column.path_in_schema in HEADER
         )
-    if not pd.api.types.is_numeric_dtype(values.dtype):
-        raise HistoryError(path, HEADER[1], f"{values.dtype}", "numbers are needed, null for a gap")
-    if stamps.isna().any():
-        raise HistoryError(
-            path, f"row {int(stamps.isna().argmax()) + 1}", "no timestamp", "a time with a zone is needed"
-        )
+        if unpacked > TEXT_MAX:
+            accepted = f"{TEXT_MAX // 2**20:,} MiB are accepted"
+            raise HistoryError(path, f"row group {index}", f"{unpacked // 2**20:,} MiB unpacked", accepted)
+
+
+_TOLD_MAX = 200
+
+
+def _of_batch(path: Path, batch: pa.RecordBatch, before: int) -> Iterator[Row]:
+    """before: how many rows came before these."""
+    stamps, values = batch.column(HEADER[0]), batch.column(HEADER[1])
+    if stamps.null_count:
+        row = before + int(np.argmax(stamps.is_null().to_numpy(zero_copy_only=False))) + 1
+        raise HistoryError(path, f"row {row}", "no timestamp", "a time with a zone is needed")
     try:
-        instants = stamps.dt.tz_convert("UTC").astype("datetime64[ns, UTC]").astype(np.int64)
-    except pd.errors.OutOfBoundsDatetime as problem:
-        raise HistoryError(path, HEADER[0], str(problem), "times from 1970 to 2262 are accepted") from None
-    numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    for row, (at, value) in enumerate(zip(instants.tolist(), numbers.tolist(), strict=True), start=1):
-        yield f"row {row}", at, None if np.isnan(value) else value
+        instants = pc.cast(stamps, _INSTANT).cast(pa.int64()).to_pylist()
+    except pa.ArrowInvalid as problem:
+        said = " ".join(str(problem).split())
+        raise HistoryError(path, HEADER[0], said, "times from 1970 to 2262 are accepted") from None
+    numbers = pc.cast(values, pa.float64(), safe=False).to_pylist()
+    for row, (at, value) in enumerate(zip(instants, numbers, strict=True), start=before + 1):
+        yield row, at, None if value is None or math.isnan(value) else value
 
 
 def export(store: Store, series: Series, path: Path) -> int:

@@ -66,15 +66,16 @@ _ATTEMPTS = 2
 _TOKEN_SECONDS = 60.0
 
 
-# What msgspec ends in on a text that is none: lists in lists in lists, and bytes that are no UTF-8 in what is skipped.
-UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
-
-
 class Cause(Struct, frozen=True):
     """One field that the API server refused, and why."""
 
     field: str = ""
     message: str = ""
+
+
+# What decoding an answer of others raises. msgspec's own errors are ValueErrors, one for a text that is no UTF-8 is as
+# well; lists in lists in lists end in a RecursionError.
+UNREADABLE = (ValueError, RecursionError)
 
 
 class ClusterError(Exception):

@@ -1,4 +1,4 @@
-"""Which resource a kind is served as: `apps/v1 Deployment` is `/apis/apps/v1/…/deployments`."""
+"""Maps a kind to its resource: `apps/v1 Deployment` is `/apis/apps/v1/…/deployments`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOT_FOUND = 404
 
 
 class Resource(Struct, frozen=True):
-    """Where a kind is served. name: the plural; group: "" for the core."""
+    """The resource of a kind. name: the plural; group: "" for the core."""
 
     group: str
     version: str
@@ -82,11 +82,11 @@ class Discovery:
         raise ClusterError(_NOT_FOUND, "NoKindMatch", text)
 
     async def version(self, group: str, known: Sequence[str]) -> str | None:
-        """The version of an API to ask in: the server's preferred one if it is known, else the first that is."""
+        """The version of an API to use: the server's preferred one if it is in `known`, else the first one that is."""
         return next((name for name in await self._versions(group) if name in known), None)
 
     async def _versions(self, group: str) -> list[str]:
-        """The versions of a group, none where it is not there; kept for half a minute: an adapter may be replaced."""
+        """The versions of a group, empty if the API lacks it. Cached for 30 s: an adapter may be replaced."""
         if not group:
             return ["v1"]
         now = asyncio.get_running_loop().time()
@@ -114,7 +114,7 @@ class Discovery:
         except ClusterError as error:
             if error.status != _NOT_FOUND:
                 raise
-            # Nothing is kept of a group that is not there yet: its CRD may come any moment.
+            # Absence is not cached: the CRD of a group may be created at any moment.
             return {}
         self._known[group, version] = (now, kinds)
         return kinds

@@ -66,7 +66,7 @@ def parse_selector(text: str) -> Selector:
 
 
 def select(text: str) -> Selector | Absent:
-    """The selector of a scale, or why it cannot be used, in the upstream's words."""
+    """The selector of a scale, or the reason that it is unusable, in the upstream's words."""
     if not text:
         return Absent("SelectorRequired", "selector is required")
     try:
@@ -125,7 +125,7 @@ class _Entry(Struct, gc=False):
 
 
 class PodIndex:
-    """Pods by namespace and by each of their labels, so that a selector looks at few of them."""
+    """Pods by namespace and by each of their labels, so that a selector examines only a few pods."""
 
     def __init__(self) -> None:
         self._entries: dict[str, dict[str, _Entry]] = defaultdict(dict)
@@ -163,7 +163,7 @@ class PodIndex:
         return sum(map(len, self._entries.values()))
 
     def matching(self, namespace: str, selector: Selector) -> tuple[Pod, ...]:
-        """The pods of a namespace that a selector means, in no order that says anything."""
+        """The pods of a namespace that a selector matches, in arbitrary order."""
         entries = self._entries.get(namespace)
         if not entries:
             return ()

@@ -25,6 +25,7 @@ from cronhpa.core.reactive.arithmetic import INT64_MAX
 from cronhpa.core.spec import ExternalMetric, LabelSelector, ObjectMetric, PodsMetric, ResourceMetric
 from cronhpa.kube.client import TOO_LARGE, UNREADABLE, Client, ClusterError
 from cronhpa.kube.discovery import Discovery
+from cronhpa.kube.selector_text import FORMS, selector_text
 
 RESOURCE_API = "/apis/metrics.k8s.io/v1beta1"
 CUSTOM_GROUP = "custom.metrics.k8s.io"
@@ -253,15 +254,8 @@ def label_text(selector: LabelSelector | None) -> str | Absent:
     """A label selector as a query states it; why not, where it says nothing: no API server checks those of metrics."""
     if selector is None:
         return ""
-    forms = {
-        "In": "{key} in ({values})",
-        "NotIn": "{key} notin ({values})",
-        "Exists": "{key}",
-        "DoesNotExist": "!{key}",
-    }
-    parts = [(key, f"{key}={value}") for key, value in selector.match_labels]
     for item in selector.match_expressions:
-        if item.operator not in forms:
+        if item.operator not in FORMS:
             return Absent(INVALID_METRIC_SELECTOR, f'"{item.operator}" is not a valid label selector operator')
         if item.operator in {"In", "NotIn"} and not item.values:
             problem = "for 'in', 'notin' operators, values set can't be empty"
@@ -270,9 +264,9 @@ def label_text(selector: LabelSelector | None) -> str | Absent:
             values = msgspec.json.encode(item.values).decode()
             problem = "values set must be empty for exists and does not exist"
             return Absent(INVALID_METRIC_SELECTOR, f"values: Invalid value: {values}: {problem}")
-        form = forms[item.operator]
-        parts.append((item.key, form.format(key=item.key, values=",".join(sorted(item.values)))))
-    return ",".join(text for _, text in sorted(parts))
+    return selector_text(
+        selector.match_labels, ((item.key, item.operator, item.values) for item in selector.match_expressions)
+    )
 
 
 def _unfetched(api: str, error: ClusterError) -> Absent:

@@ -1,4 +1,4 @@
-"""Pods as the API serves them, reduced to what a decision reads. Fields that nothing reads are never decoded."""
+"""Pods from the API, reduced to the fields that a decision reads. Other fields are never decoded."""
 
 from __future__ import annotations
 

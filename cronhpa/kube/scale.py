@@ -19,6 +19,7 @@ from cronhpa.core.spec import TargetRef
 from cronhpa.kube.client import Client, ClusterError
 from cronhpa.kube.discovery import Discovery, Resource
 from cronhpa.kube.pods import Meta
+from cronhpa.kube.selector_text import selector_text
 from cronhpa.kube.watch import View
 
 _CONFLICT = 409
@@ -65,7 +66,7 @@ class _ScaleStatus(Struct, frozen=True):
 
 
 class _Scale(Struct, frozen=True):
-    """Nothing of it may be missing: an empty answer is no target at zero."""
+    """No field may be missing: an empty answer must not look like a target at zero."""
 
     metadata: Meta
     spec: _ScaleSpec
@@ -104,7 +105,7 @@ class Targets:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def read(self, namespace: str, ref: TargetRef, *, fresh: bool = False) -> Scale | Absent:
-        """The target's scale, or why it cannot be had. fresh: asked of the API server, whatever is known."""
+        """The target's scale, or the reason that it is absent. fresh: asks the API server, whatever is cached."""
         try:
             resource = await self._discovery.resource(ref.api_version, ref.kind)
             view = self._view(resource, ref.kind, namespace)
@@ -149,7 +150,7 @@ class Targets:
         return await self._client.get(f"{resource.path(namespace, name)}/scale", _Scale)
 
     def _note(self, resource: Resource, namespace: str, name: str, written: _Scale) -> None:
-        """Our own write is known at once: the next turn must not act on what the watch has not told yet."""
+        """Caches our own write: the next reconciliation must not act on a scale that the watch has not updated yet."""
         view = self._views.get((resource, namespace if self._namespaces != ("",) else ""))
         known = view.objects.get((namespace, name)) if view else None
         if view is not None and known is not None:
@@ -193,24 +194,19 @@ def _scale(item: _Scale) -> Scale:
 
 def _scale_of(item: Workload) -> Scale:
     wanted = 1 if item.spec.replicas is None else item.spec.replicas
-    return Scale(wanted, item.status.replicas, selector_text(item.spec.selector), item.metadata.resource_version)
+    return Scale(
+        wanted, item.status.replicas, workload_selector_text(item.spec.selector), item.metadata.resource_version
+    )
 
 
-def selector_text(selector: Any) -> str:
-    """A workload's selector as its scale states it: requirements sorted by label, joined by commas."""
+def workload_selector_text(selector: Any) -> str:
+    """A workload's selector as its scale states it."""
     if not isinstance(selector, dict):
         return ""
     labels = selector.get("matchLabels")
     if labels is None and "matchExpressions" not in selector:
         labels = selector  # a ReplicationController's selector is the bare map
-    parts = [(key, f"{key}={value}") for key, value in (labels or {}).items()]
-    for item in selector.get("matchExpressions") or ():
-        key, operator, values = item["key"], item["operator"], ",".join(sorted(item.get("values") or ()))
-        text = {
-            "In": f"{key} in ({values})",
-            "NotIn": f"{key} notin ({values})",
-            "Exists": key,
-            "DoesNotExist": f"!{key}",
-        }
-        parts.append((key, text.get(operator, "")))
-    return ",".join(text for _, text in sorted(parts))
+    expressions = selector.get("matchExpressions") or ()
+    return selector_text(
+        (labels or {}).items(), ((item["key"], item["operator"], item.get("values") or ()) for item in expressions)
+    )

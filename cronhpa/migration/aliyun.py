@@ -1,11 +1,11 @@
 """
 Aliyun CronHorizontalPodAutoscaler (autoscaling.alibabacloud.com/v1beta1), as of its last commit in 2023.
 
-A job sets a count at a point in time and looks away: until the next job of the object nothing else is scheduled. So a
-job becomes a window from its times to the next time of any job. On a workload the window states replicas. On a
-HorizontalPodAutoscaler the job moves minReplicas to its size, and maxReplicas where that is smaller: the window states
-these, and the rest comes from that HPA. (A job that finds more replicas than it wants leaves minReplicas alone, so
-what it does depends on the load of that second. The window does what the job is for.)
+A job sets a count at one instant; until the next job of the object nothing else is scheduled. So a job becomes a window
+from its times to the next time of any job. On a workload the window states replicas. On a HorizontalPodAutoscaler the
+job sets minReplicas to its size, and maxReplicas if that is smaller: the window states these, and the rest comes from
+that HPA. (A job that finds more replicas than its size does not change minReplicas, so its effect depends on the load
+of that second. The window has the effect that is meant.)
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from datetime import datetime
 
 from cronhpa.api.resource.schedules import MAX_SCHEDULES
 from cronhpa.core.scheduled import cron
-from cronhpa.migration import job_windows, hpa
-from cronhpa.migration.job_windows import Job, NoWindows
-from cronhpa.migration.document import Json, FieldReader, Unconvertible
-from cronhpa.migration.manifest import cron_hpa, metadata_of, unique_names, zone_problem
+from cronhpa.migration import hpa, job_windows
 from cronhpa.migration.context import ConversionContext
+from cronhpa.migration.document import FieldReader, Json, Unconvertible
+from cronhpa.migration.job_windows import Job, NoWindows
+from cronhpa.migration.manifest import cron_hpa, metadata_of, unique_names, zone_problem
 
 DEFAULT_ZONE = "Asia/Shanghai"
-"""What the chart sets as the controller's TZ."""
+"""The controller's TZ, as its chart sets it."""
 
 _DATE = re.compile(r"^@date\s+(\d{4}-\d{2}-\d{2})\s+(\d{2}:\d{2}:\d{2})$")
 _GONE = {"extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"}
@@ -48,11 +48,13 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
     if not jobs:
         raise spec.unconvertible("jobs", "no job is left", "delete the object")
     try:
-        found = job_windows.jobs_to_windows(jobs, wall)
+        windows = job_windows.jobs_to_windows(jobs, wall)
     except NoWindows as reason:
         raise spec.unconvertible("jobs", str(reason), _BY_HAND) from None
-    if len(found) > MAX_SCHEDULES:
-        raise spec.unconvertible("jobs", f"they make {len(found)} windows", f"{MAX_SCHEDULES} are accepted: {_BY_HAND}")
+    if len(windows) > MAX_SCHEDULES:
+        raise spec.unconvertible(
+            "jobs", f"they make {len(windows)} windows", f"{MAX_SCHEDULES} are accepted: {_BY_HAND}"
+        )
     if all(job.once is not None for job in jobs):
         spec.remark(
             "jobs",
@@ -66,8 +68,8 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
             "a schedule has no exceptions yet: suspend it on that date, or add a one-off schedule for it",
         )
     if target_hpa(document) is not None:
-        return _on_hpa(document, found, zone, context)
-    return _on_workload(metadata, spec, found, zone)
+        return _on_hpa(document, windows, zone, context)
+    return _on_workload(metadata, spec, windows, zone)
 
 
 def _zone(spec: FieldReader, context: ConversionContext) -> str:
@@ -84,10 +86,10 @@ def _zone(spec: FieldReader, context: ConversionContext) -> str:
     return zone
 
 
-def _on_workload(metadata: Json, spec: FieldReader, found: list[tuple[Job, Json]], zone: str) -> Json:
+def _on_workload(metadata: Json, spec: FieldReader, windows: list[tuple[Job, Json]], zone: str) -> Json:
     ref = spec.mapping("scaleTargetRef")
     version = ref.text("apiVersion")
-    sizes = [job.size for job, _ in found]
+    sizes = [job.size for job, _ in windows]
     out = {
         "scaleTargetRef": {
             "apiVersion": "apps/v1" if version in _GONE else version,
@@ -97,12 +99,12 @@ def _on_workload(metadata: Json, spec: FieldReader, found: list[tuple[Job, Json]
         "minReplicas": min(sizes),
         "maxReplicas": max(*sizes, 1),
         "timeZone": zone,
-        "schedules": unique_names([{"name": job.name} | fields | {"replicas": job.size} for job, fields in found]),
+        "schedules": unique_names([{"name": job.name} | fields | {"replicas": job.size} for job, fields in windows]),
     }
     return cron_hpa(metadata, out)
 
 
-def _on_hpa(document: FieldReader, found: list[tuple[Job, Json]], zone: str, context: ConversionContext) -> Json:
+def _on_hpa(document: FieldReader, windows: list[tuple[Job, Json]], zone: str, context: ConversionContext) -> Json:
     key = target_hpa(document)
     spec = document.mapping("spec")
     spec.mapping("scaleTargetRef").ignore("apiVersion", "kind", "name")
@@ -115,7 +117,7 @@ def _on_hpa(document: FieldReader, found: list[tuple[Job, Json]], zone: str, con
         )
     out = hpa.spec_of(base)
     schedules: list[Json] = []
-    for job, fields in found:
+    for job, fields in windows:
         raised: Json = {}
         if job.size > out["maxReplicas"]:
             raised = {"maxReplicas": job.size}
@@ -154,7 +156,7 @@ def _jobs(document: FieldReader, spec: FieldReader, wall: datetime) -> list[Job]
 
 
 def _recurring(job: FieldReader, name: str, size: int) -> Job:
-    """Raises Unconvertible: without this job, nobody knows when the others' counts end."""
+    """The job. Raises Unconvertible: without this job, the ends of the others are not known."""
     schedule = job.text("schedule").strip()
     if schedule.startswith("@"):
         text, seconds = schedule, "0"
@@ -170,7 +172,7 @@ def _recurring(job: FieldReader, name: str, size: int) -> Job:
             f'found "{schedule}", a step of days beside a weekday',
             f"the source means days that are both, a cron text here either: {_BY_HAND}",
         )
-    # Any second and each nth begin at the full minute, and setting a count again changes nothing.
+    # `*` and `*/n` begin at second 0, and setting a count again changes nothing.
     if seconds != "0" and not seconds.startswith(("*", "0")):
         job.remark("schedule", f"found second {seconds}", "the window begins at the full minute before it")
     return Job(name, size, cron=text)
@@ -178,9 +180,9 @@ def _recurring(job: FieldReader, name: str, size: int) -> Job:
 
 def _dated(job: FieldReader, name: str, size: int, wall: datetime) -> Job | None:
     schedule = job.text("schedule").strip()
-    found = _DATE.match(schedule)
+    match = _DATE.match(schedule)
     try:
-        at = datetime.fromisoformat(f"{found[1]}T{found[2]}") if found else None
+        at = datetime.fromisoformat(f"{match[1]}T{match[2]}") if match else None
     except ValueError:
         at = None
     if at is None:

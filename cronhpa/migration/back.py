@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cronhpa.migration.document import Json, FieldReader
+from cronhpa.migration.document import FieldReader, Json
 from cronhpa.migration.manifest import manifest, metadata_of
 
 _LOST = {
@@ -21,9 +21,9 @@ _DEFAULTS = {"mode": "Active", "timeZone": "UTC"}
 
 def to_hpa(document: FieldReader) -> Json:
     """
-    The HPA; what is lost is noted on the document.
+    The HPA; losses are remarks on the document.
 
-    Raises Unconvertible where there is no metric: an HPA would take the upstream's default and scale by CPU.
+    Raises Unconvertible without a metric: an HPA would take the upstream's default and scale by CPU.
     """
     document.ignore("apiVersion", "kind", "status")
     spec = document.mapping("spec")
@@ -49,7 +49,7 @@ def to_hpa(document: FieldReader) -> Json:
 
 
 def _named(value: object) -> str:
-    """A value for people: of schedules, their names."""
+    """A value in words: of schedules, their names."""
     if isinstance(value, list):
         return ", ".join(str(item.get("name")) if isinstance(item, dict) else str(item) for item in value)
     return "settings" if isinstance(value, dict) else str(value)

@@ -1,4 +1,4 @@
-"""What a conversion takes from outside the object that it converts."""
+"""The input of a conversion besides its object."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from cronhpa.migration.document import FieldReader
 
 class ConversionContext(Struct, frozen=True):
     """
-    now: an instant; past dates are behind it. zone: the zone of the source's controller, None where nobody said.
-    hpas: the HorizontalPodAutoscalers beside it in the input, by (namespace, name).
+    now: dates before it are past. zone: of the source's controller, None if it was not given.
+    hpas: the HorizontalPodAutoscalers in the input, by (namespace, name).
     """
 
     now: Nanoseconds

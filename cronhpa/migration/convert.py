@@ -1,4 +1,4 @@
-"""Documents in, CronHPA manifests and remarks out. Which module reads which object is decided here and only here."""
+"""Documents in, CronHPA manifests and remarks out. This file alone decides which module reads which object."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.migration import aliyun, crane, hpa, keda
-from cronhpa.migration.document import Json, FieldReader, Note, Unconvertible, Remark
-from cronhpa.migration.manifest import problems
 from cronhpa.migration.context import ConversionContext
+from cronhpa.migration.document import FieldReader, Json, Note, Remark, Unconvertible
+from cronhpa.migration.manifest import problems
 
 _HPA = ("autoscaling", "HorizontalPodAutoscaler")
 _ALIYUN = ("autoscaling.alibabacloud.com", "CronHorizontalPodAutoscaler")
@@ -26,21 +26,21 @@ _ACCEPTED = "HorizontalPodAutoscaler, ScaledObject, CronHorizontalPodAutoscaler 
 
 
 class Document(Struct, frozen=True):
-    """One document of a file. body: as parsed, whatever it is."""
+    """One document of a file. body: as parsed, of any type."""
 
     source: str
     body: Any
 
 
 class Conversion(Struct, frozen=True):
-    """manifests: CronHPA objects, in the order of the input. remarks: what they lack, in the order of the input."""
+    """manifests: CronHPA objects. remarks: what could not be carried over. Both are in the order of the input."""
 
     manifests: tuple[Json, ...]
     remarks: tuple[Remark, ...]
 
 
 class _Entry(Struct, frozen=True):
-    """A document on its way. notes: path, what was found, what it means."""
+    """A document during its conversion. notes: path, what was found, what it means."""
 
     source: str
     kind: tuple[str, str]
@@ -55,7 +55,8 @@ class _Entry(Struct, frozen=True):
 
 def convert(documents: Sequence[Document], *, now: Nanoseconds, zone: str | None = None) -> Conversion:
     """
-    All objects of the input, together: jobs on an HPA need that HPA, and KEDA's own HPA says how its metrics are named.
+    Convert all objects of the input together: jobs on an HPA need that HPA, and KEDA's HPA has the names of its
+    metrics.
 
     zone: the zone of the source's controller, for sources whose objects do not name one.
     """
@@ -79,7 +80,7 @@ def convert(documents: Sequence[Document], *, now: Nanoseconds, zone: str | None
 
 
 def _converted(entry: _Entry, context: ConversionContext) -> Json:
-    """Raises Unconvertible where there is no CronHPA for an object that the API server would take."""
+    """The CronHPA of an object. Raises Unconvertible if the API server would refuse every honest one."""
     if entry.kind == _HPA:
         out = hpa.to_cron_hpa(entry.reader)
     elif entry.kind in _OTHERS:
@@ -125,11 +126,11 @@ def _entries(document: Document, remarks: list[Remark]) -> Iterator[_Entry]:
 
 
 def _merged(entries: Sequence[_Entry], hpas: Mapping[tuple[str, str], FieldReader]) -> set[tuple[str, str]]:
-    """The HPAs that go into another object's CronHPA: those that jobs change, and those that KEDA and Crane made."""
+    """The HPAs that become part of another object's CronHPA: those that jobs change, and those of KEDA and Crane."""
     out: set[tuple[str, str]] = set()
     names = {(*entry.key, entry.kind[1]) for entry in entries if entry.kind in _OTHERS}
     for entry in entries:
-        with suppress(Unconvertible):  # it is said where the object is converted
+        with suppress(Unconvertible):  # the conversion of that object reports it
             target = aliyun.target_hpa(entry.reader) if entry.kind == _ALIYUN else None
             if target is not None and target in hpas:
                 out.add(target)
@@ -142,7 +143,7 @@ def _merged(entries: Sequence[_Entry], hpas: Mapping[tuple[str, str], FieldReade
 
 
 def _doubled(manifests: Sequence[Json]) -> Iterator[Remark]:
-    """Objects that would stand in each other's way: of one name, or on one target."""
+    """Manifests that conflict: with one name, or with one target."""
 
     def named(item: Json) -> str:
         return f"CronHPA/{item['metadata']['name']}"

@@ -8,9 +8,9 @@ that are active, so a floor; and with the largest value of a prediction window a
 from __future__ import annotations
 
 from cronhpa.migration import edges
-from cronhpa.migration.document import Json, FieldReader, Unconvertible
-from cronhpa.migration.manifest import DEFAULT_METRICS, cron_hpa, has_load, metadata_of, unique_names
 from cronhpa.migration.context import ConversionContext
+from cronhpa.migration.document import FieldReader, Json, Unconvertible
+from cronhpa.migration.manifest import DEFAULT_METRICS, cron_hpa, has_load, metadata_of, unique_names
 
 _QUERY = "metric-query.autoscaling.crane.io/"
 
@@ -73,7 +73,9 @@ def _cron(cron: FieldReader, lowest: int, highest: int, context: ConversionConte
         fields = edges.window(cron, (cron.text("start"), cron.text("end")), zone, "Crane", context)
         replicas = cron.integer("targetReplicas")
         if replicas is None:
-            raise cron.unconvertible("targetReplicas", "there is no targetReplicas", "say how many replicas the window needs")
+            raise cron.unconvertible(
+                "targetReplicas", "there is no targetReplicas", "say how many replicas the window needs"
+            )
     except Unconvertible as refusal:
         cron.ignore("start", "end", "targetReplicas", "timezone")
         cron.remark("", refusal.found, refusal.meaning)
@@ -82,7 +84,7 @@ def _cron(cron: FieldReader, lowest: int, highest: int, context: ConversionConte
 
 
 def _forecast(document: FieldReader, spec: FieldReader, metrics: list[Json]) -> Json | None:
-    """A forecast for a prediction. Its settings have no twin: method, quantile and lead are found by the operator."""
+    """A forecast for a prediction. Its settings have no counterpart: the operator chooses method, quantile and lead."""
     for key in document.mapping("metadata").texts("annotations"):
         if key.startswith(_QUERY):
             document.remark(

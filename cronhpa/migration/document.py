@@ -1,7 +1,7 @@
 """
 A document of another autoscaler, read field by field.
 
-What nobody has read by the end becomes a remark, so that nothing is lost in silence.
+Fields that no conversion has read by the end become remarks, so that nothing is lost silently.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WHOLE = re.compile(r"-?[0-9]{1,10}")
 
 
 class Remark(Struct, frozen=True, order=True):
-    """What could not be carried over. source: the file. path: the object and the field in it."""
+    """A loss in a conversion. source: the file. path: the object and the field in it."""
 
     source: str
     path: str
@@ -31,8 +31,8 @@ class Remark(Struct, frozen=True, order=True):
         return f"{self.source}:{self.path}: {self.found}: {self.meaning}"
 
 
-class Unconvertible(Exception):  # noqa: N818 - no fault of anybody's: there is no honest CronHPA for it
-    """An object, or a part of one, that has no honest counterpart. path: the field that is in the way."""
+class Unconvertible(Exception):  # noqa: N818 - a result, not an error: there is no honest CronHPA for it
+    """An object, or a part of one, without an honest counterpart. path: the field that prevents it."""
 
     def __init__(self, path: str, found: str, meaning: str) -> None:
         super().__init__(f"{path}: {found}: {meaning}")
@@ -41,9 +41,9 @@ class Unconvertible(Exception):  # noqa: N818 - no fault of anybody's: there is 
 
 class FieldReader:
     """
-    A mapping of a document at a path, which notes what was read of it.
+    A mapping in a document, at a path; it records which fields were read.
 
-    A field that is null is absent. A field of another type than asked for raises Unconvertible.
+    A field that is null is absent. A field of another type than requested raises Unconvertible.
     """
 
     def __init__(self, body: Mapping[str, Any], path: str, notes: list[Note]) -> None:
@@ -60,19 +60,19 @@ class FieldReader:
         return iter(self.body)
 
     def remark(self, key: str, found: str, meaning: str) -> None:
-        """Notes a loss at a field below this one; an empty key is this node itself."""
+        """Notes a loss at a field below this one; an empty key is this mapping itself."""
         self._notes.append((self._at(key), found, meaning))
 
     def unconvertible(self, key: str, found: str, meaning: str) -> Unconvertible:
         return Unconvertible(self._at(key), found, meaning)
 
     def raw(self, key: str) -> Any:
-        """The field as it is, all of it read; None where it is absent."""
+        """The field as it is, marked as read as a whole; None if it is absent."""
         self._read.add(key)
         return self.body.get(key)
 
     def ignore(self, *keys: str) -> None:
-        """Fields that mean nothing for the scaling."""
+        """Mark fields as read that mean nothing for the scaling."""
         self._read.update(keys)
 
     def text(self, key: str, default: str = "") -> str:
@@ -93,7 +93,7 @@ class FieldReader:
         return int(value)
 
     def texts(self, key: str) -> dict[str, str]:
-        """The mapping of texts at a field, such as labels; empty where it is absent."""
+        """The mapping of texts at a field, such as labels; empty if it is absent."""
         value = self.raw(key)
         if value is None:
             return {}
@@ -102,7 +102,7 @@ class FieldReader:
         return {name: "" if item is None else str(item) for name, item in value.items()}
 
     def items(self, key: str) -> list[Any]:
-        """The list at a field, empty where it is absent."""
+        """The list at a field, empty if it is absent."""
         value = self.raw(key)
         if value is None:
             return []
@@ -111,14 +111,14 @@ class FieldReader:
         return value
 
     def mapping(self, key: str) -> FieldReader:
-        """The mapping at a field, empty where it is absent."""
+        """The mapping at a field, empty if it is absent."""
         if key not in self._below:
             value = self.body.get(key)
             self._below[key] = [self._child({} if value is None else value, self._at(key))]
         return self._below[key][0]
 
     def mappings(self, key: str) -> list[FieldReader]:
-        """The mappings in the list at a field, none where it is absent."""
+        """The mappings in the list at a field, none if it is absent."""
         if key not in self._below:
             value = self.body.get(key)
             if not isinstance(value, list | None):
@@ -129,7 +129,7 @@ class FieldReader:
         return self._below[key]
 
     def unread(self) -> Iterator[str]:
-        """The paths of the fields, here and below, that nobody has read."""
+        """The paths of the unread fields, here and below."""
         for key, value in self.body.items():
             if value is None or key in self._read:
                 continue

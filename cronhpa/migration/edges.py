@@ -1,28 +1,28 @@
-"""A window of KEDA or Crane, which state start and end as here but are active by the next edge, not by the last."""
+"""Windows of KEDA and Crane. They have start and end, too, but are active if the next edge is an end."""
 
 from __future__ import annotations
 
 from cronhpa.core.scheduled import cron
 from cronhpa.migration import job_windows
-from cronhpa.migration.document import Json, FieldReader
-from cronhpa.migration.manifest import zone_problem
 from cronhpa.migration.context import ConversionContext
+from cronhpa.migration.document import FieldReader, Json
+from cronhpa.migration.manifest import zone_problem
 
 
 def window(at: FieldReader, edges: tuple[str, str], zone: str, source: str, context: ConversionContext) -> Json:
     """
-    start, end and timeZone of a schedule; a remark where the source would be active at other times.
+    start, end and timeZone of a schedule; a remark if the source would be active at other times.
 
-    at: where the fields start and end are. Raises Unconvertible where a text cannot be read.
+    at: the mapping with start and end. Raises Unconvertible if a text cannot be read.
     """
-    found = zone_problem(zone)
-    if found:
-        raise at.unconvertible("timezone", found, "name the zone that is meant")
+    problem = zone_problem(zone)
+    if problem:
+        raise at.unconvertible("timezone", problem, "name the zone that is meant")
     start, end = (job_windows.five_fields(text) for text in edges)
     for key, text in (("start", start), ("end", end)):
-        found = cron.problem(text)
-        if found:
-            raise at.unconvertible(key, found, "write the window by hand")
+        problem = cron.problem(text)
+        if problem:
+            raise at.unconvertible(key, problem, "write the window by hand")
     if start == end:
         raise at.unconvertible("end", f'start and end are both "{start}"', "a window needs an end of its own")
     apart = job_windows.difference(start, end, context.wall(zone))

@@ -1,8 +1,8 @@
 """
 HorizontalPodAutoscaler, autoscaling/v1, v2beta1, v2beta2 and v2.
 
-v2 is taken as it is. v1 keeps what it has no field for in annotations, in the words of v2beta1; v2beta2 has the words
-of v2.
+v2 is copied. v1 has annotations, with the field names of v2beta1, for what it has no fields. v2beta2 has the field
+names of v2.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from cronhpa.migration.document import Json, FieldReader
+from cronhpa.migration.document import FieldReader, Json
 from cronhpa.migration.manifest import DEFAULT_METRICS, cron_hpa, metadata_of
 
 _METRICS = "autoscaling.alpha.kubernetes.io/metrics"
@@ -24,7 +24,7 @@ def to_cron_hpa(document: FieldReader) -> Json:
 
 
 def spec_of(document: FieldReader) -> Json:
-    """The spec in autoscaling/v2's words, with the upstream's defaults written out but those of behavior."""
+    """The spec with the field names of autoscaling/v2 and the upstream's defaults, except those of behavior."""
     version = document.text("apiVersion").rpartition("/")[2]
     spec = document.mapping("spec")
     behavior = spec.raw("behavior")
@@ -70,7 +70,7 @@ def _annotated(document: FieldReader, key: str) -> Any:
 
 
 def _uncapitalised(value: Any) -> Any:
-    """The annotation is written from structs without JSON names: ScaleDown, StabilizationWindowSeconds."""
+    """The upstream writes the annotation from structs without JSON names: ScaleDown, StabilizationWindowSeconds."""
     if isinstance(value, Mapping):
         return {key[:1].lower() + key[1:]: _uncapitalised(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

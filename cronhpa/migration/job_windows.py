@@ -1,5 +1,5 @@
 """
-Cron texts of other schedulers as windows of ours.
+Cron texts of other schedulers become windows of ours.
 
 The others parse with robfig/cron or forks of it: `?` is `*`, weekdays are 0 to 6, an optional first field has seconds.
 Windows are compared and derived in wall time. Clock changes are left out: there robfig/cron skips what a spring gap
@@ -18,8 +18,8 @@ from msgspec import Struct
 from cronhpa.core.scheduled import cron
 from cronhpa.migration.document import Json
 
-# A pattern of weekdays comes round in a week. With days of the month and months it takes up to 28 years; eight of them
-# have every date of the year, the 29th of February too, on most weekdays.
+# A pattern of weekdays repeats after a week. With days of the month and months it takes up to 28 years; eight years
+# have every date, 29 February included, on most weekdays.
 _ROUND = timedelta(days=15)
 _YEARS = timedelta(days=8 * 366)
 _EVENTS_MAX = 4000
@@ -29,19 +29,19 @@ Event = tuple[datetime, int]
 
 
 def five_fields(text: str) -> str:
-    """The text with `?` as `*`: the same times, in words that are read here."""
+    """The text with `*` instead of `?`: the same times, in fields that cron accepts here."""
     return " ".join(field.replace("?", "*") for field in text.split())
 
 
 def without_seconds(text: str) -> tuple[str, str]:
-    """The last five fields of a text whose first is seconds, and that first field. A missing weekday is any."""
+    """The last five fields of a text that begins with seconds, and the seconds field. A missing weekday becomes `*`."""
     fields = five_fields(text).split()
     seconds, rest = fields[0], fields[1:]
     return " ".join([*rest, "*"] if len(rest) == 4 else rest), seconds  # noqa: PLR2004 - minute, hour, day, month
 
 
 class Difference(Struct, frozen=True):
-    """Two edges with none in between. is_open: whether a window of ours is open there; the others' is not, or is."""
+    """Two consecutive edges. is_open: whether a window of ours is open between them; the others' is the opposite."""
 
     first: datetime
     second: datetime
@@ -50,10 +50,10 @@ class Difference(Struct, frozen=True):
 
 def difference(start: str, end: str, wall: datetime) -> Difference | None:
     """
-    Where "the next edge is an end" (KEDA, Crane) and "the last edge is a start" (here) part; None: nowhere.
+    The first interval where "the next edge is an end" (KEDA, Crane) and "the last edge is a start" (here) differ.
 
-    They agree as long as starts and ends take turns. Between two ends the others are active, between two starts they
-    are not. Of a start and an end at one time the others see the end coming, and the start stays here.
+    They agree while starts and ends alternate. Between two ends the others are active, between two starts they are not.
+    Of a start and an end at one time, the end counts for the others and the start counts here. None: no difference.
     """
     edges = [
         (at, {index for _, index in found})
@@ -67,7 +67,7 @@ def difference(start: str, end: str, wall: datetime) -> Difference | None:
 
 
 class Job(Struct, frozen=True):
-    """A time at which a count is set. cron: five fields, None for a job that runs once, at `once`."""
+    """A job that sets a count. cron: five fields, None for a job that runs once, at `once`."""
 
     name: str
     size: int
@@ -88,8 +88,8 @@ def jobs_to_windows(jobs: Sequence[Job], wall: datetime) -> list[tuple[Job, Json
     """
     Each job with the windows, as fields of a schedule, from its times to the next time of any job.
 
-    wall: the wall time from which the jobs are looked at. Raises NoWindows where no cron text says when a job's count
-    ends, naming why.
+    wall: the local time from which jobs are considered. Raises NoWindows, with the reason, if no cron text says when
+    the count of a job ends.
     """
     recurring = [job for job in jobs if job.cron is not None]
     texts = [job.cron or "" for job in recurring]
@@ -133,7 +133,7 @@ def _by_weekday(events: Sequence[Event]) -> list[tuple[int, Json]]:
 
     Every end in a group is the event right after a start of the group, so the first end after a start is its own.
     """
-    # The first run may have begun before it was looked at: the second is the first that is whole.
+    # The first run may have begun before `wall`: the second is the first whole one.
     edges = [(at, following, index) for (at, index), (following, _) in pairwise(_without_repeats(events))][1:]
     week = edges[0][0] + timedelta(days=7)
     key = lambda edge: (edge[2], edge[0].time(), edge[1].time())  # noqa: E731 - used twice, in sort and group
@@ -152,7 +152,7 @@ def _by_weekday(events: Sequence[Event]) -> list[tuple[int, Json]]:
 
 
 def _without_repeats(events: Sequence[Event]) -> list[Event]:
-    """Without a job that sets again what it set last."""
+    """The events without a job that sets its own count again."""
     return [event for number, event in enumerate(events) if number == 0 or events[number - 1][1] != event[1]]
 
 
@@ -161,9 +161,9 @@ def _weekdays(moments: Sequence[datetime]) -> str:
 
 
 def _merged(texts: Sequence[str], wall: datetime) -> Iterator[Event]:
-    """The times of all texts after `wall`, in order, each with the index of its text, until the pattern comes round."""
+    """The times of all texts after `wall`, in order, each with the index of its text, until the pattern repeats."""
     if _is_weekly(texts):
-        # One text alone can fill a day with 1440 times: all of them count.
+        # No limit on events: one text alone can have 1440 times a day.
         return _until(heapq.merge(*(_times(text, index, wall) for index, text in enumerate(texts))), wall + _ROUND)
     events = _until(heapq.merge(*(_times(text, index, wall) for index, text in enumerate(texts))), wall + _YEARS)
     return islice(events, _EVENTS_MAX)

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from cronhpa.migration import edges
-from cronhpa.migration.document import Json, FieldReader, Unconvertible
-from cronhpa.migration.manifest import cron_hpa, metadata_of, unique_names
 from cronhpa.migration.context import ConversionContext
+from cronhpa.migration.document import FieldReader, Json, Unconvertible
+from cronhpa.migration.manifest import cron_hpa, metadata_of, unique_names
 
 _MIN, _MAX, _COOLDOWN = 0, 100, 300
 _LABEL = "scaledobject.keda.sh/name"
@@ -45,7 +45,7 @@ _THRESHOLDS: Mapping[str, tuple[str, str | None]] = {
 
 
 class _Triggers(Struct, frozen=True):
-    """What became of the triggers. lost: whether one of them became nothing. has_external: whether one wakes from 0."""
+    """The converted triggers. lost: whether one could not be converted. has_external: whether one wakes from 0."""
 
     crons: tuple[Json, ...]
     resources: tuple[Json, ...]
@@ -109,7 +109,7 @@ def _counts(spec: FieldReader, marks: Mapping[str, str], triggers: _Triggers) ->
 
 
 def _bounds(spec: FieldReader, counts: _Counts, triggers: _Triggers) -> Json:
-    """The bounds of the spec and of the windows, such that all is 0 while KEDA would have it so, where that can be."""
+    """The bounds of the spec and of the windows, with 0 replicas wherever KEDA has 0, if that is possible."""
     out: Json = {"minReplicas": counts.lowest, "maxReplicas": counts.highest}
     schedules = [_window(fields, counts) for fields in triggers.crons]
     if counts.sleeps and triggers.lost:
@@ -133,7 +133,7 @@ def _bounds(spec: FieldReader, counts: _Counts, triggers: _Triggers) -> Json:
                 "here each metric counts: a pod that uses anything keeps one replica; remove the metric to reach 0",
             )
     elif counts.sleeps and triggers.resources:
-        # The windows outrank what holds always: outside of them nothing may run, however busy the pods are.
+        # The windows outrank this schedule; outside of them no pod may run, however busy the pods are.
         always = {"name": "idle", "start": "@daily", "durationMinutes": 2 * 24 * 60, "replicas": 0, "priority": -1}
         schedules = [always, *(item | {"maxReplicas": counts.highest} for item in schedules)]
     elif counts.sleeps:
@@ -221,7 +221,7 @@ def _pauses(document: FieldReader, marks: Mapping[str, str], out: Json, triggers
 
 
 def _is_true(value: object) -> bool:
-    """As KEDA reads an annotation: what is there and is no word for no means yes."""
+    """KEDA's reading of an annotation: any text but false, 0 and f means true."""
     return value is not None and str(value).lower() not in {"false", "0", "f"}
 
 
@@ -261,8 +261,8 @@ def _read(document: FieldReader, spec: FieldReader, advanced: FieldReader, conte
         spec.remark(
             "triggers",
             f"{', '.join(item['external']['metric']['name'] for item in external)}: KEDA serves this",
-            f"and only while a ScaledObject {document.mapping('metadata').text('name')} with these triggers exists: keep "
-            "one on a target of no other use, or name the metric of another adapter here",
+            f"and only while a ScaledObject {document.mapping('metadata').text('name')} with these triggers exists: "
+            "keep one on a target of no other use, or name the metric of another adapter here",
         )
     return _Triggers(tuple(crons), tuple(resources), tuple(external), lost, has_external)
 
@@ -334,16 +334,16 @@ def _external(document: FieldReader, trigger: FieldReader, index: int, kind: str
 
 
 def _served_name(document: FieldReader, metadata: FieldReader, index: int, kind: str) -> str | None:
-    """The metric's name: what the status says, else what KEDA gives it whatever it is asked."""
+    """The metric's name: from the status, else the fixed name that KEDA gives to a trigger of this kind."""
     names = [str(name) for name in document.mapping("status").items("externalMetricNames")]
     found = next((name for name in names if name.startswith(f"s{index}-")), None)
-    # Older versions of KEDA made a name of metricName, and of other fields for other triggers.
+    # Older versions of KEDA derived the name from metricName, or from other fields for other triggers.
     is_plain = kind == "prometheus" and "metricName" not in metadata
     return found or (f"s{index}-prometheus" if is_plain else None)
 
 
 def _own_hpa(document: FieldReader, context: ConversionContext) -> FieldReader | None:
-    """The HPA that KEDA made of this object, where it is in the input."""
+    """The HPA that KEDA made of this object, if it is in the input."""
     metadata = document.mapping("metadata")
     advanced = document.mapping("spec").mapping("advanced").mapping("horizontalPodAutoscalerConfig")
     default = f"keda-hpa-{metadata.text('name')}"[:_NAME_MAX]
@@ -352,7 +352,7 @@ def _own_hpa(document: FieldReader, context: ConversionContext) -> FieldReader |
 
 
 def _from_hpa(hpa: FieldReader | None, prefix: str) -> Json | None:
-    """The external metric of KEDA's HPA whose name begins so."""
+    """The external metric of KEDA's HPA whose name has this prefix."""
     for metric in [] if hpa is None else hpa.mapping("spec").mappings("metrics"):
         if metric.mapping("external").mapping("metric").text("name").startswith(prefix):
             return dict(metric.body)

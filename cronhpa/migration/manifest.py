@@ -1,4 +1,4 @@
-"""The manifests that a migration makes: the order of their fields, and a check that the API server would take them."""
+"""Manifests of a conversion: the order of their fields, and a check that the API server would accept them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from cronhpa.api.identity import API_VERSION, KIND
 from cronhpa.api.schema import CronHPASpec
 from cronhpa.core.scheduled import cron, windows
-from cronhpa.migration.document import Json, FieldReader
+from cronhpa.migration.document import FieldReader, Json
 
-API_VERSION = "cronhpa.io/v1alpha1"
 DEFAULT_METRICS: list[Json] = [
     {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
 ]
-"""What the upstream fills in where a HorizontalPodAutoscaler states no metric. A CronHPA writes it out."""
+"""The upstream's default for a HorizontalPodAutoscaler without metrics. A CronHPA states it."""
 
 _ORDER = (
     "mode",
@@ -28,8 +28,8 @@ _ORDER = (
     "schedules",
     "forecast",
 )
-# What other tools wrote on the object about the object; on the new one it would be wrong. Helm and Argo CD would take
-# the new object for one of theirs and remove it.
+# Annotations and labels of other tools about the old object, wrong on the new one: Helm and Argo CD would take the new
+# object for one of theirs and remove it.
 _FOREIGN = (
     "kubectl.kubernetes.io/",
     "autoscaling.alpha.kubernetes.io/",
@@ -45,29 +45,29 @@ _NAME_MAX = 63
 
 
 def manifest(kind: str, api_version: str, metadata: Json, spec: Json) -> Json:
-    """An object whose spec has its fields in the order of the documentation; absent (None) fields are left out."""
+    """An object with the fields of its spec in the order of the documentation; None fields are left out."""
     ordered = {key: spec[key] for key in (*_ORDER, *spec) if spec.get(key) is not None}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": ordered}
 
 
 def cron_hpa(metadata: Json, spec: Json) -> Json:
-    return manifest("CronHPA", API_VERSION, metadata, spec)
+    return manifest(KIND, API_VERSION, metadata, spec)
 
 
 def metadata_of(document: FieldReader) -> Json:
-    """Name, namespace, labels and annotations, without what the cluster and other tools keep there for themselves."""
-    found = document.mapping("metadata")
-    out: Json = {"name": found.text("name")}
-    if "namespace" in found:
-        out["namespace"] = found.text("namespace")
+    """Name, namespace, labels and annotations, without those of the cluster and of other tools."""
+    metadata = document.mapping("metadata")
+    out: Json = {"name": metadata.text("name")}
+    if "namespace" in metadata:
+        out["namespace"] = metadata.text("namespace")
     for key in ("labels", "annotations"):
-        kept = {name: value for name, value in found.texts(key).items() if not name.startswith(_FOREIGN)}
+        kept = {name: value for name, value in metadata.texts(key).items() if not name.startswith(_FOREIGN)}
         if kept:
             out[key] = kept
-    for owner in found.mappings("ownerReferences"):
+    for owner in metadata.mappings("ownerReferences"):
         text = f"{owner.text('kind')} {owner.text('name')} owns this object"
-        found.remark("ownerReferences", text, "it will make it again: stop it there, or change it instead")
-    found.ignore(
+        metadata.remark("ownerReferences", text, "it will make it again: stop it there, or change it instead")
+    metadata.ignore(
         *(
             "ownerReferences",
             "uid",
@@ -83,7 +83,7 @@ def metadata_of(document: FieldReader) -> Json:
 
 
 def problems(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Why the API server would refuse a spec: paths below the object, and what is wrong there."""
+    """Why the API server would refuse a spec: paths below the object, and the problem there."""
     try:
         CronHPASpec.model_validate(spec, extra="forbid")
     except ValidationError as error:
@@ -107,7 +107,7 @@ def problems(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def zone_problem(zone: str) -> str | None:
-    """Why a zone would be refused; None where it is a name of the IANA database."""
+    """Why a zone would be refused; None for a name of the IANA database."""
     if zone == "Local":
         return '"Local" is whatever zone a machine is in: name one, such as "Europe/Berlin"'
     return windows.zone_problem(zone)

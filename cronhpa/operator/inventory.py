@@ -21,21 +21,23 @@ import kopf
 import msgspec
 from kubernetes.client import Configuration
 
+from cronhpa.api.identity import GROUP, PLURAL, VERSION
 from cronhpa.api.parse import SpecError, parse_spec
-from cronhpa.api.status_memory import parse_memory
+from cronhpa.api.status_memory import read_memory
 from cronhpa.api.turn import Status
 from cronhpa.core.instant import Nanoseconds, parse_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.scheduled.conflicts import Conflict
-from cronhpa.core.spec import Spec, ControllerOptions
+from cronhpa.core.spec import ControllerOptions, Spec
 from cronhpa.kube.client import UNREADABLE, Client, ClusterError, bearer_token, path_of
 from cronhpa.operator.breath import Breath
 from cronhpa.operator.due import Key
 
 LOG = logging.getLogger(__name__)
 
-GROUP, VERSION, PLURAL = "cronhpa.io", "v1alpha1", "cronhpas"
 _SWEEP_SECONDS = 300.0
+# Of a text that anybody may have written a line of log is told.
+_TOLD_MAX = 300
 _RESTART_SECONDS = 5.0
 
 # (namespace, API group, kind, name) of what is scaled.
@@ -132,7 +134,9 @@ class _Listed(msgspec.Struct):
 class Inventory:
     """changed(key) is called for an object that came or whose spec changed, gone(item) for one that went."""
 
-    def __init__(self, defaults: ControllerOptions, changed: Callable[[Key], None], gone: Callable[[Item], None]) -> None:
+    def __init__(
+        self, defaults: ControllerOptions, changed: Callable[[Key], None], gone: Callable[[Item], None]
+    ) -> None:
         self.items: dict[Key, Item] = {}
         self.seen = asyncio.Event()
         self.restarts = 0
@@ -188,7 +192,14 @@ class Inventory:
         before = item.target
         self._parse(item, body)
         if is_new:
-            item.memory = parse_memory(item.status)
+            remembered = read_memory(item.status, self._defaults)
+            item.memory = remembered.memory
+            if remembered.problem is not None:
+                LOG.warning(
+                    "status.memory of %s/%s is damaged, and begun anew with the current count: %s",
+                    *item.key,
+                    repr(remembered.problem[:_TOLD_MAX])[1:-1],
+                )
         self._index(item, before)
         if self._is_retargeted(item, before):
             # What is remembered is of the other target: seeded anew.

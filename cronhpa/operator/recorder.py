@@ -11,9 +11,10 @@ import logging
 from collections import OrderedDict
 
 from cronhpa.api.events import Event
+from cronhpa.api.identity import API_VERSION
 from cronhpa.core.instant import MINUTE, Nanoseconds, format_instant
 from cronhpa.kube.client import Client, ClusterError, path_of
-from cronhpa.operator.inventory import GROUP, VERSION, Item
+from cronhpa.operator.inventory import Item
 
 LOG = logging.getLogger(__name__)
 
@@ -104,7 +105,7 @@ class Recorder:
             "kind": "Event",
             "metadata": {"name": known.name, "namespace": item.namespace},
             "involvedObject": {
-                "apiVersion": f"{GROUP}/{VERSION}",
+                "apiVersion": API_VERSION,
                 "kind": "CronHPA",
                 "namespace": item.namespace,
                 "name": item.name,

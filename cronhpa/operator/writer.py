@@ -17,8 +17,8 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from cronhpa.api.patch import merge_patch
 from cronhpa.api.events import Event, events, new_conflict_events
+from cronhpa.api.patch import merge_patch
 from cronhpa.api.render import render
 from cronhpa.api.turn import Status, Turn, clip
 from cronhpa.core.decision import Decision, Failed, Outcome, Scaled, Withheld

@@ -1,5 +1,5 @@
 """
-The offline shell: pods that take time to start, under a load, decided by the same `decide` in virtual time.
+The offline shell: simulated pods under a load, scaled by the same `decide` in virtual time.
 
-Nothing in here reads a clock or draws a random number: the same arguments, the same run.
+No clock and no random numbers: equal arguments give equal runs.
 """

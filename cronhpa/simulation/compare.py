@@ -1,4 +1,4 @@
-"""One load, run several times: what schedules and a forecast are worth, against metrics alone."""
+"""Variants of an object for one load: metrics alone, with schedules, with a forecast."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Variant(StrEnum):
 
 def variants(spec: Spec) -> dict[Variant, Spec]:
     """
-    The object with its metrics alone, with its schedules, and with its forecast: those of them that it has.
+    The object with metrics alone, with schedules, and with a forecast, as far as it has them.
 
-    A preview acts here, as what it would do is the question. An override is left out: it was for an incident.
+    A preview acts here: a comparison asks what it would do. The override is left out: it was for an incident.
     """
     full = replace(spec, mode=Mode.ACTIVE, override=None)
-    found: dict[Variant, Spec] = {}
+    specs: dict[Variant, Spec] = {}
     if spec.metrics:
-        found[Variant.REACTIVE] = replace(full, schedules=(), forecast=None)
+        specs[Variant.REACTIVE] = replace(full, schedules=(), forecast=None)
     if spec.schedules:
-        found[Variant.SCHEDULED] = replace(full, forecast=None)
+        specs[Variant.SCHEDULED] = replace(full, forecast=None)
     if spec.metrics and spec.forecast is not None:
-        found[Variant.FORECAST] = replace(full, forecast=replace(spec.forecast, mode=Mode.ACTIVE))
-    return found
+        specs[Variant.FORECAST] = replace(full, forecast=replace(spec.forecast, mode=Mode.ACTIVE))
+    return specs

@@ -1,9 +1,9 @@
 """
-Whether a forecast is worth what it costs, by the decisions themselves.
+The effect of a forecast, by the decisions themselves.
 
-A shadow run in columns knows the upstream's default behavior alone. Here each turn is one of `decide`, with the
-object's own bounds, policies, windows and schedules. What would be without the forecast is one course of events; where
-the forecast asks for more another one leaves it, and ends when the two are alike again: elsewhere they are the same.
+The vectorized autoscaler (forecasting/columns) knows only the upstream's default behavior. Here each turn calls
+`decide`, with the object's own bounds, policies, stabilization windows and schedules. One trajectory runs without the
+forecast. A second one is forked whenever the forecast asks for more, and dropped when both are equal again.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from cronhpa.core.scheduled.bounds import resolve
 from cronhpa.core.spec import Span, Spec
 from cronhpa.simulation.compare import Variant, variants
 from cronhpa.simulation.load import Load
-from cronhpa.simulation.run import Trajectory, Forecasts, next_turn
+from cronhpa.simulation.run import Forecasts, Trajectory, next_turn
 from cronhpa.simulation.target import Environment
 
 
 def asking_for(floors: Sequence[int], spec: Spec, environment: Environment, begin: Nanoseconds) -> Forecasts:
     """
-    Forecasts that ask for these counts, as a shadow run in columns states them: one a minute, in force from `begin` on.
+    Forecasts that ask for these counts: one a minute, the first from `begin` on.
 
-    Before and behind them there is none. Raises ValueError for a spec whose metrics tell no load of one pod.
+    Before and after them there is none. Raises ValueError if no metric of the spec says what one pod carries.
     """
     source = forecast_source(spec)
     percent = spec.forecast.pod_capacity_percent if spec.forecast is not None else None
@@ -44,7 +44,7 @@ def asking_for(floors: Sequence[int], spec: Spec, environment: Environment, begi
         minute = (now - begin) // MINUTE
         if not 0 <= minute < len(floors):
             return Absent("Learning", "no floor is stated for this minute")
-        # Half a pod below the count: rounded up it is the count, whatever the last digit says.
+        # Half a pod below the count rounds up to the count, whatever the last digit is.
         load = max(floors[minute] - 0.5, 0.0) * planned
         return Forecast(name, now, now, DAY, (load, load), load, "floors", 50, now)
 
@@ -53,10 +53,10 @@ def asking_for(floors: Sequence[int], spec: Spec, environment: Environment, begi
 
 class ForecastEffect(Struct, frozen=True):
     """
-    What a forecast would have changed in a span of time; of several spans, their sum.
+    The effect of a forecast over a span, against metrics and schedules alone; effects of several spans add up.
 
-    minutes: under-provisioned ones without it, avoided: how many of them it takes away, below zero where it adds some.
-    pod_hours: without it, extra: what it adds to them; metrics and schedules are on both sides.
+    minutes: under-provisioned without the forecast; avoided: minus those with it (negative if it adds some).
+    pod_hours: without the forecast; extra: pod-hours that it adds.
     """
 
     span: Nanoseconds
@@ -76,16 +76,16 @@ class ForecastEffect(Struct, frozen=True):
 
     @property
     def extra_percent(self) -> float:
-        """What it adds to the pod-hours; 0 where there were none."""
+        """extra / pod_hours, percent; 0 without pod-hours."""
         return 100 * self.extra / self.pod_hours if self.pod_hours else 0.0
 
     @property
     def track_record(self) -> TrackRecord:
-        """The same, as the status tells it."""
+        """The effect as the status states it."""
         return TrackRecord(self.avoided, self.minutes, self.extra_percent, round(self.span / DAY))
 
     def pays(self, budget_percent: float) -> bool:
-        """Whether it takes minutes away, at pod-hours within the budget."""
+        """Whether it avoids minutes, at pod-hours within the budget."""
         return self.avoided > 0 and self.extra_percent <= budget_percent
 
 
@@ -99,16 +99,15 @@ def measure_effect(
     sync_period: Nanoseconds | None = None,
 ) -> ForecastEffect:
     """
-    The forecasts against metrics and schedules alone, over a span of time.
+    The effect of forecasts over a span, against metrics and schedules alone.
 
-    load: in the unit of the metric that is forecast. forecasts: what would have been the newest one at each instant,
-    asked once a turn, in order. sync_period: between turns, None: the object's own; a longer one costs less and sees
-    less (of 20 pods a day costs 0.25 s of CPU at 15 s and 0.06 s at 60 s, where the forecast asks for nothing).
+    load: in the unit of the metric that is forecast. forecasts: the newest forecast at an instant; called once a turn,
+    in order. sync_period: between turns; None: the object's own. A longer one costs less and is less exact.
     Raises ValueError for a spec without metrics or a forecast.
     """
     full = variants(spec).get(Variant.FORECAST)
     if full is None:
-        raise ValueError("a spec without a forecast: there is nothing to measure_effect")
+        raise ValueError("the spec has no metrics or no forecast: there is no effect to measure")
     period = spec.options.sync_period if sync_period is None else sync_period
     full = replace(full, options=replace(spec.options, sync_period=period))
     bare = replace(full, forecast=None)
@@ -135,7 +134,9 @@ def measure_effect(
                 extra += apart.accumulator.pod_hours - without.accumulator.pod_hours
                 apart = None
     accumulator = without.accumulator
-    return ForecastEffect(span.end - span.begin, accumulator.under_provisioned_minutes, avoided, accumulator.pod_hours, extra)
+    return ForecastEffect(
+        span.end - span.begin, accumulator.under_provisioned_minutes, avoided, accumulator.pod_hours, extra
+    )
 
 
 def _asks_for_more(
@@ -151,7 +152,7 @@ def _asks_for_more(
 
 
 def _are_alike(one: Trajectory, other: Trajectory, spec: Spec) -> bool:
-    """Whether what comes can be no other for the two: as many pods, all Ready, and nothing remembered that differs."""
+    """Whether both will go on equally: as many pods, all long Ready, and equal memories as far as they can matter."""
     if one.target.replicas != other.target.replicas or not one.target.is_settled or not other.target.is_settled:
         return False
     now, behavior, options = one.target.now, spec.behavior, spec.options

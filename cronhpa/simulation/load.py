@@ -1,4 +1,4 @@
-"""A load over time: what all pods of a target are asked for together, known at points and a line between them."""
+"""A load over time: the demand on all pods of a target together, known at points, with straight lines between them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from msgspec import Struct
 
 from cronhpa.core.instant import MINUTE, Nanoseconds
 
-# As for forecasts: a load unseen for longer is not known.
+# As for forecasts: a longer gap makes the load unknown.
 GAP_MAX: Nanoseconds = 15 * MINUTE
 
 
 class Shape(StrEnum):
-    """How a load goes from one point to the next."""
+    """The load between two points."""
 
     LINEAR = "Linear"
     STEPS = "Steps"
@@ -36,11 +36,10 @@ _FOR_EVER = 2**63
 
 class Load:
     """
-    instants rise strictly; values are finite and not negative, in the metric's own unit.
+    points: instants in ascending order; values finite and not negative, in the metric's own unit.
 
-    Before the first point it is that one's value, after the last that one's. Between points that lie further apart than
-    `gap_max` it is unknown, with either shape: nobody knows what a long gap hides.
-    Raises ValueError for anything else.
+    Before the first point the load is the first value, after the last point the last one. Between points further apart
+    than `gap_max` it is unknown, with either shape. Raises ValueError for other points.
     """
 
     def __init__(
@@ -90,10 +89,3 @@ class Load:
     def at(self, instant: Nanoseconds) -> float:
         """The load at an instant, NaN where it is unknown."""
         return self.piece(instant).value
-
-    def is_known(self, begin: Nanoseconds, end: Nanoseconds) -> bool:
-        """Whether no part of [begin, end] lies in a gap."""
-        first = max(bisect_right(self.instants, begin), 1)
-        last = bisect_right(self.instants, end - 1)
-        pairs = zip(self.instants[first - 1 : last], self.instants[first : last + 1], strict=False)
-        return all(after - before <= self.gap_max for before, after in pairs)

@@ -1,8 +1,8 @@
 """
-What an object sees of the made-up target: the Observation that `observe` makes of all its pods, for less.
+The observation of a simulated target: equal to `observe` over all its pods, at a lower cost.
 
-Pods made together are alike, so one stands for all of them. How a pod counts is asked of the core alone: a group adds
-what one pod of it adds beside one that surely counts, as often as it has pods.
+Pods of a group are alike, so one of them is read for all. The core alone decides how it counts. With `sure`, a pod that
+counts surely, a group of n pods adds n x (counts of {sure, pod} - counts of {sure}).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from msgspec.structs import astuple, replace
 
-from cronhpa.core.observation import Absent, ScalarReading, Observation, Reading, Scale, PodCounts
+from cronhpa.core.observation import Absent, Observation, PodCounts, Reading, ScalarReading, Scale
 from cronhpa.core.observe import Measurement, observe, read
 from cronhpa.core.spec import Metric, PodsMetric, ResourceMetric, Spec
 from cronhpa.simulation.target import PodGroup, SimulatedTarget
 
-# As the metrics APIs answer where they know of no pod.
+# The answer of the metrics APIs if they know no pod.
 _NO_METRICS = Absent("FailedGetResourceMetric", "the load of this time is not known")
 
 
@@ -43,7 +43,7 @@ def _measured(metric: Metric, target: SimulatedTarget, groups: Sequence[PodGroup
 
 
 def _of_all(metric: Metric, alike: Reading, spec: Spec, target: SimulatedTarget, groups: Sequence[PodGroup]) -> Reading:
-    """alike: the reading of one pod of each group."""
+    """alike: the reading over one pod of each group."""
     if isinstance(alike, ScalarReading):
         return replace(alike, ready=target.ready) if alike.ready else alike
     if not isinstance(alike, PodCounts):
@@ -51,7 +51,7 @@ def _of_all(metric: Metric, alike: Reading, spec: Spec, target: SimulatedTarget,
     if len(groups) == 1:
         return _plus(alike, alike, groups[0].count - 1)
     surely, alone = next(
-        ((each, found) for each in groups if isinstance(found := _read(metric, (each,), spec, target), PodCounts)),
+        ((group, counts) for group in groups if isinstance(counts := _read(metric, (group,), spec, target), PodCounts)),
         (None, None),
     )
     if surely is None or alone is None:
@@ -65,7 +65,7 @@ def _of_all(metric: Metric, alike: Reading, spec: Spec, target: SimulatedTarget,
 
 
 def _in_full(metric: Metric, spec: Spec, target: SimulatedTarget) -> Reading:
-    """Of each pod by itself: why nobody counts may name one."""
+    """The reading over all pods: the reason of an absence may name a pod."""
     return read(metric, target.samples() or _NO_METRICS, target.pods, target.now, spec)
 
 
@@ -75,6 +75,6 @@ def _read(metric: Metric, groups: Sequence[PodGroup], spec: Spec, target: Simula
     return read(metric, samples or _NO_METRICS, [group.pod for group in groups], target.now, spec)
 
 
-def _plus(tally: PodCounts, other: Reading, times: int) -> PodCounts:
-    assert isinstance(other, PodCounts), "with a pod that counts there is a tally"
-    return PodCounts(*(one + times * more for one, more in zip(astuple(tally), astuple(other), strict=True)))
+def _plus(counts: PodCounts, other: Reading, times: int) -> PodCounts:
+    assert isinstance(other, PodCounts), "with a pod that counts there are pod counts"
+    return PodCounts(*(one + times * more for one, more in zip(astuple(counts), astuple(other), strict=True)))

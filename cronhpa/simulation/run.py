@@ -1,7 +1,7 @@
 """
-A stretch of virtual time: observe, decide, act, remember, at every sync period and at every edge.
+A run in virtual time: observe, decide, act, remember, at every sync period and at every edge.
 
-`observe`, `decide` and `Memory` are those that the operator runs; only the world is made up.
+`observe`, `decide` and `Memory` are the operator's; only the target is simulated.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from cronhpa.core.predictive.floor import target_load
 from cronhpa.core.scheduled.bounds import resolve
 from cronhpa.core.spec import ResourceMetric, Span, Spec
 from cronhpa.simulation.load import Load
-from cronhpa.simulation.score import ScoreAccumulator, Score
 from cronhpa.simulation.observe import observe_simulated
+from cronhpa.simulation.score import Score, ScoreAccumulator
 from cronhpa.simulation.target import Environment, SimulatedTarget
 
 Forecasts = Callable[[Nanoseconds], Forecast | Absent | None]
 
 
 class ReplicaChange(Struct, frozen=True, gc=False):
-    """From `at` on there are this many pods, of which so many are ready."""
+    """From `at` on there are `replicas` pods, of which `ready` are ready."""
 
     at: Nanoseconds
     replicas: int
@@ -39,34 +39,36 @@ class ReplicaChange(Struct, frozen=True, gc=False):
 
 
 class Trajectory:
-    """One trajectory: a target, what it came to so far, and what is remembered in it."""
+    """One course of a simulation: the target, its score so far, and the memory."""
 
     def __init__(self, target: SimulatedTarget, capacity: float) -> None:
-        """The memory begins as an operator's that has watched the target for long: the count seeds it."""
+        """The memory begins as that of an operator that has long watched the target: the count seeds it."""
         self.target = target
         self.accumulator = ScoreAccumulator(capacity)
-        # A zero that a run begins with is the object's own: nobody else is there to have made it.
+        # A zero at the begin of a run is ours: a simulation has nobody else to make one.
         zero = target.replicas == 0 or None
         self.memory = Memory(request_per_pod=target.environment.requests, zero=zero)
 
     @classmethod
-    def of(cls, spec: Spec, load: Load, environment: Environment, begin: Nanoseconds, replicas: int | None) -> Trajectory:
-        """With so many ready pods; None: what the load of that instant needs, within the bounds."""
+    def of(
+        cls, spec: Spec, load: Load, environment: Environment, begin: Nanoseconds, replicas: int | None
+    ) -> Trajectory:
+        """replicas: ready at the begin; None: the count that the load needs then, within the bounds."""
         current = _first_replicas(spec, load, environment, begin) if replicas is None else replicas
-        # The first turn already finds whole windows of metrics.
+        # Begin earlier, so that the first turn finds whole windows of metrics.
         early = begin - environment.metric_window - environment.metric_delay
         target = SimulatedTarget(environment, load, current, early, container=_container(spec))
         target.advance(begin)
         return cls(target, environment.capacity)
 
     def fork(self) -> Trajectory:
-        """Another one that is as this one is now, and goes its own way."""
+        """An independent copy."""
         other = copy(self)
         other.target, other.accumulator = self.target.fork(), self.accumulator.fork()
         return other
 
     def observe(self, spec: Spec) -> Observation:
-        """What a turn begins with; its count is known to the memory then."""
+        """The observation of a turn; it also settles the memory, as a turn begins."""
         self.memory = self.memory.settled(self.target.replicas, self.target.now)
         return observe_simulated(spec, self.target)
 
@@ -80,7 +82,7 @@ class Trajectory:
 
 
 class Run(Struct, frozen=True):
-    """score: what it came to. changes: every count there was, the first one at the begin. memory: at the end."""
+    """changes: every count, the first one at the begin. memory: at the end."""
 
     score: Score
     changes: tuple[ReplicaChange, ...]
@@ -88,10 +90,10 @@ class Run(Struct, frozen=True):
 
 
 def no_forecasts(_now: Nanoseconds) -> None:
-    """Forecasts of an object that has none."""
+    """The forecasts of an object without a forecast."""
 
 
-def run(  # noqa: PLR0913 - the object, its target, and what may be watched of it
+def run(  # noqa: PLR0913 - the object, its environment and what watches it
     spec: Spec,
     load: Load,
     environment: Environment,
@@ -103,13 +105,11 @@ def run(  # noqa: PLR0913 - the object, its target, and what may be watched of i
     watch: Callable[[Observation, Decision], None] = lambda _observation, _decision: None,
 ) -> Run:
     """
-    What the object would have done in a span of time, the first turn at its begin.
+    Simulate an object over a span, with the first turn at its begin.
 
-    load: what its metrics are about, all of one load. forecasts: the newest forecast at an instant, as the operator
-    would have it then; asked once a turn, in order. budget: counts what they add, and lets them wait when the object's
-    budget is spent, as the operator does; None: no budget. replicas: what is there at first, ready; None: what the
-    load of that instant needs, within the bounds. watch: called with every turn.
-    The memory begins as an operator's that has watched the target for long: the count seeds it.
+    load: the load behind all its metrics. forecasts: the newest forecast at an instant; called once a turn, in order.
+    budget: tracks the pods that forecasts add, and withholds them while it is exhausted; None: no budget. replicas:
+    ready at the begin; None: the count that the load needs then, within the bounds. watch: called with every turn.
     """
     begin, end = span.begin, span.end
     assert begin < end, "a run must last"
@@ -137,7 +137,7 @@ def run(  # noqa: PLR0913 - the object, its target, and what may be watched of i
 
 
 def next_turn(spec: Spec, decision: Decision, begin: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
-    """One period later on the grid that starts at `begin`, or at the edge before that."""
+    """The next instant on the grid of sync periods from `begin`, or an earlier edge."""
     period = spec.options.sync_period
     following = now - (now - begin) % period + period
     edge = decision.next_edge
@@ -145,19 +145,19 @@ def next_turn(spec: Spec, decision: Decision, begin: Nanoseconds, now: Nanosecon
 
 
 def _container(spec: Spec) -> str:
-    """The container that carries the load: the one that a metric names."""
+    """The container that carries the load: the first that a metric names."""
     named = (metric.container for metric in spec.metrics if isinstance(metric, ResourceMetric))
     return next((name for name in named if name is not None), "main")
 
 
 def _first_replicas(spec: Spec, load: Load, environment: Environment, begin: Nanoseconds) -> int:
-    """The count at which the metrics are content, or that carries the load where there is none."""
+    """The count that meets the metrics' targets; without such targets, the count that carries the load."""
     bounds = resolve(spec, begin)
     value = load.at(begin)
     if isnan(value):
         return bounds.minimum
     targets = (target_load(metric, environment.requests.get(getattr(metric, "name", ""))) for metric in spec.metrics)
-    per_pod = min((each for each in targets if each), default=environment.capacity)
+    per_pod = min((target for target in targets if target), default=environment.capacity)
     return min(max(ceil(value / per_pod), bounds.minimum), bounds.maximum)
 
 

@@ -1,8 +1,8 @@
 """
-What a run came to: how long pods were too few, what went unserved, and what was paid in pod-hours.
+The score of a run: under-provisioned time, unserved load, and pod-hours.
 
-Under-provisioned at an instant: the load is above the ready pods times what one of them can carry. A load is straight
-between two changes, so these times and areas are exact, not counted in ticks.
+Under-provisioned at an instant: load > ready pods x capacity of one. The load is linear between two changes, so times
+and areas are exact, not counted in ticks.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from math import isnan
 
 from msgspec import Struct
 
+from cronhpa.core.decision import SourceRef
 from cronhpa.core.instant import HOUR, MINUTE, Nanoseconds
 from cronhpa.core.spec import Span
 
 
 class Score(Struct, frozen=True):
     """
-    span: the time that was run. unknown: the part of it in which the load was not known, which nothing is said about.
+    span: the simulated time. unknown: the part of it without a known load, which no other figure includes.
     under_provisioned: nanoseconds with too few pods, in `stretches`. unserved, demand: load times nanoseconds.
     pod_time: nanoseconds of all pods from creation to deletion. actions: how often the scale was written.
-    most_replicas: the largest count. turns_by, actions_by: how many turns, and how many writes, each source decided.
+    most_replicas: the largest count. turns_by, actions_by: the number of turns and of writes that each source decided;
+    None: turns without a deciding source.
     """
 
     span: Nanoseconds
@@ -33,8 +35,8 @@ class Score(Struct, frozen=True):
     pod_time: Nanoseconds
     actions: int
     most_replicas: int
-    turns_by: Mapping[str, int]
-    actions_by: Mapping[str, int]
+    turns_by: Mapping[SourceRef | None, int]
+    actions_by: Mapping[SourceRef | None, int]
     stretches: tuple[Span, ...]
 
     @property
@@ -48,7 +50,7 @@ class Score(Struct, frozen=True):
 
     @property
     def unserved_percent(self) -> float:
-        """What went unserved, of all that was asked for; 0 where nothing was asked for."""
+        """unserved / demand, percent; 0 without demand."""
         return 100 * self.unserved / self.demand if self.demand else 0.0
 
     @property
@@ -57,7 +59,7 @@ class Score(Struct, frozen=True):
 
 
 class ScoreAccumulator:
-    """Adds up what a Score is made of, piece by piece, in the order of time."""
+    """Sums up a Score, piece by piece, in order of time."""
 
     def __init__(self, capacity: float) -> None:
         """capacity: the load that one ready pod can carry."""
@@ -65,8 +67,8 @@ class ScoreAccumulator:
         self._span = self._unknown = self._pod_time = 0
         self._short = self._unserved = self._demand = 0.0
         self._actions = self._most = 0
-        self._turns_by: dict[str, int] = {}
-        self._actions_by: dict[str, int] = {}
+        self._turns_by: dict[SourceRef | None, int] = {}
+        self._actions_by: dict[SourceRef | None, int] = {}
         self._stretches: list[Span] = []
 
     @property
@@ -78,9 +80,9 @@ class ScoreAccumulator:
         return self._pod_time / HOUR
 
     def fork(self) -> ScoreAccumulator:
-        """Another one with the same sums."""
+        """An independent copy."""
         other = copy(self)
-        # What is booked in place; all else is replaced.
+        # Copies of what is mutated in place; the other attributes are replaced, never mutated.
         other.__dict__ |= {
             "_turns_by": dict(self._turns_by),
             "_actions_by": dict(self._actions_by),
@@ -89,7 +91,7 @@ class ScoreAccumulator:
         return other
 
     def book(self, begin: Nanoseconds, end: Nanoseconds, value: float, slope: float, ready: int, pods: int) -> None:
-        """[begin, end] with a load that is `value` at its begin and rises by `slope` a nanosecond."""
+        """Add [begin, end], with a load of `value` at its begin that rises by `slope` per nanosecond."""
         length = end - begin
         self._span += length
         self._pod_time += pods * length
@@ -102,7 +104,7 @@ class ScoreAccumulator:
         carried = ready * self._capacity
         if value <= carried and last <= carried:
             return
-        # Where the line crosses what is carried: above it from `since` to `until`, counted from begin.
+        # The load exceeds what the ready pods carry from `since` to `until`, counted from `begin`.
         since, until = 0.0, float(length)
         if value <= carried:
             since = (carried - value) / slope
@@ -113,8 +115,8 @@ class ScoreAccumulator:
         self._unserved += above * (until - since)
         self._stretch(begin + round(since), begin + round(until))
 
-    def turn(self, decided_by: str, *, rescaled: bool) -> None:
-        """One decision, and whether it was written."""
+    def turn(self, decided_by: SourceRef | None, *, rescaled: bool) -> None:
+        """Add one decision. rescaled: whether it was written."""
         self._turns_by[decided_by] = self._turns_by.get(decided_by, 0) + 1
         if rescaled:
             self._actions += 1

@@ -1,14 +1,14 @@
 """
-Pods that take time to start, under a load that those of them that are ready share equally.
+A simulated scale target: pods that take time to start. The ready pods share the load equally.
 
-- A pod that is created runs and uses nothing until it turns Ready, `start_up` later, and costs from its creation.
-- Of pods that must go, those that are not ready go first, then the youngest, as a ReplicaSet does; a pod that goes
-  serves nothing from that instant on.
-- A pod is measured over `metric_window`, or since its creation where that is shorter, as it was `metric_delay` ago. It
-  has no sample while it had been there for less than `FRESH` by then: metrics-server needs two readings of a counter.
-- What a pod uses is its share of the load, also beyond what it can carry: a load is what is asked for.
+- A new pod becomes Ready after `start_up`. Until then it uses nothing; it costs from its creation on.
+- Scale-down removes pods that are not ready first, then the youngest, as a ReplicaSet does. A removed pod serves
+  nothing from that instant on.
+- A sample is the mean over `metric_window` (or since creation, if that is shorter), and `metric_delay` old. A pod that
+  was younger than `FRESH` then has no sample: metrics-server needs two readings of a counter.
+- A pod uses its share of the load, even beyond its capacity: a load is demand.
 
-Pods made together behave alike: they are kept in cohorts, and what is measured of one is measured once.
+Pods made together behave alike, so they form a cohort that is measured once.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from cronhpa.simulation.score import ScoreAccumulator
 # As in metrics-server, freshContainerMinMetricsResolution (pkg/storage/pod.go).
 FRESH: Nanoseconds = 10 * SECOND
 MILLI = 1000
-# Older than any rule about pods that start looks at.
+# An age at which no rule about starting pods applies.
 _LONG_AGO = 24 * 60 * MINUTE
 
 
 class Environment(Struct, frozen=True):
     """
-    What the world is like.
+    The constants of a simulation.
 
     capacity: the load that one ready pod can carry, in the load's unit.
-    requests: what a pod asks for, milli-units by resource name; a Utilization target needs it.
+    requests: of a pod, milli-units by resource name; a Utilization target needs them.
     """
 
     capacity: float
@@ -48,7 +48,7 @@ class Environment(Struct, frozen=True):
 
 
 class _Cohort:
-    """Pods that were created together, oldest cohorts first in every list."""
+    """Pods that were created together. Lists of cohorts are in order of age, the oldest first."""
 
     __slots__ = ("pods", "ready_at")
 
@@ -57,7 +57,7 @@ class _Cohort:
 
 
 class PodGroup(Struct, frozen=True, gc=False):
-    """Pods that are alike: one of them, how many there are, and what the metrics API says of each; None: nothing."""
+    """Pods that are alike: one of them, their number, and the sample of each, None if there is none."""
 
     pod: Pod
     count: int
@@ -65,7 +65,7 @@ class PodGroup(Struct, frozen=True, gc=False):
 
 
 class _Share(Struct, frozen=True, gc=False):
-    """The load of each ready pod from `begin` on, and what one that was always ready had served by then."""
+    """The load of each ready pod from `begin` on. served: load x time until `begin` of a pod that was always ready."""
 
     begin: Nanoseconds
     served: float
@@ -75,9 +75,9 @@ class _Share(Struct, frozen=True, gc=False):
 
 class SimulatedTarget:
     """
-    The world at `now`, which only `advance` moves, and only forward.
+    The target at `now`, which only `advance` moves, and only forward.
 
-    It begins with `replicas` pods that have been ready for long.
+    It begins with `replicas` pods that have long been ready.
     """
 
     def __init__(
@@ -96,36 +96,36 @@ class SimulatedTarget:
         self._shares: deque[_Share] = deque([_Share(now, 0.0, 0.0, 0.0)])
 
     def fork(self) -> SimulatedTarget:
-        """Another world that is as this one is now, and goes its own way."""
+        """An independent copy."""
         other = copy(self)
-        # What time changes in place; all else is replaced.
+        # Copies of what is mutated in place; the other attributes are replaced, never mutated.
         other.__dict__ |= {
-            "_ready": [_Cohort(list(each.pods), each.ready_at) for each in self._ready],
-            "_starting": deque(_Cohort(list(each.pods), each.ready_at) for each in self._starting),
+            "_ready": [_Cohort(list(cohort.pods), cohort.ready_at) for cohort in self._ready],
+            "_starting": deque(_Cohort(list(cohort.pods), cohort.ready_at) for cohort in self._starting),
             "_shares": deque(self._shares),
         }
         return other
 
     @property
     def pods(self) -> tuple[Pod, ...]:
-        """All of them, oldest first."""
+        """All pods, oldest first."""
         if self._pods is None:
             self._pods = tuple(pod for cohort in (*self._ready, *self._starting) for pod in cohort.pods)
         return self._pods
 
     @property
     def next_ready(self) -> Nanoseconds | None:
-        """When the next pods turn ready, None where none are starting."""
+        """When the next pods become ready, None if none are starting."""
         return self._starting[0].ready_at if self._starting else None
 
     @property
     def is_settled(self) -> bool:
-        """Whether all pods are Ready, and have been for longer than any window of metrics looks back."""
+        """Whether all pods were Ready before the window of the oldest sample."""
         earliest = self.now - self.environment.metric_delay - self.environment.metric_window
         return not self._starting and (not self._ready or self._ready[-1].ready_at <= earliest)
 
     def advance(self, now: Nanoseconds, accumulator: ScoreAccumulator | None = None) -> None:
-        """Let the time go on to `now`, and enter what happened on the way into the accumulator."""
+        """Advance to `now`, and book the time in between."""
         at = self.now
         while at < now:
             piece = self._load.piece(at)
@@ -161,7 +161,7 @@ class SimulatedTarget:
         self._make_ready(self.now)
 
     def groups(self) -> tuple[PodGroup, ...]:
-        """All pods, oldest first, with what the metrics API says of them now."""
+        """All pods, oldest first, with their current samples."""
         end = self.now - self.environment.metric_delay
         earliest = end - self.environment.metric_window
         self._merge_old(earliest)
@@ -171,15 +171,15 @@ class SimulatedTarget:
         )
 
     def samples(self) -> dict[str, Sample]:
-        """What the metrics API says of each pod now, by name."""
-        found: dict[str, Sample] = {}
+        """The current sample of each pod, by name."""
+        samples: dict[str, Sample] = {}
         for group, cohort in zip(self.groups(), (*self._ready, *self._starting), strict=True):
             if group.sample is not None:
-                found.update(dict.fromkeys((pod.name for pod in cohort.pods), group.sample))
-        return found
+                samples.update(dict.fromkeys((pod.name for pod in cohort.pods), group.sample))
+        return samples
 
     def total(self) -> int | None:
-        """The whole load averaged over the window, milli-units, as an external metric states it; None if unknown."""
+        """The mean load over the window, milli-units, as an external metric; None if unknown."""
         end = self.now - self.environment.metric_delay
         at = begin = end - self.environment.metric_window
         area = 0.0
@@ -194,14 +194,14 @@ class SimulatedTarget:
         return cohort.ready_at - self.environment.start_up
 
     def _sample(self, cohort: _Cohort, begin: Nanoseconds, end: Nanoseconds) -> Sample | None:
-        """What each pod of a cohort did over [begin, end)."""
+        """The sample of each pod of a cohort over [begin, end)."""
         if end - begin < FRESH:
             return None
         done = self._done(max(begin, cohort.ready_at), end)
         return None if done is None else Sample(round(done / (end - begin) * MILLI), end, end - begin)
 
     def _serve(self, begin: Nanoseconds, end: Nanoseconds, value: float, slope: float) -> None:
-        """Note what each ready pod does in [begin, end), in which nothing changes."""
+        """Record the share of each ready pod in [begin, end), in which nothing changes."""
         share, rise = (value / self.ready, slope / self.ready) if self.ready else (0.0, 0.0)
         shares = self._shares
         newest = shares[-1]
@@ -212,17 +212,17 @@ class SimulatedTarget:
             shares.popleft()
 
     def _done(self, begin: Nanoseconds, end: Nanoseconds) -> float | None:
-        """Load times nanoseconds of a pod that was ready over [begin, end]; None where a part of it is unknown."""
+        """Load x nanoseconds of a pod that was ready over [begin, end]; None if a part is unknown."""
         if begin >= end:
             return 0.0
         first = last = self._shares[0]
-        for each in self._shares:
-            if each.begin >= end:
+        for share in self._shares:
+            if share.begin >= end:
                 break
-            last = each
-            if each.begin <= begin:
-                first = each
-            elif isnan(each.load):
+            last = share
+            if share.begin <= begin:
+                first = share
+            elif isnan(share.load):
                 return None
         if isnan(first.load):
             return None
@@ -237,7 +237,7 @@ class SimulatedTarget:
             self._pods = None
 
     def _merge_old(self, earliest: Nanoseconds) -> None:
-        """Cohorts that were ready before any window that is still looked at are measured alike from now on."""
+        """Merge cohorts that were ready before `earliest`: their samples are equal from now on."""
         while len(self._ready) > 1 and self._ready[1].ready_at <= earliest:
             self._ready[0].pods += self._ready.pop(1).pods
 
@@ -257,7 +257,7 @@ class SimulatedTarget:
 
 
 def _area(share: _Share, until: Nanoseconds) -> float:
-    """Load times nanoseconds of a share from its begin on."""
+    """Load x nanoseconds of a share from its begin on."""
     length = until - share.begin
     return (share.load + share.slope * length / 2) * length
 

@@ -1,4 +1,4 @@
-"""The resource becomes a spec and its status a memory; what cannot be read says where and costs only itself."""
+"""The resource becomes a spec; what cannot be read says where and costs only itself."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhpa.api.parse import SpecError, parse_spec
-from cronhpa.api.status_memory import parse_memory
 from cronhpa.core.decide import decide
 from cronhpa.core.instant import HOUR, MINUTE, SECOND, parse_instant
-from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
-from cronhpa.core.observation import Absent, Observation, Scale
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Observation, Scale
 from cronhpa.core.spec import (
     Behavior,
+    ControllerOptions,
     CronWindow,
     DateRange,
     Days,
@@ -37,7 +37,6 @@ from cronhpa.core.spec import (
     SelectPolicy,
     Span,
     TargetRef,
-    ControllerOptions,
 )
 
 SHOP = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
@@ -316,75 +315,3 @@ def test_any_spec_is_read_or_refused_with_its_problems(text):
     except SpecError as error:
         found = error.problems
     assert found
-
-
-# --- memories ----------------------------------------------------------------------------------------------------
-
-WHOLE = {
-    "version": 1,
-    "recommendations": [{"replicas": 5, "time": "2026-11-23T10:00:00.000000001Z"}],
-    "scaleUpEvents": [{"change": 2, "time": "2026-11-23T09:00:00Z", "outdated": True}],
-    "scaleDownEvents": [{"change": 3, "time": "2026-11-23T09:00:00Z"}],
-    "zero": True,
-    "startUpSeconds": 75,
-    "requestPerPod": {"cpu": "500m"},
-    "intent": {"from": 8, "to": 5, "time": "2026-11-23T10:00:00Z"},
-}
-
-
-def test_a_memory_is_read():
-    assert Memory(
-        recommendations=(Recommendation(5, NOW + 1),),
-        scale_ups=(ScaleEvent(2, NOW - HOUR, outdated=True),),
-        scale_downs=(ScaleEvent(3, NOW - HOUR),),
-        zero=True,
-        start_up=75 * SECOND,
-        request_per_pod={"cpu": 500},
-        intent=Intent(8, 5, NOW),
-    ) == parse_memory({"memory": WHOLE})
-
-
-@pytest.mark.parametrize(
-    "status",
-    [
-        {},
-        {"memory": None},
-        {"memory": []},
-        {"memory": {}},
-        {"memory": {**WHOLE, "version": 2}},
-        {"memory": {**WHOLE, "recommendations": None}},
-        {"memory": {**WHOLE, "recommendations": [{"replicas": "many", "time": "2026-11-23T10:00:00Z"}]}},
-        {"memory": {**WHOLE, "recommendations": [{"replicas": 5, "time": "yesterday"}]}},
-        {"memory": {**WHOLE, "recommendations": [{"replicas": float("inf"), "time": "2026-11-23T10:00:00Z"}]}},
-        {"memory": {**WHOLE, "recommendations": [{"replicas": 5}]}},
-        {"memory": {**WHOLE, "scaleUpEvents": [3]}},
-        {"memory": {**WHOLE, "requestPerPod": {"cpu": "much"}}},
-        {"memory": {**WHOLE, "requestPerPod": ["cpu"]}},
-        {"memory": {**WHOLE, "intent": {"from": 8}}},
-        {"memory": {**WHOLE, "startUpSeconds": "soon"}},
-    ],
-)
-def test_a_memory_that_is_absent_strange_or_damaged_is_an_empty_one(status):
-    assert Memory() == parse_memory(status)
-
-
-@given(st.fixed_dictionaries({"version": st.just(1)}, optional={key: json_values for key in WHOLE if key != "version"}))
-def test_any_memory_is_read_or_empty(text):
-    assert isinstance(parse_memory({"memory": text}), Memory)
-
-
-def test_an_empty_memory_lowers_nothing():
-    """Seeded with the current count, it holds for a whole window."""
-    of = parsed(metrics=[CPU])
-    observation = Observation(Scale(5, 5, "app=shop"), (Absent("FailedGetResourceMetric", "gone"),))
-
-    assert 5 == decide(of, observation, None, parse_memory({"memory": {"version": 9}}), NOW).desired
-
-
-def test_a_damaged_memory_does_not_take_a_zero_by_hand_for_a_scheduled_one():
-    """The condition still says who made the zero; without it somebody else did."""
-    told = {"memory": {"version": 1}, "conditions": [{"type": "ScaledToZero", "status": "True"}]}
-
-    assert True is parse_memory(told).zero
-    assert False is parse_memory({"memory": "gone", "conditions": [{"type": "Ready", "status": "True"}]}).zero
-    assert None is parse_memory({}).zero

@@ -24,7 +24,7 @@ def test_the_timed_decision_has_one_window_open_one_closed_and_an_acting_forecas
     decided = decision.situation(decision.TIMED, decision.forecast(decision.NOW)).decision
 
     assert ["Open", "Closed"] == [window.state for window in decided.windows]
-    assert ["Metric/cpu", "Forecast/cpu", "Schedule/office-hours"] == [item.label for item in decided.proposals]
+    assert ["Metric/cpu", "Forecast/cpu", "Schedule/office-hours"] == [str(item.by) for item in decided.proposals]
     assert 10 == decided.desired
 
 

@@ -1,4 +1,8 @@
-"""`cronhpa backtest`: what would have happened, as a table, as JSON and as a picture; what it says of what is wrong."""
+"""
+cronhpa.cli.backtest, cronhpa.cli.outcome, cronhpa.cli.outcome_picture, cronhpa.cli.past
+
+`cronhpa backtest`: what would have happened, as a table, as JSON and as a picture; what it says of what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +124,7 @@ def test_the_operators_own_store_is_a_history(backtest, tmp_path):
     """The maxima of five minutes stand at their middle: the rise is a line from 09:57:30 to 10:02:30."""
     (tmp_path / "load.csv").write_text(csv())
     store = Store(tmp_path / "history.db")
-    import_csv(store.loads, Series("prod", "shop", "cpu"), tmp_path / "load.csv")
+    import_csv(store.loads, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=2**62)
     store.close()
 
     found = scores(backtest(CPU, *REQUEST, *hours("09:30", "11:30"), "--history", "history.db", "-o", "json"))

@@ -1,4 +1,4 @@
-"""The calendar picture: every hour of the span is drawn once, on the local day and at the local hour that it has."""
+"""cronhpa.cli.picture.calendar, cronhpa.cli.picture.style: each hour is drawn once, at its local day and hour."""
 
 from __future__ import annotations
 

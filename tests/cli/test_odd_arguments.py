@@ -1,4 +1,4 @@
-"""What a user can get wrong, or the machine refuse, ends a command with one line that says what it was."""
+"""cronhpa.cli: what a user can get wrong, or the machine refuse, ends a command with one line that says what it was."""
 
 import json
 import os

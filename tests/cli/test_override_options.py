@@ -1,4 +1,4 @@
-"""The options of `cronhpa override`: those that do not make one override are refused before anything is asked."""
+"""cronhpa.cli.override: options that do not make one override are refused before anything is asked."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def test_the_bounds_that_it_tells_follow_from_the_start_up_that_was_learned():
         },
     }  # fmt: skip
 
-    told = override_module._comes_to(body | {"status": status}, parse_instant("2026-11-23T07:50:00Z"))
+    told = override_module.in_force(body | {"status": status}, parse_instant("2026-11-23T07:50:00Z"))
 
     assert [
         "  in force now: 30 (Override) to 50 (Spec)",
         "  from then on: 20 (Schedule/day) to 50 (Spec)",
     ] == told
-    assert "  from then on: 1 (Spec) to 50 (Spec)" in override_module._comes_to(
+    assert "  from then on: 1 (Spec) to 50 (Spec)" in override_module.in_force(
         body, parse_instant("2026-11-23T07:50:00Z")
     )

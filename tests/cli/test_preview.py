@@ -1,4 +1,8 @@
-"""`cronhpa preview`: what is to come, as a table, as JSON and as a picture; what it says of wrong files."""
+"""
+cronhpa.cli.preview, cronhpa.cli.timetable, cronhpa.cli.drawing, cronhpa.cli.picture, cronhpa.cli.picture.band
+
+`cronhpa preview`: what is to come, as a table, as JSON and as a picture; what it says of wrong files.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cronhpa adopt` on a real control plane: the target's replicas are the same at every moment, there and back."""
+"""cronhpa.cli.adopt: on a real control plane the target's replicas are the same at every moment, there and back."""
 
 import threading
 import time

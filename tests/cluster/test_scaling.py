@@ -117,7 +117,7 @@ def test_a_floor_comes_from_a_forecast_before_the_load_does(web, plant, operator
     plant.add_target(shop.namespace, shop.labels, 1.2)
 
     store = Store(operator.store)
-    import_csv(store.loads, Series(shop.namespace, shop.name, "cpu"), file)
+    import_csv(store.loads, Series(shop.namespace, shop.name, "cpu"), file, now=now)
     store.close()
 
     shop.says("ForecastActive", "True", "BeatsReactive", within_s=100)
@@ -370,17 +370,17 @@ def test_an_object_of_schedules_alone_keeps_to_its_bounds(web):
 
 
 @pytest.mark.long
-def test_nothing_is_written_while_nothing_changes(web, plant, operator):
+def test_nothing_is_written_while_nothing_changes(control_plane, web, plant, operator):
     shop = web(replicas=2)
     plant.add_target(shop.namespace, shop.labels, 1.0)
     shop.says("Ready", "True", "Deciding")
     time.sleep(4)
 
     path = f"/apis/cronhpa.io/v1alpha1/namespaces/{shop.namespace}/cronhpas/{shop.name}"
-    before = shop._plane.get(path)["metadata"]["resourceVersion"]
+    before = control_plane.get(path)["metadata"]["resourceVersion"]
     time.sleep(8)
 
-    assert before == shop._plane.get(path)["metadata"]["resourceVersion"]
+    assert before == control_plane.get(path)["metadata"]["resourceVersion"]
 
 
 def test_the_chart_gives_it_every_right_it_uses_and_its_requests_are_few(control_plane, operator, web, plant):

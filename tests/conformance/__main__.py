@@ -1,4 +1,8 @@
-"""`python -m conformance DIRECTORY`: any directory of recordings, against this project."""
+"""
+`python -m conformance DIRECTORY`: any directory of recordings, against this project.
+
+A directory holds trajectories, specs and quantities, each as .jsonl.xz or as .jsonl.gz.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +16,21 @@ from testbed.control_plane import ControlPlane
 
 def main(directory: Path) -> int:
     """Prints one line, and before it where each kind differs first; 0 where nothing does."""
-    missing = [name for name in FILES if not (directory / name).exists()]
+    missing = [kind for kind in KINDS if recording(directory, kind) is None]
     if missing:
-        print(f"{directory}: {', '.join(missing)} not found; a directory of recordings holds {', '.join(FILES)}")
+        print(
+            f"{directory}: found no {', '.join(missing)}; a directory of recordings holds {', '.join(KINDS)}, "
+            f"each with a name that ends with {' or '.join(SUFFIXES)}"
+        )
         return 2
+    lives_file, specs_file, quantities_file = (path for kind in KINDS if (path := recording(directory, kind)))
     with ProcessPoolExecutor(1) as pool:
-        lives = pool.submit(trajectories.score, directory / FILES[0])
+        lives = pool.submit(trajectories.score, lives_file)
         with ControlPlane() as plane:
             plane.install_crds()
-            verdicts = [
-                specs.is_alike(*pair) or pair for pair in specs.judged(directory / FILES[1], specs.Server(plane))
-            ]
-        texts = [row["text"] for row in trajectories.read(directory / FILES[2])]
-        unlike = quantities.differences(directory / FILES[2])
+            verdicts = [specs.is_alike(*pair) or pair for pair in specs.judged(specs_file, specs.Server(plane))]
+        texts = [row["text"] for row in trajectories.read(quantities_file)]
+        unlike = quantities.differences(quantities_file)
         score = lives.result()
     refused = [item for item in verdicts if item is not True]
     for kind, first in (("trajectories", score.first_difference), ("specs", refused[:1]), ("quantities", unlike[:3])):
@@ -37,7 +43,13 @@ def main(directory: Path) -> int:
     return int(bool(score.first_difference or refused or unlike))
 
 
-FILES = ("trajectories.jsonl.gz", "specs.jsonl.gz", "quantities.jsonl.gz")
+def recording(directory: Path, kind: str) -> Path | None:
+    """The file of this kind, by the first suffix that exists."""
+    return next((path for suffix in SUFFIXES if (path := directory / f"{kind}{suffix}").exists()), None)
+
+
+KINDS = ("trajectories", "specs", "quantities")
+SUFFIXES = (".jsonl.xz", ".jsonl.gz")
 
 if __name__ == "__main__":
     sys.exit(main(Path(sys.argv[1])))

@@ -9,10 +9,11 @@ from cronhpa.core.decision import Failed, Lead, Scaled, Withheld
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
 from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
-from cronhpa.core.observation import Absent, Container, ScalarReading, Observation, Pod, Sample, Scale, PodCounts
+from cronhpa.core.observation import Absent, Container, Observation, Pod, PodCounts, Sample, ScalarReading, Scale
 from cronhpa.core.observe import observe
 from cronhpa.core.spec import (
     Behavior,
+    ControllerOptions,
     CronWindow,
     ExternalMetric,
     ForecastSettings,
@@ -29,7 +30,6 @@ from cronhpa.core.spec import (
     SelectPolicy,
     Spec,
     TargetRef,
-    ControllerOptions,
     UnknownMetric,
 )
 
@@ -179,7 +179,7 @@ policies = st.builds(
     value=st.one_of(st.integers(1, 200), st.just(2**31 - 1)),
     period=st.integers(1, 1800).map(lambda seconds: seconds * SECOND),
 )
-windows_of_rules = st.one_of(st.just(0), st.integers(0, 3600).map(lambda seconds: seconds * SECOND))
+stabilization_windows = st.one_of(st.just(0), st.integers(0, 3600).map(lambda seconds: seconds * SECOND))
 tolerances = st.one_of(st.none(), st.floats(0, 2))
 
 
@@ -195,7 +195,9 @@ def directions(window):
 
 behaviors = st.one_of(
     st.none(),
-    st.builds(Behavior, scale_up=directions(windows_of_rules), scale_down=directions(st.none() | windows_of_rules)),
+    st.builds(
+        Behavior, scale_up=directions(stabilization_windows), scale_down=directions(st.none() | stabilization_windows)
+    ),
 )
 value_targets = st.builds(MetricTarget, type=st.just("Value"), value=targets)
 average_targets = st.builds(MetricTarget, type=st.just("AverageValue"), average_value=targets)

@@ -13,7 +13,7 @@ from cronhpa.core.behavior import RAMP_MAX, Limits, approach, limit_down, limit_
 from cronhpa.core.decision import Rule, Step
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Memory, ScaleEvent
-from cronhpa.core.spec import SelectPolicy, ControllerOptions
+from cronhpa.core.spec import ControllerOptions, SelectPolicy
 
 OPTIONS = ControllerOptions()
 
@@ -229,7 +229,10 @@ def risen(of, start, goal, period, *, offset=0, until=2000):
         (behavior(up=rules(("Pods", 4, 60))), 240),  # 6, 10, 14, 18, 20
         (behavior(up=rules(("Pods", 4, 50))), 240),  # the turns at which 50 s have passed: 60, 120, ...
         (behavior(up=rules(("Pods", 1, 15), ("Percent", 100, 60))), 135),  # 4, 5, 6, 7, 8, 10, 12, 14, 16, 20
-        (behavior(up=rules(("Pods", 1, 15), ("Percent", 100, 60), select=SelectPolicy.MIN)), 285),  # 3, 4, -, -, 5, 6, 7 ...
+        (
+            behavior(up=rules(("Pods", 1, 15), ("Percent", 100, 60), select=SelectPolicy.MIN)),
+            285,
+        ),  # 3, 4, -, -, 5, 6, 7 ...
         (behavior(up=rules(("Pods", 100, 1800))), 0),
         (behavior(up=rules(("Pods", 1, 15), select=SelectPolicy.DISABLED)), 0),  # Disabled never blocks a floor
     ],

@@ -24,7 +24,7 @@ from core.situations import (
 )
 from cronhpa.core.behavior import Limits
 from cronhpa.core.decide import decide, merge
-from cronhpa.core.decision import DecisionKind, Role, Rule, Scaled, Source, Step
+from cronhpa.core.decision import DecisionKind, Role, Rule, Scaled, Source, SourceRef, Step
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, ScalarReading, Scale
@@ -71,7 +71,7 @@ def test_a_floor_is_exact_inside_the_tolerance_band():
     decision = decided(spec(schedules=(day(floor=24),), behavior=FAST), queued(220, current=22))
 
     assert 24 == decision.desired
-    assert "Schedule/day" == decision.decided_by
+    assert "Schedule/day" == str(decision.decided_by)
     assert "Schedule/day asks for at least 24" == decision.reason
 
 
@@ -79,14 +79,14 @@ def test_a_cap_is_exact_inside_the_tolerance_band():
     decision = decided(spec(schedules=(day(cap=20),), behavior=FAST), queued(220, current=22))
 
     assert 20 == decision.desired
-    assert "Schedule/day" == decision.decided_by
+    assert "Schedule/day" == str(decision.decided_by)
 
 
 def test_a_metric_decides_between_floor_and_cap():
     decision = decided(spec(schedules=(day(floor=10, cap=50),), behavior=FAST), queued(300, current=20))
 
     assert 30 == decision.desired
-    assert "Metric/queue" == decision.decided_by
+    assert SourceRef(Source.METRIC, "queue") == decision.decided_by
     assert "external metric queue(nil) above target" == decision.reason
 
 
@@ -153,7 +153,7 @@ def test_an_override_is_obeyed_until_it_expires():
 
     assert (30, "Override") == (
         decided(of, queued(50, current=5)).desired,
-        decided(of, queued(50, current=5)).decided_by,
+        str(decided(of, queued(50, current=5)).decided_by),
     )
     assert 5 == decided(of, queued(50, current=5), clock="11:00").desired
 
@@ -179,7 +179,7 @@ def test_when_all_metrics_are_absent_a_floor_still_raises():
     decision = decided(spec(schedules=(day(floor=20),), behavior=FAST), seen(NO_METRICS, current=8))
 
     assert 20 == decision.desired
-    assert "Schedule/day" == decision.decided_by
+    assert "Schedule/day" == str(decision.decided_by)
 
 
 def test_when_all_metrics_are_absent_nothing_but_a_cap_lowers():
@@ -248,7 +248,7 @@ def test_a_night_is_slept_at_zero():
     decision = decided(of, seen(NO_METRICS, current=8), clock="22:00")
 
     assert 0 == decision.desired
-    assert "Schedule/night" == decision.decided_by
+    assert "Schedule/night" == str(decision.decided_by)
 
 
 def test_a_morning_wakes_to_the_minimum_though_no_pod_can_be_measured():
@@ -321,7 +321,7 @@ def test_a_forecast_raises_above_the_metric():
     decision = decided(WITH_FORECAST, seen(NO_METRICS, current=8), told=told)
 
     assert 26 == decision.desired
-    assert "Forecast/requests" == decision.decided_by
+    assert "Forecast/requests" == str(decision.decided_by)
     assert "Forecast/requests asks for at least 26 (p95 load 1255 within 75 s / 50 per pod = 26)" == decision.reason
 
 
@@ -380,7 +380,7 @@ def test_an_expired_override_leaves_the_decision_to_the_metric():
     decision = decided(of, queued(50, current=5))
 
     assert 5 == decision.desired
-    assert "Metric/queue" == decision.decided_by
+    assert "Metric/queue" == str(decision.decided_by)
 
 
 def test_a_scale_as_found_is_what_the_steps_start_from():
@@ -421,11 +421,11 @@ def test_the_floor_that_put_a_count_there_is_named_while_metrics_are_silent():
 
     decision = decided(of, seen(NO_METRICS, current=8), memory=recommended(8, "09:59"))
 
-    assert (DecisionKind.HELD, "Schedule/day") == (decision.kind, decision.decided_by)
+    assert (DecisionKind.HELD, "Schedule/day") == (decision.kind, str(decision.decided_by))
 
 
 def test_a_cap_is_told_as_one_where_its_window_states_a_floor_too():
     """A queue of 300 asks for 30 pods, and 10 are the most."""
     decision = decided(spec(schedules=(schedule("day", floor=5, cap=10),)), queued(300, current=15))
 
-    assert ("Schedule/day", "Schedule/day asks for at most 10") == (decision.decided_by, decision.reason)
+    assert ("Schedule/day", "Schedule/day asks for at most 10") == (str(decision.decided_by), decision.reason)

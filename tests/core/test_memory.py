@@ -21,15 +21,14 @@ from core.situations import (
     rules,
     scale_events,
     spec,
-    windows_of_rules,
+    stabilization_windows,
 )
-from cronhpa.api.status_memory import parse_memory
 from cronhpa.api.render import render
-from cronhpa.api.status_memory import render_memory
+from cronhpa.api.status_memory import parse_memory, render_memory
 from cronhpa.api.turn import Turn
 from cronhpa.core.behavior import limit_down, limit_up, stabilize
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Failed, DecisionKind, Scaled, Withheld
+from cronhpa.core.decision import DecisionKind, Failed, Scaled, Withheld
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
 from cronhpa.core.observation import Absent
@@ -357,7 +356,7 @@ lives = st.just(spec(1, 200, options=HASTY)) | st.builds(
     st.sampled_from(["Pods", "Percent"]),
     st.integers(1, 100),
     st.sampled_from([15, 60, 120]),
-    st.none() | windows_of_rules,
+    st.none() | stabilization_windows,
 )
 kills = st.lists(st.sampled_from(["", "", "", "", "between", "before", "after"]), min_size=40, max_size=40)
 

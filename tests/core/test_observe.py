@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from core.situations import NOW, cpu, observed, pod, sample, spec
 from cronhpa.core.instant import HOUR, MINUTE, SECOND
-from cronhpa.core.observation import Absent, Container, ScalarReading, Scale, PodCounts
+from cronhpa.core.observation import Absent, Container, PodCounts, ScalarReading, Scale
 from cronhpa.core.observe import observe, requests_per_pod, start_up
-from cronhpa.core.spec import ExternalMetric, MetricTarget, ResourceMetric, ControllerOptions, UnknownMetric
+from cronhpa.core.spec import ControllerOptions, ExternalMetric, MetricTarget, ResourceMetric, UnknownMetric
 
 
 def started(name, seconds):

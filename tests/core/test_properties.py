@@ -12,16 +12,15 @@ from core.situations import (
     groups_of_pods,
     observed,
     outcomes,
+    pod_counts,
     queued,
     situations,
     spec,
     specs,
-    pod_counts,
 )
-from cronhpa.api.status_memory import parse_memory
 from cronhpa.api.events import events
 from cronhpa.api.render import render
-from cronhpa.api.status_memory import render_memory
+from cronhpa.api.status_memory import parse_memory, render_memory
 from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import DecisionKind, Rule, Withheld

@@ -24,7 +24,7 @@ from cronhpa.history.files import read_points
 from cronhpa.history.series import Series
 from cronhpa_models import catalog
 
-LOADS = Path(__file__).parents[1] / "testbed" / "loads"
+LOADS = Path(__file__).parents[2] / "benchmarks" / "traces"
 PINNED = Path(__file__).with_name("pinned_floors.json")
 SERIES = ("k8s_app11_cpu_1m", "k8s_app12_cpu_1m")
 PINNED_CANDIDATES = (

@@ -56,7 +56,7 @@ async def processes():
         (is_cancelled, "CancelledError: "),
         (times_out, "TimeoutError: the scheduler did not answer"),
         (exits, "SystemExit: 3"),
-        (answers_what_cannot_be_sent, "pickle"),
+        (answers_what_cannot_be_sent, "local object 'answers_what_cannot_be_sent"),
         (eats_memory, "MemoryError: "),
         (is_killed, "the worker process died"),
     ],

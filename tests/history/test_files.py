@@ -12,13 +12,16 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from cronhpa.cli.history import app
-from cronhpa.core.instant import DAY, HOUR, MINUTE, parse_instant
+from cronhpa.core.instant import DAY, HOUR, MINUTE, format_instant, parse_instant
+from cronhpa.history import files as module
 from cronhpa.history import parquet
 from cronhpa.history.files import CsvError, HistoryError, Imported, export_csv, import_csv, import_file, read_points
 from cronhpa.history.series import STEP, Series
 from cronhpa.history.store import Store
 
 NOON = parse_instant("2026-03-01T12:00:00Z")
+# Long after all that is imported.
+LATER = parse_instant("2200-01-01T00:00:00Z")
 WEB = Series("shop", "web", "cpu")
 
 
@@ -51,7 +54,7 @@ def test_minutes_become_five_minute_maxima_and_gaps_stay_gaps(store, written, na
         "2026-03-01T12:10:00Z,0", name=name,
     )  # fmt: skip
 
-    outcome = import_csv(store, WEB, path)
+    outcome = import_csv(store, WEB, path, now=LATER)
 
     assert Imported(rows=3, gaps=1, steps=2, first=NOON, last=NOON + 3 * STEP) == outcome
     assert [(NOON, 2.5), (NOON + 2 * STEP, 0.0)] == everything(store)
@@ -61,7 +64,7 @@ def test_a_file_by_the_minute_is_kept_by_the_minute(store, written):
     """A jump clock is learnt from single minutes: a file gives it nine days of them at once."""
     path = written("timestamp,value", *[f"2026-03-01T12:0{minute}:00Z,{minute}" for minute in range(10)])
 
-    import_csv(store, WEB, path)
+    import_csv(store, WEB, path, now=LATER)
 
     assert pytest.approx([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], abs=0.02) == list(store.minute_history(WEB, 0, 2**63)[1])
 
@@ -74,7 +77,7 @@ def test_five_minute_maxima_that_come_back_change_no_minute(store, written, tmp_
     text = io.StringIO()
     export_csv(store, WEB, text)
 
-    import_csv(store, WEB, written(*text.getvalue().splitlines()))
+    import_csv(store, WEB, written(*text.getvalue().splitlines()), now=LATER)
 
     assert [1.0, 1.0, 1.0, 10.0, 1.0] == pytest.approx([high for _, high in known], abs=0.02)
     assert known == store.minutes(WEB, 0, 2**63)
@@ -83,15 +86,15 @@ def test_five_minute_maxima_that_come_back_change_no_minute(store, written, tmp_
 def test_importing_twice_changes_nothing(store, written):
     path = written("timestamp,value", "2026-03-01T12:00:00Z,1.5", "2026-03-01T12:05:00Z,2.5")
 
-    import_csv(store, WEB, path)
+    import_csv(store, WEB, path, now=LATER)
     once = everything(store)
-    import_csv(store, WEB, path)
+    import_csv(store, WEB, path, now=LATER)
 
     assert once == everything(store)
 
 
 def test_a_shift_moves_every_value(store, written):
-    import_csv(store, WEB, written("timestamp,value", "2026-03-01T12:00:00Z,1.5"), shift=DAY + STEP)
+    import_csv(store, WEB, written("timestamp,value", "2026-03-01T12:00:00Z,1.5"), now=LATER, shift=DAY + STEP)
 
     assert [(NOON + DAY + STEP, 1.5)] == everything(store)
 
@@ -99,7 +102,7 @@ def test_a_shift_moves_every_value(store, written):
 def test_what_lies_more_than_28_days_before_the_newest_is_not_kept(store, written):
     path = written("timestamp,value", "2026-02-01T11:55:00Z,1", "2026-02-01T12:05:00Z,2", "2026-03-01T12:00:00Z,3")
 
-    assert 2 == import_csv(store, WEB, path).steps
+    assert 2 == import_csv(store, WEB, path, now=LATER).steps
     assert [2.0, 3.0] == [high for _, high in everything(store)]
 
 
@@ -107,7 +110,7 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read_over(store, tmp_path):
     path = tmp_path / "load.csv"
     path.write_bytes("\ufefftimestamp,value\r\n2026-03-01T12:00:00Z,1.5\r\n".encode())
 
-    import_csv(store, WEB, path)
+    import_csv(store, WEB, path, now=LATER)
 
     assert [(NOON, 1.5)] == everything(store)
 
@@ -117,6 +120,7 @@ def test_a_gap_may_be_written_as_pandas_and_prometheus_do(store, written):
         store,
         WEB,
         written("timestamp,value", "2026-03-01T12:00:00Z,1", "2026-03-01T12:05:00Z,NaN", "2026-03-01T12:10:00Z,nan"),
+        now=LATER,
     )
 
     assert [(NOON, 1.0)] == everything(store)
@@ -146,7 +150,7 @@ def test_a_line_that_cannot_be_read_is_named_and_nothing_is_imported(store, writ
     path = written(*lines)
 
     with pytest.raises(HistoryError) as raised:
-        import_csv(store, WEB, path)
+        import_csv(store, WEB, path, now=LATER)
 
     assert str(path) in str(raised.value)
     assert said in str(raised.value)
@@ -171,14 +175,14 @@ def test_a_file_that_is_no_text_is_refused(store, tmp_path, content):
     path.write_bytes(content)
 
     with pytest.raises(CsvError, match="is accepted"):
-        import_csv(store, WEB, path)
+        import_csv(store, WEB, path, now=LATER)
 
 
 def test_progress_of_a_long_file_rises_to_its_size(store, written):
     path = written("timestamp,value", *[GOOD] * 25_000)
     seen = []
 
-    import_csv(store, WEB, path, progress=lambda done, total: seen.append((done, total)))
+    import_csv(store, WEB, path, now=LATER, progress=lambda done, total: seen.append((done, total)))
 
     size = path.stat().st_size
     assert [size] * 3 == [total for _, total in seen]
@@ -197,7 +201,7 @@ def test_what_is_exported_is_imported_again_to_the_last_digit(tmp_path_factory, 
     text = io.StringIO()
     export_csv(store, WEB, text)
     (folder / "load.csv").write_text(text.getvalue())
-    import_csv(again, WEB, folder / "load.csv")
+    import_csv(again, WEB, folder / "load.csv", now=LATER)
 
     assert everything(store) == everything(again)
     # A header, and a line for each step from the first to the last, known or not.
@@ -274,7 +278,9 @@ def test_exporting_what_is_not_known_ends_with_a_hint(tmp_path, written):
 
 @pytest.mark.parametrize("unit", ["s", "ns"])
 def test_parquet_in_and_out_gives_what_csv_gives(store, written, tmp_path, unit):
-    import_csv(store, WEB, written("timestamp,value", GOOD, "2026-03-01T12:05:00Z,", "2026-03-01T12:10:00Z,2.5"))
+    import_csv(
+        store, WEB, written("timestamp,value", GOOD, "2026-03-01T12:05:00Z,", "2026-03-01T12:10:00Z,2.5"), now=LATER
+    )
     other = Store(tmp_path / "again.db")
     again = other.loads
 
@@ -282,7 +288,7 @@ def test_parquet_in_and_out_gives_what_csv_gives(store, written, tmp_path, unit)
     frame = pd.read_parquet(tmp_path / "load.parquet")
     frame["timestamp"] = frame["timestamp"].dt.as_unit(unit).dt.tz_convert("Asia/Tokyo")
     frame.to_parquet(tmp_path / "other.parquet")
-    outcome = import_file(again, WEB, tmp_path / "other.parquet")
+    outcome = import_file(again, WEB, tmp_path / "other.parquet", now=LATER)
 
     assert Imported(rows=2, gaps=1, steps=2, first=NOON, last=NOON + 3 * STEP) == outcome
     assert everything(store) == everything(again)
@@ -297,13 +303,13 @@ def times(*texts, zone="UTC"):
     ("frame", "said"),
     [
         ({"time": [1.0]}, "the columns are time: timestamp and value are needed"),
-        ({"timestamp": times("2026-03-01", zone=None), "value": [1.0]}, "timestamp: datetime64[us]: times with a zone"),
+        ({"timestamp": times("2026-03-01", zone=None), "value": [1.0]}, "timestamp: timestamp[us]: times with a zone"),
         ({"timestamp": times("2026-03-01"), "value": ["many"]}, "value: "),
         ({"timestamp": times("2026-03-01", None), "value": [1.0, 2.0]}, "row 2: no timestamp"),
         ({"timestamp": times("2026-03-01"), "value": [-1.0]}, "row 1: -1.0 at 2026-03-01T00:00:00Z: a number from 0"),
         (
             {"timestamp": times("3000-01-01"), "value": [1.0]},
-            "timestamp: Out of bounds nanosecond timestamp: 3000-01-01",
+            "times from 1970 to 2262 are accepted",
         ),
         (
             {"timestamp": times("2026-03-01"), "value": [float("nan")]},
@@ -317,7 +323,7 @@ def test_a_parquet_file_that_is_no_history_is_refused(store, tmp_path, frame, sa
     pd.DataFrame(frame).to_parquet(path)
 
     with pytest.raises(HistoryError) as raised:
-        import_file(store, WEB, path)
+        import_file(store, WEB, path, now=LATER)
 
     assert str(path) in str(raised.value)
     assert said in str(raised.value)
@@ -338,7 +344,7 @@ def test_what_is_no_parquet_is_refused(store, tmp_path):
     path.write_text("timestamp,value\n")
 
     with pytest.raises(HistoryError, match="a Parquet file is needed"):
-        import_file(store, WEB, path)
+        import_file(store, WEB, path, now=LATER)
 
 
 def test_a_damaged_parquet_file_is_refused(store, tmp_path):
@@ -348,16 +354,86 @@ def test_a_damaged_parquet_file_is_refused(store, tmp_path):
     path.write_bytes(content.replace(b"PAR1\x15", b"PAR1\xff"))
 
     with pytest.raises(HistoryError, match="a Parquet file is needed"):
-        import_file(store, WEB, path)
+        import_file(store, WEB, path, now=LATER)
 
 
-def test_a_parquet_file_whose_note_for_pandas_is_damaged_is_refused(store, tmp_path):
+def test_what_a_parquet_file_notes_for_pandas_is_not_looked_at(store, tmp_path):
+    """Two columns are read, by their names; what else a file holds may be damaged, or of any size."""
     path = tmp_path / "load.parquet"
-    table = pa.table({"timestamp": times("2026-03-01"), "value": [1.0]})
+    table = pa.table({"timestamp": times("2026-03-01"), "value": [1.0], "note": ["x" * 1000]})
     pq.write_table(table.replace_schema_metadata({"pandas": b"\xff"}), path)
 
-    with pytest.raises(HistoryError, match="a Parquet file is needed"):
-        import_file(store, WEB, path)
+    assert 1 == import_file(store, WEB, path, now=LATER).rows
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        ("2026-02-28T11:59:59Z", "line 2: 2026-03-01T12:00:00Z is yet to come: times to 2026-03-01T11:59:59Z"),
+        ("2026-02-28T12:00:00Z", "1 values"),
+    ],
+)
+def test_what_is_more_than_a_day_ahead_is_refused(tmp_path, written, store, now, said):
+    """One line of the year 2261 would drop the 28 days before today, as they are older than 28 days then."""
+    path = written("timestamp,value", GOOD)
+    try:
+        told = f"{import_csv(store, WEB, path, now=parse_instant(now)).rows} values"
+    except HistoryError as problem:
+        told = str(problem)
+
+    assert said in told
+
+
+def test_a_shift_into_the_future_is_refused(store, written):
+    with pytest.raises(HistoryError, match=r"2026-03-03T12:00:00Z is yet to come: .* is dropped"):
+        import_csv(store, WEB, written("timestamp,value", GOOD), now=NOON, shift=2 * DAY)
+
+
+def test_a_parquet_row_of_the_future_is_refused(store, tmp_path):
+    path = tmp_path / "load.parquet"
+    pd.DataFrame({"timestamp": times("2026-03-01", "2261-01-01"), "value": [1.0, 1.0]}).to_parquet(path)
+
+    with pytest.raises(HistoryError, match=r"row 2: 2261-01-01T00:00:00Z is yet to come"):
+        import_file(store, WEB, path, now=NOON)
+
+
+@pytest.mark.parametrize("newest_first", [True, False])
+def test_of_years_by_the_minute_the_newest_28_days_are_kept(store, tmp_path, newest_first):
+    """150,000 minutes are 104 days, in either order: 28 days of 288 steps are kept, the newest with its value."""
+    minutes = range(150_000)
+    lines = [f"{format_instant(NOON + minute * MINUTE)},{minute}" for minute in minutes]
+    path = tmp_path / "load.csv"
+    path.write_text("\n".join(["timestamp,value", *(reversed(lines) if newest_first else lines)]))
+
+    found = import_csv(store, WEB, path, now=LATER)
+
+    assert (150_000, 28 * 288) == (found.rows, found.steps)
+    assert 149_999.0 == everything(store)[-1][1]
+
+
+def test_a_line_longer_than_any_is_refused(store, written):
+    path = written("timestamp,value", f"2026-03-01T12:00:00Z,{'0' * 65_536}1")
+
+    with pytest.raises(CsvError, match="line 2: more than 65,536 characters"):
+        import_csv(store, WEB, path, now=LATER)
+
+
+def test_what_is_told_of_a_field_is_short(store, written):
+    path = written("timestamp,value", f"2026-03-01T12:00:00Z,{'x' * 60_000}")
+
+    with pytest.raises(CsvError) as raised:
+        import_csv(store, WEB, path, now=LATER)
+
+    assert len(str(raised.value)) < 600
+
+
+def test_more_points_than_28_days_of_seconds_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "POINTS_MAX", 3)
+    path = tmp_path / "load.csv"
+    path.write_text("timestamp,value\n" + "".join(f"2026-03-01T12:00:0{second}Z,1\n" for second in range(4)))
+
+    with pytest.raises(HistoryError, match="more than 3 times: 28 days by the second"):
+        read_points(path)
 
 
 def test_the_command_reads_and_writes_parquet_where_the_name_says_so(tmp_path, written):

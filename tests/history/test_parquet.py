@@ -29,4 +29,4 @@ def test_rows_are_given_in_the_order_of_the_file_with_their_place(tmp_path):
     stamps = pd.to_datetime([NOON + MINUTE, NOON], unit="ns", utc=True)
     pd.DataFrame({"timestamp": stamps, "value": [2.0, None]}).to_parquet(tmp_path / "load.parquet")
 
-    assert [("row 1", NOON + MINUTE, 2.0), ("row 2", NOON, None)] == list(parquet.rows(tmp_path / "load.parquet"))
+    assert [(1, NOON + MINUTE, 2.0), (2, NOON, None)] == list(parquet.rows(tmp_path / "load.parquet"))

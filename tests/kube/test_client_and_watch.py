@@ -1,4 +1,4 @@
-"""The client and the views, against an API server that misbehaves on purpose."""
+"""cronhpa.kube.client, cronhpa.kube.watch: against an API server that misbehaves on purpose."""
 
 import asyncio
 import socket
@@ -179,12 +179,33 @@ async def test_the_reason_and_message_of_a_refusal_are_the_api_servers():
     assert (404, "NotFound", "/nowhere not found") == (caught.value.status, caught.value.reason, caught.value.message)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [b'{"message": "\xd1"}', b'{"a": ' + b"[" * 100_000, b"\xff", b""],
+    ids=["no UTF-8", "lists in lists", "no text", "nothing"],
+)
+async def test_a_refusal_that_cannot_be_read_is_one_all_the_same(body):
+    """Behind the API server stand others: an adapter of metrics says what it likes with its 503."""
+    api = FakeApi()
+
+    async def refusing(_):
+        return web.Response(body=body, status=503)
+
+    api.answers["/adapter"] = refusing
+    async with api.client() as client:
+        with pytest.raises(ClusterError) as caught:
+            await client.read("/adapter")
+
+    assert (503, "HTTP503") == (caught.value.status, caught.value.reason)
+    caught.value.message.encode()
+
+
 async def test_a_tls_connection_is_read_through_a_small_buffer():
     """asyncio's own is 256 KiB; 64 connections with it are 16 MiB, with ours 4."""
     async with FakeApi().client():
         connection = SSLProtocol(asyncio.get_running_loop(), asyncio.Protocol(), ssl.create_default_context(), None)
 
-    assert 64 * 1024 == len(connection._ssl_buffer)
+    assert 64 * 1024 == len(connection._ssl_buffer)  # noqa: SLF001  # asyncio's own, and the only trace
 
 
 async def test_a_silent_peer_is_asked_whether_it_is_there():
@@ -193,7 +214,7 @@ async def test_a_silent_peer_is_asked_whether_it_is_there():
     api.answers[DEPLOYMENTS] = listing()
     async with api.client() as client:
         await client.get(DEPLOYMENTS, dict)
-        (connection,) = [each for held in client._session.connector._conns.values() for each, _ in held]
+        (connection,) = [each for held in client._session.connector._conns.values() for each, _ in held]  # noqa: SLF001  # aiohttp shows no socket
         sock = connection.transport.get_extra_info("socket")
         asked = [sock.getsockopt(socket.IPPROTO_TCP, option) for option in (TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT)]
 

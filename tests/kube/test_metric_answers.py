@@ -1,4 +1,4 @@
-"""What the metrics APIs answer: a number that is none is no sample, a list that cannot be read is an absence."""
+"""cronhpa.kube.metrics: a number that is none is no sample, a list that cannot be read is an absence."""
 
 from __future__ import annotations
 
@@ -182,6 +182,7 @@ MALFORMED = [
     b'{"items": [',
     b'\xff{"items": []}',
     b'{"items": [{"metadata": {"name": "\xff"}, "value": "\xff"}]}',
+    b'{"items": [{"value": "\xd1", "metadata": {"name": "\xd1"}}]}',
     b'{"items": [{"value": ' + b"[" * 100_000,
     b'{"items": [{"containers": [{"usage": {"cpu": ' + b"[" * 100_000,
 ]

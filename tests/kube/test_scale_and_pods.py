@@ -1,4 +1,4 @@
-"""Workloads and pods as the API serves them, reduced to what a decision reads."""
+"""cronhpa.kube.scale, cronhpa.kube.pods: workloads and pods as the API serves them, reduced to what decisions read."""
 
 from __future__ import annotations
 

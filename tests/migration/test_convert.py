@@ -1,4 +1,4 @@
-"""The command and what holds for every input."""
+"""cronhpa.migration.convert, cronhpa.cli.convert: the command, and what holds for every input."""
 
 import json
 

@@ -13,7 +13,7 @@ ENTRIES = tomllib.loads((Path(__file__).parent / "survivors.toml").read_text())[
 
 
 def source_of(function):
-    """function: as in the list, such as `reactive.pod_counts.scalar_reading` or `reactive.replicas.Tolerance.covers`."""
+    """function: as in the list, `reactive.pod_counts.scalar_reading` or `reactive.replicas.Tolerance.covers`."""
     module, _, name = function.rpartition(".")
     if module.rpartition(".")[2][0].isupper():
         module, _, name = module.rpartition(".")

@@ -1,4 +1,4 @@
-"""Whose turn it is, and whose target."""
+"""cronhpa.operator.due, cronhpa.operator.owners: whose turn it is, and whose target."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""What probes and scrapers are told, and how the operator ends: in real time, for the web server and the store are."""
+"""cronhpa.operator.endpoints: what probes and scrapers are told, and how the operator ends, in real time."""
 
 import asyncio
 import time

@@ -7,6 +7,7 @@ from lives import CPU, Life, condition, cronhpa, deployment, status, until
 from model_api import Fault, ModelApi, ModelClient
 from virtual_time import live
 
+from cronhpa.core.memory import Memory
 from cronhpa.core.spec import ControllerOptions
 from cronhpa.operator import inventory as module
 from cronhpa.operator.inventory import Inventory
@@ -32,6 +33,20 @@ class Told:
     @property
     def item(self):
         return self.inventory.items.get(KEY)
+
+
+def test_a_damaged_memory_is_told_once_on_one_line_and_begun_anew(caplog):
+    """Its text is anybody's: no line break of it reaches the log."""
+    told = Told()
+    forged = {"memory": {"version": 1, "scaleUpEvents": [], "recommendations": [{"replicas": 1, "time": "x\nforged"}]}}
+    forged["memory"]["scaleDownEvents"] = [{"change": 1, "time": "x\nforged"}]
+    for version in (10, 11):
+        told.inventory.put(body(version, status=forged))
+
+    assert Memory() == told.item.memory
+    lines = [record.getMessage() for record in caplog.records]
+    assert ["status.memory of prod/shop is damaged"] == [line.partition(",")[0] for line in lines]
+    assert "\n" not in lines[0]
 
 
 def test_an_older_state_than_the_one_known_is_ignored():

@@ -4,7 +4,7 @@ from core.situations import NOW, forecast, spec
 from cronhpa.core.decide import decide
 from cronhpa.core.instant import HOUR, SECOND
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, Observation, Scale, PodCounts
+from cronhpa.core.observation import Absent, Observation, PodCounts, Scale
 from cronhpa.core.spec import ForecastSettings, MetricTarget, PodsMetric
 from cronhpa.history.series import Series
 from cronhpa.history.spend import Spend

@@ -1,4 +1,4 @@
-"""When a status is worth a write: at once for what a person acts on, later for what drifts, never for time alone."""
+"""cronhpa.operator.writer: a status is written at once for what people act on, later for what drifts."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ from cronhpa.core.decide import decide
 from cronhpa.core.decision import Withheld
 from cronhpa.core.instant import SECOND
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Observation, Scale, PodCounts
+from cronhpa.core.observation import Observation, PodCounts, Scale
 from cronhpa.core.spec import MetricTarget, ResourceMetric, Spec, TargetRef
 from cronhpa.operator.writer import has_drifted, is_noise, is_worth_writing
 

@@ -1,4 +1,4 @@
-"""What brings an object a turn: its period, an edit, an edge, a foreign HorizontalPodAutoscaler; and nothing else."""
+"""cronhpa.operator.cycle: an object gets a turn by its period, an edit, an edge, a foreign HPA, nothing else."""
 
 import asyncio
 

@@ -146,7 +146,7 @@ def test_the_schedules_are_on_both_sides():
 
 
 def test_what_cannot_be_confirmed_is_refused():
-    with pytest.raises(ValueError, match="nothing to measure_effect"):
+    with pytest.raises(ValueError, match="no effect to measure"):
         measure_effect(spec(metrics=(queue(),)), RUSH, ONE_CORE, knowing(), last(DAY))
 
 

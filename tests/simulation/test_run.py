@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.situations import NOW, at, behavior, cpu, exactly, forecast, queue, rules, schedule, spec
+from cronhpa.core.decision import Source, SourceRef
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.predictive.budget_tracker import BudgetTracker
-from cronhpa.core.spec import ForecastSettings, ResourceMetric, Span, ControllerOptions
+from cronhpa.core.spec import ControllerOptions, ForecastSettings, ResourceMetric, Span
 from cronhpa.simulation.load import Load, Shape
 from cronhpa.simulation.run import ReplicaChange, run
 from cronhpa.simulation.target import Environment
@@ -48,7 +49,7 @@ def test_a_steady_load_keeps_the_pods_that_it_began_with():
 
     assert (ReplicaChange(NOW, 10, 10),) == result.changes
     assert (20, 0, 0) == (result.score.pod_hours, result.score.actions, result.score.under_provisioned)
-    assert 480 == len(turns) == result.score.turns_by["Metric/cpu"]
+    assert 480 == len(turns) == result.score.turns_by[SourceRef(Source.METRIC, "cpu")]
 
 
 def test_a_step_is_seen_late_and_served_later_still():
@@ -87,7 +88,7 @@ def test_an_edge_brings_a_turn_at_once_and_the_grid_goes_on():
     around = [instant for instant in instants if at("10:59:40") < instant < at("11:00:30")]
     assert [at("10:59:50"), at("11:00:00"), at("11:00:05"), at("11:00:20")] == around
     assert at("11:00") == next(change.at for change in result.changes if change.replicas > 1)
-    assert result.score.actions_by["Schedule/rush"] > 0
+    assert result.score.actions_by[SourceRef(Source.SCHEDULE, "rush")] > 0
 
 
 def test_a_forecast_has_its_pods_ready_before_the_load_comes():
@@ -107,7 +108,7 @@ def test_a_forecast_has_its_pods_ready_before_the_load_comes():
     raised = next(change for change in result.changes if change.replicas > 10)
     assert (at("10:57:45"), 14) == (raised.at, raised.replicas)
     assert 0 == result.score.under_provisioned
-    assert 1 == result.score.actions_by["Forecast/cpu"]
+    assert 1 == result.score.actions_by[SourceRef(Source.FORECAST, "cpu")]
 
 
 def test_a_budget_that_is_spent_lets_the_forecast_wait_as_in_the_operator():
@@ -163,7 +164,7 @@ def test_a_metric_of_one_container_is_measured_in_it():
     result, _ = ran(of, steady(6.0), hours=0.25)
 
     assert (ReplicaChange(NOW, 10, 10),) == result.changes
-    assert ["Metric/cpu"] == list(result.score.turns_by)
+    assert [SourceRef(Source.METRIC, "cpu")] == list(result.score.turns_by)
 
 
 def test_an_empty_queue_begins_at_zero_and_is_left_when_work_comes():

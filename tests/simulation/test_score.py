@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cronhpa.core.decision import Source, SourceRef
 from cronhpa.core.instant import HOUR, MINUTE, SECOND
 from cronhpa.core.spec import Span
 from cronhpa.simulation.score import ScoreAccumulator
@@ -78,15 +79,16 @@ def test_an_unknown_load_is_neither_short_nor_served_but_its_pods_cost():
 
 def test_turns_and_writes_are_counted_by_who_decided():
     accumulator = ScoreAccumulator(1.0)
-    accumulator.turn("Metric/cpu", rescaled=False)
-    accumulator.turn("Metric/cpu", rescaled=True)
-    accumulator.turn("Forecast/cpu", rescaled=True)
+    cpu, ahead = SourceRef(Source.METRIC, "cpu"), SourceRef(Source.FORECAST, "cpu")
+    accumulator.turn(cpu, rescaled=False)
+    accumulator.turn(cpu, rescaled=True)
+    accumulator.turn(ahead, rescaled=True)
 
     score = accumulator.score()
 
     assert 2 == score.actions
-    assert {"Metric/cpu": 2, "Forecast/cpu": 1} == score.turns_by
-    assert {"Metric/cpu": 1, "Forecast/cpu": 1} == score.actions_by
+    assert {cpu: 2, ahead: 1} == score.turns_by
+    assert {cpu: 1, ahead: 1} == score.actions_by
 
 
 @given(

@@ -14,7 +14,7 @@ from cronhpa.core.instant import Nanoseconds, parse_instant
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-LOADS = Path(__file__).parent / "loads"
+LOADS = Path(__file__).parents[2] / "benchmarks" / "traces"
 K8S_APP11 = LOADS / "k8s_app11_cpu_1m.csv.gz"
 
 

@@ -59,11 +59,11 @@ def draw_calendar(subject: Subject) -> Figure:
 
 
 def _floor(segment: BoundsInterval) -> Bound:
-    return segment.minimum, segment.minimum_by
+    return segment.minimum, str(segment.minimum_by)
 
 
 def _cap(segment: BoundsInterval) -> Bound:
-    return segment.maximum, segment.maximum_by
+    return segment.maximum, str(segment.maximum_by)
 
 
 def _hours(subject: Subject, axes: Axes, title: str, colors: str, bound_of: Callable[[BoundsInterval], Bound]) -> None:

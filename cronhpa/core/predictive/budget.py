@@ -1,8 +1,8 @@
 """
-What a forecast may cost: at most its budget over seven days, and at most twice that over any one.
+The budget of a forecast: budgetPercent over seven days, and DAY_FACTOR x budgetPercent over one day.
 
-The week is what the user stated; the day keeps a forecast that went wrong from spending the week's in hours. Hours of
-which nothing is known count as ordinary ones, so that a first hour is not held against a whole budget.
+The limit of a day keeps a bad forecast from spending the week's budget in hours. Hours without data count as ordinary
+hours, so that the first hour is not compared with an empty week.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DAY_FACTOR = 2
 
 
 class Hour(Struct, frozen=True, gc=False):
-    """Pod-seconds within an hour of the clock: extra were added by the forecast, base would be there without it."""
+    """Pod-seconds within an hour of the clock. extra: added by the forecast. base: without the forecast."""
 
     extra: float = 0.0
     base: float = 0.0
@@ -31,23 +31,23 @@ class Hour(Struct, frozen=True, gc=False):
 
 def share(hours: Mapping[int, Hour], now: Nanoseconds, span: int, replicas: int) -> float:
     """
-    Pod-seconds added over the last `span` hours as a share of those that there would be without the forecast.
+    sum(extra) / sum(base) over the last `span` hours.
 
-    hours: by hours since the epoch; the one that runs counts. replicas: what there would be now, of which a whole hour
-    is ordinary while no whole hour is known.
+    hours: by hours since the epoch, the current one included. replicas: the current count without the forecast; until a
+    whole hour is known, an ordinary hour has this count.
     """
     current = now // HOUR
-    known = [hours[hour] for hour in range(current - span + 1, current + 1) if hour in hours]
+    counted = [hours[hour] for hour in range(current - span + 1, current + 1) if hour in hours]
     whole = [hours[hour].base for hour in range(current - span + 1, current) if hour in hours]
     ordinary = sum(whole) / len(whole) if whole else replicas * HOUR / SECOND
-    # The running hour is over in part only: as a base it counts as a whole one.
+    # The current hour is incomplete: its base is that of an ordinary hour.
     base = sum(whole) + (span - len(whole)) * ordinary
-    extra = sum(item.extra for item in known)
+    extra = sum(hour.extra for hour in counted)
     return extra / base if base else float(extra > 0)
 
 
 def exhausted(hours: Mapping[int, Hour], now: Nanoseconds, replicas: int, budget_percent: int) -> Absent | None:
-    """Why the forecast must wait; None while its budget lasts."""
+    """Why the forecast must abstain; None while its budget lasts."""
     week = 100 * share(hours, now, WEEK_HOURS, replicas)
     if week >= budget_percent:
         return Absent(

@@ -1,4 +1,4 @@
-"""What one object's forecast really adds to its pods, counted turn by turn, and whether its budget lasts."""
+"""Tracks the pod-seconds that an object's forecast adds per hour, and tells when its budget is exhausted."""
 
 from __future__ import annotations
 
@@ -6,39 +6,38 @@ from cronhpa.core.decision import Decision
 from cronhpa.core.instant import HOUR, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Observation, Scale
-from cronhpa.core.predictive.budget import WEEK_HOURS, Hour, share, exhausted
+from cronhpa.core.predictive.budget import WEEK_HOURS, Hour, exhausted, share
 from cronhpa.core.predictive.counterfactual import Counterfactual, follow
 from cronhpa.core.spec import Spec
 
-# A pause longer than this many periods (a restart, a turn that failed) is nobody's pods.
+# A gap longer than this many periods (a restart, failed turns) is not counted.
 _PERIODS_MAX = 4
-# Adding up a week takes as long as a decision: a minute's spend cannot matter much.
+# Summing a week takes as long as a decision, and a minute changes the sum very little.
 _CHECKED_FOR = MINUTE
 
 
 class BudgetTracker:
     """
-    hours: what was counted, by hours since the epoch, of the last week.
+    hours: the last week, by hours since the epoch.
 
-    used_permille: what the forecast added to the pod-hours of seven days, when it was last judged.
+    used_permille: pod-hours that the forecast added over seven days, at the last check.
     """
 
-    __slots__ = ("_at", "_checked_at", "_replicas", "_counterfactual", "_exhausted", "hours", "used_permille")
+    __slots__ = ("_at", "_checked_at", "_counterfactual", "_exhausted", "_replicas", "hours", "used_permille")
 
     def __init__(self) -> None:
         self.hours: dict[int, Hour] = {}
         self.used_permille = 0
         self._at: Nanoseconds | None = None
-        # What would be there without the forecast.
         self._counterfactual: Counterfactual | None = None
         self._replicas = 0
         self._checked_at: Nanoseconds | None = None
         self._exhausted: Absent | None = None
 
     def add(self, hour: int, counted: Hour) -> None:
-        """Count what was spent within an hour; the hours come in order."""
+        """Add to an hour. Hours must come in order."""
         self.hours[hour] = self.hours.get(hour, Hour()) + counted
-        # What is too old to count is at the front.
+        # The oldest hours come first.
         while next(iter(self.hours)) <= hour - WEEK_HOURS:
             del self.hours[next(iter(self.hours))]
 
@@ -46,9 +45,9 @@ class BudgetTracker:
         self, spec: Spec, observation: Observation, memory: Memory, decision: Decision, now: Nanoseconds
     ) -> Hour | None:
         """
-        Count the pods since the last turn, and follow what would be without the forecast.
+        Count the pods since the last turn, and update the counterfactual.
 
-        memory: as the turn began with it. What was added to the hour of `now` is returned, None where nothing was.
+        memory: at the begin of the turn. Returns what was added to the hour of `now`, None if nothing was.
         """
         scale = observation.scale
         if isinstance(scale, Absent):
@@ -64,7 +63,7 @@ class BudgetTracker:
         return counted
 
     def exhausted(self, spec: Spec, now: Nanoseconds) -> Absent | None:
-        """Why the forecast must wait; None while its budget lasts."""
+        """Why the forecast must abstain; None while its budget lasts."""
         if spec.forecast is None:
             return None
         if self._checked_at is None or abs(now - self._checked_at) >= _CHECKED_FOR:

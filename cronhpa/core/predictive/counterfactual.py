@@ -1,8 +1,8 @@
 """
-What the target would be without its forecast: the count that decisions without it would have led to.
+The replicas of a target without its forecast: the result of the same decisions without that source.
 
-A shadow runs only while it differs from the target. It carries the target's load on pods that are all ready: what the
-forecast costs is rather over- than underestimated.
+A counterfactual exists only while it differs from the target. It carries the target's load on pods that are all ready,
+which overestimates the cost of the forecast rather than underestimating it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from cronhpa.core.decide import decide
 from cronhpa.core.decision import Decision, DecisionKind, Role, Scaled, Source, Withheld
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, ScalarReading, Observation, Reading, Scale, PodCounts
+from cronhpa.core.observation import Absent, Observation, PodCounts, Reading, ScalarReading, Scale
 from cronhpa.core.spec import Mode, Spec
 
 
 class Counterfactual(Struct, frozen=True):
-    """replicas: how many there would be. memory: what those decisions would remember."""
+    """replicas, memory: as they would be without the forecast."""
 
     replicas: int
     memory: Memory
@@ -34,9 +34,9 @@ def follow(
     now: Nanoseconds,
 ) -> Counterfactual | None:
     """
-    The counterfactual after a turn; None while the target itself is what it would be without a forecast.
+    The counterfactual after a turn; None while the target is as it would be without a forecast.
 
-    memory, decision: those of the target, `memory` as the turn began with it.
+    memory, decision: of the target; `memory` at the begin of the turn.
     """
     scale = observation.scale
     if isinstance(scale, Absent) or spec.forecast is None:
@@ -49,13 +49,13 @@ def follow(
     alone = decide(spec, seen, None, counterfactual.memory, now)
     outcome = Scaled(now) if alone.rescales else Withheld()
     after = Counterfactual(alone.desired, counterfactual.memory.after(alone, outcome, spec, seen))
-    # Equal counts may part again while one of them is held up by a recommendation that the other never had.
+    # Equal counts can diverge again while one of them is stabilized by a recommendation that the other lacks.
     is_met = after.replicas == decision.desired and decision.stabilized is None and alone.stabilized is None
     return None if is_met and not _is_raised(spec, decision) else after
 
 
 def carried_by(replicas: int, observation: Observation, scale: Scale) -> Observation:
-    """The same load, seen on so many ready pods."""
+    """The same load on this many ready pods."""
     return replace(
         observation,
         scale=replace(scale, spec_replicas=replicas, status_replicas=replicas),
@@ -84,11 +84,13 @@ def _on_pods(reading: Reading, pods: int) -> Reading:
 
 
 def _is_raised(spec: Spec, decision: Decision) -> bool:
-    """Whether the forecast's floor is what the metrics, the schedules and the spec may not have asked for."""
+    """Whether the forecast's floor is above every other proposal and the effective minimum."""
     if spec.forecast is None or spec.forecast.mode is not Mode.ACTIVE or decision.kind is DecisionKind.UNREACHABLE:
         return False
-    floors = [item.replicas for item in decision.proposals if item.source is Source.FORECAST]
+    floors = [proposal.replicas for proposal in decision.proposals if proposal.source is Source.FORECAST]
     others = [
-        item.replicas for item in decision.proposals if item.source is not Source.FORECAST and item.role is not Role.CAP
+        proposal.replicas
+        for proposal in decision.proposals
+        if proposal.source is not Source.FORECAST and proposal.role is not Role.CAP
     ]
     return bool(floors) and max(floors) > max(others, default=0) and max(floors) > decision.minimum

@@ -13,7 +13,7 @@ from cronhpa.core.decision import Abstention, Proposal, Role, Source
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.core.memory import Memory, lead_time
-from cronhpa.core.observation import Absent, Observation, Reading, PodCounts
+from cronhpa.core.observation import Absent, Observation, PodCounts, Reading
 from cronhpa.core.reactive.arithmetic import round_up
 from cronhpa.core.spec import (
     ExternalMetric,
@@ -26,12 +26,12 @@ from cronhpa.core.spec import (
     UnknownMetric,
 )
 
-# Older forecasts abstain: three steps of five minutes were measured since without anything being learned from them.
+# An older forecast abstains: it lacks three measured steps of five minutes.
 AGE_MAX = 15 * MINUTE
-# A pod is planned to run at most at this share of its capacity: 0.9 needs +0.8 % pod-hours in hindsight, where
-# planning for the bare target pays twice for headroom and needs +7.6 %.
+# A pod is planned to run at most at this share of its capacity. Planning for the bare target would pay for headroom
+# twice: the target leaves some already.
 GUARD_PERCENT = 90
-# A day has 288 outcomes, of which neighbours are alike: 0.9 of them within 0.05 is ordinary, within 0.15 is not chance.
+# Slack for chance: neighbours among the outcomes of a day are alike, so coverage varies more than a binomial would.
 COVERAGE_SLACK_PERCENT = 15
 MILLI = 1000
 
@@ -46,7 +46,7 @@ def predict(
     headroom_percent: int,
     now: Nanoseconds,
 ) -> Proposal | Abstention | None:
-    """The forecast's floor at `now`, its reason to abstain, or None where no forecast is asked for."""
+    """The forecast's floor at `now`, its reason to abstain, or None if the spec has no forecast."""
     if spec.forecast is None:
         return None
     name = forecast.metric if isinstance(forecast, Forecast) else _metric_name(spec)
@@ -73,17 +73,14 @@ def predict(
     loads = _covered(forecast, now, now + lead)
     if not loads:
         return abstain("Stale", "the forecast does not reach over the lead time")
-    # Each of them is looked at: the largest of a load and NaN is either, by the order they come in.
+    # max() of a number and NaN depends on their order, so each load is checked.
     absurd = next((load for load in (*loads, forecast.ceiling) if not isfinite(load) or load < 0), None)
     if absurd is not None:
         return abstain("Absurd", f"the forecast holds a load of {absurd}")
     carried = _load_per_pod(spec, spec.forecast, forecast.metric, observation, memory)
     if not carried:
-        return abstain(
-            "NoPodLoad",
-            f"what one pod may carry of {forecast.metric} is not known: it needs a "
-            "Utilization or AverageValue target, and for Utilization a request",
-        )
+        unknown = unknown_pod_load(forecast.metric)
+        return abstain(unknown.reason, unknown.message)
     believed = min(max(loads), forecast.ceiling) * (100 + headroom_percent) / 100
     replicas = round_up(believed / carried)
     if spec.forecast.max_floor is not None:
@@ -94,7 +91,7 @@ def predict(
 
 
 def _covered(forecast: Forecast, begin: Nanoseconds, end: Nanoseconds) -> tuple[float, ...]:
-    """The loads of the steps that touch [begin, end]; none where the forecast does not cover it."""
+    """The loads of the steps that touch [begin, end]; empty if the forecast does not cover all of it."""
     first = (begin - forecast.start) // forecast.step
     last = (end - forecast.start) // forecast.step
     if first < 0 or last >= len(forecast.load):
@@ -105,7 +102,7 @@ def _covered(forecast: Forecast, begin: Nanoseconds, end: Nanoseconds) -> tuple[
 def _load_per_pod(
     spec: Spec, settings: ForecastSettings, name: str, observation: Observation, memory: Memory
 ) -> float | None:
-    """What one pod may carry of the metric, in its own unit: its target, or nine tenths of what it can carry."""
+    """`planned_load` of the metric with this name, in its own unit."""
     metric = forecast_source(spec)
     if metric is None or metric.name != name:
         return None
@@ -113,11 +110,20 @@ def _load_per_pod(
     return planned_load(metric, request, settings.pod_capacity_percent)
 
 
+def unknown_pod_load(name: str) -> Absent:
+    """Why there is no floor from a forecast of this metric: its load cannot be divided by what one pod may carry."""
+    return Absent(
+        "NoPodLoad",
+        f"what one pod may carry of {name} is not known: it needs a "
+        "Utilization or AverageValue target, and for Utilization a request",
+    )
+
+
 def planned_load(metric: Metric, request: int | None, percent: int | None) -> float | None:
     """
-    The load that one pod is planned to carry at most: its target, or 0.9 of what it can carry where that is more.
+    The load that one pod is planned to carry: max(target, GUARD_PERCENT of its capacity).
 
-    percent: see `pod_capacity`. None where the target says nothing of one pod.
+    percent: see `pod_capacity`. None if the target does not say what one pod carries.
     """
     target = target_load(metric, request)
     capacity = pod_capacity(metric, request, percent)
@@ -126,9 +132,9 @@ def planned_load(metric: Metric, request: int | None, percent: int | None) -> fl
 
 def target_load(metric: Metric, request: int | None) -> float | None:
     """
-    The load at which one pod meets its target, in the load's own unit; None where the target says nothing of one pod.
+    The load at which one pod meets its target, in the load's own unit; None if the target is not per pod.
 
-    request: milli-units, which a Utilization target needs.
+    request: milli-units; a Utilization target needs it.
     """
     if isinstance(metric, UnknownMetric):
         return None
@@ -141,9 +147,9 @@ def target_load(metric: Metric, request: int | None) -> float | None:
 
 def pod_capacity(metric: Metric, request: int | None, percent: int | None) -> float | None:
     """
-    The load that one pod can carry, never less than its target; None where the target says nothing of one pod.
+    The load that one pod can carry, at least its target; None if the target is not per pod.
 
-    percent: of its target. None: all of its request for a Utilization target, else its target.
+    percent: of the target. None: the whole request for a Utilization target, else the target.
     """
     target = target_load(metric, request)
     if target is None:
@@ -155,21 +161,21 @@ def pod_capacity(metric: Metric, request: int | None, percent: int | None) -> fl
 
 
 def forecast_metric(spec: Spec) -> str | None:
-    """The name of the metric whose load is forecast; None where none tells one."""
+    """The name of the metric whose load is forecast; None if there is none."""
     source = forecast_source(spec)
     return None if source is None else source.name
 
 
 def forecast_source(spec: Spec) -> Load | None:
     """
-    The metric whose load is forecast; None where none tells one.
+    The metric whose load is forecast; None if there is none.
 
-    The first over the target's own pods, else the first other one that is so much for each of them: how long a queue
-    is depends on who works on it, what pods are asked for does not.
+    The first Resource or Pods metric, else the first Object or External metric with an average target per pod.
     """
     own = (metric for metric in spec.metrics if isinstance(metric, ResourceMetric | PodsMetric))
     others = (metric for metric in spec.metrics if isinstance(metric, ObjectMetric | ExternalMetric))
-    # An Object metric is read by its type, an External one by what is stated. Of a Value nobody knows what a pod takes.
+    # The target of an Object metric is read by its type, of an External one by the field that is set. A Value target
+    # does not say what one pod carries.
     shared = (
         metric
         for metric in others
@@ -194,7 +200,7 @@ def _metric_name(spec: Spec) -> str:
 
 
 def load_of(reading: Reading) -> float | None:
-    """The load that a reading shows, in the metric's own unit: what is recorded and forecast; None while absent."""
+    """The load of a reading in the metric's own unit, as it is recorded and forecast; None while absent."""
     if isinstance(reading, Absent):
         return None
     return (reading.load if isinstance(reading, PodCounts) else reading.value) / MILLI

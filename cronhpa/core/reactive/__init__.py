@@ -1,1 +1,1 @@
-"""What metrics ask for: pods and samples are tallied, a tally becomes a replica count. The upstream's arithmetic."""
+"""The reactive part: pods and samples are grouped and become a replica count, with the upstream's arithmetic."""

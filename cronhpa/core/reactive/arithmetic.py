@@ -1,4 +1,4 @@
-"""Go's integer division, float division and rounding, where Python's differ."""
+"""Go's integer division, float division and rounding, where Python differs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def quotient(dividend: int, divisor: int) -> int:
 
 
 def divide(dividend: float, divisor: float) -> float:
-    """Division of finite numbers as floats, that answers infinity or NaN where Python raises."""
+    """Division of finite numbers as floats; by zero it gives infinity or NaN, where Python raises."""
     top, bottom = float(dividend), float(divisor)
     if bottom == 0:
         return nan if top == 0 else copysign(inf, top)
@@ -22,5 +22,5 @@ def divide(dividend: float, divisor: float) -> float:
 
 
 def round_up(number: float, cap: int = INT32_MAX) -> int:
-    """The smallest integer not below `number`, saturated at the cap and at -cap - 1; NaN asks for nothing."""
+    """The smallest integer not below `number`, saturated at the cap and at -cap - 1; NaN becomes 0."""
     return 0 if isnan(number) else ceil(max(-cap - 1, min(number, cap)))

@@ -1,5 +1,5 @@
 """
-Pods and samples counted into one PodCounts a metric. Which pod counts as what is decided here and only here.
+Pods and samples of a metric become PodCounts. This file alone decides how each pod counts.
 
 The rules are those of groupPods, calculatePodRequests and GetResourceUtilizationRatio in the upstream's
 replica_calculator.go and metrics/utilization.go, v1.36.
@@ -10,9 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cronhpa.core.instant import Nanoseconds
-from cronhpa.core.observation import Absent, ScalarReading, Pod, Sample, PodCounts
+from cronhpa.core.observation import Absent, Pod, PodCounts, Sample, ScalarReading
 from cronhpa.core.reactive.arithmetic import quotient
-from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, ControllerOptions, UnknownMetric
+from cronhpa.core.spec import (
+    ControllerOptions,
+    ExternalMetric,
+    Metric,
+    ObjectMetric,
+    PodsMetric,
+    ResourceMetric,
+    UnknownMetric,
+)
 
 FAILURE_REASONS = {
     "ResourceMetric": "FailedGetResourceMetric",
@@ -25,7 +33,7 @@ FAILURE_REASONS = {
 
 
 def failure_reason(metric: Metric) -> str:
-    """The condition's and the event's reason when this metric says nothing."""
+    """The reason of condition and event while this metric is absent."""
     if isinstance(metric, ResourceMetric) and metric.container is not None:
         return FAILURE_REASONS["ContainerResource"]
     return FAILURE_REASONS[type(metric).__name__]
@@ -39,11 +47,10 @@ def group_pods(
     options: ControllerOptions,
 ) -> PodCounts | Absent:
     """
-    The pods and samples of a metric, counted.
+    The pods and samples of a metric, grouped.
 
-    pods: those that the target's selector matches. samples: by pod name, of those pods.
-    Absent when there is no pod, no sample of a pod that counts, or a pod without the request that a
-    utilization needs.
+    pods: matched by the target's selector. samples: by pod name, of those pods.
+    Absent if there is no pod, no sample of a pod that counts, or a pod without the request that a utilization needs.
     """
     pods = tuple(pods)
     if not pods:
@@ -110,7 +117,7 @@ def group_pods(
 
 
 def scalar_reading(metric: ObjectMetric | ExternalMetric, value: int, pods: Iterable[Pod]) -> ScalarReading:
-    """The one value of an Object or External metric with the pods that a Value target is spread over."""
+    """The value of an Object or External metric; for a Value target with the number of ready pods."""
     is_average = metric.target.average_value is not None
     if isinstance(metric, ObjectMetric):
         is_average = metric.target.type != "Value"
@@ -124,25 +131,25 @@ def scalar_reading(metric: ObjectMetric | ExternalMetric, value: int, pods: Iter
 
 
 def pod_request(pod: Pod, resource: str, container: str | None) -> int | str:
-    """What the pod, or one of its containers, asks for in milli-units; a text that says what is missing otherwise."""
+    """The request of the pod, or of one of its containers, in milli-units; else a text that says what is missing."""
     if container is None and pod.pod_requests is not None and any(map(_is_pod_level, pod.pod_requests)):
         return _pod_level_request(pod, resource)
-    total, found = 0, False
-    for item in pod.containers:
-        if (item.is_init and not item.restartable) or (container is not None and item.name != container):
+    total, has_container = 0, False
+    for each in pod.containers:
+        if (each.is_init and not each.restartable) or (container is not None and each.name != container):
             continue
-        asked = item.requests.get(resource)
-        if asked is None:
-            return f"missing request for {resource} in container {item.name} of Pod {pod.name}"
-        total += asked
-        found = True
-    if container is not None and not found:
+        request = each.requests.get(resource)
+        if request is None:
+            return f"missing request for {resource} in container {each.name} of Pod {pod.name}"
+        total += request
+        has_container = True
+    if container is not None and not has_container:
         return f"container {container} not found in Pod {pod.name}"
     return total
 
 
 def _is_pod_level(resource: str) -> bool:
-    """Whether a request of the pod as a whole for it makes all its requests those of the pod as a whole."""
+    """Whether a pod-level request for this resource makes all requests of the pod pod-level requests."""
     return resource in {"cpu", "memory"} or resource.startswith("hugepages-")
 
 
@@ -167,21 +174,21 @@ def _pod_level_request(pod: Pod, resource: str) -> int | str:
 
 def _is_unready(pod: Pod, sample: Sample, starting_since: Nanoseconds, options: ControllerOptions) -> bool:
     """
-    CPU only: a pod that is starting burns CPU that says nothing about load.
+    Whether a CPU sample is not trusted: a starting pod uses CPU that says nothing about load.
 
-    starting_since: pods that began after it are initializing still.
+    starting_since: pods that started after this instant are still initializing.
     """
     if not pod.ready or pod.start_time is None:
         return True
     if pod.start_time > starting_since:
-        # While it initializes, a sample counts only when its whole window lies after the pod became ready.
+        # During initialization a sample counts only if its whole window lies after the pod became ready.
         return pod.ready == "False" or sample.at < pod.ready_since + sample.window
-    # Later, a pod that was never ready since its start still counts as starting.
+    # After it, a pod that has not been ready since its start still counts as starting.
     return pod.ready == "False" and pod.start_time + options.initial_readiness_delay > pod.ready_since
 
 
 def absent_metric(metric: Metric, text: str) -> Absent:
-    """The absence of a metric with the upstream's inner and outer wording around `text`."""
+    """The absence of a metric, with the upstream's inner and outer text around `text`."""
     inner = wrapped = text
     if isinstance(metric, ResourceMetric):
         kind = "usage" if metric.target.average_value is not None else "utilization"
@@ -197,9 +204,9 @@ def absent_metric(metric: Metric, text: str) -> Absent:
 
 def without_target(metric: Metric) -> Absent | None:
     """
-    The absence of a metric that states no target of those that its source is read by; None where it does.
+    The absence of a metric without a target that fits its source; None if it has one.
 
-    Validation asks an Object metric for any target, and not for the one that goes with its type.
+    Validation accepts an Object metric with any target, even one that does not fit its type.
     """
     if isinstance(metric, PodsMetric | UnknownMetric):
         return None
@@ -221,7 +228,7 @@ def without_target(metric: Metric) -> Absent | None:
 
 
 def _outer(metric: Metric) -> str:
-    """What the upstream puts in front of any absence of the metric in the message of the whole computation."""
+    """The upstream's prefix for an absent metric in the message of the whole computation."""
     if isinstance(metric, UnknownMetric):
         return ""
     if isinstance(metric, PodsMetric):

@@ -1,8 +1,8 @@
 """
 A reading becomes a replica count. Tolerance, rounding and the treatment of unready and missing pods live here.
 
-Float expressions are the upstream's, term by term: 1.1 * 10 rounds up to 12 where 11 was meant, and people rely on it.
-Integers are divided truncated toward zero, and a ratio is taken of two floats.
+Float expressions are the upstream's, term by term: 1.1 * 10 rounds up to 12, not 11, and users rely on it. Integer
+division truncates toward zero; ratios are float divisions.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from cronhpa.core.observation import Absent, ScalarReading, Reading, PodCounts
+from cronhpa.core.observation import Absent, PodCounts, Reading, ScalarReading
 from cronhpa.core.reactive.arithmetic import INT64_MAX, divide, quotient, round_up
 from cronhpa.core.reactive.pod_counts import absent_metric, without_target
 from cronhpa.core.spec import (
     Behavior,
+    ControllerOptions,
     ExternalMetric,
     LabelSelector,
     Metric,
     ObjectMetric,
     PodsMetric,
     ResourceMetric,
-    ControllerOptions,
 )
 
 
 class MetricProposal(Struct, frozen=True):
     """
-    What one metric asks for.
+    The count that one metric asks for.
 
-    name: as the upstream's messages print it. replicas: its proposal.
-    value, average_value (milli-units) and average_utilization (percent) are what status.currentMetrics shows.
+    name: as the upstream's messages print it.
+    value, average_value (milli-units) and average_utilization (percent): for `status.currentMetrics`.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Tolerance(Struct, frozen=True):
 
 
 def tolerance(behavior: Behavior | None, options: ControllerOptions) -> Tolerance:
-    """The band around 1 in which nothing is done, per direction."""
+    """The band around 1 in which a ratio changes nothing, per direction."""
     down = behavior.scale_down.tolerance if behavior else None
     up = behavior.scale_up.tolerance if behavior else None
     return Tolerance(options.tolerance if down is None else down, options.tolerance if up is None else up)
@@ -60,10 +60,10 @@ def measure(
     metric: Metric, reading: Reading, spec_replicas: int, status_replicas: int, band: Tolerance, headroom_percent: int
 ) -> MetricProposal | Absent:
     """
-    What this metric asks for, or why it asks for nothing.
+    The proposal of this metric, or why it has none.
 
-    headroom_percent is added to the measured usage before the ratio is taken, never to a replica count: that would
-    feed back into the next reading.
+    headroom_percent is added to the measured usage, never to a replica count: that would feed back into the next
+    reading.
     """
     unstated = without_target(metric)
     if unstated is not None:
@@ -104,9 +104,9 @@ def _replicas(
     reading: PodCounts, current: int, band: Tolerance, ratio: float, rate: Callable[[int, int, int], tuple[int, float]]
 ) -> int:
     """
-    What a ratio to the target asks for.
+    The count for a ratio to the target.
 
-    Where pods are unready or say nothing, `rate` takes it once more, of the usage, request and count supposed then.
+    If pods are unready or missing, the ratio is taken again by `rate`, with their assumed usage, request and count.
     """
     with_unready = reading.unready > 0 and ratio > 1.0
     if not with_unready and not reading.missing:
@@ -114,7 +114,7 @@ def _replicas(
 
     usage, request, count = reading.usage, reading.request, reading.counted
     if reading.missing and ratio < 1.0:
-        # Pods that say nothing are taken to be fully busy, so that their silence cannot shrink the target.
+        # Missing pods count as fully busy, so that a missing sample cannot scale the target down.
         usage, request, count = (
             usage + reading.missing_usage,
             request + reading.missing_request,
@@ -127,7 +127,7 @@ def _replicas(
     _, cautious = rate(usage, request, count)
     if band.covers(cautious) or (ratio < 1.0 < cautious) or (cautious < 1.0 < ratio):
         return current
-    # The count of pods with samples may be another than the replicas: a proposal that goes the wrong way is none.
+    # The number of pods with samples may differ from the replicas: a proposal in the wrong direction is dropped.
     proposal = round_up(cautious * float(count))
     return min(proposal, current) if cautious < 1.0 else max(proposal, current)
 

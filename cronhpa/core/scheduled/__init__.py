@@ -1,1 +1,1 @@
-"""What schedules and overrides ask for: a function of their text, the time zone data and now."""
+"""Schedules and overrides become bounds: a function of their text, the time zone data and now."""

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cronhpa.core.behavior import ramp
-from cronhpa.core.decision import Abstention, Edge, Lead, Proposal, Role, Source, Window, WindowState
+from cronhpa.core.decision import Abstention, Edge, Lead, Proposal, Role, Source, SourceRef, Window, WindowState
 from cronhpa.core.instant import DAY, MINUTE, SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import lead_time
 from cronhpa.core.scheduled import windows
@@ -46,8 +46,8 @@ class Bounds(Struct, frozen=True, gc=False):
     maximum: int
     floor: int | None
     cap: int | None
-    minimum_by: str
-    maximum_by: str
+    minimum_by: SourceRef
+    maximum_by: SourceRef
     headroom_percent: int
     proposals: tuple[Proposal, ...]
     abstentions: tuple[Abstention, ...]
@@ -69,8 +69,8 @@ class RankedBound(Struct, frozen=True, gc=False):
         return self.proposal.replicas
 
     @property
-    def label(self) -> str:
-        return self.proposal.label
+    def by(self) -> SourceRef:
+        return self.proposal.by
 
 
 class Settled(Struct, frozen=True, gc=False):
@@ -251,8 +251,8 @@ def _resolved(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads:
         maximum=high.number,
         floor=None if low.rank == _SPEC else low.number,
         cap=None if high.rank == _SPEC else high.number,
-        minimum_by=low.label,
-        maximum_by=high.label,
+        minimum_by=low.by,
+        maximum_by=high.by,
         headroom_percent=seen.headroom,
         proposals=tuple(proposals),
         abstentions=tuple(seen.abstentions),
@@ -321,10 +321,10 @@ def contradiction(settled: Settled) -> str:
     low, high = settled.low, settled.high
     if low.number <= high.number or _OVERRIDE in {low.rank, high.rank}:
         return ""
-    asked = f"{low.label} asks for at least {low.number}, {high.label} for at most {high.number}"
+    asked = f"{low.by} asks for at least {low.number}, {high.by} for at most {high.number}"
     if low.rank == high.rank:
         return f"{asked}, at equal rank: the maximum wins"
-    return f"{asked}: {settled.minimum.label} is of higher rank and wins"
+    return f"{asked}: {settled.minimum.by} is of higher rank and wins"
 
 
 def _settle(spec: Spec, stated: Sequence[RankedBound], ahead: RankedBound | None = None) -> Settled:

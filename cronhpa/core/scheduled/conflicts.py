@@ -1,7 +1,7 @@
 """
-Schedules that contradict each other or themselves, now or when they come next: what is told, not what is decided.
+Conflicts: schedules that contradict each other or themselves, now or at their next window. They change no decision.
 
-It is looked for when a spec or one of its windows has changed, and not at every turn.
+Callers look for conflicts when a spec or one of its windows has changed, not at every turn.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from cronhpa.core.scheduled import windows
 from cronhpa.core.scheduled.bounds import contradiction, settled_at
 from cronhpa.core.spec import CronWindow, Schedule, Spec
 
-# Of 50 schedules that all contradict each other the first to come are told: 100 instants cost 5 ms.
+# Bounds the CPU time for 50 schedules that all contradict each other: later instants are left out.
 _INSTANTS_MAX = 100
-# What a condition's message has room for, with names of 63 characters.
+# A condition's message has room for this many, with names of 63 characters.
 _TOLD_MAX = 10
-# How often a window is looked through for starts within its own duration: that is half a millisecond.
+# Windows are searched for starts within their own duration once in this time.
 _LOOK_AGAIN = 30 * DAY
 
 
 class Conflict(Struct, frozen=True):
     """
-    text: who contradicts whom, the same each time that it comes. start: None where it holds already; end: None where
-    nothing ends it by itself.
+    text: who contradicts whom; equal for each occurrence. start: None if the conflict holds now. end: None if nothing
+    ends it by itself.
     """
 
     reason: str
@@ -43,30 +43,33 @@ class Conflict(Struct, frozen=True):
 
 def conflicts(spec: Spec, now: Nanoseconds) -> tuple[Conflict, ...]:
     """
-    What contradicts each other in the windows that are open at `now` and in the next one of each schedule.
+    The conflicts among the windows that are open at `now` and the next window of each schedule.
 
-    The first occurrence of each is told, in the order in which they come. Behind them windows that never open, or never
-    close though they have an end, and such as are longer than the time between their starts.
+    First contradictions between bounds, each at its first occurrence, in order of time. Then windows that never open,
+    that never close in spite of an `end`, or that are longer than the time between their starts.
     """
-    readable = [item for item in spec.schedules if item.problem is None and not item.suspend]
+    readable = [schedule for schedule in spec.schedules if schedule.problem is None and not schedule.suspend]
     # Only floors above the lowest cap can contradict, and caps below the highest floor: most objects have none.
-    highest = max((spec.min_replicas, *(item.floor for item in readable if item.floor is not None)))
-    lowest = min((spec.max_replicas, *(item.cap for item in readable if item.cap is not None)))
+    highest = max((spec.min_replicas, *(schedule.floor for schedule in readable if schedule.floor is not None)))
+    lowest = min((spec.max_replicas, *(schedule.cap for schedule in readable if schedule.cap is not None)))
     torn = [
-        item
-        for item in readable
-        if (item.floor is not None and item.floor > lowest) or (item.cap is not None and item.cap < highest)
+        schedule
+        for schedule in readable
+        if (schedule.floor is not None and schedule.floor > lowest)
+        or (schedule.cap is not None and schedule.cap < highest)
     ]
-    instants = sorted({*(start for item in torn for start in (now, *_starts(item, now))), *_meetings(torn, now)})
-    found: dict[str, Conflict] = {}
+    instants = sorted(
+        {*(start for schedule in torn for start in (now, *_starts(schedule, now))), *_meetings(torn, now)}
+    )
+    contradictions: dict[str, Conflict] = {}
     for at in instants[:_INSTANTS_MAX]:
         settled = settled_at(spec, at)
         text = contradiction(settled)
-        if text and text not in found:
+        if text and text not in contradictions:
             ends = (settled.low.proposal.until, settled.high.proposal.until)
             end = min((end for end in ends if end is not None), default=None)
-            found[text] = Conflict("Contradiction", text, None if at == now else at, end)
-    return (*found.values(), *(odd for item in readable for odd in _oddities(item, now)))[:_TOLD_MAX]
+            contradictions[text] = Conflict("Contradiction", text, None if at == now else at, end)
+    return (*contradictions.values(), *(odd for schedule in readable for odd in _oddities(schedule, now)))[:_TOLD_MAX]
 
 
 def _starts(schedule: Schedule, now: Nanoseconds) -> Iterator[Nanoseconds]:
@@ -79,7 +82,7 @@ def _starts(schedule: Schedule, now: Nanoseconds) -> Iterator[Nanoseconds]:
 
 
 def _meetings(schedules: list[Schedule], now: Nanoseconds) -> Iterator[Nanoseconds]:
-    """Where a floor and a lower cap meet: the first start of one within the open or the next window of the other."""
+    """Instants at which a floor meets a lower cap: the first start of one in the open or next window of the other."""
     for one in schedules:
         for other in schedules:
             if one.floor is not None and other.cap is not None and one.floor > other.cap:
@@ -93,9 +96,9 @@ def _start_within(one: Schedule, other: Schedule, now: Nanoseconds) -> Iterator[
     if begin is None:
         return
     end = windows.state(other.window, begin).until
-    found = windows.state(one.window, begin)
-    if not found.is_open and found.until is not None and (end is None or found.until < end):
-        yield found.until
+    state = windows.state(one.window, begin)
+    if not state.is_open and state.until is not None and (end is None or state.until < end):
+        yield state.until
 
 
 def _oddities(schedule: Schedule, now: Nanoseconds) -> Iterator[Conflict]:

@@ -1,8 +1,8 @@
 """
-The bounds over a span of time: stretches in which they stay the same, and marks for what a person wants to see coming.
+The bounds over a span of time: intervals of constant bounds, and marks for events that a person wants to see coming.
 
-Nothing is decided here. Each stretch is what `bounds.resolve` says at its beginning, and the walk goes from edge to
-edge, so a year costs its edges and not its minutes.
+Nothing is decided here. Each interval has the bounds that `bounds.resolve` gives at its begin. The walk goes from edge
+to edge, so the cost of a year is its number of edges.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.core.decision import Lead, WindowState
+from cronhpa.core.decision import Lead, SourceRef, WindowState
 from cronhpa.core.instant import DAY, Nanoseconds, to_datetime
 from cronhpa.core.scheduled import calendars, cron, windows
 from cronhpa.core.scheduled.bounds import Bounds, holds_until, resolve
 from cronhpa.core.scheduled.conflicts import conflicts
 from cronhpa.core.spec import CronWindow, OnceWindow, Schedule, Spec
 
-# A window that opens every other minute has 262,800 edges a year: nobody reads that, and nobody should wait for it.
+# A window that opens every other minute has 262,800 edges a year, more than anyone reads or waits for.
 INTERVALS_MAX = 20_000
 OVERRIDE = "override"
 """How the status names an override among the schedules."""
@@ -41,8 +41,8 @@ class BoundsInterval(Struct, frozen=True):
     end: Nanoseconds
     minimum: int
     maximum: int
-    minimum_by: str
-    maximum_by: str
+    minimum_by: SourceRef
+    maximum_by: SourceRef
     headroom_percent: int
     open: tuple[str, ...]
     leading: tuple[str, ...]
@@ -50,7 +50,7 @@ class BoundsInterval(Struct, frozen=True):
 
 
 class Kind(StrEnum):
-    """What a mark tells of."""
+    """The event of a mark."""
 
     CLOCK_CHANGE = "ClockChange"
     EXCLUDED = "Excluded"  # a day on which a window does not open
@@ -62,9 +62,9 @@ class Kind(StrEnum):
 
 class Mark(Struct, frozen=True):
     """
-    Something to see coming, in words.
+    An event within a timeline, in words.
 
-    end: None for what happens at one instant. schedules: whom it concerns.
+    end: None for an event at one instant. schedules: the names concerned.
     """
 
     kind: Kind
@@ -85,9 +85,9 @@ class WindowInterval(Struct, frozen=True):
 
 class Timeline(Struct, frozen=True):
     """
-    What holds from `start` to `end`. The segments follow each other without a gap; the marks are in order of time.
+    The bounds from `start` to `end`. The segments leave no gap; the marks are in order of time.
 
-    is_cut: whether there was more than INTERVALS_MAX to tell, so that it ends earlier than asked for.
+    is_cut: whether it ends early, at INTERVALS_MAX intervals.
     """
 
     start: Nanoseconds
@@ -98,12 +98,12 @@ class Timeline(Struct, frozen=True):
 
     @property
     def conflicts(self) -> tuple[Mark, ...]:
-        """The stretches in which bounds contradict each other."""
+        """The intervals in which bounds contradict each other."""
         return tuple(mark for mark in self.marks if mark.kind is Kind.CONFLICT)
 
     @property
     def is_consistent(self) -> bool:
-        """Whether nothing in it contradicts anything else or itself."""
+        """Whether the timeline has no conflict."""
         return all(mark.kind not in {Kind.CONFLICT, Kind.SELF_CONFLICT} for mark in self.marks)
 
 
@@ -119,8 +119,8 @@ def timeline(
     """
     The bounds from `start` to `end`; `start` must lie before `end`.
 
-    zones: whose clock changes are marked beside those of the schedules. start_up, leads: as `resolve` takes them, what
-    is known at `start`; the start-up is taken to stay as it is.
+    zones: their clock changes are marked, besides those of the schedules' zones. start_up, leads: as for `resolve`, at
+    `start`; the start-up time is assumed to stay the same.
     """
     assert start < end, "a timeline has a length"
     segments: list[BoundsInterval] = []
@@ -143,11 +143,11 @@ def timeline(
     return Timeline(start, end, tuple(segments), tuple(sorted(marks, key=lambda mark: mark.start)), is_cut)
 
 
-def window_intervals(found: Timeline) -> list[WindowInterval]:
-    """The open windows and their leads, schedule by schedule as they come."""
+def window_intervals(timeline: Timeline) -> list[WindowInterval]:
+    """The intervals in which windows are open or lead, in order of their start."""
     out: list[WindowInterval] = []
     last: dict[tuple[str, bool], int] = {}
-    for segment in found.segments:
+    for segment in timeline.segments:
         for name, leads in (*((name, False) for name in segment.open), *((name, True) for name in segment.leading)):
             at = last.get((name, leads))
             if at is not None and out[at].end == segment.start:
@@ -163,28 +163,28 @@ def _walk(
 ) -> Iterator[BoundsInterval]:
     at = start
     while at < end:
-        found = resolve(spec, at, start_up, leads)
-        leads = found.leads
-        until = min(end, holds_until(spec, found, at))
-        yield _interval(spec, found, at, until)
+        bounds = resolve(spec, at, start_up, leads)
+        leads = bounds.leads
+        until = min(end, holds_until(spec, bounds, at))
+        yield _interval(spec, bounds, at, until)
         at = until
 
 
-def _interval(spec: Spec, found: Bounds, start: Nanoseconds, end: Nanoseconds) -> BoundsInterval:
-    is_open = [state.name for state in found.windows if state.state is WindowState.OPEN]
+def _interval(spec: Spec, bounds: Bounds, start: Nanoseconds, end: Nanoseconds) -> BoundsInterval:
+    is_open = [state.name for state in bounds.windows if state.state is WindowState.OPEN]
     if spec.override is not None and start < spec.override.until:
         is_open.append(OVERRIDE)
     return BoundsInterval(
         start=start,
         end=end,
-        minimum=found.minimum,
-        maximum=found.maximum,
-        minimum_by=found.minimum_by,
-        maximum_by=found.maximum_by,
-        headroom_percent=found.headroom_percent,
+        minimum=bounds.minimum,
+        maximum=bounds.maximum,
+        minimum_by=bounds.minimum_by,
+        maximum_by=bounds.maximum_by,
+        headroom_percent=bounds.headroom_percent,
         open=tuple(is_open),
-        leading=tuple(state.name for state in found.windows if state.state is WindowState.LEADING),
-        conflict=found.conflict,
+        leading=tuple(state.name for state in bounds.windows if state.state is WindowState.LEADING),
+        conflict=bounds.conflict,
     )
 
 
@@ -196,21 +196,21 @@ def _is_alike(one: BoundsInterval, other: BoundsInterval) -> bool:
 
 
 def _conflicts(segments: Iterable[BoundsInterval]) -> Iterator[Mark]:
-    """Each stretch in which the same bounds contradict each other, as one mark."""
-    found: Mark | None = None
+    """One mark for each interval in which the same bounds contradict each other."""
+    mark: Mark | None = None
     for segment in segments:
-        if found is not None and (found.end, found.text) == (segment.start, segment.conflict):
-            found = replace(found, end=segment.end)
+        if mark is not None and (mark.end, mark.text) == (segment.start, segment.conflict):
+            mark = replace(mark, end=segment.end)
             continue
-        if found is not None:
-            yield found
-        found = Mark(Kind.CONFLICT, segment.start, segment.end, segment.conflict) if segment.conflict else None
-    if found is not None:
-        yield found
+        if mark is not None:
+            yield mark
+        mark = Mark(Kind.CONFLICT, segment.start, segment.end, segment.conflict) if segment.conflict else None
+    if mark is not None:
+        yield mark
 
 
 def _self_conflicts(spec: Spec, start: Nanoseconds) -> Iterator[Mark]:
-    # Contradictions between schedules are in the segments, each time that they come.
+    # The segments hold the contradictions between schedules, at each occurrence.
     for item in conflicts(spec, start):
         if item.reason != "Contradiction":
             yield Mark(Kind.SELF_CONFLICT, start, None, item.text)
@@ -224,7 +224,7 @@ def _unreadable(spec: Spec, start: Nanoseconds) -> Iterator[Mark]:
 
 
 def _exceptions(spec: Spec, start: Nanoseconds, end: Nanoseconds) -> Iterator[Mark]:
-    """The days with starts that `exclude` drops, and those that `only` leaves; in one mark where they follow."""
+    """The days whose starts `exclude` drops, and those that `only` keeps; consecutive days share a mark."""
     for schedule in spec.schedules:
         window = schedule.window
         if schedule.problem is not None or schedule.suspend or not isinstance(window, CronWindow):
@@ -242,7 +242,7 @@ def _exceptions(spec: Spec, start: Nanoseconds, end: Nanoseconds) -> Iterator[Ma
 
 
 def _exception(window: CronWindow, day: date) -> tuple[Kind | None, str]:
-    """What the exceptions of a window make of its starts on a date, and what names the date."""
+    """Whether the exceptions drop or keep the starts on a date, and the name of the date."""
     if window.exclude is not None:
         dropped = calendars.reason(window.exclude, day)
         if dropped is not None:
@@ -298,12 +298,12 @@ def clock_changes(zone: str, start: Nanoseconds, end: Nanoseconds) -> Iterator[C
 
 
 def _wall(shown: Nanoseconds) -> datetime:
-    """The wall time that is given as if in UTC."""
+    """The wall time of an instant that encodes it as if in UTC."""
     return to_datetime(shown).replace(tzinfo=None)
 
 
 def _touches(schedule: Schedule, change: ClockChange) -> bool:
-    """Whether a start or an end is written for a time that the clocks skip or repeat."""
+    """Whether a start or an end lies in local time that the clock change skips or repeats."""
     first, behind = min(change.before, change.after), max(change.before, change.after)
     if isinstance(schedule.window, OnceWindow):
         walls = (datetime.fromisoformat(text) for text in (schedule.window.opens, schedule.window.closes))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from core.situations import NOW
 from cronhpa.core.instant import HOUR
-from cronhpa.core.predictive.budget import Hour, share, exhausted
+from cronhpa.core.predictive.budget import Hour, exhausted, share
 
 HOUR_NOW = NOW // HOUR
 

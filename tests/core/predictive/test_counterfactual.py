@@ -8,7 +8,7 @@ from cronhpa.core.decide import decide
 from cronhpa.core.decision import Scaled, Withheld
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Observation, Scale, PodCounts
+from cronhpa.core.observation import Observation, PodCounts, Scale
 from cronhpa.core.predictive.counterfactual import follow
 from cronhpa.core.spec import ForecastSettings, MetricTarget, Mode, PodsMetric
 

@@ -10,16 +10,16 @@ from core.situations import NOW, cpu, forecast, queue, queued, seen, spec
 from cronhpa.core.decision import Abstention, Proposal, Role, Source
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Memory, lead_time
-from cronhpa.core.observation import Absent, ScalarReading, PodCounts
+from cronhpa.core.observation import Absent, PodCounts, ScalarReading
 from cronhpa.core.predictive.floor import forecast_metric, load_of, predict
 from cronhpa.core.spec import (
+    ControllerOptions,
     ExternalMetric,
     ForecastSettings,
     MetricTarget,
     ObjectMetric,
     PodsMetric,
     TargetRef,
-    ControllerOptions,
 )
 
 
@@ -195,7 +195,9 @@ def test_a_load_of_the_targets_own_pods_is_forecast_first():
 def test_the_load_of_a_reading_is_the_total_of_all_pods():
     tally = PodCounts(2, 1, 0, 2, 2, 700, 1000, 0, 0, 500, 900)
 
-    assert [0.9, 40.0, None] == [load_of(each) for each in (tally, ScalarReading(40_000, 0), Absent("Failed", "no answer"))]
+    assert [0.9, 40.0, None] == [
+        load_of(each) for each in (tally, ScalarReading(40_000, 0), Absent("Failed", "no answer"))
+    ]
 
 
 def test_what_pods_take_to_start_now_counts_for_the_lead_and_not_what_is_remembered():

@@ -7,15 +7,15 @@ from msgspec.structs import replace
 
 from core.situations import NOW, SHOP, cpu, pod, sample
 from cronhpa.core.instant import MINUTE
-from cronhpa.core.observation import Absent, Container, ScalarReading, PodCounts
-from cronhpa.core.reactive.pod_counts import absent_metric, scalar_reading, pod_request, group_pods, without_target
+from cronhpa.core.observation import Absent, Container, PodCounts, ScalarReading
+from cronhpa.core.reactive.pod_counts import absent_metric, group_pods, pod_request, scalar_reading, without_target
 from cronhpa.core.spec import (
+    ControllerOptions,
     ExternalMetric,
     MetricTarget,
     ObjectMetric,
     PodsMetric,
     ResourceMetric,
-    ControllerOptions,
     UnknownMetric,
 )
 

@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from core.situations import NOW, SHOP, cpu, groups_of_pods, observed, pod, queue, rules, sample, spec
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.observation import Absent, Container, ScalarReading
-from cronhpa.core.reactive.replicas import MetricProposal, Tolerance, measure, tolerance
 from cronhpa.core.reactive.pod_counts import pod_request
+from cronhpa.core.reactive.replicas import MetricProposal, Tolerance, measure, tolerance
 from cronhpa.core.spec import (
     Behavior,
+    ControllerOptions,
     ExternalMetric,
     LabelRequirement,
     LabelSelector,
@@ -21,7 +22,6 @@ from cronhpa.core.spec import (
     ObjectMetric,
     PodsMetric,
     ResourceMetric,
-    ControllerOptions,
 )
 
 BAND = Tolerance(0.1, 0.1)
@@ -344,9 +344,15 @@ def test_a_value_is_shown_as_it_is():
     """25 over 10 = 2.5, from zero 3; 10.5 over 10 is within the tolerance; 2.5 times 4 ready pods is 10."""
     metric = ObjectMetric("hits", VALUE, SHOP)
 
-    assert MetricProposal("Deployment metric hits", 3, 25_000) == measure(metric, ScalarReading(25_000, 0), 0, 0, BAND, 0)
-    assert MetricProposal("Deployment metric hits", 1, 10_500) == measure(metric, ScalarReading(10_500, 1), 1, 1, BAND, 0)
-    assert MetricProposal("Deployment metric hits", 10, 25_000) == measure(metric, ScalarReading(25_000, 4), 1, 1, BAND, 0)
+    assert MetricProposal("Deployment metric hits", 3, 25_000) == measure(
+        metric, ScalarReading(25_000, 0), 0, 0, BAND, 0
+    )
+    assert MetricProposal("Deployment metric hits", 1, 10_500) == measure(
+        metric, ScalarReading(10_500, 1), 1, 1, BAND, 0
+    )
+    assert MetricProposal("Deployment metric hits", 10, 25_000) == measure(
+        metric, ScalarReading(25_000, 4), 1, 1, BAND, 0
+    )
 
 
 def test_the_type_decides_for_an_object_and_the_average_for_an_external_metric():

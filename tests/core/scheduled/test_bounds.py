@@ -33,7 +33,7 @@ def test_with_nothing_open_the_spec_sets_the_bounds():
     found = bounds(schedule("night", "0 22 * * *", "0 6 * * *", floor=5))
 
     assert (2, 120) == numbers(found)
-    assert ("Spec", "Spec") == (found.minimum_by, found.maximum_by)
+    assert ("Spec", "Spec") == (str(found.minimum_by), str(found.maximum_by))
     assert (None, None) == (found.floor, found.cap)
 
 
@@ -41,7 +41,7 @@ def test_an_open_window_raises_and_lowers_each_bound_it_states():
     found = bounds(schedule("day", floor=20, cap=80))
 
     assert (20, 80) == numbers(found)
-    assert ("Schedule/day", "Schedule/day") == (found.minimum_by, found.maximum_by)
+    assert ("Schedule/day", "Schedule/day") == (str(found.minimum_by), str(found.maximum_by))
 
 
 def test_an_open_window_may_lower_the_minimum_and_raise_the_maximum_of_the_spec():
@@ -79,7 +79,7 @@ def test_at_equal_rank_the_largest_minimum_and_the_smallest_maximum_win():
     found = bounds(schedule("a", floor=10, cap=80), schedule("b", floor=20, cap=60))
 
     assert (20, 60) == numbers(found)
-    assert ("Schedule/b", "Schedule/b") == (found.minimum_by, found.maximum_by)
+    assert ("Schedule/b", "Schedule/b") == (str(found.minimum_by), str(found.maximum_by))
 
 
 def test_a_higher_priority_wins_for_each_bound_that_it_states():
@@ -87,7 +87,7 @@ def test_a_higher_priority_wins_for_each_bound_that_it_states():
     found = bounds(schedule("a", floor=20, cap=80), schedule("b", floor=5, priority=1))
 
     assert (5, 80) == numbers(found)
-    assert ("Schedule/b", "Schedule/a") == (found.minimum_by, found.maximum_by)
+    assert ("Schedule/b", "Schedule/a") == (str(found.minimum_by), str(found.maximum_by))
 
 
 def test_a_schedule_of_negative_priority_still_outranks_the_spec():
@@ -119,7 +119,7 @@ def test_an_override_outranks_every_schedule_until_it_expires():
     assert (30, 80) == numbers(bounds(day, override=override(floor=30)))
     assert (30, 80) == numbers(bounds(day, override=override(floor=30), clock="10:59:59.999999999"))
     assert (20, 80) == numbers(bounds(day, override=override(floor=30), clock="11:00"))
-    assert "Override" == bounds(day, override=override(floor=30)).minimum_by
+    assert "Override" == str(bounds(day, override=override(floor=30)).minimum_by)
 
 
 # --- a minimum above a maximum -----------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def test_a_higher_minimum_raises_the_maximum():
     found = bounds(schedule("day", cap=20), override=override(floor=30))
 
     assert (30, 30) == numbers(found)
-    assert ("Override", "Override") == (found.minimum_by, found.maximum_by)
+    assert ("Override", "Override") == (str(found.minimum_by), str(found.maximum_by))
     assert "" == found.conflict
 
 

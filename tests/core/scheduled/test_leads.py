@@ -290,7 +290,7 @@ def test_a_window_that_allows_more_than_the_spec_allows_it_until_it_closes():
     found = bounds(sale, day(), clock="07:59")
 
     assert (20, 300) == numbers(found)
-    assert "Schedule/sale" == found.maximum_by
+    assert "Schedule/sale" == str(found.maximum_by)
     assert Proposal(Source.SCHEDULE, "sale", Role.CAP, 300, at("08:00")) in found.proposals
 
 
@@ -302,7 +302,7 @@ def test_a_lead_below_a_cap_that_something_higher_overrules_lowers_nothing():
     found = bounds(freeze, day(floor=20_000, priority=-1), clock="07:59", override=override)
 
     assert (40, 40) == numbers(found)
-    assert "Override" == found.minimum_by
+    assert "Override" == str(found.minimum_by)
 
 
 def test_of_two_leads_the_larger_does_not_hide_the_one_that_beats_a_cap():

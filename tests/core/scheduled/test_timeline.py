@@ -12,7 +12,7 @@ from core.situations import DOWN, NOW, UP, at, event, overrides, schedule, sched
 from cronhpa.core.decision import Lead
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, format_instant, to_datetime
 from cronhpa.core.scheduled.bounds import resolve
-from cronhpa.core.scheduled.timeline import Kind, WindowInterval, clock_changes, window_intervals, timeline
+from cronhpa.core.scheduled.timeline import Kind, WindowInterval, clock_changes, timeline, window_intervals
 from cronhpa.core.spec import Behavior, CronWindow, DateRange, Days, Holidays, Override, Schedule
 
 
@@ -279,7 +279,9 @@ def test_the_days_on_which_alone_a_window_opens_are_marked_and_those_that_exclud
     ] == marks(line, Kind.INCLUDED)
     assert "day does not open: Christmas Day (DE-BY)" == marks(line, Kind.EXCLUDED)[0][1]
     assert [("2026-12-24", "2026-12-24"), ("2026-12-28", "2026-12-28")] == [
-        (format_instant(item.start)[:10], format_instant(item.end)[:10]) for item in window_intervals(line) if not item.leads
+        (format_instant(item.start)[:10], format_instant(item.end)[:10])
+        for item in window_intervals(line)
+        if not item.leads
     ]
 
 

@@ -117,9 +117,9 @@ class Picture:
         self._events.append((second, text))
 
     def show(self, moment: Moment, scores: Mapping[str, Score]) -> None:
-        self._live.update(self._drawn(moment, scores))
+        self._live.update(self.drawn(moment, scores))
 
-    def _drawn(self, moment: Moment, scores: Mapping[str, Score]) -> RenderableType:
+    def drawn(self, moment: Moment, scores: Mapping[str, Score]) -> RenderableType:
         recorded = to_datetime(self._scenario.recorded_at(moment.at)).strftime("%Y-%m-%d %H:%M:%S UTC")
         head = Text.assemble(
             (clock(moment.second), "bold"),

@@ -272,7 +272,7 @@ def test_the_picture_shows_both_twins_the_decider_and_what_happened():
 
     picture.tell(61.0, "schedule early-shift: open")
     console.print(
-        picture._drawn(moment(62, 3.0, cronhpa=pods(4, starting=19), verdict=decided), dict.fromkeys(TWINS, Score()))
+        picture.drawn(moment(62, 3.0, cronhpa=pods(4, starting=19), verdict=decided), dict.fromkeys(TWINS, Score()))
     )
 
     text = console.export_text()

@@ -1,0 +1,180 @@
+"""A turn becomes `status.conditions`. The reasons and texts of the upstream's conditions are the upstream's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from cronhpa.api.turn import Condition, Turn, clip
+from cronhpa.core.decision import Decision, DecisionKind, Failed, Rule, Scaled, Source
+from cronhpa.core.forecast import TrackRecord, in_days
+from cronhpa.core.instant import format_instant
+from cronhpa.core.memory import makes_zero
+from cronhpa.core.spec import Mode
+
+ConditionText = tuple[str, bool, str, str]
+"""Type, whether it is true, reason, message."""
+STABILIZED = {
+    Rule.SCALE_DOWN_STABILIZED: "recent recommendations were higher than current one, "
+    "applying the highest recent recommendation",
+    Rule.SCALE_UP_STABILIZED: "recent recommendations were lower than current one, "
+    "applying the lowest recent recommendation",
+}
+LIMITED = {
+    Rule.SCALE_UP_LIMIT: "the desired replica count is increasing faster than the maximum scale rate",
+    Rule.SCALE_DOWN_LIMIT: "the desired replica count is decreasing faster than the maximum scale rate",
+    Rule.TOO_MANY_REPLICAS: "the desired replica count is more than the maximum replica count",
+    Rule.TOO_FEW_REPLICAS: "the desired replica count is less than the minimum replica count",
+}
+# Reasons of a selector that cannot be used, where the condition's reason and text differ from the event's.
+_SELECTOR_CONDITION = {"SelectorRequired": ("InvalidSelector", "the HPA target's scale is missing a selector")}
+_WHERE_ASKED_FOR = {"BoundsConsistent", "ForecastActive"}
+
+
+def conditions(previous: Iterable[Condition], turn: Turn) -> list[Condition]:
+    """The conditions after a turn; transition times are carried over from the previous ones."""
+    stated = (*_upstream_conditions(turn), *_own_conditions(turn))
+    kinds = {kind for kind, *_ in stated}
+    # Conditions about schedules or a forecast are dropped once the spec has none.
+    conditions = [dict(old) for old in previous if old["type"] in kinds or old["type"] not in _WHERE_ASKED_FOR]
+    stamp = format_instant(turn.decision.at)
+    for kind, is_true, reason, message in stated:
+        condition = next((known for known in conditions if known["type"] == kind), None)
+        if condition is None:
+            condition = {"type": kind}
+            conditions.append(condition)
+        value = "True" if is_true else "False"
+        if condition.get("status") != value:
+            condition["lastTransitionTime"] = stamp
+        condition |= {
+            "status": value,
+            "reason": reason,
+            "message": clip(message),
+            "observedGeneration": turn.generation,
+        }
+    return conditions
+
+
+def _upstream_conditions(turn: Turn) -> Iterator[ConditionText]:
+    """The upstream's conditions, in the order in which it sets them: of one type the last one wins."""
+    decision = turn.decision
+    if decision.kind is DecisionKind.UNREACHABLE:
+        assert decision.failure is not None
+        text = f"the HPA controller was unable to get the target's current scale: {decision.failure.message}"
+        yield "AbleToScale", False, "FailedGetScale", text
+        return
+    yield "AbleToScale", True, "SucceededGetScale", "the HPA controller was able to get the target's current scale"
+    if decision.kind is DecisionKind.SUSPENDED:
+        text = "scaling is disabled since the replica count of the target is zero"
+        yield "ScalingActive", False, "ScalingDisabled", text
+        return
+    if decision.kind in {DecisionKind.HELD, DecisionKind.COMPUTED}:
+        yield _scaling_active(decision)
+    if decision.kind is DecisionKind.COMPUTED:
+        yield from _limits(decision)
+    yield from _rescaled(turn)
+
+
+def _scaling_active(decision: Decision) -> ConditionText:
+    failure = decision.failure
+    if failure is None:
+        if not decision.metrics:
+            return "ScalingActive", True, "ScheduledOnly", "the schedules decide: there is no metric to ask"
+        text = f"the HPA was able to successfully calculate a replica count from {decision.named}"
+        return "ScalingActive", True, "ValidMetricFound", text
+    if not decision.metrics:
+        reason, text = _SELECTOR_CONDITION.get(failure.reason, (failure.reason, failure.message))
+        return "ScalingActive", False, reason, text
+    text = f"the HPA was unable to compute the replica count: {failure.message}"
+    return "ScalingActive", False, failure.reason, text
+
+
+def _limits(decision: Decision) -> Iterator[ConditionText]:
+    stabilized, limited = decision.stabilized, decision.limited
+    if stabilized is None:
+        yield "AbleToScale", True, "ReadyForNewScale", "recommended size matches current size"
+    else:
+        yield "AbleToScale", True, str(stabilized), STABILIZED[stabilized]
+    if limited is None:
+        text = "the desired count is within the acceptable range"
+        yield "ScalingLimited", False, "DesiredWithinRange", text
+    else:
+        yield "ScalingLimited", True, str(limited), LIMITED[limited]
+
+
+def _rescaled(turn: Turn) -> Iterator[ConditionText]:
+    outcome, decision = turn.outcome, turn.decision
+    if isinstance(outcome, Failed):
+        text = f"the HPA controller was unable to update the target scale: {outcome.message}"
+        yield "AbleToScale", False, "FailedUpdateScale", text
+    if isinstance(outcome, Scaled):
+        text = f"the HPA controller was able to update the target scale to {decision.desired}"
+        yield "AbleToScale", True, "SucceededRescale", text
+        if makes_zero(decision, turn.spec):
+            yield "ScaledToZero", True, "ScaledToZero", "the HPA controller scaled the workload to zero"
+        else:
+            yield "ScaledToZero", False, "NotScaledToZero", "the HPA controller did not scale the workload to zero"
+
+
+def _own_conditions(turn: Turn) -> Iterator[ConditionText]:
+    decision = turn.decision
+    owned = turn.owner_problem is None
+    unreadable = [item for item in decision.abstentions if item.source is Source.SCHEDULE]
+    problems = (*turn.spec_problems, *(f"schedule {item.name}: {item.message}" for item in unreadable))
+    if problems:
+        yield "SpecAccepted", False, "Unreadable", "; ".join(problems)
+    else:
+        yield "SpecAccepted", True, "Accepted", "every part of the spec can be read"
+    if owned:
+        yield "TargetOwned", True, "OnlyOwner", "nothing else scales the target"
+    else:
+        yield "TargetOwned", False, "OtherOwner", turn.owner_problem or ""
+    if turn.spec.is_timed:
+        if turn.conflicts:
+            yield "BoundsConsistent", False, turn.conflicts[0].reason, "; ".join(map(str, turn.conflicts))
+        else:
+            yield "BoundsConsistent", True, "Consistent", "no schedule contradicts another one or the spec's bounds"
+    if turn.spec.forecast is not None:
+        yield _forecast_active(turn)
+    yield _ready(turn, problems)
+
+
+def _forecast_active(turn: Turn) -> ConditionText:
+    decision = turn.decision
+    abstained = next((item for item in decision.abstentions if item.source is Source.FORECAST), None)
+    proposal = next((item for item in decision.proposals if item.source is Source.FORECAST), None)
+    assert turn.spec.forecast is not None
+    if abstained is not None:
+        return "ForecastActive", False, abstained.reason, abstained.message
+    if proposal is None:
+        return "ForecastActive", False, "NotAsked", f"this turn went another way: {decision.kind}"
+    if turn.spec.forecast.mode is Mode.PREVIEW:
+        return "ForecastActive", False, "Preview", f"it would ask for at least {proposal.replicas}: {proposal.reason}"
+    if turn.forecast is None or turn.forecast.track_record is None:
+        return "ForecastActive", True, "Acting", proposal.reason
+    return "ForecastActive", True, "BeatsReactive", f"{_tried(turn.forecast.track_record)}; {proposal.reason}"
+
+
+def _tried(record: TrackRecord) -> str:
+    return (
+        f"{record.avoided:.0f} of {record.of:.0f} under-provisioned minutes avoided at {record.extra_percent:+.1f} % "
+        f"pod-hours over {in_days(record.days)}"
+    )
+
+
+def _ready(turn: Turn, problems: tuple[str, ...]) -> ConditionText:
+    """The Ready condition: a summary for tools that know no other condition."""
+    decision = turn.decision
+    if turn.owner_problem is not None:
+        return "Ready", False, "OtherOwner", turn.owner_problem
+    if problems:
+        return "Ready", False, "SpecUnreadable", "; ".join(problems)
+    if decision.kind is DecisionKind.UNREACHABLE:
+        assert decision.failure is not None
+        return "Ready", False, "TargetUnreachable", decision.failure.message
+    if isinstance(turn.outcome, Failed):
+        return "Ready", False, "FailedUpdateScale", turn.outcome.message
+    if decision.failure is not None:
+        return "Ready", False, decision.failure.reason, decision.failure.message
+    if turn.spec.mode is Mode.PREVIEW:
+        return "Ready", True, "Preview", "decisions are made and reported, nothing is scaled"
+    return "Ready", True, "Deciding", "decisions are made and acted on"

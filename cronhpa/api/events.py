@@ -1,0 +1,63 @@
+"""A turn becomes Kubernetes events. The reasons and texts of the upstream's events are the upstream's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from cronhpa.api.turn import Status, Turn
+from cronhpa.core.decision import Decision, DecisionKind, Failed, Scaled
+from cronhpa.core.observation import Absent
+
+
+class Event(Struct, frozen=True):
+    """One event to be recorded on the object."""
+
+    type: str
+    reason: str
+    message: str
+
+
+def events(turn: Turn) -> Iterator[Event]:
+    """The turn's events, in the upstream's order."""
+    decision = turn.decision
+    if decision.kind is DecisionKind.UNREACHABLE:
+        assert decision.failure is not None
+        yield Event("Warning", "FailedGetScale", decision.failure.message)
+        return
+    for result in decision.metrics:
+        if isinstance(result, Absent):
+            yield Event("Warning", result.reason, result.message)
+    if decision.failure is not None and not decision.metrics:
+        yield Event("Warning", decision.failure.reason, decision.failure.message)
+    if decision.failure is not None:
+        yield Event("Warning", "FailedComputeMetricsReplicas", _failure_text(decision))
+    if isinstance(turn.outcome, Failed):
+        text = f"New size: {decision.desired}; reason: {decision.reason}; error: {turn.outcome.message}"
+        yield Event("Warning", "FailedRescale", text)
+    if isinstance(turn.outcome, Scaled):
+        yield Event("Normal", "SuccessfulRescale", f"New size: {decision.desired}; reason: {decision.reason}")
+
+
+def new_conflict_events(previous: Status, turn: Turn) -> Iterator[Event]:
+    """
+    An event for each conflict that the previous status does not state: each is reported once, however often it recurs.
+    """
+    stated = [
+        condition.get("message", "")
+        for condition in previous.get("conditions", ())
+        if condition["type"] == "BoundsConsistent"
+    ]
+    for conflict in turn.conflicts:
+        if not any(conflict.text in message for message in stated):
+            yield Event("Warning", conflict.reason, str(conflict))
+
+
+def _failure_text(decision: Decision) -> str:
+    assert decision.failure is not None
+    if not decision.metrics:
+        return decision.failure.error or decision.failure.message
+    bad = sum(isinstance(result, Absent) for result in decision.metrics)
+    first = decision.failure.error or decision.failure.message
+    return f"invalid metrics ({bad} invalid out of {len(decision.metrics)}), first error is: {first}"

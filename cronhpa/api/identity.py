@@ -1,0 +1,6 @@
+"""What the resource is called at the API server: the only home of its group and version."""
+
+from __future__ import annotations
+
+GROUP, VERSION, KIND, PLURAL, SINGULAR, SHORT_NAME = "cronhpa.io", "v1alpha1", "CronHPA", "cronhpas", "cronhpa", "chpa"
+API_VERSION = f"{GROUP}/{VERSION}"

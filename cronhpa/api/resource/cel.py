@@ -1,0 +1,69 @@
+"""
+CEL rules of the CRD (`x-kubernetes-validations`), as the models carry them in `json_schema_extra`.
+
+`BY_RULE` keeps a bound that a rule checks out of the schema: an API server runs no rules after a failed `required`,
+`enum`, `maxLength` or `maxItems`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+
+BY_RULE = "x-checked-by-rule"
+"""Marks a field whose bounds, values and pattern stay out of the CRD: a rule of the enclosing object checks them."""
+
+REQUIRED, FORBIDDEN = "FieldValueRequired", "FieldValueForbidden"
+
+
+def rule(check: str, message: str, *, found: tuple[str, ...] = (), at: str = "", reason: str = "") -> Json:
+    """
+    One CEL rule: `check` must hold, else `message` is what the user reads, on field `at` (a path below this one).
+
+    found: a text with %s that says what was found, put before the message, and the CEL expressions that fill it.
+    """
+    out = {"rule": check, "message": message}
+    if found:
+        text, *values = found
+        # `format`, because `+` is charged for the largest size its parts could have: string(int) has no bound.
+        template = quoted(f"{text}: {message.replace('%', '%%')}")
+        out["messageExpression"] = f"{template}.format([{', '.join(values)}])"
+    if at:
+        out["fieldPath"] = at
+    if reason:
+        out["reason"] = reason
+    return out
+
+
+def rules(*checks: Json) -> Json:
+    """The `json_schema_extra` that carries these rules into the CRD."""
+    return {"x-kubernetes-validations": list(checks)}
+
+
+def quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+QUANTITY = r"^\s*[+-]?[0-9.]*([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?\s*$"
+"""
+Every quantity of the upstream but those with an exponent of three or more digits: an API server (and this process)
+would take seconds for the nine bytes of `1e999999`.
+"""
+
+SEGMENT = "self != '' && self != '.' && self != '..' && !self.contains('/') && !self.contains('%')"
+
+
+def is_segment(path: str) -> str:
+    """CEL: whether the text at `path` can be part of a URL path; the upstream requires no more of its names."""
+    return SEGMENT.replace("self", path)
+
+
+def is_quantity(text: str) -> str:
+    """CEL: whether the int-or-string `text` is a quantity. The pattern stands first, so that nothing huge is parsed."""
+    return f"string({text}).matches({quoted(QUANTITY)}) && isQuantity(string({text}).trim())"
+
+
+def sign(text: str) -> str:
+    """CEL: -1, 0 or 1 of an int-or-string that is a quantity."""
+    return f"sign(quantity(string({text}).trim()))"

@@ -1,0 +1,227 @@
+"""`spec.schedules`: windows of time, the days that they leave out, and the bounds that hold while they are open."""
+
+from __future__ import annotations
+
+from pydantic import ConfigDict, Field
+
+from cronhpa.api.resource.cel import FORBIDDEN, REQUIRED, rule, rules
+from cronhpa.api.resource.fields import Cron, Date, LocalTime, Model, Name, Replicas, TimeZone
+
+MAX_SCHEDULES = 50
+MAX_DATE_RANGES = 40
+MAX_HOLIDAY_CALENDARS = 10
+
+
+class DateRangeModel(Model):
+    """Local dates, both inclusive."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "self.from <= self.to",
+                "from must not be after to; of one day both are the same",
+                found=("found from %s and to %s", "self.from", "self.to"),
+                at=".to",
+            )
+        )
+    )
+
+    from_: Date = Field(alias="from", description='The first date, such as "2026-12-27".')
+    to: Date = Field(description='The last date, such as "2026-12-31".')
+
+
+class HolidayCalendar(Model):
+    """The public holidays of a country, or of a part of it."""
+
+    country: str = Field(
+        max_length=64,
+        description="ISO 3166 code of the country, such as DE.",
+        json_schema_extra=rules(
+            rule(
+                "self.matches('^[A-Z]{2}$')",
+                "write the two capital letters of ISO 3166, such as DE",
+                found=('found "%s"', "self"),
+            )
+        ),
+    )
+    subdivision: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=64,
+        description="Code of the part of the country, such as BY. Absent, the holidays of the whole country.",
+    )
+
+
+class DaysModel(Model):
+    """A set of local dates."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "(has(self.dates) && size(self.dates) > 0) || (has(self.holidays) && size(self.holidays) > 0)",
+                "name dates or holidays, at least one",
+                reason=REQUIRED,
+            )
+        )
+    )
+
+    dates: list[DateRangeModel] | None = Field(
+        default=None,
+        max_length=MAX_DATE_RANGES,
+        description="Dates, as ranges.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    holidays: list[HolidayCalendar] | None = Field(
+        default=None,
+        max_length=MAX_HOLIDAY_CALENDARS,
+        description="Public holidays, the days on which they are observed among them.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+
+
+_STATES_BOUND = "has(self.minReplicas) || has(self.maxReplicas) || has(self.replicas)"
+
+
+class ScheduleModel(Model):
+    """
+    A window of time and the bounds that hold while it is open. It recurs (start with end or durationMinutes) or
+    happens once (from and to).
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            rule(
+                "has(self.start) || has(self.from) || has(self.to)",
+                "say when it opens: start with end or durationMinutes to recur, from and to for one event",
+                at=".start",
+                reason=REQUIRED,
+            ),
+            rule(
+                "!has(self.start) || !(has(self.from) || has(self.to))",
+                "found start beside from or to: start recurs, from and to are one event; make two schedules of it",
+                at=".start",
+                reason=FORBIDDEN,
+            ),
+            rule(
+                "!has(self.start) || has(self.from) || has(self.to) || has(self.end) || has(self.durationMinutes)",
+                "say when it closes: end (a cron text) or durationMinutes",
+                at=".end",
+                reason=REQUIRED,
+            ),
+            rule(
+                "!has(self.end) || !has(self.durationMinutes)",
+                "found end and durationMinutes: keep one of them",
+                at=".end",
+                reason=FORBIDDEN,
+            ),
+            rule(
+                "has(self.start) || !(has(self.from) || has(self.to)) || !(has(self.end) || has(self.durationMinutes))",
+                "end and durationMinutes close what a start opens: an event ends at to",
+                at=".end",
+                reason=FORBIDDEN,
+            ),
+            rule("!has(self.to) || has(self.from)", "to needs from, its beginning", at=".from", reason=REQUIRED),
+            rule("!has(self.from) || has(self.to)", "from needs to, its end", at=".to", reason=REQUIRED),
+            rule(
+                "!has(self.from) || !has(self.to) || self.from < self.to",
+                "to must be after from",
+                found=("found from %s and to %s", "self.from", "self.to"),
+                at=".to",
+            ),
+            *(
+                rule(
+                    f"has(self.start) || !has(self.{days})",
+                    f"{days} chooses among the days of a start: an event from one time to another has none",
+                    at=f".{days}",
+                    reason=FORBIDDEN,
+                )
+                for days in ("exclude", "only")
+            ),
+            rule(
+                f"{_STATES_BOUND} || has(self.headroomPercent)",
+                "say what it asks for: minReplicas, maxReplicas, replicas or headroomPercent",
+                at=".minReplicas",
+                reason=REQUIRED,
+            ),
+            rule(
+                "!has(self.replicas) || !(has(self.minReplicas) || has(self.maxReplicas))",
+                "replicas is both bounds at once: leave out minReplicas and maxReplicas, or replicas",
+                at=".replicas",
+                reason=FORBIDDEN,
+            ),
+            rule(
+                "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
+                "maxReplicas must not be below minReplicas",
+                found=("found minReplicas %s and maxReplicas %s", "self.minReplicas", "self.maxReplicas"),
+                at=".maxReplicas",
+            ),
+        )
+    )
+
+    name: Name = Field(
+        description="Name of the schedule, unique in this object: status and events speak of it by name."
+    )
+    start: Cron | None = Field(
+        default=None, description='Cron text of the times at which the window opens, such as "0 8 * * mon-fri".'
+    )
+    end: Cron | None = Field(
+        default=None, description='Cron text of the times at which the window closes, such as "0 18 * * *".'
+    )
+    duration_minutes: int | None = Field(
+        default=None,
+        ge=1,
+        le=527_040,
+        description="Instead of end: how long the window stays open, in elapsed minutes.",
+    )
+    from_: LocalTime | None = Field(
+        default=None,
+        alias="from",
+        description='For one event: local time of its beginning, such as "2026-11-27T00:00".',
+    )
+    to: LocalTime | None = Field(
+        default=None, description='For one event: local time of its end, such as "2026-11-28T02:00".'
+    )
+    time_zone: TimeZone | None = Field(
+        default=None, description="IANA time zone that the times above are meant in. Absent, the timeZone of the spec."
+    )
+    min_replicas: Replicas | None = Field(default=None, description="Lower bound while the window is open.")
+    max_replicas: Replicas | None = Field(default=None, description="Upper bound while the window is open.")
+    replicas: Replicas | None = Field(
+        default=None,
+        description="Both bounds at once: exactly this many replicas while the window is open. 0 is allowed.",
+    )
+    headroom_percent: int | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description="While the window is open, measured and forecast load count this much more: 50 is half as much "
+        "again.",
+    )
+    priority: int = Field(
+        default=0,
+        ge=-1000,
+        le=1000,
+        description="Of open schedules that state the same bound, the one with the highest priority is obeyed; among "
+        "equals the largest minReplicas and the smallest maxReplicas.",
+    )
+    lead_time_seconds: int | None = Field(
+        default=None,
+        ge=0,
+        le=86_400,
+        description="How long before its start the window is asked for, so that its pods are Ready when it opens: "
+        "minReplicas (or replicas) where they raise the lower bound, and headroomPercent. What lowers a bound, and "
+        "maxReplicas, hold from the start on; maxReplicas of other schedules of no higher priority that close by then "
+        "are raised to what it needs. Absent, measured: podStartupSeconds (60 until known), one syncPeriodSeconds, and "
+        "the time that behavior takes from the lower bound before. 0: not ahead.",
+    )
+    exclude: DaysModel | None = Field(
+        default=None,
+        description="Days on which the window does not open: their starts are dropped. A window that is still open "
+        "from an earlier day goes on to its end, or to the first start that is dropped, which closes it.",
+    )
+    only: DaysModel | None = Field(
+        default=None,
+        description="The only days on which the window opens: starts on other days are dropped, as if they were "
+        "excluded. With exclude beside it, the days that are named here and not there.",
+    )
+    suspend: bool = Field(default=False, description="Whether the schedule is set aside for now.")

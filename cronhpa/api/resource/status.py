@@ -1,0 +1,213 @@
+"""
+`status`, which the operator alone writes.
+
+Its bounds stand far above what a spec can produce: a status that the API server refused would cost the memory that it
+carries.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from cronhpa.api.resource.fields import Model, Quantity, Timestamp
+from cronhpa.api.resource.metrics import MAX_METRICS, DescribedObject, MetricIdentifier
+from cronhpa.api.resource.schedules import MAX_SCHEDULES
+
+Text = Annotated[str, Field(max_length=1024)]
+Sentences = Annotated[str, Field(max_length=32_768)]
+_STATUS_ROWS = 512
+
+
+class MetricValueStatus(Model):
+    """What a metric was when it was last read."""
+
+    value: Quantity | None = None
+    average_value: Quantity | None = None
+    average_utilization: int | None = None
+
+
+class ResourceMetricStatus(Model):
+    """A Resource metric as last read."""
+
+    name: Text
+    current: MetricValueStatus
+
+
+class ContainerResourceMetricStatus(Model):
+    """A ContainerResource metric as last read."""
+
+    name: Text
+    container: Text
+    current: MetricValueStatus
+
+
+class PodsMetricStatus(Model):
+    """A Pods metric as last read."""
+
+    metric: MetricIdentifier
+    current: MetricValueStatus
+
+
+class ObjectMetricStatus(Model):
+    """An Object metric as last read."""
+
+    metric: MetricIdentifier
+    current: MetricValueStatus
+    described_object: DescribedObject
+
+
+class ExternalMetricStatus(Model):
+    """An External metric as last read."""
+
+    metric: MetricIdentifier
+    current: MetricValueStatus
+
+
+class MetricStatus(Model):
+    """A metric as last read. Its type is empty where it could not be read, as in autoscaling/v2."""
+
+    type: Text
+    resource: ResourceMetricStatus | None = None
+    container_resource: ContainerResourceMetricStatus | None = None
+    pods: PodsMetricStatus | None = None
+    object: ObjectMetricStatus | None = None
+    external: ExternalMetricStatus | None = None
+
+
+class ProposalStatus(Model):
+    """What one source asked for."""
+
+    source: Text = Field(description="Metric, Forecast, Schedule, Override or Spec.")
+    name: Text | None = Field(default=None, description="Which metric or schedule.")
+    role: Text = Field(description="Target (a count to go to), Floor (not fewer) or Cap (not more).")
+    replicas: int
+    reason: Sentences | None = Field(default=None, description="The arithmetic behind it.")
+    until: Timestamp | None = Field(
+        default=None, description="When this source will ask for something else, if that is known."
+    )
+
+
+class AbstentionStatus(Model):
+    """A source that had nothing to say, and why."""
+
+    source: Text = Field(description="Metric, Forecast or Schedule.")
+    name: Text | None = Field(default=None, description="Which metric or schedule.")
+    reason: Text = Field(description="One word for machines.")
+    message: Sentences | None = Field(default=None, description="A sentence for people.")
+
+
+class StepStatus(Model):
+    """A limit that changed the number."""
+
+    rule: Text = Field(description="Which limit.")
+    from_: int = Field(alias="from", description="The replicas before it.")
+    to: int = Field(description="The replicas after it.")
+
+
+class DecisionStatus(Model):
+    """Why the replicas are what they are: who asked for what, and which limits changed it."""
+
+    decided_by: Text | None = Field(
+        default=None, description="Whose number it is, such as Metric/cpu, Schedule/night, Override or Spec."
+    )
+    reason: Sentences | None = Field(default=None, description="Why, in the words of the event that a scaling writes.")
+    withheld: Sentences | None = Field(default=None, description="Why nothing is scaled, if nothing is.")
+    proposals: list[ProposalStatus] | None = Field(
+        default=None, max_length=_STATUS_ROWS, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    abstentions: list[AbstentionStatus] | None = Field(
+        default=None, max_length=_STATUS_ROWS, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    steps: list[StepStatus] | None = Field(
+        default=None,
+        max_length=_STATUS_ROWS,
+        description="The limits that changed the number, in order.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+
+
+class ScheduleStatus(Model):
+    """A schedule now."""
+
+    name: Text
+    state: Text = Field(description="Open, Leading (asked for ahead of its start), Closed, Suspended or Unreadable.")
+    opens: Timestamp | None = Field(default=None, description="When it opens next.")
+    closes: Timestamp | None = Field(default=None, description="When it closes, if it is open.")
+    lead_seconds: int | None = Field(
+        default=None, description="How long before its start it is asked for, if it leads."
+    )
+    message: Sentences | None = Field(default=None, description="Why it cannot be read, if it cannot.")
+
+
+class NextEdge(Model):
+    """The next time at which what a schedule asks for changes."""
+
+    time: Timestamp
+    schedule: Text
+    state: Text = Field(description="What the schedule will be then: Open, Leading or Closed.")
+
+
+class ForecastStatus(Model):
+    """Which forecast is in use, and how good it has been."""
+
+    model: Text | None = None
+    quantile_percent: int | None = Field(default=None, description="Which quantile of the load is forecast.")
+    coverage_percent: int | None = Field(default=None, description="How many percent of recent loads were below it.")
+    budget_used_permille: int | None = Field(
+        default=None, description="Pod-hours that it added over the last seven days, in permille."
+    )
+    issued_at: Timestamp | None = None
+    trained_until: Timestamp | None = Field(default=None, description="The end of the history that was learned from.")
+
+
+class Condition(Model):
+    """One condition, as in autoscaling/v2."""
+
+    type: Annotated[str, Field(max_length=316)]
+    status: Literal["True", "False", "Unknown"]
+    reason: Text | None = None
+    message: Sentences | None = None
+    last_transition_time: Timestamp | None = None
+    observed_generation: int | None = None
+
+
+class CronHPAStatus(Model):
+    """What the operator last saw and decided."""
+
+    observed_generation: int | None = Field(default=None, description="Generation of the spec that was decided upon.")
+    target: Text | None = Field(default=None, description="The target, such as Deployment/shop.")
+    current_replicas: int | None = Field(default=None, description="Replicas of the target when last seen.")
+    desired_replicas: int | None = Field(default=None, description="Replicas decided upon.")
+    effective_min_replicas: int | None = Field(
+        default=None, description="Lower bound now: of the spec, a schedule or override."
+    )
+    effective_max_replicas: int | None = Field(
+        default=None, description="Upper bound now: of the spec, a schedule or override."
+    )
+    last_scale_time: Timestamp | None = Field(default=None, description="When the replicas were last changed.")
+    pod_startup_seconds: int | None = Field(
+        default=None, description="How long 90 % of the target's pods took from creation to Ready."
+    )
+    current_metrics: list[MetricStatus] | None = Field(
+        default=None, max_length=MAX_METRICS, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    decision: DecisionStatus | None = None
+    schedules: list[ScheduleStatus] | None = Field(
+        default=None,
+        max_length=MAX_SCHEDULES,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+    )
+    next_edge: NextEdge | None = None
+    forecast: ForecastStatus | None = None
+    conditions: list[Condition] | None = Field(
+        default=None,
+        max_length=32,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )
+    memory: dict[str, Any] | None = Field(
+        default=None,
+        description="What the operator must remember over a restart. Its own, versioned; not for people to edit.",
+        json_schema_extra={"x-kubernetes-preserve-unknown-fields": True},
+    )

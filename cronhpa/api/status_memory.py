@@ -1,0 +1,210 @@
+"""
+The memory in a status becomes a Memory. Everybody who may patch the status writes it, so its text is distrusted.
+
+What no turn can have written is damaged: another type or range, more entries, or times further apart than the longest
+window. A damaged memory is an empty one, which is seeded with the current count. What is well formed is believed: a
+forged text that the operator could have written itself cannot be told from its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from cronhpa.core.decision import Lead
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, format_instant_exact, parse_instant
+from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
+from cronhpa.core.observe import START_UP_MAX
+from cronhpa.core.quantity import LENGTH_MAX, format_milli, parse_milli
+from cronhpa.core.reactive.arithmetic import INT32_MAX, INT64_MAX
+from cronhpa.core.spec import ControllerOptions
+
+# A turn a second for the longest window of a behavior, an hour; and for the longest period of a policy, half an hour.
+RECOMMENDATIONS_MAX = 4_000
+EVENTS_MAX = 2_000
+# A spec has at most 50 schedules and 30 metrics.
+LEADS_MAX = 100
+REQUESTS_MAX = 100
+# Start-up, a sync period of an hour, and the longest ramp, a day.
+LEAD_MAX = DAY + 3 * HOUR
+# Clocks are stepped; a window is not stretched by more.
+_SLACK = 5 * MINUTE
+
+Replicas = Annotated[int, Meta(ge=0, le=INT32_MAX)]
+Time = Annotated[str, Meta(max_length=40)]
+Name = Annotated[str, Meta(max_length=317)]
+Resource = Annotated[str, Meta(max_length=317, pattern=r"^[-A-Za-z0-9_./]+\Z")]
+_Quantity = Annotated[str, Meta(max_length=LENGTH_MAX)]
+
+
+MEMORY_VERSION = 1
+
+
+class _Recommendation(Struct, gc=False):
+    replicas: Replicas
+    time: Time
+
+
+class _ScaleEvent(Struct, gc=False):
+    change: Annotated[int, Meta(gt=0, le=INT32_MAX)]
+    time: Time
+    outdated: bool = False
+
+
+class _Intent(Struct, rename={"before": "from", "after": "to", "from_scheduled_zero": "fromScheduledZero"}):
+    before: Replicas
+    after: Replicas
+    time: Time
+    from_scheduled_zero: bool = False
+
+
+class _Lead(Struct):
+    schedule: Name
+    start: Time
+    seconds: Annotated[int, Meta(ge=0, le=LEAD_MAX // SECOND)]
+
+
+class _Memory(Struct, rename="camel"):
+    recommendations: Annotated[list[_Recommendation], Meta(max_length=RECOMMENDATIONS_MAX)]
+    scale_up_events: Annotated[list[_ScaleEvent], Meta(max_length=EVENTS_MAX)]
+    scale_down_events: Annotated[list[_ScaleEvent], Meta(max_length=EVENTS_MAX)]
+    zero: bool | None = None
+    scheduled_zero: bool = False
+    start_up_seconds: Annotated[int, Meta(ge=0, le=START_UP_MAX // SECOND)] | None = None
+    request_per_pod: Annotated[dict[Resource, _Quantity], Meta(max_length=REQUESTS_MAX)] = {}
+    intent: _Intent | None = None
+    leads: Annotated[list[_Lead], Meta(max_length=LEADS_MAX)] = []
+
+
+def render_memory(memory: Memory) -> dict[str, Any]:
+    """The memory as the status stores it."""
+    text: dict[str, Any] = {"version": MEMORY_VERSION}
+    text["recommendations"] = [
+        {"replicas": item.replicas, "time": format_instant_exact(item.at)} for item in memory.recommendations
+    ]
+    for key, events in (("scaleUpEvents", memory.scale_ups), ("scaleDownEvents", memory.scale_downs)):
+        text[key] = [
+            {
+                "change": item.change,
+                "time": format_instant_exact(item.at),
+                **({"outdated": True} if item.outdated else {}),
+            }
+            for item in events
+        ]
+    if memory.zero is not None:
+        text["zero"] = memory.zero
+    if memory.scheduled_zero:
+        text["scheduledZero"] = True
+    if memory.start_up is not None:
+        text["startUpSeconds"] = memory.start_up // SECOND
+    if memory.request_per_pod:
+        text["requestPerPod"] = {name: format_milli(milli) for name, milli in sorted(memory.request_per_pod.items())}
+    if memory.intent is not None:
+        text["intent"] = {
+            "from": memory.intent.before,
+            "to": memory.intent.after,
+            "time": format_instant_exact(memory.intent.at),
+            **({"fromScheduledZero": True} if memory.intent.from_scheduled_zero else {}),
+        }
+    if memory.leads:
+        text["leads"] = [
+            {
+                "schedule": item.schedule,
+                "start": format_instant_exact(item.start),
+                "seconds": item.length // SECOND,
+            }
+            for item in memory.leads
+        ]
+    return text
+
+
+class Remembered(Struct, frozen=True):
+    """problem: where the memory of a status is damaged and what was found there; None where nothing is."""
+
+    memory: Memory
+    problem: str | None = None
+
+
+def read_memory(status: Mapping[str, Any], options: ControllerOptions | None = None) -> Remembered:
+    """
+    What the status remembers. A memory that is absent, of another version or damaged is an empty one.
+
+    An empty memory is seeded with the current count, so losing it can delay a scale-down and never hasten it.
+    options: the operator's settings, whose stabilization window may be longer than the longest of a spec.
+    """
+    text = status.get("memory")
+    if text is None:
+        return Remembered(_empty(status))
+    version = text.get("version") if isinstance(text, Mapping) else None
+    if isinstance(text, Mapping) and version != MEMORY_VERSION:
+        return Remembered(_empty(status), f"version: found {version!r:.40}: {MEMORY_VERSION} is read")
+    try:
+        memory = _converted(msgspec.convert(text, _Memory))
+        _check_ages(memory, max(HOUR, (options or ControllerOptions()).downscale_stabilization) + _SLACK)
+    except (ValueError, RecursionError) as error:  # msgspec's own is a ValueError
+        return Remembered(_empty(status), str(error))
+    return Remembered(memory)
+
+
+def parse_memory(status: Mapping[str, Any], options: ControllerOptions | None = None) -> Memory:
+    """The memory of `read_memory`, for those who tell nobody what is wrong with it."""
+    return read_memory(status, options).memory
+
+
+def _empty(status: Mapping[str, Any]) -> Memory:
+    """An empty memory, but for who made a zero: an object that was observed before must not take one for scheduled."""
+    conditions = status.get("conditions")
+    if not isinstance(conditions, list) or not conditions:
+        return Memory()
+    stated = [item for item in conditions if isinstance(item, Mapping) and item.get("type") == "ScaledToZero"]
+    return Memory(zero=any(item.get("status") == "True" for item in stated))
+
+
+def _converted(text: _Memory) -> Memory:
+    """Raises ValueError for a text that is no time or no quantity."""
+    intent, start_up = text.intent, text.start_up_seconds
+    return Memory(
+        recommendations=tuple(Recommendation(item.replicas, parse_instant(item.time)) for item in text.recommendations),
+        scale_ups=_scale_events(text.scale_up_events),
+        scale_downs=_scale_events(text.scale_down_events),
+        zero=text.zero,
+        scheduled_zero=text.scheduled_zero,
+        start_up=None if start_up is None else start_up * SECOND,
+        request_per_pod={name: _request(item) for name, item in text.request_per_pod.items()},
+        intent=None
+        if intent is None
+        else Intent(intent.before, intent.after, parse_instant(intent.time), intent.from_scheduled_zero),
+        leads=tuple(Lead(item.schedule, parse_instant(item.start), item.seconds * SECOND) for item in text.leads),
+    )
+
+
+def _scale_events(items: list[_ScaleEvent]) -> tuple[ScaleEvent, ...]:
+    return tuple(ScaleEvent(item.change, parse_instant(item.time), item.outdated) for item in items)
+
+
+def _request(text: str) -> int:
+    milli = parse_milli(text)
+    if not 0 <= milli <= INT64_MAX:
+        raise ValueError(f"requestPerPod: found {text}: a quantity from 0 to {INT64_MAX}m is read")
+    return milli
+
+
+def _check_ages(memory: Memory, longest: Nanoseconds) -> None:
+    """
+    Raises ValueError where entries are further apart than a turn leaves them.
+
+    A turn writes what can still win: entries of the last window and the last period, and the newest recommendation,
+    which may be of any age where no metric was read since.
+    """
+    times = sorted(item.at for item in memory.recommendations)
+    events = [item.at for item in (*memory.scale_ups, *memory.scale_downs)]
+    newest = max([*times, *events], default=0)
+    oldest = min([*times[:-1], *events], default=newest)
+    if newest - oldest > longest:
+        raise ValueError(
+            f"recommendations and scale events lie {(newest - oldest) // SECOND} s apart, "
+            f"at most {longest // SECOND} s are remembered"
+        )

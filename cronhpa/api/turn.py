@@ -1,0 +1,37 @@
+"""One turn, as status, conditions and events are rendered from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from cronhpa.core.decision import Decision, Outcome
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.memory import Memory
+from cronhpa.core.scheduled.conflicts import Conflict
+from cronhpa.core.spec import Spec
+
+Status = dict[str, Any]
+Condition = dict[str, Any]
+_TEXT_MAX = 4096
+
+
+class Turn(Struct, frozen=True):
+    """The input of a status, its conditions and events."""
+
+    spec: Spec
+    decision: Decision
+    outcome: Outcome
+    memory: Memory
+    generation: int
+    owner_problem: str | None = None
+    spec_problems: tuple[str, ...] = ()
+    forecast: Forecast | None = None
+    budget_used: int | None = None
+    conflicts: tuple[Conflict, ...] = ()
+
+
+def clip(text: str) -> str:
+    """The text, cut to the length that a status may hold: texts of other servers have any length."""
+    return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 3] + "..."

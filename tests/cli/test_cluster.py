@@ -1,0 +1,33 @@
+"""cronhpa.cli.cluster: the objects of a cluster by namespace and name."""
+
+import pytest
+
+from cronhpa.cli.cluster import path_of_object, read_object
+from cronhpa.kube.client import ClusterError
+from kube.fake_api import FakeApi, answering
+
+SHOP = "/apis/cronhpa.io/v1alpha1/namespaces/prod/cronhpas/shop"
+
+
+async def test_an_object_is_read_by_its_namespace_and_name():
+    api = FakeApi()
+    api.answers[SHOP] = answering({"kind": "CronHPA", "metadata": {"name": "shop"}})
+
+    async with api.client() as client:
+        found = await read_object(client, "prod", "shop")
+
+    assert {"kind": "CronHPA", "metadata": {"name": "shop"}} == found
+
+
+@pytest.mark.parametrize("name", ["../../nodes", "shop/status", "shop?x=1", "shop#"])
+def test_a_name_stays_one_segment_of_the_path(name):
+    path = path_of_object("prod", name)
+
+    assert SHOP.count("/") == path.count("/")
+    assert not {"?", "#"} & set(path)
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_what_would_climb_makes_no_path(name):
+    with pytest.raises(ClusterError):
+        path_of_object("prod", name)

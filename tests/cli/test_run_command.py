@@ -1,0 +1,34 @@
+"""cronhpa.cli.run: what is set, and what ends it before it begins."""
+
+from typer.testing import CliRunner
+
+from cronhpa.cli import app
+
+run = CliRunner().invoke
+
+
+def test_a_setting_that_cannot_be_is_named_as_its_environment_variable():
+    ended = run(app, ["run"], env={"CRONHPA_SYNC_PERIOD": "soon", "CRONHPA_TOLERANCE": "2"})
+
+    assert 2 == ended.exit_code
+    assert ["CRONHPA_SYNC_PERIOD: 'soon': ", "CRONHPA_TOLERANCE: '2': "] == [
+        line[: line.index("': ") + 3] for line in ended.stderr.splitlines()
+    ]
+
+
+def test_an_option_wins_over_the_environment():
+    """The port of the environment is wrong too: it is not looked at."""
+    ended = run(app, ["run", "--listen-port", "70000"], env={"CRONHPA_LISTEN_PORT": "-1"})
+
+    assert 2 == ended.exit_code
+    assert ended.stderr.startswith("CRONHPA_LISTEN_PORT: 70000: ")
+
+
+def test_a_cluster_that_cannot_be_reached_ends_it_with_one_line(tmp_path):
+    missing = tmp_path / "config"
+
+    ended = run(app, ["run", "--kubeconfig", str(missing), "--store", str(tmp_path / "history.db")])
+
+    assert 1 == ended.exit_code
+    assert ended.stderr.splitlines()[-1].startswith("cronhpa run: ")
+    assert str(missing) in ended.stderr

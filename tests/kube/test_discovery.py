@@ -1,0 +1,104 @@
+"""cronhpa.kube.discovery: which resource a kind is served as, and for how long that is believed."""
+
+import pytest
+
+from cronhpa.kube.client import ClusterError
+from cronhpa.kube.discovery import Discovery, Resource
+from kube.fake_api import FakeApi, answering
+
+APPS = {"resources": [{"name": "deployments", "kind": "Deployment"}, {"name": "deployments/scale", "kind": "Scale"}]}
+
+
+def group(preferred, *versions):
+    return answering(
+        {"preferredVersion": {"version": preferred}, "versions": [{"version": version} for version in versions]}
+    )
+
+
+def test_a_resource_has_its_path_and_full_name():
+    assert "/apis/apps/v1/namespaces/prod/deployments/shop" == Resource("apps", "v1", "deployments").path(
+        "prod", "shop"
+    )
+    assert "/api/v1/namespaces/prod/pods/a" == Resource("", "v1", "pods").path("prod", "a")
+    assert ["deployments.apps", "pods"] == [
+        Resource("apps", "v1", "deployments").full_name,
+        Resource("", "v1", "pods").full_name,
+    ]
+
+
+async def test_a_kind_is_asked_for_once():
+    api = FakeApi()
+    api.answers["/apis/apps/v1"] = answering(APPS)
+
+    async with api.client() as client:
+        discovery = Discovery(client)
+        found = [await discovery.resource("apps/v1", "Deployment") for _ in range(3)]
+
+    assert [Resource("apps", "v1", "deployments")] * 3 == found
+    assert [("GET", "/apis/apps/v1", {})] == api.asked
+
+
+async def test_a_subresource_is_no_kind():
+    api = FakeApi()
+    api.answers["/apis/apps/v1"] = answering(APPS)
+
+    async with api.client() as client:
+        with pytest.raises(ClusterError, match='no matches for kind "Scale" in version "apps/v1"'):
+            await Discovery(client).resource("apps/v1", "Scale")
+
+
+async def test_a_group_that_comes_later_is_found_when_it_is_there():
+    """Its CRD may come any moment: absence is not remembered."""
+    api = FakeApi()
+    async with api.client() as client:
+        discovery = Discovery(client)
+        with pytest.raises(ClusterError) as caught:
+            await discovery.resource("example.com/v1", "Shop")
+        api.answers["/apis/example.com/v1"] = answering({"resources": [{"name": "shops", "kind": "Shop"}]})
+
+        assert Resource("example.com", "v1", "shops") == await discovery.resource("example.com/v1", "Shop")
+    assert "NoKindMatch" == caught.value.reason
+
+
+async def test_a_kind_is_found_in_whichever_version_has_it_the_preferred_one_first():
+    api = FakeApi()
+    api.answers["/apis/example.com"] = group("v2", "v1", "v2")
+    api.answers["/apis/example.com/v1"] = answering({"resources": [{"name": "shops", "kind": "Shop"}]})
+    api.answers["/apis/example.com/v2"] = answering({"resources": [{"name": "carts", "kind": "Cart"}]})
+
+    async with api.client() as client:
+        found = await Discovery(client).resource_in("example.com", "Shop")
+
+    assert Resource("example.com", "v1", "shops") == found
+    assert ["/apis/example.com", "/apis/example.com/v2", "/apis/example.com/v1"] == [path for _, path, _ in api.asked]
+
+
+async def test_a_kind_that_no_version_has_is_told_in_the_upstreams_words():
+    api = FakeApi()
+    async with api.client() as client:
+        with pytest.raises(
+            ClusterError, match=r"unable to map kind Shop\.example\.com to resource: no matches for kind"
+        ):
+            await Discovery(client).resource_in("example.com", "Shop")
+
+
+async def test_the_version_to_ask_in_is_the_preferred_one_if_it_is_known():
+    api = FakeApi()
+    api.answers["/apis/metrics.k8s.io"] = group("v2", "v1", "v2")
+
+    async with api.client() as client:
+        discovery = Discovery(client)
+        assert ["v2", "v1", None] == [
+            await discovery.version("metrics.k8s.io", known) for known in (("v1", "v2"), ("v1",), ("v3",))
+        ]
+
+
+async def test_a_server_that_fails_is_not_taken_for_an_absence():
+    api = FakeApi()
+    api.answers["/apis/apps/v1"] = answering({"kind": "Status", "code": 500, "message": "no"}, 500)
+
+    async with api.client() as client:
+        with pytest.raises(ClusterError) as caught:
+            await Discovery(client).resource("apps/v1", "Deployment")
+
+    assert 500 == caught.value.status

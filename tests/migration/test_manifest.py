@@ -1,0 +1,77 @@
+"""cronhpa.migration.manifest: fields in their order, foreign metadata left out, names unique, refusals foreseen."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cronhpa.migration.document import FieldReader
+from cronhpa.migration.manifest import DEFAULT_METRICS, cron_hpa, has_load, metadata_of, problems, unique_names
+
+SPEC = {
+    "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"},
+    "minReplicas": 2,
+    "maxReplicas": 9,
+    "metrics": DEFAULT_METRICS,
+}
+DAY = {"name": "day", "start": "0 8 * * *", "end": "0 18 * * *", "minReplicas": 3}
+
+
+def test_fields_are_in_the_order_of_the_documentation_and_absent_ones_are_left_out():
+    made = cron_hpa({"name": "shop"}, {"forecast": None, "maxReplicas": 3, "mode": "DryRun", "minReplicas": 1})
+
+    assert ["mode", "minReplicas", "maxReplicas"] == list(made["spec"])
+    assert ["apiVersion", "kind", "metadata", "spec"] == list(made)
+
+
+def test_what_other_tools_keep_on_an_object_stays_there():
+    notes = []
+    body = {
+        "metadata": {
+            "name": "shop",
+            "namespace": "prod",
+            "uid": "1",
+            "labels": {"app": "shop", "argocd.argoproj.io/tracking-id": "x"},
+            "annotations": {"meta.helm.sh/release-name": "shop"},
+            "ownerReferences": [{"kind": "ScaledObject", "name": "shop"}],
+        }
+    }
+    document = FieldReader(body, "HPA/shop", notes)
+
+    assert {"name": "shop", "namespace": "prod", "labels": {"app": "shop"}} == metadata_of(document)
+    assert [("HPA/shop.metadata.ownerReferences", "ScaledObject shop owns this object")] == [note[:2] for note in notes]
+    assert [] == list(document.unread())
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"minReplicas": 10}, "spec.maxReplicas"),
+        ({"metrics": []}, "spec.metrics"),
+        ({"timeZone": "Berlin"}, "spec.timeZone"),
+        ({"timeZone": "Local"}, "spec.timeZone"),
+        ({"schedules": [{**DAY, "start": "0 25 * * *"}]}, "spec.schedules[day]"),
+        ({"odd": 1}, "spec.odd"),
+    ],
+)
+def test_what_the_api_server_would_refuse_is_named_by_its_path(change, path):
+    assert [] == list(problems(SPEC))
+    assert [path] == [found for found, _ in problems(SPEC | change)]
+
+
+@given(st.lists(st.text("ab-", min_size=1, max_size=3) | st.just("x" * 63) | st.just("x" * 70)))
+def test_names_differ_and_fit_whatever_they_were(names):
+    made = [schedule["name"] for schedule in unique_names([{"name": name} for name in names])]
+
+    assert len(names) == len(set(made))
+    assert all(len(name) <= 63 for name in made)
+
+
+def test_the_first_of_a_name_keeps_it():
+    assert ["a", "a-2", "a-3", "b"] == [each["name"] for each in unique_names([{"name": name} for name in "aaab"])]
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"), [("averageValue", True), ("averageUtilization", True), ("value", False)]
+)
+def test_a_forecast_needs_a_target_per_pod(target, expected):
+    assert expected is has_load([{"type": "External", "external": {"metric": {"name": "x"}, "target": {target: 1}}}])
