@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from policy_floors import policy_floors
 from recorded import Recorded
 from rivals import RIVALS
-from selected import screened_days, selected_floors, settings_of
 
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, AutoscalerModel, Counts, Floats, simulate
 
@@ -69,8 +69,8 @@ def ours(budget: int) -> str:
 def run(series: Recorded, world: AutoscalerModel) -> dict[str, ClosedLoopScore]:
     """Every policy on one series."""
     plain = np.zeros(len(series.steps) * MINUTES_PER_STEP, np.int16)
-    floors = {name: _laid(series, rival(series) / world.target, world) for name, rival in RIVALS.items()}
-    selected = zip(map(ours, BUDGETS), _selected(series, world, BUDGETS), strict=True)
+    floors = {name: _laid(rival(series) / world.target, world) for name, rival in RIVALS.items()}
+    selected = zip(map(ours, BUDGETS), policy_floors(series, world, BUDGETS), strict=True)
     floors = {REACTIVE: plain, **floors, **dict(selected), ORACLE: _oracle(series, world)}
     outcomes = simulate(series.load, np.stack(list(floors.values())), world)
     found = {name: _score(series, outcomes, row) for row, name in enumerate(floors)}
@@ -80,7 +80,7 @@ def run(series: Recorded, world: AutoscalerModel) -> dict[str, ClosedLoopScore]:
 
 def run_ours(series: Recorded, world: AutoscalerModel, budgets: tuple[int, ...]) -> dict[str, ClosedLoopScore]:
     """Reactive scaling and ours alone."""
-    floors = _selected(series, world, budgets)
+    floors = policy_floors(series, world, budgets)
     outcomes = simulate(series.load, np.concatenate([np.zeros_like(floors[:1]), floors]), world)
     return {name: _score(series, outcomes, row) for row, name in enumerate([REACTIVE, *map(ours, budgets)])}
 
@@ -117,12 +117,6 @@ def _mean(values: list[float]) -> float:
     return float(np.mean(values or [0.0]))
 
 
-def _selected(series: Recorded, world: AutoscalerModel, budgets: tuple[int, ...]) -> Counts:
-    """(budgets, minutes): the floors of our own forecasts."""
-    screened = screened_days(series, settings_of(series, world, 0))
-    return selected_floors(series, screened, [settings_of(series, world, budget) for budget in budgets], world)
-
-
 def _score(series: Recorded, outcomes: object, row: int) -> ClosedLoopScore:
     kept = slice(series.first_step, None)
     demand = series.load.reshape(len(series.steps), -1).mean(axis=1)[kept].sum()
@@ -138,12 +132,12 @@ def _score(series: Recorded, outcomes: object, row: int) -> ClosedLoopScore:
     )
 
 
-def _laid(series: Recorded, expected: Floats, world: AutoscalerModel) -> Counts:
+def _laid(expected: Floats, world: AutoscalerModel) -> Counts:
     """
     Floors of each minute from (steps, 2) loads over what a pod may carry: the step after the newest known one, and the
     one behind it as soon as a pod asked for now would be ready for it alone.
     """
-    begins = 0 if series.minutes is None else MINUTES_PER_STEP - 1  # the minute that completes a step
+    begins = MINUTES_PER_STEP  # the minute that begins when the step is complete
     whole = np.clip(np.ceil(np.nan_to_num(expected) - 1e-9), 0, _FLOOR_MAX).astype(np.int16)
     floors = np.repeat(whole[:, 0], MINUTES_PER_STEP)
     both = np.repeat(whole.max(axis=1), MINUTES_PER_STEP)

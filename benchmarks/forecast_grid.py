@@ -19,7 +19,7 @@ from recorded import for_each
 from rich.table import Table
 
 from cronhpa.forecasting.columns import AutoscalerModel
-from cronhpa_models import error_mixture
+from cronhpa_models.catalog import DEFAULT
 
 if TYPE_CHECKING:
     from recorded import Recorded
@@ -96,7 +96,7 @@ def rows(
     slow = settings["start-up 240 s"][5]
     covered = {
         method: [each[method].coverage for each in quality.values() if not math.isnan(each[method].coverage)]
-        for method in error_mixture.METHODS
+        for method in DEFAULT
     }
     ranges = ", ".join(f"{name} {min(each):.3f} to {max(each):.3f}" for name, each in covered.items() if each)
     day = cost["ordinary_day_seconds"]

@@ -19,7 +19,7 @@ from report import machine, save
 from rich.console import Console
 from rich.table import Table
 
-from cronhpa_models.catalog import CATALOG
+from cronhpa_models.catalog import built_in
 from cronhpa_models.evaluation import Scores, scored
 
 
@@ -41,8 +41,11 @@ def main() -> int:
 
 
 def qualities(series: Recorded) -> dict[str, Scores]:
-    """By method, over the days of the test."""
-    return {name: scored(method, series.history, first=series.first_step) for name, method in CATALOG.items()}
+    """By variant of every method, over the days of the test."""
+    found: dict[str, Scores] = {}
+    for each in built_in():
+        found |= scored(each, series.steps, steps_per_day=series.steps_per_day, first=series.first_step)
+    return found
 
 
 def as_json(found: dict[str, dict[str, Scores]]) -> dict[str, dict[str, dict[str, float | None]]]:
@@ -65,10 +68,10 @@ def by_series(name: str, found: dict[str, Scores]) -> Table:
 
 
 def by_method(found: dict[str, dict[str, Scores]]) -> Table:
-    """A row a method, over the series; what is not known of one is left out."""
+    """A row a variant, over the series; what is not known of one is left out."""
     headings = ("coverage of 0.9", "least", "most", "MASE, mean", "median", "pinball 0.9, % of mean")
     out = _table("The largest load of the coming step, all series", headings)
-    for method in CATALOG:
+    for method in (variant for each in built_in() for variant in each.variants):
         scores = [each[method] for each in found.values()]
         covered, errors, losses, fits, days = (
             np.array([value for each in scores if not math.isnan(value := getattr(each, name))] or [np.nan])

@@ -167,7 +167,7 @@ async def run(count: int) -> dict[str, Any]:
         record(store, wanted, _NOW - STEPS_KEPT, _NOW)
         worker = Worker(store.path)
         try:
-            # What starting a process and importing numpy and pandas takes is nobody's.
+            # What starting a process and importing numpy takes is nobody's.
             await worker.ask(forecaster.study, [], _NOW, 1)
             await worker.ask(forecaster.study, wanted[:1], _NOW - DAY, 1)
             first = await studied(worker, wanted, _NOW)

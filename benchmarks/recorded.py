@@ -64,12 +64,6 @@ class Recorded:
         """How many days of replay are tested."""
         return (len(self.steps) - self.first_step) * _STEP_SECONDS / _DAY_SECONDS
 
-    @property
-    def history(self) -> pd.Series[float]:
-        """The steps on their recorded calendar."""
-        every = pd.Timedelta(seconds=_DAY_SECONDS // self.steps_per_day)
-        return pd.Series(self.steps, index=pd.date_range(self.begin, periods=len(self.steps), freq=every))
-
 
 def read_all(folder: Path) -> tuple[list[Recorded], dict[str, str]]:
     """
@@ -183,11 +177,12 @@ def _replayed(path: Path, series: pd.Series[float], remarks: tuple[str, ...]) ->
         values = np.nan_to_num(values)
     values = values * (_MEAN_LOAD / np.nanmean(values))
     per_step = max(1, _STEP_SECONDS // seconds)
-    values = values[: len(values) // per_step * per_step]
+    # A point belongs to the minute, and to the step, that it ends: the first one ends what was not recorded.
+    own = values[1 : 1 + (len(values) - 1) // per_step * per_step]
     steps_per_day = _DAY_SECONDS // max(seconds, _STEP_SECONDS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a step of nothing but gaps is a gap
-        steps = np.nanmax(values.reshape(-1, per_step), axis=1)
+        steps = np.nanmax(own.reshape(-1, per_step), axis=1)
     days = len(steps) / steps_per_day
     warm_up = _warm_up_days(days, steps_per_day)
     if days < warm_up + 1:
@@ -199,7 +194,7 @@ def _replayed(path: Path, series: pd.Series[float], remarks: tuple[str, ...]) ->
         name=path.name.removesuffix(".gz").removesuffix(".csv"),
         load=np.interp(ticks, rows[known], values[known]),
         steps=steps,
-        minutes=values if per_step > 1 else None,
+        minutes=own if per_step > 1 else None,
         begin=series.index[0],
         steps_per_day=steps_per_day,
         first_step=int(warm_up * steps_per_day),

@@ -317,7 +317,6 @@ def _run(plan: Backtest, series: Series, points: list[tuple[Nanoseconds, float]]
     from cronhpa.core.predictive.budget_tracker import BudgetTracker
     from cronhpa.forecasting.messages import ForecastTarget
     from cronhpa.forecasting.walk_forward import NotInstalledError, WalkForward
-    from cronhpa.history.database import StoreError
     from cronhpa.simulation.compare import Variant, variants
     from cronhpa.simulation.run import Run, run
 
@@ -333,16 +332,14 @@ def _run(plan: Backtest, series: Series, points: list[tuple[Nanoseconds, float]]
             if variant is not Variant.FORECAST:
                 runs[variant] = run(each, plan.load, environment, span, watch=watch)
                 continue
-            subject = ForecastTarget(series, each, environment.start_up, environment.requests.get(series.metric))
-            meter = BudgetTracker()
+            target = ForecastTarget(series, each, environment.start_up, environment.requests.get(series.metric))
+            tracker = BudgetTracker()
             try:
-                with WalkForward(points, subject, span, delay=environment.metric_delay, meter=meter) as forecasts:
-                    runs[variant] = run(
-                        each, plan.load, environment, span, forecasts=forecasts, budget=meter, watch=watch
-                    )
-                    spoken = forecasts.summary
-            except (NotInstalledError, StoreError, OSError) as problem:
+                forecasts = WalkForward(points, target, span, delay=environment.metric_delay, tracker=tracker)
+            except NotInstalledError as problem:
                 _end(problem)
+            runs[variant] = run(each, plan.load, environment, span, forecasts=forecasts, budget=tracker, watch=watch)
+            spoken = forecasts.summary
     return replace(plan, runs=runs, forecasts=spoken)
 
 

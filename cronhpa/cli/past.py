@@ -55,7 +55,7 @@ def read_past(source: str, series: Series, query: Query) -> Past:
             points = asyncio.run(_asked(source, series, query))
         elif _is_store(Path(source)):
             points = _stored(Path(source), series)
-            shift = STEP // 2  # a maximum of five minutes stands at their middle
+            shift = -STEP // 2  # a maximum of five minutes stands at their middle
         else:
             points = read_points(Path(source))
     except ImportError as problem:
@@ -82,7 +82,8 @@ def _is_store(path: Path) -> bool:
 def _stored(path: Path, series: Series) -> list[tuple[Nanoseconds, float]]:
     store = Store.open_to_read(path)
     try:
-        points = store.loads.steps(series, 0, 2**63)
+        # A maximum is known when its step is over.
+        points = [(start + STEP, high) for start, high in store.loads.steps(series, 0, 2**63)]
     finally:
         store.close()
     if not points:

@@ -34,6 +34,7 @@ _BEFORE_SECONDS = 7_200
 # int16 columns of this many fit the second-level cache with all that a tick looks at, and a day of them 50 MB.
 _COLUMNS = 4_000
 _REPLICAS_MAX = 30_000
+_EPSILON = np.float32(1e-4)
 # The upstream's default rates: in 15 s the larger of twice as many and four more.
 _RATE_SECONDS = 15
 
@@ -43,18 +44,22 @@ class AutoscalerModel:
     """
     What a floor is tried in. Load is counted in what one pod can carry.
 
-    target: the load a pod is scaled for, of what it can carry. start_up_seconds: from created to Ready.
+    target: the load a pod is scaled for, of what it can carry. percent: the target in percent of the request, for a
+    Utilization target; None for an AverageValue. start_up_seconds: from created to Ready.
     The metric is the mean of `window_seconds` and `delay_seconds` old when it is read.
+    is_linear: the load is linear between ticks; else it is constant until the next.
     tick_seconds: how often is decided, a divisor of 60. Ticks of a minute cost a quarter and are a tick late.
     """
 
     target: float = 0.6
+    percent: int | None = 60
     start_up_seconds: int = 120
     delay_seconds: int = 30
     window_seconds: int = 60
     tolerance: float = 0.1
     stabilization_seconds: int = 300
     tick_seconds: int = 15
+    is_linear: bool = True
 
     def ticks(self, seconds: int) -> int:
         """How many ticks these seconds are, rounded to the nearest."""
@@ -86,9 +91,9 @@ def simulate(load: Floats, floors: Counts, world: AutoscalerModel) -> Outcomes:
     ticks = len(load)
     per_step = world.ticks(_STEP_SECONDS)
     found = Outcomes(*(np.zeros((len(floors), ticks // per_step), np.float32) for _ in range(4)))
-    signals = _Signals.of(load, world)
+    metric = _metric(load, world)
     for starts, rows in _segments(ticks, len(floors), world):
-        replicas = _scale(signals, floors, np.clip(rows, 0, ticks - 1), world)
+        replicas = _scale(metric, floors, np.clip(rows, 0, ticks - 1), world)
         kept = _score(load, replicas, np.clip(rows, 0, ticks - 1), world)
         for name, values in kept.items():
             target = getattr(found, name)
@@ -99,31 +104,17 @@ def simulate(load: Floats, floors: Counts, world: AutoscalerModel) -> Outcomes:
     return found
 
 
-@dataclass(frozen=True)
-class _Signals:
-    """(ticks,): what the metric asks for, and the counts that its tolerance leaves alone."""
-
-    wanted: Counts
-    low: Counts
-    high: Counts
-
-    @classmethod
-    def of(cls, load: Floats, world: AutoscalerModel) -> _Signals:
-        metric = _metric(load, world)
-        return cls(
-            wanted=_whole(np.ceil(metric / world.target - 1e-9)),
-            low=_whole(np.ceil(metric / (world.target * (1 + world.tolerance)) - 1e-9)),
-            high=_whole(np.floor(metric / (world.target * (1 - world.tolerance)) + 1e-9)),
-        )
-
-
 def _metric(load: Floats, world: AutoscalerModel) -> Floats:
     """The mean of the window that was complete when each tick reads it."""
-    window, delay = max(1, world.ticks(world.window_seconds)), world.ticks(world.delay_seconds)
-    total = np.concatenate([[0.0], np.cumsum(load)])
-    end = np.clip(np.arange(len(load)) - delay + 1, 1, len(load))
-    begin = np.maximum(end - window, 0)
-    metric: Floats = (total[end] - total[begin]) / (end - begin)
+    per_tick = (load + np.append(load[1:], load[-1])) / 2 if world.is_linear else load
+    total = np.concatenate([[0.0], np.cumsum(per_tick)])
+    ticks = np.arange(len(total))
+    # The first ticks find the load as it is at the start.
+    end = np.maximum(ticks[:-1] - world.delay_seconds / world.tick_seconds, 0.0)
+    begin = np.maximum(end - world.window_seconds / world.tick_seconds, 0.0)
+    length = end - begin
+    summed = np.interp(end, ticks, total) - np.interp(begin, ticks, total)
+    metric: Floats = np.where(length > 0, summed / np.maximum(length, 1e-9), load[0])
     return np.maximum(metric, 0.0)
 
 
@@ -145,18 +136,21 @@ def _segments(ticks: int, candidates: int, world: AutoscalerModel) -> Iterator[t
         yield chosen, np.arange(-before, day)[:, None] + chosen
 
 
-def _scale(signals: _Signals, floors: Counts, rows: Rows, world: AutoscalerModel) -> Counts:
+def _scale(metric: Floats, floors: Counts, rows: Rows, world: AutoscalerModel) -> Counts:
     """Replicas (ticks, days, candidates) after each tick's decision; rows: (ticks, days) of the load."""
-    wanted, low, high = (each[rows][:, :, None] for each in (signals.wanted, signals.low, signals.high))
+    loads = np.asarray(metric[rows], dtype=np.float32)[:, :, None]
     length, days = rows.shape
     shape = (days, len(floors))
     window = max(1, world.ticks(world.stabilization_seconds))
     per_minute, delay = world.ticks(60), world.ticks(world.delay_seconds)
+    start_up = max(1, world.ticks(world.start_up_seconds))
+    # A pod counts as unready until its metrics cover a whole window in which it was Ready.
+    unmeasured = world.ticks(world.delay_seconds + world.window_seconds)
     minute = np.clip((rows - delay) // per_minute, 0, floors.shape[1] - 1)
     by_minute = np.ascontiguousarray(floors.T)
     doublings = world.tick_seconds // _RATE_SECONDS
     replicas = np.empty((length, *shape), np.int16)
-    current = np.broadcast_to(wanted[0], shape).copy()
+    current = np.broadcast_to(_whole(np.ceil(loads[0] / world.target - 1e-6)), shape).copy()
     # Sliding maxima in blocks (van Herk, Gil and Werman): the maximum of this block so far, and what the block before
     # held from each of its ticks on.
     block = np.zeros((window, *shape), np.int16)
@@ -172,10 +166,14 @@ def _scale(signals: _Signals, floors: Counts, rows: Rows, world: AutoscalerModel
             np.maximum.accumulate(block[::-1], axis=0, out=block[::-1])
             earlier[:window] = block
             newest[:] = 0
-        # Within the tolerance the count stays; below `low` and above `high` the metric's own count holds.
+        # The metric is as old as its delay: its load was spread over the pods that were Ready then.
+        end = max(i - delay, min(i, 1))
+        ready = np.minimum.reduce(replicas[max(0, end - start_up - 1) : end], axis=0, initial=_REPLICAS_MAX)
+        if not i:
+            ready = current
+        measured = np.minimum.reduce(replicas[max(0, i - start_up - unmeasured) : i], axis=0, initial=_REPLICAS_MAX)
         merged = block[place]
-        merged[...] = wanted[i]
-        np.copyto(merged, current, where=(current >= low[i]) & (current <= high[i]))
+        merged[...] = _proposed(loads[i], current, ready, np.minimum(measured, current), world)
         np.maximum(merged, floor, out=merged)
         np.maximum(newest, merged, out=newest)
         kept = np.maximum(newest, earlier[place + 1])
@@ -189,11 +187,38 @@ def _scale(signals: _Signals, floors: Counts, rows: Rows, world: AutoscalerModel
     return replicas
 
 
+def _proposed(
+    load: NDArray[np.float32], current: Counts, ready: Counts, measured: Counts, world: AutoscalerModel
+) -> Counts:
+    """
+    What the metric asks for, as the upstream computes it from pods.
+
+    load: (days, 1). The load is spread over the `ready` pods; the `measured` ones have trustworthy metrics. Above the
+    target, the others count with no usage; below it, they do not count.
+    """
+    # In whole percent of the request for a Utilization target: the upstream cuts off fractions.
+    scale = np.float32(world.percent / world.target if world.percent else 1.0)
+    goal = np.float32(world.percent or world.target)
+    share = load * scale / np.maximum(ready, 1)
+    usage = np.floor(share + _EPSILON) if world.percent else share
+    rising = usage > goal
+    diluted = share * measured / current
+    if world.percent:
+        np.floor(diluted + _EPSILON, out=diluted)
+    usage = np.where(rising, diluted, usage)
+    counted = np.where(rising, current, measured)
+    asked = np.clip(np.ceil(usage * counted / goal - _EPSILON), 1, _REPLICAS_MAX)
+    stays = (np.abs(usage / goal - 1) <= world.tolerance + 1e-6) | (rising & (usage < goal))
+    return np.where(stays, current, asked).astype(np.int16)
+
+
 def _score(load: Floats, replicas: Counts, rows: Rows, world: AutoscalerModel) -> dict[str, NDArray[np.float32]]:
     """(steps, days, candidates) of each outcome, for the ticks after the run-up."""
     before, per_step = world.ticks(_BEFORE_SECONDS), world.ticks(_STEP_SECONDS)
     ready = _ready(replicas, world.ticks(world.start_up_seconds))[before:]
     demand = load[rows[before:]]
+    if world.is_linear:
+        demand = (demand + load[np.minimum(rows[before:] + 1, len(load) - 1)]) / 2
     need = _whole(np.ceil(demand - 1e-9))[:, :, None]
     by_step = (_STEPS_PER_DAY, per_step, *replicas.shape[1:])
     short = ready < need

@@ -53,7 +53,7 @@ _LEARNING_AGAIN: Nanoseconds = 10 * SECOND
 _LEARNING_AGAIN_EACH: Nanoseconds = 5 * MILLISECOND
 # What nobody asks for any more is kept so long: an answer that was under way comes after it was forgotten.
 _FORGOTTEN_AFTER: Nanoseconds = 10 * MINUTE
-WORKER_NEEDS = ("numpy", "pandas")
+WORKER_NEEDS = ("numpy",)
 
 # What is asked holds specs, and these instants of the years 1 to 9999: more than the integers of MessagePack.
 _ASKS = msgspec.json.Encoder()
@@ -65,16 +65,16 @@ _STUDIED = msgspec.msgpack.Decoder(FitResponse)
 
 def forecast(payload: bytes) -> bytes:
     """Runs in a worker: encoded WorkerRequest to encoded ForecastResponse."""
-    from cronhpa.forecasting import worker  # noqa: PLC0415 - imports pandas: only here, only in the worker
+    from cronhpa.forecasting import worker  # noqa: PLC0415 - imports numpy: only here, only in the worker
 
     return _ENCODER.encode(worker.forecast(_ASK.decode(payload)))
 
 
 def study(payload: bytes) -> bytes:
     """Runs in a worker: encoded WorkerRequest to encoded FitResponse."""
-    from cronhpa.forecasting import worker  # noqa: PLC0415 - imports pandas: only here, only in the worker
+    from cronhpa.forecasting import worker  # noqa: PLC0415 - imports numpy: only here, only in the worker
 
-    return _ENCODER.encode(worker.study(_ASK.decode(payload)))
+    return _ENCODER.encode(worker.fit(_ASK.decode(payload)))
 
 
 class ForecastService:

@@ -1,28 +1,28 @@
 """
-What runs in a worker process: fit what is asked for, forecast from the fits, and write both to the store.
+What runs in a worker process: fit the policies that are asked for, forecast from them, and write both to the store.
 
-The only module here that imports pandas and the methods; the controller never imports it. Frames are made and used up
-on this side of the process border.
+Imports numpy and the methods; the controller never imports this module.
 """
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
-from cronhpa.core.forecast import Forecast, TrackRecord, in_days
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, format_instant
-from cronhpa.core.memory import lead_time
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds, format_instant
 from cronhpa.core.observation import Absent
-from cronhpa.core.predictive.budget import DAY_FACTOR
-from cronhpa.core.predictive.floor import forecast_source, planned_load, pod_capacity, target_load, unknown_pod_load
-from cronhpa.forecasting.columns import MINUTES_PER_STEP, Counts, Floats
+from cronhpa.core.predictive.floor import unknown_pod_load
+from cronhpa.forecasting import policy
+from cronhpa.forecasting.choice import Choice
+from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
+from cronhpa.forecasting.coverage import excess_coverage
+from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, LoadHistory, RecentLoad
+from cronhpa.forecasting.issue import forecast_of
 from cronhpa.forecasting.messages import (
     MODEL,
     NOTHING_TO_GAIN,
@@ -37,514 +37,236 @@ from cronhpa.forecasting.messages import (
     keep,
     masked,
 )
-from cronhpa.forecasting.selection import (
-    CANDIDATES,
-    CEILING,
-    RUN_UP,
-    CandidateScores,
-    Choice,
-    Day,
-    Jumps,
-    NothingToGain,
-    WorkloadModel,
-    budget_correction,
-    candidate_floors,
-    choose,
-    far_steps,
-    fit_jumps,
-    is_slow,
-    jumps_since,
-    reactive_pods,
-    screen,
-    stated,
-    together,
-)
-from cronhpa.forecasting.selection import DAYS as SELECTION_DAYS
-from cronhpa.forecasting.validation import effect_of_choice
+from cronhpa.forecasting.policy import FittedPolicy
+from cronhpa.forecasting.workload import workload_of
 from cronhpa.history.fits import Fit, FitInfo
 from cronhpa.history.series import STEP, Series
 from cronhpa.history.store import Store
-from cronhpa.simulation.forecast_effect import ForecastEffect
-from cronhpa_models import error_mixture, jump_clock
-from cronhpa_models.error_mixture import LAGS, Origins
+from cronhpa_models import catalog
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from concurrent.futures import Executor
 
-HISTORY_MIN: Nanoseconds = 2 * DAY
 # A fit is made anew every day; one that could not be is used for two days more.
 FIT_AGE_MAX: Nanoseconds = 3 * DAY
-# What a floor without a method is called: a constant, or jumps by their clock beside it.
-LEAST = "Least"
-JUMP_CLOCK = "JumpClock"
 
-# A task of a cluster should take longer than sending it: ten histories are 650 kB and take a second or more.
-_PASTS_PER_TASK = 10
-# What was learnt of ten series is some 2 MB.
-_LESSONS_BYTES = 2**26
+# A task of a cluster should take longer than sending it.
+_HISTORIES_PER_TASK = 10
+# The fits of ten series take a few megabytes.
+_RESULT_BYTES_MAX = 2**26
 _RECENT: Nanoseconds = 6 * HOUR
-_CEILING_SPAN: Nanoseconds = 7 * DAY
-# Two days with a day of gaps in them show no rhythm: a day's worth of steps must be known.
-_STEPS_MIN = DAY // STEP
-# Coverage of 0.95 counted on fewer outcomes would be off by more than four percent, two standard errors.
-_OUTCOMES_MIN = 100
-_STEPS_PER_DAY = DAY // STEP
-_MINUTES_PER_DAY = DAY // MINUTE
-# A day with more minutes missing than this is tried by its five-minute maxima.
-_MINUTES_MISSED_MAX = 200
-# A daily turn comes when a worker is free: a day tried an hour off is the same day.
-_TURN_SLACK: Nanoseconds = HOUR
-_START_UP_SLACK_SECONDS = 20
 # A load unseen for longer than this many steps is not extrapolated.
 _UNSEEN_STEPS_MAX = 3
-# A fit is kept with 24 bits: a load that never moves must not count as uncovered by its last digit.
-_ROUNDED = 1 + 1e-6
 
 
-class BacktestDay(Struct, frozen=True):
-    """
-    What every candidate did on the day from `begin` on; minutes, pods, actions: little-endian floats of 32 bits.
-
-    expected: percent of pod-hours that the choice in force was to add; None where none was. confirmed: what the choice
-    first made after it comes to by the decisions themselves; None while nothing was worth choosing.
-    """
-
-    begin: Nanoseconds
-    minutes: bytes
-    pods: bytes
-    actions: bytes
-    expected: float | None = None
-    confirmed: ForecastEffect | None = None
-
-    @classmethod
-    def of(cls, begin: Nanoseconds, screened: CandidateScores, expected: float | None) -> BacktestDay:
-        each = (screened.minutes, screened.pods, screened.actions)
-        minutes, pods, actions = (values[:, 0].astype("<f4").tobytes() for values in each)
-        return cls(begin, minutes, pods, actions, expected)
-
-    def screened(self) -> CandidateScores:
-        each = (self.minutes, self.pods, self.actions)
-        return CandidateScores(*(np.frombuffer(values, "<f4").astype(np.float64)[:, None] for values in each))
-
-
-class Rejected(Struct, frozen=True, tag=True):
-    """A choice that the decisions themselves do not bear out: what they come to."""
-
-    found: ForecastEffect
-
-
-class FittedState(Struct, frozen=True):
-    """
-    Of one series: its fit, what it was made for, what suits it and why.
-
-    expected: percent more pod-hours. spec: digest of the spec that the days were confirmed with. jumps: the jump clock,
-    empty where there is none. ignored: the spans that were a gap to all of this, as JSON: they may end after 2262.
-    """
-
-    fitted: bytes
-    settings: WorkloadModel
-    choice: Choice | NothingToGain | Rejected
-    tried: list[BacktestDay]
-    expected: float
-    spec: str = ""
-    confirmed: ForecastEffect | None = None
-    jumps: bytes = b""
-    ignored: bytes = b"[]"
-
-
-class Lesson(Struct, frozen=True):
+class FitTask(Struct, frozen=True):
     """What a cluster's worker is asked."""
 
-    pasts: list[TrainingData]
+    histories: list[TrainingData]
     now: Nanoseconds
 
 
-class _Day(NamedTuple):
-    """A day that was tried, what was known before it, and the floors of all candidates, where they are at hand."""
-
-    tried: BacktestDay
-    known: Floats
-    day: Day
-    floors: Counts | None
-
-
 _JSON = msgspec.json.Encoder()
+_TASK_DECODER = msgspec.json.Decoder(FitTask)
+_RESULT_DECODER = msgspec.msgpack.Decoder(FitResult)
 _STATES = msgspec.msgpack.Encoder()
-_LESSON = msgspec.json.Decoder(Lesson)
-_LESSONS = msgspec.msgpack.Decoder(FitResult)
-_STATES_DECODER = msgspec.msgpack.Decoder(dict[str, FittedState])
+_STATES_DECODER = msgspec.msgpack.Decoder(dict[str, FittedPolicy])
 
 
-def study(ask: WorkerRequest) -> FitResponse:
+def fit(request: WorkerRequest) -> FitResponse:
     """
-    Learn from what the store holds and write it back.
+    Fit a policy to each history of the store, and write the fits back.
 
     Raises StoreError where the store cannot be read, OSError where the cluster cannot be reached.
     """
-    store = Store(Path(ask.store))
+    store = Store(Path(request.store))
     try:
-        pasts = gather(store, ask.subjects, ask.now)
-        if ask.cluster is None:
-            return keep(store, learn(pasts, ask.now))
-        from cronhpa.forecasting import dask as cluster  # noqa: PLC0415 - dask, for those who have a cluster alone
+        histories = gather(store, request.subjects, request.now)
+        if request.cluster is None:
+            return keep(store, fit_all(histories, request.now))
+        from cronhpa.forecasting import dask  # noqa: PLC0415 - only for those who have a cluster
 
-        with cluster.connected(ask.cluster) as executor:
-            return keep(store, learn_on(executor, pasts, ask.now))
+        with dask.connected(request.cluster) as executor:
+            return keep(store, fit_on(executor, histories, request.now))
     finally:
         store.close()
 
 
-def learn_on(executor: Executor, pasts: Sequence[TrainingData], now: Nanoseconds) -> FitResult:
+def fit_on(executor: Executor, histories: Sequence[TrainingData], now: Nanoseconds) -> FitResult:
     """
-    As `learn`, a few at a time, wherever the executor computes.
+    As `fit_all`, a few at a time, wherever the executor computes.
 
-    What comes back is bytes about those that were asked about, or a ValueError. Raises what the first of them raises.
+    Raises what the first task raises, and ValueError for an answer that is no answer to what was asked.
     """
-    parts = [pasts[i : i + _PASTS_PER_TASK] for i in range(0, len(pasts), _PASTS_PER_TASK)]
-    futures = [executor.submit(learn_packed, _JSON.encode(Lesson(list(part), now))) for part in parts]
-    lessons = [_unpacked(future.result(), part) for future, part in zip(futures, parts, strict=True)]
-    return FitResult([fit for each in lessons for fit in each.fits], [none for each in lessons for none in each.absent])
+    parts = [histories[i : i + _HISTORIES_PER_TASK] for i in range(0, len(histories), _HISTORIES_PER_TASK)]
+    futures = [executor.submit(fit_packed, _JSON.encode(FitTask(list(part), now))) for part in parts]
+    results = [_unpacked(future.result(), part) for future, part in zip(futures, parts, strict=True)]
+    return FitResult([fit for each in results for fit in each.fits], [none for each in results for none in each.absent])
 
 
-def learn_packed(lesson: bytes) -> bytes:
-    """Runs in a cluster's worker: `learn` from an encoded Lesson to encoded FitResult."""
-    asked = _LESSON.decode(lesson)
-    return _STATES.encode(learn(asked.pasts, asked.now))
+def fit_packed(task: bytes) -> bytes:
+    """Runs in a cluster's worker: `fit_all` from an encoded FitTask to an encoded FitResult."""
+    asked = _TASK_DECODER.decode(task)
+    return _STATES.encode(fit_all(asked.histories, asked.now))
 
 
 def _unpacked(answer: object, asked: Sequence[TrainingData]) -> FitResult:
-    """What a cluster's worker learnt. Raises ValueError for what is no answer to this."""
+    """The fits of a cluster's worker. Raises ValueError for an answer that is no answer to what was asked."""
     # A subclass of bytes is somebody's code.
-    if type(answer) is not bytes or len(answer) > _LESSONS_BYTES:
+    if type(answer) is not bytes or len(answer) > _RESULT_BYTES_MAX:
         size = f" of {len(answer)}" if isinstance(answer, bytes) else ""
         raise ValueError(
-            f"the dask cluster answered {type(answer).__name__}{size}: at most {_LESSONS_BYTES} bytes are accepted: "
+            f"the dask cluster answered {type(answer).__name__}{size}: at most {_RESULT_BYTES_MAX} bytes are accepted: "
             "its workers need cronhpa[forecast] of this version"
         )
-    lessons = _LESSONS.decode(answer)
-    known = {past.subject.series for past in asked}
-    told = {series for _, members in lessons.fits for series, _ in members} | {series for series, _ in lessons.absent}
-    if not told <= known:
-        raise ValueError(f"the dask cluster answered about {min(told - known)}, which it was not asked about")
-    return lessons
+    result = _RESULT_DECODER.decode(answer)
+    series_asked = {data.subject.series for data in asked}
+    answered = {series for _, members in result.fits for series, _ in members} | {s for s, _ in result.absent}
+    if not answered <= series_asked:
+        raise ValueError(
+            f"the dask cluster answered about {min(answered - series_asked)}, which it was not asked about"
+        )
+    return result
 
 
-def learn(pasts: Sequence[TrainingData], now: Nanoseconds) -> FitResult:
+def fit_all(histories: Sequence[TrainingData], now: Nanoseconds) -> FitResult:
     """
-    What suits each series with two days of history, and its fit; absences for the others.
+    The policy of each series with two days of history; absences for the others.
 
     Touches no store: it runs anywhere.
     """
     absent: list[tuple[Series, Absent]] = []
-    known: dict[Series, FittedState] = {}
-    learnt: list[tuple[Series, FitInfo]] = []
-    end = now - now % STEP
-    for past in pasts:
-        series = past.subject.series
-        found = _study(past, now, end)
-        if isinstance(found, Absent):
-            absent.append((series, found))
+    fitted: dict[Series, FittedPolicy] = {}
+    for data in histories:
+        answer = _fit(data, now)
+        if isinstance(answer, Absent):
+            absent.append((data.subject.series, answer))
         else:
-            known[series] = found
-            choice = _JSON.encode(found.choice)
-            learnt.append((series, FitInfo(now, digest(past.subject.spec), choice)))
-    if not known:
+            fitted[data.subject.series] = answer
+    if not fitted:
         return FitResult([], absent)
-    state = _STATES.encode({str(series): each for series, each in known.items()})
-    return FitResult([(Fit(MODEL, now, end, state), learnt)], absent)
+    state = encode_states(fitted)
+    digests = {data.subject.series: digest(data.subject.spec) for data in histories}
+    members = [(series, FitInfo(now, digests[series], _JSON.encode(each.choice))) for series, each in fitted.items()]
+    return FitResult([(Fit(MODEL, now, now - now % STEP, state), members)], absent)
 
 
-def _study(past: TrainingData, now: Nanoseconds, end: Nanoseconds) -> FittedState | Absent:
-    """Try the days that were not tried yet, choose from all of them, and fit."""
-    highs = np.frombuffer(past.highs, dtype="<f8")
-    measured = int(np.count_nonzero(~np.isnan(highs)))
-    if measured < _STEPS_MIN or now - past.first < HISTORY_MIN:
-        return _learning(past, measured, now)
-    settings = settings_of(past.subject)
-    if settings is None:
-        return unknown_pod_load(past.subject.series.metric)
-    # A history that ended before now did so with a gap.
-    steps = np.concatenate([highs, np.full((end - past.first) // STEP - len(highs), np.nan)])
-    before = _known_before(past)
-    days = _days(past, steps, settings, before, end)
-    choice: Choice | NothingToGain | Rejected = NothingToGain(0.0, 0)
-    confirmed = None
-    if days:
-        planned = [each.tried.expected for each in days if each.tried.expected is not None]
-        correction = budget_correction(planned, [past.spent_percent]) if planned else 1.0
-        corrected = replace(settings, budget_percent=settings.budget_percent * correction)
-        screened = together([each.tried.screened() for each in days])
-        choice = choose(screened, corrected, steps[-len(days) * _STEPS_PER_DAY :])
-        if isinstance(choice, Choice):
-            days, confirmed = _confirmed(days, choice, past.subject, settings)
-            if not confirmed.pays(_affordable(settings)):
-                choice = Rejected(confirmed)
-    fitted = error_mixture.fit(steps, steps_per_day=_STEPS_PER_DAY, windows=(1, far_steps(settings)))
-    if fitted is None:
-        metric = past.subject.series.metric
-        return Absent("Learning", f"too little of {metric} was measured in the last seven days to learn from")
-    minutes = np.frombuffer(past.minutes, dtype="<f4").astype(np.float64)
-    clock = fit_jumps(minutes, settings) if isinstance(choice, Choice) and not math.isinf(choice.price) else None
-    return FittedState(
-        fitted=error_mixture.encode(fitted),
-        settings=settings,
-        choice=choice,
-        tried=[each.tried for each in days],
-        expected=choice.extra_percent if isinstance(choice, Choice) else 0.0,
-        spec=digest(past.subject.spec),
-        confirmed=confirmed,
-        jumps=b"" if clock is None else jump_clock.encode(clock),
-        ignored=_JSON.encode(past.subject.ignored),
+def encode_states(fitted: Mapping[Series, FittedPolicy]) -> bytes:
+    """What the store keeps of policies that were fitted together."""
+    return _STATES.encode({str(series): each for series, each in fitted.items()})
+
+
+def _fit(data: TrainingData, now: Nanoseconds) -> FittedPolicy | Absent:
+    target = data.subject
+    workload = workload_of(target)
+    if workload is None:
+        return unknown_pod_load(target.series.metric)
+    chosen = catalog.default()
+    history = _history(data, now - now % STEP)
+    return policy.fit(
+        history, target, workload, chosen, now, previous=_previous(data), spent_percent=data.spent_percent
     )
 
 
-def _days(
-    past: TrainingData, steps: np.ndarray, settings: WorkloadModel, before: FittedState | None, end: Nanoseconds
-) -> list[_Day]:
-    """The last seven days, each as every candidate would have spent it; fewer while there are fewer."""
-    kept = before.tried if before is not None and _same_world(before.settings, settings) else []
-    if before is not None and before.ignored != _JSON.encode(past.subject.ignored):
-        kept = []
-    kept = [each for each in kept if len(each.minutes) == 4 * (1 + len(CANDIDATES))]  # of another release are others
-    is_same_spec = before is not None and before.spec == digest(past.subject.spec)
-    days: list[_Day] = []
-    for back in range(min(SELECTION_DAYS, len(steps) // _STEPS_PER_DAY - 1), 0, -1):
-        begin = end - back * DAY
-        row = len(steps) - back * _STEPS_PER_DAY - RUN_UP
-        day = _day(steps[row : row + RUN_UP + _STEPS_PER_DAY], past, back)
-        tried = next((each for each in kept if abs(each.begin - begin) < _TURN_SLACK), None)
-        floors = None
-        if tried is None:
-            floors = candidate_floors(steps[:row], day, settings, _STEPS_PER_DAY)
-            expected = before.expected if before is not None and back == 1 else None
-            tried = BacktestDay.of(begin, screen([day], floors, settings, _STEPS_PER_DAY), expected)
-        elif not is_same_spec:
-            tried = replace(tried, confirmed=None)
-        days.append(_Day(tried, steps[:row], day, floors))
-    return days
+def _history(data: TrainingData, end: Nanoseconds) -> LoadHistory:
+    """A history that ended before `end` did so with a gap."""
+    steps = np.frombuffer(data.highs, dtype="<f8")
+    steps = np.concatenate([steps, np.full((end - data.first) // STEP - len(steps), np.nan)])
+    minutes = np.frombuffer(data.minutes, dtype="<f4").astype(np.float64)
+    return LoadHistory(steps, None if np.isnan(minutes).all() else minutes)
 
 
-def _day(steps: Floats, past: TrainingData, back: int) -> Day:
-    """The day that began so many days ago, by the minute where its minutes are known."""
-    minutes = np.frombuffer(past.minutes, dtype="<f4").astype(np.float64)
-    end = len(minutes) - (back - 1) * _MINUTES_PER_DAY
-    begin = end - (len(steps) + LAGS) * MINUTES_PER_STEP
-    if begin < 0 or np.count_nonzero(np.isnan(minutes[begin:end])) > _MINUTES_MISSED_MAX:
-        return Day(steps, run_up=RUN_UP)
-    return Day(steps, minutes[begin:end], RUN_UP, minutes[: begin + LAGS * MINUTES_PER_STEP])
-
-
-def _confirmed(
-    days: list[_Day], choice: Choice, subject: ForecastTarget, settings: WorkloadModel
-) -> tuple[list[_Day], ForecastEffect]:
-    """
-    The days with what the choice comes to on the newest of them by the decisions themselves, and the sum.
-
-    Earlier days keep what was found then. Those of which nothing was found are asked, the newest first, only until it
-    is seen that the choice pays: a week costs a second of CPU.
-    """
-    known = [each.tried.confirmed for each in days if each.tried.confirmed is not None]
-    total = sum(known, start=ForecastEffect(0, 0.0, 0.0, 0.0, 0.0))
-    asked = list(days)
-    for place in reversed(range(len(days))):
-        each = days[place]
-        if each.tried.confirmed is None:
-            floors = each.floors
-            if floors is None:
-                floors = candidate_floors(each.known, each.day, settings, _STEPS_PER_DAY)
-            found = effect_of_choice(subject, settings, choice, each.day, each.tried.begin, floors)
-            total = total if found is None else total + found
-            asked[place] = each._replace(tried=replace(each.tried, confirmed=found))
-        if total.pays(_affordable(settings)):
-            break
-    return asked, total
-
-
-def _affordable(settings: WorkloadModel) -> float:
-    """
-    Percent of pod-hours up to which a choice pays: what the meter allows on any one day.
-
-    The meter keeps the budget itself. Who spent too little plans with up to half as much again, and of a plan for 5 %
-    the decisions made 7 %: to take no more than 6.25 % cost k8s_app12 half of what it gained.
-    """
-    return settings.budget_percent * DAY_FACTOR
-
-
-def _same_world(one: WorkloadModel, other: WorkloadModel) -> bool:
-    """Whether days tried under one say something under the other: only the budget may differ, start-up by a little."""
-    if abs(one.start_up_seconds - other.start_up_seconds) > _START_UP_SLACK_SECONDS:
-        return False
-    return replace(one, budget_percent=0.0, start_up_seconds=0) == replace(
-        other, budget_percent=0.0, start_up_seconds=0
-    )
-
-
-def _known_before(past: TrainingData) -> FittedState | None:
-    """What the last round kept; None where there was none, or one of another release."""
+def _previous(data: TrainingData) -> FittedPolicy | None:
+    """What the last fit kept; None where there was none, or one of another release."""
     try:
-        return _STATES_DECODER.decode(past.before).get(str(past.subject.series)) if past.before else None
+        return _STATES_DECODER.decode(data.before).get(str(data.subject.series)) if data.before else None
     except msgspec.MsgspecError:
         return None
 
 
-def settings_of(subject: ForecastTarget) -> WorkloadModel | None:
-    """What the object's spec makes of its load; None where it does not say what a pod carries."""
-    spec = subject.spec
-    metric = forecast_source(spec)
-    if metric is None or metric.name != subject.series.metric or spec.forecast is None:
-        return None
-    percent = spec.forecast.pod_capacity_percent
-    target = target_load(metric, subject.request)
-    capacity = pod_capacity(metric, subject.request, percent)
-    carried = planned_load(metric, subject.request, percent)
-    if target is None or capacity is None or carried is None or target <= 0:
-        return None
-    return WorkloadModel(
-        target=target,
-        carried=carried,
-        capacity=max(target, capacity),
-        start_up_seconds=lead_time(subject.start_up, spec.options) // SECOND,
-        budget_percent=float(spec.forecast.budget_percent),
-    )
-
-
-def forecast(ask: WorkerRequest) -> ForecastResponse:
+def forecast(request: WorkerRequest) -> ForecastResponse:
     """
     A forecast of each series from its newest fit, or why there is none.
 
     Raises StoreError where the store cannot be read.
     """
-    store = Store(Path(ask.store))
+    store = Store(Path(request.store))
     try:
-        subjects = {subject.series: subject for subject in ask.subjects}
+        targets = {target.series: target for target in request.subjects}
         answers: dict[Series, Forecast | Absent] = {
-            each: Absent("Learning", f"{each.metric} waits to be fitted") for each in subjects
+            series: Absent("Learning", f"{series.metric} waits to be fitted") for series in targets
         }
-        for fit, members in store.fits.newest(list(subjects)):
-            if fit.model == MODEL and 0 <= ask.now - fit.fitted_at < FIT_AGE_MAX:
-                known = _STATES_DECODER.decode(fit.state)
+        for fit, members in store.fits.newest(list(targets)):
+            if fit.model == MODEL and 0 <= request.now - fit.fitted_at < FIT_AGE_MAX:
+                fitted = _STATES_DECODER.decode(fit.state)
                 for series in members:
-                    made = _forecast(store, fit, subjects[series], known[str(series)], ask.now)
-                    answers[series] = made
+                    answers[series] = _forecast(store, fit, targets[series], fitted[str(series)], request.now)
         unsaved = store.forecasts.save([(s, value) for s, value in answers.items() if isinstance(value, Forecast)])
     finally:
         store.close()
     return ForecastResponse(list(answers.items()), unsaved)
 
 
-def _learning(past: TrainingData, measured: int, now: Nanoseconds) -> Absent:
-    hours = (now - past.first) // HOUR if measured else 0
-    known = measured * STEP // HOUR
-    return Absent(
-        "Learning",
-        f"{known} h of {past.subject.series.metric} measured over {hours} h: "
-        f"forecasts begin with {HISTORY_MIN // HOUR} h of history, {_STEPS_MIN * STEP // HOUR} h of it measured",
-    )
-
-
 def _forecast(
-    store: Store, fit: Fit, subject: ForecastTarget, known: FittedState, now: Nanoseconds
+    store: Store, fit: Fit, target: ForecastTarget, fitted: FittedPolicy, now: Nanoseconds
 ) -> Forecast | Absent:
-    """What the choice says now, from the newest complete minutes, or steps where there are no minutes."""
-    series, choice, settings = subject.series, known.choice, known.settings
-    if not isinstance(choice, Choice):
-        return Absent(NOTHING_TO_GAIN, _nothing_to_gain(choice, settings))
+    """What the policy says now, from the newest complete minutes, or steps where the minutes are not known."""
+    if not isinstance(fitted.choice, Choice):
+        return Absent(NOTHING_TO_GAIN, fitted.why_nothing())
+    models = policy.models_of(fitted, catalog.default())
     start = now - now % STEP
-    fitted = error_mixture.decode(known.fitted)
-    first = fit.trained_until - len(fitted.load) * STEP
-    later = _later(store, subject, fit.trained_until, start)
-    origin = _minute_origin(store, series, first, now)
-    by_minute = origin is not None
+    recent = _recent(store, target, fit.trained_until, now)
+    origin = _newest_origin(recent, models.tail)
     if origin is None:
-        whole = np.concatenate([fitted.load, later])
-        seen = np.flatnonzero(~np.isnan(whole))
-        if not len(seen) or len(whole) - 1 - seen[-1] > _UNSEEN_STEPS_MAX:
-            return _stale(store, series, start)
-        origin = error_mixture.on_grid(fitted, later, seen[-1:])
-    steps = np.concatenate([fitted.load, later])
-    recent_hits = _over_or_under(store, series, steps, first, start)
-    highest = np.concatenate([steps[-_CEILING_SPAN // STEP :], origin.recent[0, :2]])
-    ceiling = CEILING * float(np.nanmax(highest))
-    running = float(reactive_pods(origin.recent[:, 0], settings)[0])
-    # By the minute the window behind the next matters to slow pods alone.
-    found = error_mixture.chances(fitted, later, origin, 1 if by_minute and not is_slow(settings) else None)
-    jumps = _jumps(store, fit, subject, known, now) if by_minute else None
-    said = stated(choice, found, running, settings.carried, ceiling, jumps)
-    if said is None:
-        return _stale(store, series, start)
-    near, far = said.load[0], said.load[-1]
-    # By the minute the first window ends within the next step; by the step it is the one that runs.
-    load = (near, near, far, far) if by_minute else (near, far, far, far)
-    level = said.level[0]
-    return Forecast(
-        metric=series.metric,
+        return _stale(store, target.series, start)
+    floors = policy.floors(fitted, models, recent, np.array([origin]))
+    assert floors is not None, "there is a choice"
+    excess = _excess_coverage(store, target.series, start)
+    made = forecast_of(
+        target.series.metric,
+        fitted,
+        floors,
+        0,
         issued_at=now,
-        start=start,
-        step=STEP,
-        load=load + load[-1:] * far_steps(settings),
-        ceiling=ceiling,
-        model=choice.method or (LEAST if math.isinf(choice.price) else JUMP_CLOCK),
-        quantile_percent=round(100 * level),
         trained_until=fit.trained_until,
-        coverage_percent=None if recent_hits is None else round(100 * min(max(level + recent_hits, 0.0), 1.0)),
-        track_record=_track_record(known, choice),
+        by_minute=recent.minutes is not None,
+        excess=excess,
     )
+    return made or _stale(store, target.series, start)
 
 
-def _track_record(known: FittedState, choice: Choice) -> TrackRecord:
-    """What the decisions themselves came to; of a release that did not ask them, what the columns did."""
-    if known.confirmed is not None:
-        return known.confirmed.track_record
-    return TrackRecord(choice.avoided, choice.of, choice.extra_percent, choice.days)
+def _recent(store: Store, target: ForecastTarget, since: Nanoseconds, now: Nanoseconds) -> RecentLoad:
+    """The load since the fit; by the minute where one of the last five minutes is known."""
+    first, highs = store.loads.history(target.series, since, now - now % STEP)
+    steps = _laid(since, (now - since) // STEP, first, masked(first, highs, target.ignored), STEP)
+    begin = since - RUN_UP_MINUTES * MINUTE
+    count = (now - begin) // MINUTE
+    first, highs = store.loads.minute_history(target.series, begin, begin + count * MINUTE)
+    minutes = _laid(begin, count, first, highs, MINUTE)
+    if np.isnan(minutes[-MINUTES_PER_STEP:]).all():
+        return RecentLoad(steps)
+    trusted = _laid(begin, count, first, masked(first, highs, target.ignored, MINUTE), MINUTE)
+    return RecentLoad(steps, minutes, np.isnan(trusted))
 
 
-def _nothing_to_gain(found: NothingToGain | Rejected, settings: WorkloadModel) -> str:
-    budget = f"{settings.budget_percent:g} % more pod-hours"
-    if isinstance(found, NothingToGain):
-        days = in_days(found.days)
-        return f"of {found.of:.0f} under-provisioned minutes in {days} too few could be avoided within {budget}"
-    record = found.found.track_record
-    return (
-        f"with this object's bounds, behavior and schedules {record.avoided:.0f} of {record.of:.0f} under-provisioned "
-        f"minutes in {in_days(record.days)} would be avoided at {record.extra_percent:+.1f} % pod-hours: "
-        f"some are needed, at no more than {_affordable(settings):g} %"
-    )
+def _laid(begin: Nanoseconds, count: int, first: Nanoseconds, values: Sequence[float], every: Nanoseconds) -> Floats:
+    """(count,): the values from `first` on, laid on a grid that starts at `begin`; NaN where there are none."""
+    grid = np.full(max(count, 0), np.nan)
+    row = (first - begin) // every
+    grid[row : row + len(values)] = np.asarray(values)[: len(grid) - row]
+    return grid
 
 
-def _later(store: Store, subject: ForecastTarget, since: Nanoseconds, until: Nanoseconds) -> np.ndarray:
-    """The complete steps since the fit, NaN for a gap."""
-    out = np.full(max((until - since) // STEP, 0), np.nan)
-    first, highs = store.loads.history(subject.series, since, until)
-    values = np.asarray(masked(first, highs, subject.ignored))
-    row = (first - since) // STEP
-    out[row : row + len(values)] = values[: len(out) - row] if len(values) else values
-    return out
-
-
-def _minute_origin(store: Store, series: Series, first: Nanoseconds, now: Nanoseconds) -> Origins | None:
-    """The newest complete minute as an origin; None where one of the last two was not measured."""
-    end = now - now % MINUTE
-    known = store.loads.newest_minutes(series, end - LAGS * STEP, end)
-    if len(known) < 2 or known[-2][0] < end - 2 * MINUTE:  # noqa: PLR2004 - two minutes, as above
+def _newest_origin(recent: RecentLoad, tail: Floats) -> int | None:
+    """The newest origin that knows its load; None where nothing was measured for too long."""
+    if recent.minutes is not None:
+        return len(recent.minutes) - RUN_UP_MINUTES
+    steps = np.concatenate([tail, recent.steps])
+    seen = np.flatnonzero(~np.isnan(steps))
+    if not len(seen) or len(steps) - 1 - seen[-1] > _UNSEEN_STEPS_MAX:
         return None
-    minutes = np.full(LAGS * MINUTES_PER_STEP, np.nan)
-    minutes[[(end - MINUTE - at) // MINUTE for at, _ in known]] = [high for _, high in known]
-    recent = np.fmax.reduce(minutes.reshape(LAGS, MINUTES_PER_STEP), axis=1)
-    return Origins(np.array([(end - first) / STEP - 1]), recent[None])
-
-
-def _jumps(store: Store, fit: Fit, subject: ForecastTarget, known: FittedState, now: Nanoseconds) -> Jumps | None:
-    """What the jump clock tells now, from the newest complete minute; None where there is none."""
-    if not known.jumps:
-        return None
-    minutes = np.full((now - fit.trained_until) // MINUTE, np.nan)
-    first, highs = store.loads.minute_history(
-        subject.series, fit.trained_until, fit.trained_until + len(minutes) * MINUTE
-    )
-    row = (first - fit.trained_until) // MINUTE
-    minutes[row : row + len(highs)] = masked(first, highs, subject.ignored, MINUTE)
-    return jumps_since(jump_clock.decode(known.jumps), minutes, np.array([len(minutes)]), known.settings)
+    return max(int(seen[-1]) + 1 - len(tail), 0)
 
 
 def _stale(store: Store, series: Series, start: Nanoseconds) -> Absent:
@@ -553,22 +275,20 @@ def _stale(store: Store, series: Series, start: Nanoseconds) -> Absent:
     return Absent("Stale", f"{series.metric} was {seen}: a forecast needs a load from the last 15 minutes")
 
 
-def _over_or_under(
-    store: Store, series: Series, steps: np.ndarray, first: Nanoseconds, start: Nanoseconds
-) -> float | None:
-    """
-    The share of outcomes that stayed below what was stated, less the share that was stated, as known at `start`.
-
-    Counted on the second step of the last day's forecasts. Levels differ from forecast to forecast, so that only what
-    they are over or under can be added up; None while too few are known.
-    """
+def _excess_coverage(store: Store, series: Series, start: Nanoseconds) -> float | None:
+    """`excess_coverage` of the last day's forecasts, each for the step after the one it was made in."""
     newest = store.forecasts.newest_of(series)
     if newest is not None and newest.start == start and newest.coverage_percent is not None:
-        # The same step's forecast of a minute ago has counted already.
+        # The forecast that this step began with has counted already.
         return (newest.coverage_percent - newest.quantile_percent) / 100
-    hits = []
-    for each in store.forecasts.issued_quantiles(series, start - DAY + STEP, start):
-        row = (each.start - first) // STEP
-        if 0 <= row < len(steps) and not np.isnan(steps[row]):
-            hits.append((steps[row] <= each.load * _ROUNDED) - each.percent / 100)
-    return float(sum(hits)) / len(hits) if len(hits) >= _OUTCOMES_MIN else None
+    issued = store.forecasts.issued_quantiles(series, start - DAY + STEP, start)
+    if not issued:
+        return None
+    begin = issued[0].start
+    outcomes = _laid(begin, (start - begin) // STEP, *store.loads.history(series, begin, start), STEP)
+    known = [
+        (outcomes[(quantile.start - begin) // STEP], quantile.load, quantile.percent / 100)
+        for quantile in issued
+        if quantile.start < start
+    ]
+    return excess_coverage(*np.array(known).T) if known else None

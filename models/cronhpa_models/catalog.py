@@ -1,32 +1,133 @@
-"""The methods by their names: baselines first, the operator's own last."""
+"""
+The methods that a policy may choose, by the names that a user writes: those of this package and those that others add.
+
+A package adds a method by an entry point in the group `cronhpa.methods`: its name is what a user writes, one of the
+`variants` of the method that it refers to. It is loaded when it is asked for by name, and its faults cost itself alone.
+Importing the catalog imports numpy, and neither pandas nor what single methods need.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata, util
+from typing import Any, cast
 
-from cronhpa_models import error_mixture
 from cronhpa_models.clock_increments import ClockIncrements
 from cronhpa_models.decomposed import Decomposed
+from cronhpa_models.error_mixture import ErrorMixture
 from cronhpa_models.exponential_smoothing import ExponentialSmoothing
 from cronhpa_models.hourly_profile import HourlyProfile
 from cronhpa_models.last_value import LastValue
-from cronhpa_models.mixture import Mixture
+from cronhpa_models.method import Method
 from cronhpa_models.periodic_autoregression import PeriodicAutoregression
 from cronhpa_models.seasonal_naive import SeasonalNaive
 from cronhpa_models.time_of_week import TimeOfWeek
 
-if TYPE_CHECKING:
-    from cronhpa_models.method import Method
+ENTRY_POINTS = "cronhpa.methods"
+# What gained most on recorded series: docs/forecasting.md.
+DEFAULT = ErrorMixture.variants
 
-CATALOG: dict[str, Method] = {
-    "LastValue": LastValue(),
-    "SeasonalNaive": SeasonalNaive(),
-    "HourlyProfile": HourlyProfile(),
-    "TimeOfWeek": TimeOfWeek(corrected=False),
-    "TimeOfWeekCorrected": TimeOfWeek(corrected=True),
-    "ClockIncrements": ClockIncrements(),
-    "PeriodicAutoregression": PeriodicAutoregression(),
-    "ExponentialSmoothing": ExponentialSmoothing(),
-    "Decomposed": Decomposed(),
-    **{name: Mixture(name) for name in error_mixture.METHODS},
-}
+# Baselines first, the operator's own last.
+_BUILT_IN: tuple[Method, ...] = (
+    LastValue(),
+    SeasonalNaive(),
+    HourlyProfile(),
+    TimeOfWeek(is_corrected=False),
+    TimeOfWeek(is_corrected=True),
+    ClockIncrements(),
+    PeriodicAutoregression(),
+    ExponentialSmoothing(),
+    Decomposed(),
+    ErrorMixture(),
+)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A method and those of its variants that were asked for, in the method's order."""
+
+    method: Method
+    variants: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """unavailable: by the name that was asked for, why there is no such method here."""
+
+    chosen: tuple[Chosen, ...]
+    unavailable: dict[str, str]
+
+
+def built_in() -> tuple[Chosen, ...]:
+    """Every method of this package with all of its variants, whether its packages are installed or not."""
+    return tuple(Chosen(method, method.variants) for method in _BUILT_IN)
+
+
+def default() -> tuple[Chosen, ...]:
+    """The methods for whoever names none."""
+    return find(DEFAULT).chosen
+
+
+def find(names: Sequence[str]) -> Found:
+    """The methods with these names, in the order in which they are named first; a method with several names is one."""
+    known = {variant: method for method in _BUILT_IN for variant in method.variants}
+    methods: list[Method] = []
+    unavailable: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        method = known.get(name) or _added(name)
+        reason = method if isinstance(method, str) else _missing(method)
+        if isinstance(method, str) or reason:
+            unavailable[name] = reason
+        elif not any(method is other for other in methods):
+            methods.append(method)
+    wanted = set(names) - set(unavailable)
+    chosen = (Chosen(each, tuple(name for name in each.variants if name in wanted)) for each in methods)
+    return Found(tuple(chosen), unavailable)
+
+
+def _missing(method: Method) -> str:
+    """Which packages the method needs that are not installed; empty where there are all."""
+    absent = [package for package in method.needs if util.find_spec(package.partition(".")[0]) is None]
+    return f"it needs {' and '.join(absent)}, not installed here" if absent else ""
+
+
+def _added(name: str) -> Method | str:
+    """The method that another package adds under a name, or why there is none."""
+    points = list(metadata.entry_points(group=ENTRY_POINTS, name=name))
+    if not points:
+        return f"no method has this name: {', '.join(_names())} are known"
+    if len(points) > 1:
+        packages = ", ".join(sorted(point.dist.name if point.dist else point.value for point in points))
+        return f"several packages add a method of this name: {packages}; uninstall all but one"
+    point = points[0]
+    try:
+        loaded = point.load()
+        problem = _misshapen(loaded, name)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - another's code may raise anything, and costs itself alone
+        return f"{point.value} cannot be loaded: {type(error).__name__}: {error}"
+    return f"{point.value} is no method: {problem}" if problem else cast("Method", loaded)
+
+
+def _misshapen(loaded: Any, name: str) -> str:
+    """What keeps an object from being a Method with this variant; empty where nothing does."""
+    if isinstance(loaded, type):
+        return f"it is the class {loaded.__name__}: an object is needed, {loaded.__name__}() for example"
+    if not isinstance(getattr(loaded, "name", None), str):
+        return "its `name` is no text"
+    for attribute in ("variants", "needs"):
+        values = getattr(loaded, attribute, None)
+        if not isinstance(values, tuple) or not all(isinstance(value, str) and value for value in values):
+            return f"its `{attribute}` is no tuple of names"
+    absent = [verb for verb in ("fit", "decode") if not callable(getattr(loaded, verb, None))]
+    if absent:
+        return f"it has no `{absent[0]}`: cronhpa_models.method.Method says what is needed"
+    if name not in loaded.variants:
+        return f"its variants are {', '.join(loaded.variants)}: the entry point's name must be one of them"
+    return ""
+
+
+def _names() -> list[str]:
+    added = {point.name for point in metadata.entry_points(group=ENTRY_POINTS)}
+    own = [variant for method in _BUILT_IN for variant in method.variants]
+    return own + sorted(added - set(own))

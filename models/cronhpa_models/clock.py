@@ -6,14 +6,9 @@ A day counts half after five days, the same weekday counts four times, a step be
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from cronhpa_models.method import Floats, Rows
+from cronhpa_models.method import Floats, Rows
 
 _HALF_LIFE_DAYS = 5.0
 _WEEK_DAYS = 7
@@ -22,7 +17,7 @@ _BESIDE = np.array([-1, 0, 1])
 _BESIDE_WEIGHTS = np.array([0.5, 1.0, 0.5])
 
 
-def quantiles_at_clock(values: Floats, rows: Rows, levels: Sequence[float], *, day: int, days: int) -> Floats:
+def quantiles_at_clock(values: Floats, rows: Rows, levels: Floats, *, day: int, days: int) -> Floats:
     """
     (levels, rows): the least value at the clock of each row that covers each level of those on the `days` days before.
 

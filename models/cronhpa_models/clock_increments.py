@@ -13,47 +13,66 @@ Card
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cronhpa_models import state as states
 from cronhpa_models.clock import quantiles_at_clock
-from cronhpa_models.conformal import offset_of
-from cronhpa_models.method import Quantiles, joined, largest_ahead, stated, steps_per_day
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pandas import Series
-
-    from cronhpa_models.method import Fitted
+from cronhpa_models.conformal import kept, offset_of
+from cronhpa_models.method import Distribution, Floats, Origins, largest_ahead
+from cronhpa_models.whole_steps import LEVELS, mixed, split
 
 _DAYS_BACK = 14
 
 
-@dataclass(frozen=True)
 class ClockIncrements:
-    def fit(self, history: Series[float], *, horizon: int) -> Fitted | None:
-        """See cronhpa_models.method.Method. There is nothing to learn but the days themselves."""
-        day = steps_per_day(history.index)
-        offset = offset_of(history)
-        return None if offset is None or len(history) <= day else _Moves(history, offset, day, horizon)
+    """See cronhpa_models.method.Method."""
+
+    name = "ClockIncrements"
+    variants = ("ClockIncrements",)
+    needs = ()
+
+    def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...]) -> _Moves | None:
+        """The days themselves. None where there is less than a day, or nothing was measured."""
+        load = kept(load, steps_per_day)
+        offset = offset_of(load)
+        if offset is None or len(load) <= steps_per_day:
+            return None
+        return _Moves(load, offset, steps_per_day, tuple(windows))
+
+    def decode(self, state: bytes) -> _Moves:
+        head, arrays = states.unpack(state)
+        return _Moves(arrays["load"].astype(np.float64), head["offset"], head["steps_per_day"], tuple(head["windows"]))
 
 
 @dataclass(frozen=True)
 class _Moves:
-    history: Series[float]
-    offset: float
-    day: int
-    horizon: int
+    """See cronhpa_models.method.Fitted."""
 
-    def quantiles(self, later: Series[float], levels: Sequence[float]) -> Quantiles:
+    load: Floats
+    offset: float
+    steps_per_day: int
+    windows: tuple[int, ...]
+
+    def distribution(self, later: Floats, origins: Origins, windows: int | None = None) -> Distribution:
         """See cronhpa_models.method.Fitted."""
-        z = np.log(joined(self.history, later) + self.offset)
-        moves = largest_ahead(z, self.horizon) - z[:, None]
-        rows = np.arange(len(self.history) - 1, len(z))
-        upper = [
-            z[rows] + quantiles_at_clock(moves[:, i], rows, levels, day=self.day, days=_DAYS_BACK)
-            for i in range(self.horizon)
-        ]
-        return stated(self.history, later, levels, np.exp(np.stack(upper, axis=2)) - self.offset)
+        reaches = self.windows[:windows]
+        whole, part = split(origins.position)
+        z = np.log(np.concatenate([self.load, later]) + self.offset)
+        moves = largest_ahead(z, reaches[-1]) - z[:, None]
+        newest = np.log(origins.recent[:, 0] + self.offset)[:, None]
+        ended, under_way = (
+            np.stack(
+                [
+                    quantiles_at_clock(moves[:, reach - 1], rows, LEVELS, day=self.steps_per_day, days=_DAYS_BACK).T
+                    for reach in reaches
+                ]
+            )
+            for rows in (whole, whole + 1)
+        )
+        return mixed(np.exp(newest + ended) - self.offset, np.exp(newest + under_way) - self.offset, part)
+
+    def encode(self) -> bytes:
+        """Loads with 24 bits, an error of 1e-7."""
+        head = {"offset": self.offset, "steps_per_day": self.steps_per_day, "windows": self.windows}
+        return states.pack(head, {"load": self.load.astype("<f4")})

@@ -11,23 +11,20 @@ Card
              it has smoothed itself is too small.
   Source     STL: Cleveland, Cleveland, McRae & Terpenning (1990), Journal of Official Statistics 6(1); with a method
              for the rest: Hyndman & Athanasopoulos (2021), section 5.7.
-  Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
+  Cost       Tens of milliseconds a fit; the first one of a process imports statsmodels: 2 to 4 s of CPU and 75 MB.
+  Scores     docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
   Weak at    Jumps: loess rounds them off. Weekends are forecast as the working days before.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-from pandas import Series
 
-from cronhpa_models.conformal import Calibrated, offset_of
-from cronhpa_models.method import Floats, shifted, steps_per_day
-
-if TYPE_CHECKING:
-    from cronhpa_models.method import Fitted
+from cronhpa_models.conformal import Calibrated, calibrated, decoded, filled, kept, offset_of
+from cronhpa_models.exponential_mean import level as level_of
+from cronhpa_models.method import Floats, Rows, shifted
 
 _DAYS_FITTED = 14
 _DAYS_CALIBRATED = 3
@@ -36,21 +33,28 @@ _DAYS_MIN = _DAYS_CALIBRATED + 2
 _SHARES = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 
-@dataclass(frozen=True)
 class Decomposed:
-    def fit(self, history: Series[float], *, horizon: int) -> Fitted | None:
-        """See cronhpa_models.method.Method. Five days are the least."""
-        day = steps_per_day(history.index)
-        kept = history.iloc[-_DAYS_FITTED * day :]
-        offset = offset_of(kept)
-        if offset is None or len(kept) < _DAYS_MIN * day:
+    """See cronhpa_models.method.Method."""
+
+    name = "Decomposed"
+    variants = ("Decomposed",)
+    needs = ("statsmodels",)
+
+    def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...]) -> Calibrated | None:
+        """None where there are fewer than five days, or nothing was measured."""
+        load = kept(load, steps_per_day, _DAYS_FITTED)
+        offset = offset_of(load)
+        if offset is None or len(load) < _DAYS_MIN * steps_per_day:
             return None
-        z = np.log(kept.interpolate(limit_direction="both").to_numpy(dtype=np.float64) + offset)
-        held_out = len(z) - _DAYS_CALIBRATED * day
-        earlier, season = _season(z[:held_out], day), _season(z, day)
+        z = np.log(filled(load) + offset)
+        held_out = len(z) - _DAYS_CALIBRATED * steps_per_day
+        earlier, season = _season(z[:held_out], steps_per_day), _season(z, steps_per_day)
         rest = z[held_out:] - np.tile(earlier, _DAYS_CALIBRATED)
         alpha = min(_SHARES, key=lambda each: _one_step_error(rest, each))
-        return Calibrated(kept, offset, horizon, _Online(held_out, len(z), earlier, season, alpha))
+        return calibrated(load, steps_per_day, windows, _Online(held_out, len(z), earlier, season, alpha))
+
+    def decode(self, state: bytes) -> Calibrated:
+        return decoded(state, lambda found: _Online.of(found.parameters))
 
 
 @dataclass(frozen=True)
@@ -78,10 +82,25 @@ class _Online:
             # A day of run-up, through which the level forgets where it began.
             begin = first - day
             course = season[np.arange(begin - first, len(z) - first + horizon) % day]
-            level = _level(z[begin:] - course[: len(z) - begin], self.alpha)
+            level = level_of(z[begin:] - course[: len(z) - begin], self.alpha)
             ahead = [level + course[h : h + len(level)] for h in range(1, horizon + 1)]
             out[first:last] = np.stack(ahead, axis=1)[first - begin : last - begin]
         return out
+
+    def gain(self, rows: Rows, horizon: int) -> Floats:
+        """See cronhpa_models.conformal.Expectation. The level takes the same share of each error."""
+        return np.full((len(rows), horizon), self.alpha)
+
+    def parameters(self) -> dict[str, Floats]:
+        """See cronhpa_models.conformal.Expectation."""
+        numbers = np.array([self.held_out, self.fitted, self.alpha], dtype=np.float64)
+        return {"numbers": numbers, "earlier": self.earlier, "season": self.season}
+
+    @classmethod
+    def of(cls, parameters: dict[str, Floats]) -> _Online:
+        """What `parameters` gave."""
+        held_out, fitted, alpha = parameters["numbers"].tolist()
+        return cls(int(held_out), int(fitted), parameters["earlier"], parameters["season"], alpha)
 
 
 def _season(z: Floats, day: int) -> Floats:
@@ -94,9 +113,4 @@ def _season(z: Floats, day: int) -> Floats:
 
 
 def _one_step_error(rest: Floats, alpha: float) -> float:
-    return float(np.nanmean(np.abs(rest - shifted(_level(rest, alpha), 1))))
-
-
-def _level(rest: Floats, alpha: float) -> Floats:
-    """The exponential mean at each row of what is left of the load; a gap leaves it as it is."""
-    return Series(rest).ewm(alpha=alpha, adjust=False, ignore_na=True).mean().to_numpy()
+    return float(np.nanmean(np.abs(rest - shifted(level_of(rest, alpha), 1))))

@@ -8,7 +8,7 @@ Card
              log(max load + c) = z[t] + b' x[t] + error, b by ridge, a day counting half as much after 7 days.
              x: differences from z[t] of six lags, two exponential means, the same clock of yesterday and of last week,
              the mean of earlier days at that clock, and their moves. An unknown difference is zero.
-             The distribution of the error is a mixture of empirical ones, weights by METHODS:
+             The distribution of the error is a mixture of empirical ones, weights by VARIANTS:
              near, clock   errors at the same clock of the last 14 days, within a step, within a quarter of an hour
              load          loads (not errors) at the same clock: a jump goes to a level, whatever is there before it
              moves         errors of the last week after moves of two steps that were like the present one
@@ -33,20 +33,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cronhpa_models.method import Floats, largest_ahead, shifted
-
-Rows = NDArray[np.int64]
+from cronhpa_models.method import LAGS, Distribution, Floats, Origins, Rows, lagged, largest_ahead, shifted
 
 SOURCES = ("near", "clock", "load", "moves", "recent", "all")
 # The weight of each source; what a source cannot say (no day before, no move like it) counts for nothing.
-METHODS: dict[str, dict[str, float]] = {
+VARIANTS: dict[str, dict[str, float]] = {
     "Clock": {"clock": 0.6, "recent": 0.2, "all": 0.2},
     "NearClock": {"near": 0.7, "recent": 0.2, "all": 0.1},
     "ClockAndLoad": {"near": 0.3, "load": 0.3, "moves": 0.2, "recent": 0.1, "all": 0.1},
 }
 # Columns of what a forecast looks at.
 FEATURES = 18
-LAGS = 25  # steps behind an origin that its features look at, itself included
 
 _DAYS_KEPT = 28
 _SHORT_LAGS = (1, 2, 3, 5, 8, 12)
@@ -54,6 +51,11 @@ _DAYS_BACK = 14
 _RECENT = 24
 _ALIKE = 40
 _ERRORS_MIN = 50
+_BACK = np.arange(1, _DAYS_BACK + 1)
+_BY_DAY = 0.5 ** (_BACK / 5.0) * np.where(_BACK % 7 == 0, 2.0, 1.0)
+_OF_LATE = np.arange(_RECENT)
+_BY_STEP = 0.5 ** (_OF_LATE / 10)
+_SPREAD = np.linspace(-1, 1, _ALIKE)
 # Of a day.
 _KNOWN_SHARE = 0.5
 _RIDGE = 0.003
@@ -67,13 +69,76 @@ _TAIL_BINS = 32
 _WHOLE = 1e-6
 
 
+class ErrorMixture:
+    """See cronhpa_models.method.Method. The variants weigh the sources of errors differently; they share a fit."""
+
+    name = "ErrorMixture"
+    variants = tuple(VARIANTS)
+    needs = ()
+
+    def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...] = (1, 2)) -> Fitted | None:
+        """None where less than half a day is known, or fewer than fifty errors."""
+        kept = np.asarray(load[-_DAYS_KEPT * steps_per_day :], dtype=np.float64)
+        known = ~np.isnan(kept)
+        if known.sum() < steps_per_day * _KNOWN_SHARE:
+            return None
+        offset = max(0.05 * float(kept[known].mean()), 1e-9)
+        z = np.log(kept + offset)
+        rows = np.arange(len(z))
+        of_z, of_profile = (_Rows.of([values]) for values in (z, _profile(z, steps_per_day, 0)))
+        raw = _features(
+            of_z, of_profile, np.zeros(1, np.int64), steps_per_day, rows.astype(np.float64), lagged(z, rows)
+        )
+        x = _or_zero(raw)
+        age = (len(z) - rows) / steps_per_day
+        coefficients, errors = [], []
+        for reach in windows:
+            came = largest_ahead(z, reach)[:, -1]
+            moved = came - z
+            good = ~np.isnan(moved)
+            week = slice(max(0, len(z) - reach - 7 * steps_per_day), len(z) - reach)
+            if good.sum() < _ERRORS_MIN or not good[week].any():
+                return None
+            b = _ridge(raw[good], moved[good], 0.5 ** (age[good] / 7))
+            wrong = moved - (x @ b[:-1] + b[-1])
+            edges = _edges(wrong[week][good[week]], came, z)
+            bin_of = _bins(edges, wrong)
+            coefficients.append(b)
+            errors.append(Errors(edges, bin_of, _by_move(z[week], bin_of[week])))
+        return Fitted(kept, offset, steps_per_day, tuple(windows), np.stack(coefficients), tuple(errors))
+
+    def decode(self, state: bytes) -> Fitted:
+        """What Fitted.encode wrote. Ten times as fast as .npz, which is read at every forecast."""
+        line, _, numbers = state.partition(b"\n")
+        head = json.loads(line)
+        place = 0
+
+        def take(kind: str, count: int) -> NDArray[Any]:
+            nonlocal place
+            found = np.frombuffer(numbers, kind, count, place)
+            place += found.nbytes
+            return found
+
+        windows, rows = tuple(head["windows"]), head["rows"]
+        coefficients = take("<f8", len(windows) * (FEATURES + 1)).reshape(len(windows), -1)
+        load = take("<f4", rows).astype(np.float64)
+        errors = []
+        for count in head["moves"]:
+            edges, by_move = take("<f8", len(_LEVELS) + _TAIL_BINS), take("<i2", count)
+            bin_of = np.full(rows, -1, np.int8)
+            kept = min(_looked_at(head["steps_per_day"]), rows)
+            bin_of[-kept:] = take("<i1", kept)
+            errors.append(Errors(edges, bin_of, by_move))
+        return Fitted(load, head["offset"], head["steps_per_day"], windows, coefficients, tuple(errors))
+
+
 @dataclass(frozen=True)
 class Fitted:
     """
-    What was learnt of one object.
+    See cronhpa_models.method.Fitted.
 
-    load: (rows,), the history itself, five-minute maxima up to 28 days back. windows: how many steps ahead each window
-    reaches. coefficients: (windows, features + 1). errors: what they get wrong in the history, for each window.
+    load: (rows,), up to 28 days. coefficients: (windows, features + 1). errors: of the regression in the history, for
+    each window.
     """
 
     load: Floats
@@ -82,6 +147,28 @@ class Fitted:
     windows: tuple[int, ...]
     coefficients: Floats
     errors: tuple[Errors, ...]
+
+    def distribution(self, later: Floats, origins: Origins, windows: int | None = None) -> Distribution:
+        """See cronhpa_models.method.Fitted."""
+        return distributions([self], [later], [origins], windows)[0]
+
+    def encode(self) -> bytes:
+        """
+        A line of JSON, then plain numbers: loads with 24 bits, an error of 1e-7, and the bins of the days looked back
+        at.
+        """
+        head = {
+            "offset": self.offset,
+            "steps_per_day": self.steps_per_day,
+            "windows": list(self.windows),
+            "rows": len(self.load),
+            "moves": [len(each.by_move) for each in self.errors],
+        }
+        looked_at = _looked_at(self.steps_per_day)
+        parts = [self.coefficients.astype("<f8"), self.load.astype("<f4")]
+        for each in self.errors:
+            parts += [each.edges.astype("<f8"), each.by_move.astype("<i2"), each.bin_of[-looked_at:]]
+        return json.dumps(head).encode() + b"\n" + b"".join(part.tobytes() for part in parts)
 
 
 @dataclass(frozen=True)
@@ -97,153 +184,217 @@ class Errors:
     by_move: NDArray[np.int16]
 
 
+def distributions(
+    several: Sequence[Fitted], later: Sequence[Floats], origins: Sequence[Origins], windows: int | None = None
+) -> list[Distribution]:
+    """
+    Fitted.distribution of each, to the last bit, in one pass over all of their origins.
+
+    Fits that differ in their windows or steps a day are a caller's bug (asserted). No sum over an origin's samples is
+    left to BLAS, whose rounding depends on how many origins there are.
+    """
+    first = several[0]
+    assert all((each.windows, each.steps_per_day) == (first.windows, first.steps_per_day) for each in several)
+    known = _Known.of(several, later, origins, first.windows[:windows])
+    made = [_window(known, number) for number in range(len(known.reaches))]
+    ends = np.cumsum(known.counts)
+    return [
+        Distribution(
+            np.stack([load[end - count : end] for load, _ in made]),
+            np.stack([cdf[:, end - count : end] for _, cdf in made], axis=1),
+        )
+        for end, count in zip(ends.tolist(), known.counts, strict=True)
+    ]
+
+
 @dataclass(frozen=True)
-class Origins:
+class _Known:
     """
-    Where forecasts are made.
+    What is known at the origins of several fits, one behind the other.
 
-    position: (n,), rows since the start of the history; 7.4 has seen two fifths of what row 8 will be the maximum of.
-    recent: (n, LAGS), the maxima of the last steps before each, the newest first. A gap is NaN.
+    reaches: of the windows that are forecast. z: of the fits, logarithms of history and what came later. counts: how
+    many origins each fit has. owner, position, recent, x: (origins,), the number of the fit that each belongs to, and
+    as in Origins, the latter as logarithms, with its features. since: of each fit, the rows whose errors are not known
+    from the fit and that an origin looks at, to the last; since_x: their features, of all fits.
     """
 
+    several: Sequence[Fitted]
+    reaches: tuple[int, ...]
+    z: _Rows
+    counts: list[int]
+    owner: Rows
     position: Floats
     recent: Floats
+    x: Floats
+    since: list[Rows]
+    since_x: Floats
+
+    @classmethod
+    def of(
+        cls,
+        several: Sequence[Fitted],
+        later: Sequence[Floats],
+        origins: Sequence[Origins],
+        reaches: tuple[int, ...],
+    ) -> _Known:
+        day = several[0].steps_per_day
+        z = [np.log(np.concatenate([each.load, came]) + each.offset) for each, came in zip(several, later, strict=True)]
+        recent = [np.log(at.recent + each.offset) for each, at in zip(several, origins, strict=True)]
+        since = [
+            np.arange(_looked_at_since(each, at.position, max(reaches)), len(values))
+            for each, at, values in zip(several, origins, z, strict=True)
+        ]
+        lagging = [lagged(values, rows) for values, rows in zip(z, since, strict=True)]
+        counts, rows_since = [len(at.position) for at in origins], [len(rows) for rows in since]
+        owner = np.repeat(np.arange(len(several)), counts)
+        position = np.concatenate([at.position for at in origins])
+        everyone = np.concatenate([np.repeat(np.arange(len(several)), rows_since), owner])
+        positions = np.concatenate([*since, position]).astype(np.float64)
+        # The profile of a fit begins with the day of the first row that is asked of it.
+        begins = [
+            max(int(min(rows[0] if len(rows) else np.inf, at.position.min())) // day, 0)
+            for rows, at in zip(since, origins, strict=True)
+        ]
+        profiles = [_profile(values, day, begin) for values, begin in zip(z, begins, strict=True)]
+        joined = _Rows.of(z)
+        x = _or_zero(
+            _features(
+                joined.asked_by(everyone),
+                _Rows.of(profiles).asked_by(everyone),
+                np.array(begins)[everyone] * day,
+                day,
+                positions,
+                np.concatenate([*lagging, *recent]),
+            )
+        )
+        mine = sum(rows_since)
+        return cls(several, reaches, joined, counts, owner, position, np.concatenate(recent), x[mine:], since, x[:mine])
 
 
 @dataclass(frozen=True)
-class Chances:
-    """
-    How likely the largest load of each window stays at or below each of some loads.
+class _Rows:
+    """Rows of several series, one behind the other. begin, count: of each series, or of the one that each row asks."""
 
-    load: (windows, origins, bins), rising. below: (methods of METHODS, windows, origins, bins), rising to one.
-    NaN loads where nothing can be said.
-    """
+    values: NDArray[Any]
+    begin: Rows
+    count: Rows
 
-    load: Floats
-    below: Floats
+    @classmethod
+    def of(cls, several: Sequence[NDArray[Any]]) -> _Rows:
+        count = np.array([len(values) for values in several])
+        return cls(np.concatenate(several), np.cumsum(count) - count, count)
 
-    def quantile(self, method: str, window: int, level: float) -> Floats:
-        """(origins,): the least load that is stated to cover `level`."""
-        below = self.below[list(METHODS).index(method), window]
-        place = np.minimum((below < level - 1e-9).sum(axis=-1), below.shape[-1] - 1)
-        return np.take_along_axis(self.load[window], place[:, None], axis=-1)[:, 0]
+    def asked_by(self, owner: Rows) -> _Rows:
+        """Rows of the series with these numbers."""
+        return _Rows(self.values, self.begin[owner], self.count[owner])
 
+    def take(self, rows: Rows) -> Floats:
+        """(..., n): rows of the series, NaN outside."""
+        inside = (rows >= 0) & (rows < self.count)
+        return np.where(inside, self.values.take(self.places(rows), mode="clip"), np.nan)
 
-def fit(load: Floats, *, steps_per_day: int, windows: tuple[int, ...] = (1, 2)) -> Fitted | None:
-    """Learn from five-minute maxima, NaN for a gap. None where less than a day or fewer than fifty errors are known."""
-    kept = np.asarray(load[-_DAYS_KEPT * steps_per_day :], dtype=np.float64)
-    known = ~np.isnan(kept)
-    if known.sum() < steps_per_day * _KNOWN_SHARE:
-        return None
-    offset = max(0.05 * float(kept[known].mean()), 1e-9)
-    z = np.log(kept + offset)
-    rows = np.arange(len(z))
-    raw = _features(z, steps_per_day, rows.astype(np.float64), _lagged(z, rows))
-    x = _or_zero(raw)
-    age = (len(z) - rows) / steps_per_day
-    coefficients, errors = [], []
-    for reach in windows:
-        came = largest_ahead(z, reach)[:, -1]
-        moved = came - z
-        good = ~np.isnan(moved)
-        week = slice(max(0, len(z) - reach - 7 * steps_per_day), len(z) - reach)
-        if good.sum() < _ERRORS_MIN or not good[week].any():
-            return None
-        b = _ridge(raw[good], moved[good], 0.5 ** (age[good] / 7))
-        wrong = moved - (x @ b[:-1] + b[-1])
-        edges = _edges(wrong[week][good[week]], came, z)
-        bin_of = _bins(edges, wrong)
-        coefficients.append(b)
-        errors.append(Errors(edges, bin_of, _by_move(z[week], bin_of[week])))
-    return Fitted(kept, offset, steps_per_day, tuple(windows), np.stack(coefficients), tuple(errors))
+    def places(self, rows: Rows) -> Rows:
+        """Where rows of the series are among the values; of a single series there is nothing to add."""
+        return rows + self.begin if self.begin.any() else rows
 
 
-def on_grid(fitted: Fitted, later: Floats, rows: Rows) -> Origins:
-    """Origins at whole rows of the history and what came `later`."""
-    return Origins(rows.astype(np.float64), _lagged(np.concatenate([fitted.load, later]), rows))
-
-
-def chances(fitted: Fitted, later: Floats, origins: Origins, windows: int | None = None) -> Chances:
-    """
-    What may come after each origin, from what was known at it.
-
-    later: the rows since the fit, the oldest first; nothing at or behind an origin's own future is looked at.
-    windows: how many of the fitted ones, the nearest first; None: all.
-    """
-    z = np.log(np.concatenate([fitted.load, later]) + fitted.offset)
-    recent = np.log(origins.recent + fitted.offset)
-    # The errors of what came since the fit are not known yet.
-    rows = np.arange(len(fitted.load) - max(fitted.windows), len(z))
-    positions = np.concatenate([rows, origins.position])
-    x = _or_zero(_features(z, fitted.steps_per_day, positions, np.concatenate([_lagged(z, rows), recent])))
-    since, at = (rows, x[: len(rows)]), x[len(rows) :]
-    found = [
-        _window(fitted, z, since, at, recent, origins.position, number)
-        for number in range(windows or len(fitted.windows))
-    ]
-    return Chances(np.stack([load for load, _ in found]), np.stack([below for _, below in found], axis=1))
-
-
-def _window(
-    fitted: Fitted,
-    z: Floats,
-    since: tuple[Rows, Floats],
-    at: Floats,
-    recent: Floats,
-    position: Floats,
-    number: int,
-) -> tuple[Floats, Floats]:
-    """
-    (origins, bins) loads and (methods, origins, bins) chances of one window.
-
-    since: the rows whose errors the fit does not know, up to the last, and their features.
-    """
-    reach = fitted.windows[number]
-    b = fitted.coefficients[number]
-    day = fitted.steps_per_day
-    came = largest_ahead(z, reach)[:, -1]
+def _looked_at_since(fitted: Fitted, position: Floats, reach: int) -> int:
+    """The first row whose error an origin looks at and the fit does not know."""
     learnt = len(fitted.load) - reach
-    rows, x = (each[learnt - since[0][0] :] for each in since)
-    known = fitted.errors[number]
-    edges = known.edges
-    bin_of = np.concatenate([known.bin_of[:learnt], _bins(edges, came[rows] - z[rows] - (x @ b[:-1] + b[-1]))])
-    centre = recent[:, 0] + at @ b[:-1] + b[-1]
-    bins = len(edges)
-    counts = np.zeros((len(SOURCES), len(centre), bins))
-    whole = np.floor(position + 1e-9).astype(np.int64)
-    part = position - whole
+    # A fit that is older than a day: the same clock of yesterday, and four steps behind it, lies after its end.
+    newest, oldest = (int(np.floor(row + 1e-9)) for row in (position.max(), position.min()))
+    if newest - fitted.steps_per_day + 4 >= learnt:
+        return learnt
+    return max(learnt, oldest - reach - _RECENT + 1)
 
-    def take(source: str, rows: Rows, weights: Floats, before: Rows | int) -> None:
-        """Count the errors of these rows, those that were known before the given row."""
-        good = (rows >= 0) & (rows < before)
-        chosen = np.where(good, bin_of.take(rows, mode="clip"), -1)
+
+def _window(known: _Known, number: int) -> tuple[Floats, Floats]:
+    """(origins, bins) loads and (variants, origins, bins) cdf of one window."""
+    several, owner, reach = known.several, known.owner, known.reaches[number]
+    day = several[0].steps_per_day
+    b = np.stack([each.coefficients[number] for each in several])
+    edges = np.stack([each.errors[number].edges for each in several])
+    bins = edges.shape[1]
+    bin_of = _bins_since(known, number, b)
+    centre = known.recent[:, 0] + np.einsum("nf,nf->n", known.x, b[owner, :-1]) + b[owner, -1]
+    counts = np.zeros((len(SOURCES), len(centre), bins))
+    whole = np.floor(known.position + 1e-9).astype(np.int64)
+    part = known.position - whole
+    asked = _Rows(bin_of.values, bin_of.begin[owner, None], bin_of.count[owner, None])
+
+    def take(source: str, rows: Rows, weights: Floats) -> None:
+        """Count the errors of these rows that are known at each origin."""
+        good = (rows >= 0) & (rows < ended)
+        chosen = np.where(good, bin_of.values.take(asked.places(rows), mode="clip"), -1)
         counts[SOURCES.index(source)] = _histogram(chosen, weights, bins)
 
     ended = (whole - reach + 1)[:, None]
-    days = np.arange(1, _DAYS_BACK + 1)
-    by_day = 0.5 ** (days / 5.0) * np.where(days % 7 == 0, 2.0, 1.0)
-    rows, weights = _around(whole, part, days * day, by_day, 2.5)
-    take("clock", rows, weights, ended)
-    rows, weights = _around(whole, part, days * day, by_day, 0.6)
-    take("near", rows, weights, ended)
-    good = (rows >= 0) & (rows < ended)
-    levels = np.where(good, came.take(rows, mode="clip"), np.nan) - centre[:, None]
-    counts[SOURCES.index("load")] = _histogram(_bins(edges, levels), weights, bins)
-    back = np.arange(_RECENT)
-    take("recent", whole[:, None] - reach - back, np.broadcast_to(0.5 ** (back / 10), (len(whole), _RECENT)), ended)
-    week = slice(max(0, learnt - 7 * day), learnt)
-    of_week = bin_of[week]
-    counts[SOURCES.index("moves")] = _alike(_moves(z[week])[known.by_move], of_week[known.by_move], recent, bins)
-    counts[SOURCES.index("all")] = np.bincount(of_week[of_week >= 0], minlength=bins)
+    take("clock", *_around(whole, part, _BACK * day, _BY_DAY, 2.5))
+    rows, weights = _around(whole, part, _BACK * day, _BY_DAY, 0.6)
+    take("near", rows, weights)
+    came = _came(known.z.asked_by(owner), rows, reach)
+    levels = np.where((rows >= 0) & (rows < ended), came, np.nan) - centre[:, None]
+    counts[SOURCES.index("load")] = _histogram(_bins_by_fit(edges, levels, known.counts), weights, bins)
+    take("recent", whole[:, None] - reach - _OF_LATE, _BY_STEP)
+    moved: list[NDArray[np.int8]] = []
+    for place, (each, end) in enumerate(zip(several, np.cumsum(known.counts).tolist(), strict=True)):
+        mine = slice(end - known.counts[place], end)
+        learnt = len(each.load) - reach
+        week = slice(bin_of.begin[place] + max(0, learnt - 7 * day), bin_of.begin[place] + learnt)
+        of_week, by_move = bin_of.values[week], each.errors[number].by_move
+        moved.append(_alike(_moves(known.z.values[week])[by_move], of_week[by_move], known.recent[mine]))
+        counts[SOURCES.index("all"), mine] = np.bincount(of_week[of_week >= 0], minlength=bins)
+    alike = np.concatenate(moved)
+    counts[SOURCES.index("moves")] = _histogram(alike, np.ones(_ALIKE), bins)
     total = counts.sum(axis=-1, keepdims=True)
     shares = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
-    mixed = np.tensordot(_WEIGHTS, shares, axes=1)
-    below = np.cumsum(mixed, axis=-1)
-    load = np.exp(np.minimum(centre[:, None] + edges, 700.0)) - fitted.offset
-    return np.maximum(load, 0.0), below / np.maximum(below[..., -1:], 1e-300)
+    cdf = np.cumsum(_mixed(shares), axis=-1)
+    offset = np.array([each.offset for each in several])[owner, None]
+    load = np.exp(np.minimum(centre[:, None] + edges[owner], 700.0)) - offset
+    return np.maximum(load, 0.0), cdf / np.maximum(cdf[..., -1:], 1e-300)
 
 
-_WEIGHTS = np.array([[weights.get(source, 0.0) for source in SOURCES] for weights in METHODS.values()])
+def _bins_since(known: _Known, number: int, b: Floats) -> _Rows:
+    """The bin of the error of each row of each fit, -1 where it is not known or no origin looks at it."""
+    reach = known.reaches[number]
+    owner = np.repeat(np.arange(len(known.several)), [len(rows) for rows in known.since])
+    rows = np.concatenate(known.since)
+    z = known.z.asked_by(owner)
+    expected = np.einsum("nf,nf->n", known.since_x, b[owner, :-1]) + b[owner, -1]
+    wrong = _came(z, rows[:, None], reach)[:, 0] - z.take(rows) - expected
+    found = np.full(len(known.z.values), -1, np.int8)
+    end = 0
+    for each, begin, since in zip(known.several, known.z.begin.tolist(), known.since, strict=True):
+        learnt, errors = len(each.load) - reach, each.errors[number]
+        found[begin : begin + learnt] = errors.bin_of[:learnt]
+        end += len(since)
+        new = since >= learnt
+        found[begin + since[new]] = _bins(errors.edges, wrong[end - len(since) : end][new])
+    return _Rows(found, known.z.begin, known.z.count)
+
+
+def _came(z: _Rows, rows: Rows, reach: int) -> Floats:
+    """(n, samples): the largest z of the `reach` rows after each, NaN from a gap or the end on."""
+    z = _Rows(z.values, z.begin[:, None], z.count[:, None])
+    came = z.take(rows + 1)
+    for ahead in range(2, reach + 1):
+        came = np.maximum(came, z.take(rows + ahead))
+    return came
+
+
+def _bins_by_fit(edges: Floats, values: Floats, counts: Sequence[int]) -> NDArray[np.int8]:
+    """The bins of (origins, samples) values, those of so many origins by the edges of each fit."""
+    parts = np.split(values, np.cumsum(counts)[:-1])
+    return np.concatenate([_bins(of_fit, part) for of_fit, part in zip(edges, parts, strict=True)])
+
+
+def _mixed(shares: Floats) -> Floats:
+    """(sources, origins, bins) to (variants, origins, bins)"""
+    mixed = np.zeros((len(VARIANTS), *shares.shape[1:]))
+    for place, weights in enumerate(VARIANTS.values()):
+        for source, weight in weights.items():
+            mixed[place] += weight * shares[SOURCES.index(source)]
+    return mixed
 
 
 def _edges(errors: Floats, came: Floats, z: Floats) -> Floats:
@@ -282,18 +433,20 @@ def _by_move(z: Floats, bin_of: NDArray[np.int8]) -> NDArray[np.int16]:
     return good[np.argsort(moves[good], kind="stable")].astype(np.int16)
 
 
-def _alike(moves: Floats, bin_of: NDArray[np.int8], recent: Floats, bins: int) -> Floats:
-    """Errors after moves like the present one; moves: those that led to the errors, rising."""
+def _alike(moves: Floats, bin_of: NDArray[np.int8], recent: Floats) -> NDArray[np.int8]:
+    """(origins, samples): the bins of errors after moves like the present one; moves: those that led there, rising."""
+    if not len(moves):
+        return np.full((len(recent), _ALIKE), -1, np.int8)
     now = recent[:, 0] - np.fmin(recent[:, 1], recent[:, 2])
-    place = np.searchsorted(moves, np.nan_to_num(now))
+    place = np.searchsorted(moves, _or_zero(now))
     # In the middle of the moves there are many like it; at the ends the nearest forty must do.
     width = np.clip(np.minimum(place, len(moves) - place), _ALIKE, max(_ALIKE, len(moves) // 50))
-    spread = (place[:, None] + np.linspace(-1, 1, _ALIKE) * width[:, None]).astype(np.int64)
-    return _histogram(bin_of.take(spread, mode="clip"), np.ones(spread.shape), bins)
+    spread = (place[:, None] + _SPREAD * width[:, None]).astype(np.int64)
+    return np.asarray(bin_of.take(spread, mode="clip"))
 
 
 def _histogram(chosen: NDArray[np.signedinteger[Any]], weights: Floats, bins: int) -> Floats:
-    """(origins, samples) of bins, -1 for none, and weights to (origins, bins)."""
+    """(origins, samples) of bins, -1 for none, and weights of samples, or of each by origin, to (origins, bins)."""
     origins = len(chosen)
     place = np.where(chosen >= 0, chosen, 0) + np.arange(origins)[:, None] * bins
     weight = np.where(chosen >= 0, weights, 0.0)
@@ -301,17 +454,16 @@ def _histogram(chosen: NDArray[np.signedinteger[Any]], weights: Floats, bins: in
     return counted.astype(np.float64).reshape(origins, bins)
 
 
-def _features(z: Floats, day: int, position: Floats, recent: Floats) -> Floats:
+def _features(z: _Rows, profile: _Rows, first: Rows, day: int, position: Floats, recent: Floats) -> Floats:
     """
     (n, features) at positions of z whose last steps were `recent`, NaN for what is unknown.
 
-    Nothing later is looked at.
+    profile: of z, from row `first` on. Nothing later is looked at.
     """
     now = recent[:, :1]
     lags = np.asarray(recent[:, _SHORT_LAGS])
     yesterday, last_week, *ahead = _between(z, position, (-day, -7 * day, 1 - day, 1 - 7 * day, 2 - day, 2 - 7 * day))
-    first = max(int(position.min()) // day, 0)
-    usual, usual_1, usual_2 = _between(_profile(z, day, first), position - first * day, (0, 1, 2))
+    usual, usual_1, usual_2 = _between(profile, position - first, (0, 1, 2))
     levels = np.stack([ahead[0], ahead[1], usual_1, ahead[2], ahead[3], usual_2], axis=1)
     moves = np.stack([ahead[0] - yesterday, usual_1 - usual], axis=1)
     behind = np.stack([yesterday, last_week], axis=1)
@@ -342,33 +494,22 @@ def _profile(z: Floats, day: int, first: int) -> Floats:
 def _fading(recent: Floats) -> Floats:
     """(n, 2): exponential means of the last steps, the newest first; NaN where none is known."""
     known = ~np.isnan(recent)
-    weights = (1 - np.array([0.4, 0.1])) ** np.arange(LAGS)[:, None]
-    total = known @ weights
-    summed = np.where(known, recent, 0.0) @ weights
+    weights = (1 - np.array([[0.4], [0.1]])) ** np.arange(LAGS)
+    total = np.einsum("nl,kl->nk", known.astype(np.float64), weights)
+    summed = np.einsum("nl,kl->nk", np.where(known, recent, 0.0), weights)
     mean: Floats = np.divide(summed, total, out=np.full(total.shape, np.nan), where=total > 0)
     return mean
 
 
-def _lagged(z: Floats, rows: Rows) -> Floats:
-    """(n, LAGS): what was at each row and before it, NaN before the start."""
-    padded = np.concatenate([np.full(LAGS - 1, np.nan), z])
-    return np.asarray(np.lib.stride_tricks.sliding_window_view(padded, LAGS)[rows, ::-1])
-
-
-def _between(values: Floats, position: Floats, shifts: Sequence[int]) -> Floats:
+def _between(values: _Rows, position: Floats, shifts: Sequence[int]) -> Floats:
     """(shifts, n): values so many rows from fractional positions, linear between whole ones, NaN outside."""
     low = np.floor(position + 1e-9).astype(np.int64)
     part = np.where(position - low > _WHOLE, position - low, 0.0)
     rows = low + np.array(shifts)[:, None]
-    at_low = _taken(values, rows)
+    at_low = values.take(rows)
     if not part.any():
         return at_low
-    return np.where(part == 0, at_low, at_low * (1 - part) + _taken(values, rows + 1) * part)
-
-
-def _taken(values: Floats, rows: Rows) -> Floats:
-    inside = (rows >= 0) & (rows < len(values))
-    return np.where(inside, values.take(rows, mode="clip"), np.nan)
+    return np.where(part == 0, at_low, at_low * (1 - part) + values.take(rows + 1) * part)
 
 
 def _ridge(x: Floats, y: Floats, weight: Floats) -> Floats:
@@ -386,49 +527,6 @@ def _ridge(x: Floats, y: Floats, weight: Floats) -> Floats:
     gram[np.diag_indices(len(gram))] += 1e-9
     found = np.linalg.solve(gram, full.T @ (weight * y))
     return np.concatenate([found[:-1] / scale, found[-1:]])
-
-
-def encode(fitted: Fitted) -> bytes:
-    """
-    A line of JSON, then plain numbers: loads with 24 bits, an error of 1e-7, and the bins of the days looked back at.
-    """
-    head = {
-        "offset": fitted.offset,
-        "steps_per_day": fitted.steps_per_day,
-        "windows": list(fitted.windows),
-        "rows": len(fitted.load),
-        "moves": [len(each.by_move) for each in fitted.errors],
-    }
-    looked_at = _looked_at(fitted.steps_per_day)
-    parts = [fitted.coefficients.astype("<f8"), fitted.load.astype("<f4")]
-    for each in fitted.errors:
-        parts += [each.edges.astype("<f8"), each.by_move.astype("<i2"), each.bin_of[-looked_at:]]
-    return json.dumps(head).encode() + b"\n" + b"".join(part.tobytes() for part in parts)
-
-
-def decode(state: bytes) -> Fitted:
-    """What `encode` wrote. Ten times as fast as .npz, which is read at every forecast."""
-    line, _, numbers = state.partition(b"\n")
-    head = json.loads(line)
-    place = 0
-
-    def take(kind: str, count: int) -> NDArray[Any]:
-        nonlocal place
-        found = np.frombuffer(numbers, kind, count, place)
-        place += found.nbytes
-        return found
-
-    windows, rows = tuple(head["windows"]), head["rows"]
-    coefficients = take("<f8", len(windows) * (FEATURES + 1)).reshape(len(windows), -1)
-    load = take("<f4", rows).astype(np.float64)
-    errors = []
-    for count in head["moves"]:
-        edges, by_move = take("<f8", len(_LEVELS) + _TAIL_BINS), take("<i2", count)
-        bin_of = np.full(rows, -1, np.int8)
-        kept = min(_looked_at(head["steps_per_day"]), rows)
-        bin_of[-kept:] = take("<i1", kept)
-        errors.append(Errors(edges, bin_of, by_move))
-    return Fitted(load, head["offset"], head["steps_per_day"], windows, coefficients, tuple(errors))
 
 
 def _looked_at(day: int) -> int:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-from pandas import DatetimeIndex, Series
 
-from cronhpa_models.method import Floats, largest_ahead, shifted, steps_per_day
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from cronhpa_models.method import Fitted, Method
+from cronhpa_models.catalog import Chosen
+from cronhpa_models.method import Fitted, Floats, Rows, largest_ahead, on_grid, shifted
 
 _HISTORY_DAYS = 28
 # A quantile that was a load goes through a logarithm and back: a load that never moves must not count as uncovered.
@@ -51,14 +46,14 @@ def mase(actual: Floats, forecast: Floats, season_before: Floats) -> float:
 @dataclass(frozen=True)
 class Backtest:
     """
-    What was forecast and what came.
+    Forecasts of the variants of a method beside the outcomes.
 
-    origins: the newest step that each forecast knew. forecasts: (levels, origins, horizon).
+    origins: (origins,), the newest row that each forecast knew. forecasts: (variants, levels, origins, horizon).
     outcomes, day_before: (origins, horizon), the largest loads that came, and those of 24 hours before.
     fit_seconds, day_seconds: of CPU, a fit and the forecasts from all origins of a day, medians.
     """
 
-    origins: DatetimeIndex
+    origins: Rows
     levels: tuple[float, ...]
     forecasts: Floats
     outcomes: Floats
@@ -84,31 +79,38 @@ class Scores:
 
 
 def rolling_origin(
-    method: Method, load: Series[float], *, first: int, levels: Sequence[float], horizon: int = 1
+    chosen: Chosen,
+    load: Floats,
+    *,
+    steps_per_day: int,
+    first: int,
+    levels: Sequence[float],
+    horizon: int = 1,
 ) -> Backtest:
     """
     Forecast from each row, fitted daily, each time from that row and those before it only.
 
-    first: the first row that is forecast. Each fit sees the 28 days before it.
+    load: (rows,), the maximum of each step, NaN for a gap. first: the first row that is forecast. Each fit sees the 28
+    days before it.
     """
-    day = steps_per_day(load.index)
-    begins = range(first, len(load), day)
+    day = steps_per_day
+    windows = tuple(range(1, horizon + 1))
     forecasts, fit_seconds, day_seconds = [], [], []
-    for begin in begins:
-        history = load.iloc[max(0, begin - _HISTORY_DAYS * day) : begin]
-        later = load.iloc[begin : min(begin + day, len(load)) - 1]
+    for begin in range(first, len(load), day):
+        history = load[max(0, begin - _HISTORY_DAYS * day) : begin]
+        later = load[begin : min(begin + day, len(load)) - 1]
         started = time.process_time()
-        fitted = method.fit(history, horizon=horizon)
+        fitted = chosen.method.fit(history, steps_per_day=day, windows=windows)
         fit_seconds.append(time.process_time() - started)
         started = time.process_time()
-        forecasts.append(_forecasts(fitted, later, levels, horizon))
+        forecasts.append(_forecasts(chosen, fitted, later, levels, horizon))
         day_seconds.append(time.process_time() - started)
-    outcomes = largest_ahead(np.asarray(load, dtype=np.float64), horizon)
+    outcomes = largest_ahead(load, horizon)
     before = np.stack([shifted(outcomes[:, ahead], day) for ahead in range(horizon)], axis=1)
     return Backtest(
-        origins=DatetimeIndex(load.index[first - 1 : -1]),
+        origins=np.arange(first - 1, len(load) - 1),
         levels=tuple(levels),
-        forecasts=np.concatenate(forecasts, axis=1),
+        forecasts=np.concatenate(forecasts, axis=2),
         outcomes=outcomes[first - 1 : -1],
         day_before=before[first - 1 : -1],
         fit_seconds=float(np.median(fit_seconds)),
@@ -116,27 +118,36 @@ def rolling_origin(
     )
 
 
-def scored(method: Method, load: Series[float], *, first: int) -> Scores:
-    """How well a method tells the largest load of the coming step, over the rows from `first` on."""
-    made = rolling_origin(method, load, first=first, levels=(0.5, 0.9))
-    median, upper = made.forecasts[:, :, 0]
+def scored(chosen: Chosen, load: Floats, *, steps_per_day: int, first: int) -> dict[str, Scores]:
+    """By variant, how well it tells the largest load of the coming step, over the rows from `first` on."""
+    made = rolling_origin(chosen, load, steps_per_day=steps_per_day, first=first, levels=(0.5, 0.9))
     came = made.outcomes[:, 0]
     measured = ~np.isnan(came)
-    return Scores(
-        coverage=coverage(came, upper),
-        mase=mase(came, median, made.day_before[:, 0]),
-        pinball=100 * pinball_loss(came, upper, 0.9) / float(np.nanmean(came)),
-        known=float((~np.isnan(upper[measured])).mean()),
-        fit_ms=1000 * made.fit_seconds,
-        day_ms=1000 * made.day_seconds,
-    )
+    return {
+        variant: Scores(
+            coverage=coverage(came, upper),
+            mase=mase(came, median, made.day_before[:, 0]),
+            pinball=100 * pinball_loss(came, upper, 0.9) / float(np.nanmean(came)),
+            known=float((~np.isnan(upper[measured])).mean()),
+            fit_ms=1000 * made.fit_seconds,
+            day_ms=1000 * made.day_seconds,
+        )
+        for variant, (median, upper) in zip(chosen.variants, made.forecasts[..., 0], strict=True)
+    }
 
 
-def _forecasts(fitted: Fitted | None, later: Series[float], levels: Sequence[float], horizon: int) -> Floats:
-    """(levels, origins, horizon), NaN where nothing could be fitted."""
+def _forecasts(chosen: Chosen, fitted: Fitted | None, later: Floats, levels: Sequence[float], horizon: int) -> Floats:
+    """(variants, levels, origins, horizon), NaN where nothing could be fitted."""
     if fitted is None:
-        return np.full((len(levels), len(later) + 1, horizon), np.nan)
-    return fitted.quantiles(later, levels).load
+        return np.full((len(chosen.variants), len(levels), len(later) + 1, horizon), np.nan)
+    rows = len(fitted.load) - 1 + np.arange(len(later) + 1)
+    found = fitted.distribution(later, on_grid(fitted.load, later, rows))
+    places = [chosen.method.variants.index(variant) for variant in chosen.variants]
+    load = [
+        [[found.quantile(place, window, level) for window in range(horizon)] for level in levels] for place in places
+    ]
+    # The largest load of more steps is no smaller than that of fewer.
+    return np.fmax.accumulate(np.moveaxis(np.array(load), 2, 3), axis=3)
 
 
 def _known(actual: Floats, forecast: Floats) -> np.ndarray:

@@ -8,7 +8,8 @@ Card
              alpha, gamma by statsmodels' ETSModel (maximum likelihood on the last seven days, heuristic start values:
              estimating them costs a thousand times as much); between fits by the recursion itself.
   Source     Hyndman, Koehler, Ord & Snyder (2008), Forecasting with Exponential Smoothing, model ANA.
-  Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
+  Cost       Tens of milliseconds a fit; the first one of a process imports statsmodels: 2 to 4 s of CPU and 75 MB.
+  Scores     docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
   Weak at    Weekends after a working week, until each slot has been corrected for some days. Moving jumps.
 """
 
@@ -16,33 +17,35 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cronhpa_models.conformal import Calibrated, offset_of
-from cronhpa_models.method import Floats, steps_per_day
-
-if TYPE_CHECKING:
-    from pandas import Series
-
-    from cronhpa_models.method import Fitted
+from cronhpa_models.conformal import Calibrated, calibrated, decoded, filled, kept, offset_of
+from cronhpa_models.method import Floats, Rows
 
 _DAYS_FITTED = 7
 _DAYS_FILTERED = 14
 
 
-@dataclass(frozen=True)
 class ExponentialSmoothing:
-    def fit(self, history: Series[float], *, horizon: int) -> Fitted | None:
-        """See cronhpa_models.method.Method. Two days are the least."""
-        day = steps_per_day(history.index)
-        kept = history.iloc[-_DAYS_FILTERED * day :]
-        offset = offset_of(kept)
-        if offset is None or len(kept) < 2 * day:
+    """See cronhpa_models.method.Method."""
+
+    name = "ExponentialSmoothing"
+    variants = ("ExponentialSmoothing",)
+    needs = ("statsmodels",)
+
+    def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...]) -> Calibrated | None:
+        """None where there are fewer than two days, or nothing was measured."""
+        load = kept(load, steps_per_day, _DAYS_FILTERED)
+        offset = offset_of(load)
+        if offset is None or len(load) < 2 * steps_per_day:
             return None
-        z = np.log(kept.interpolate(limit_direction="both").to_numpy(dtype=np.float64) + offset)
-        return Calibrated(kept, offset, horizon, _smoothing(z[-_DAYS_FITTED * day :], z, day))
+        z = np.log(filled(load) + offset)
+        smoothing = _smoothing(z[-_DAYS_FITTED * steps_per_day :], z, steps_per_day)
+        return calibrated(load, steps_per_day, windows, smoothing)
+
+    def decode(self, state: bytes) -> Calibrated:
+        return decoded(state, lambda found: Additive.of(found.parameters))
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,21 @@ class Additive:
         # What a slot holds before its turn was learnt a day ago: it is known at each row that lies up to a day before.
         ahead = [seasons[h : h + len(load)] + states[:, 0] + h * states[:, 1] for h in range(1, horizon + 1)]
         return np.stack(ahead, axis=1)
+
+    def gain(self, rows: Rows, horizon: int) -> Floats:
+        """See cronhpa_models.conformal.Expectation. Within a day the season's own share comes to nothing."""
+        return np.broadcast_to(self.alpha + self.beta * np.arange(1, horizon + 1), (len(rows), horizon))
+
+    def parameters(self) -> dict[str, Floats]:
+        """See cronhpa_models.conformal.Expectation."""
+        numbers = np.array([self.alpha, self.beta, self.gamma, self.base, self.slope])
+        return {"numbers": numbers, "season": np.array(self.season)}
+
+    @classmethod
+    def of(cls, parameters: dict[str, Floats]) -> Additive:
+        """What `parameters` gave."""
+        alpha, beta, gamma, base, slope = parameters["numbers"].tolist()
+        return cls(alpha, beta, gamma, base, slope, tuple(parameters["season"].tolist()))
 
 
 def _smoothing(fitted: Floats, z: Floats, day: int) -> Additive:

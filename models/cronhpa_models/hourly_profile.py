@@ -14,31 +14,47 @@ Card
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cronhpa_models.conformal import Calibrated, offset_of
-from cronhpa_models.method import Floats, shifted, steps_per_day
-
-if TYPE_CHECKING:
-    from pandas import Series
-
-    from cronhpa_models.method import Fitted
+from cronhpa_models.conformal import Calibrated, calibrated, decoded, kept
+from cronhpa_models.method import Floats, Rows, shifted
 
 _DAYS_BACK = 14
 _WEEK_DAYS = 7
 _SAME_WEEKDAY = 2.0
 
 
-@dataclass(frozen=True)
 class HourlyProfile:
-    def fit(self, history: Series[float], *, horizon: int) -> Fitted | None:
-        """See cronhpa_models.method.Method."""
-        day = steps_per_day(history.index)
-        offset = offset_of(history)
-        return None if offset is None else Calibrated(history, offset, horizon, partial(expected, day=day))
+    """See cronhpa_models.method.Method."""
+
+    name = "HourlyProfile"
+    variants = ("HourlyProfile",)
+    needs = ()
+
+    def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...]) -> Calibrated | None:
+        """None where nothing was measured."""
+        return calibrated(kept(load, steps_per_day), steps_per_day, windows, _Expected(steps_per_day))
+
+    def decode(self, state: bytes) -> Calibrated:
+        return decoded(state, lambda found: _Expected(found.steps_per_day))
+
+
+@dataclass(frozen=True)
+class _Expected:
+    """See cronhpa_models.conformal.Expectation."""
+
+    steps_per_day: int
+
+    def __call__(self, z: Floats, horizon: int) -> Floats:
+        return expected(z, horizon, day=self.steps_per_day)
+
+    def gain(self, rows: Rows, horizon: int) -> Floats:
+        """None: the load of today says nothing."""
+        return np.zeros((len(rows), horizon))
+
+    def parameters(self) -> dict[str, Floats]:
+        return {}
 
 
 def expected(load: Floats, horizon: int, *, day: int) -> Floats:

@@ -12,28 +12,37 @@ Card
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cronhpa_models.conformal import Calibrated, offset_of
-from cronhpa_models.method import Floats, steps_per_day
+from cronhpa_models.conformal import Calibrated, calibrated, decoded, kept
+from cronhpa_models.method import Floats, Rows
 
-if TYPE_CHECKING:
-    from pandas import Series
 
-    from cronhpa_models.method import Fitted
+class LastValue:
+    """See cronhpa_models.method.Method."""
+
+    name = "LastValue"
+    variants = ("LastValue",)
+    needs = ()
+
+    def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...]) -> Calibrated | None:
+        """None where nothing was measured."""
+        return calibrated(kept(load, steps_per_day), steps_per_day, windows, _Repeated())
+
+    def decode(self, state: bytes) -> Calibrated:
+        return decoded(state, lambda _: _Repeated())
 
 
 @dataclass(frozen=True)
-class LastValue:
-    def fit(self, history: Series[float], *, horizon: int) -> Fitted | None:
-        """See cronhpa_models.method.Method."""
-        steps_per_day(history.index)
-        offset = offset_of(history)
-        return None if offset is None else Calibrated(history, offset, horizon, expected)
+class _Repeated:
+    """See cronhpa_models.conformal.Expectation."""
 
+    def __call__(self, z: Floats, horizon: int) -> Floats:
+        return np.repeat(z[:, None], horizon, axis=1)
 
-def expected(load: Floats, horizon: int) -> Floats:
-    """(rows, horizon)"""
-    return np.repeat(load[:, None], horizon, axis=1)
+    def gain(self, rows: Rows, horizon: int) -> Floats:
+        return np.ones((len(rows), horizon))
+
+    def parameters(self) -> dict[str, Floats]:
+        return {}

@@ -1,106 +1,136 @@
 """
-What a forecasting method is: a fit to one series, and the quantiles that come out.
+What a forecasting method is: a fit to one series, and the predictive distribution of its largest load ahead.
 
-A series is the total load of one object in its own unit; its index holds the starts of the steps of a regular grid in
-UTC. A gap is NaN, never zero.
+A series is the total load of one object in its own unit: the maximum of each step of a regular grid, the oldest first,
+NaN for a gap, never zero. Imports numpy alone; cronhpa_models.frames has the same methods for series of pandas.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pandas import DataFrame, DatetimeIndex, Index, Series, Timedelta
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-_DAY = Timedelta(days=1)
+LAGS = 25  # steps that an origin brings along, the newest included
+
+# A distribution is made of sums of weights: what differs by less is rounding.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Quantiles:
+class Origins:
     """
-    Quantiles of the largest load within the next steps, from each of some origins.
+    The moments that forecasts are made at.
 
-    levels: between 0 and 1, rising. origins: the newest step that each forecast knows.
-    load: (levels, origins, horizon), of the first step after the origin, of the first two, and so on; NaN where the
-    method has nothing to say.
+    position: (n,), rows since the start of the history; 7.4 has seen two fifths of row 8. recent: (n, LAGS), maxima of
+    the last steps before each origin, the newest first, NaN for a gap; at 7.4 the newest one ends at 7.4.
     """
 
-    levels: tuple[float, ...]
-    origins: DatetimeIndex
+    position: Floats
+    recent: Floats
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """
+    Predictive distributions of the largest load of each window ahead.
+
+    load: (windows, origins, bins), rising; NaN where nothing can be said. cdf: (variants, windows, origins, bins), the
+    probability that the largest load of the window is at most `load`, rising to one.
+    """
+
     load: Floats
+    cdf: Floats
 
-    def at(self, level: float) -> DataFrame:
-        """One level, a row an origin, columns 1 to horizon. Raises ValueError for a level that was not asked for."""
-        columns = range(1, self.load.shape[2] + 1)
-        return DataFrame(self.load[self.levels.index(level)], index=self.origins, columns=columns)
+    def quantile(self, variant: int, window: int, level: float) -> Floats:
+        """(origins,): the lowest load whose cdf reaches `level`. variant: its place among Method.variants."""
+        cdf = self.cdf[variant, window]
+        place = np.minimum((cdf < level - _ROUNDING).sum(axis=-1), cdf.shape[-1] - 1)
+        return np.take_along_axis(self.load[window], place[:, None], axis=-1)[:, 0]
 
 
 class Fitted(Protocol):
-    """What was learnt of one series."""
+    """A method fitted to one series."""
 
-    def quantiles(self, later: Series[float], levels: Sequence[float]) -> Quantiles:
-        """
-        Forecasts from the last step of the history and from each of the steps that came `later`.
+    @property
+    def load(self) -> Floats:
+        """(rows,): the history as the fit keeps it. Positions of origins count from its first row."""
 
-        Each knows the steps up to its origin and none behind it: levels are corrected at every step, while a fit is
-        daily. Raises ValueError where `later` does not go on where the history ended.
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """How many steps each window reaches ahead, rising."""
+
+    def distribution(self, later: Floats, origins: Origins, windows: int | None = None) -> Distribution:
         """
+        The predictive distributions at each origin, from what was known there.
+
+        later: (rows,), the steps since the fit, the oldest first; steps that end behind an origin do not change what is
+        said at that origin. No origin lies before the last row of `load`. windows: how many of the fitted windows, the
+        nearest first; None: all.
+        """
+
+    def encode(self) -> bytes:
+        """The fit as bytes, for Method.decode."""
 
 
 class Method(Protocol):
-    """A way to forecast, with its parameters."""
-
-    def fit(self, history: Series[float], *, horizon: int) -> Fitted | None:
-        """
-        What `history` teaches for the next `horizon` steps; None where it is too short.
-
-        Raises ValueError for an index that is no regular grid in UTC of which a day is a multiple.
-        """
-
-
-def steps_per_day(index: Index) -> int:
-    """Of a regular UTC grid. Raises ValueError, with what was found, for an index that is none."""
-    if not isinstance(index, DatetimeIndex) or str(index.tz) != "UTC":
-        found = getattr(index, "dtype", type(index))
-        raise ValueError(f"index is {found}: a DatetimeIndex in UTC is needed")
-    if len(index) < 2:  # noqa: PLR2004 - two points make a step
-        raise ValueError(f"{len(index)} rows: at least two are needed to know the step")
-    steps = np.unique(np.diff(index.as_unit("ns").asi8))
-    if len(steps) != 1 or steps[0] <= 0:
-        raise ValueError(f"rows are between {steps[0]} and {steps[-1]} ns apart: a regular rising grid is needed")
-    day = _DAY // Timedelta(nanoseconds=1)
-    if day % steps[0]:
-        raise ValueError(f"a step of {steps[0]} ns does not divide a day: steps such as 5 min are accepted")
-    return int(day // steps[0])
-
-
-def joined(history: Series[float], later: Series[float]) -> Floats:
-    """(rows,): the load of both. Raises ValueError where the one does not go on where the other ended."""
-    if len(later):
-        expected = history.index[-1] + (history.index[1] - history.index[0])
-        if later.index[0] != expected:
-            raise ValueError(f"what came later begins at {later.index[0]}: the history goes on at {expected}")
-        steps_per_day(history.index[-1:].append(later.index))
-    return np.concatenate([history.to_numpy(dtype=np.float64), later.to_numpy(dtype=np.float64)])
-
-
-def stated(history: Series[float], later: Series[float], levels: Sequence[float], load: Floats) -> Quantiles:
     """
-    Quantiles from the last step of the history and from each that came later.
+    A forecasting method with its parameters.
 
-    load: (levels, origins, horizon). None is below zero, and none of a longer span below that of a shorter one.
+    name: of the method. variants: the names that a user may choose, each a predictive distribution of its own from one
+    fit; most methods have one variant. needs: the packages beside numpy that a fit or a forecast imports.
     """
-    origins = DatetimeIndex(history.index[-1:].append(later.index))
-    longest = np.fmax.accumulate(np.maximum(load, 0.0), axis=2)
-    return Quantiles(tuple(levels), origins, np.where(np.isnan(load), np.nan, longest))
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def variants(self) -> tuple[str, ...]: ...
+
+    @property
+    def needs(self) -> tuple[str, ...]: ...
+
+    def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...]) -> Fitted | None:
+        """Fit to `load`, the maximum of each step, NaN for a gap; None where the history is too short."""
+
+    def decode(self, state: bytes) -> Fitted:
+        """The fit that Fitted.encode wrote."""
+
+
+def fault(found: Distribution, *, variants: int, windows: int, origins: int) -> str | None:
+    """What makes an answer unusable; None for a sound one, in which all loads of an origin are numbers or all NaN."""
+    load, cdf = np.asarray(found.load), np.asarray(found.cdf)
+    if load.ndim != 3 or load.shape[:2] != (windows, origins) or not load.shape[2]:  # noqa: PLR2004 - see Distribution
+        return f"loads have the shape {load.shape}: ({windows} windows, {origins} origins, bins) is needed"
+    if cdf.shape != (variants, *load.shape):
+        return f"the cdf has the shape {cdf.shape}: {(variants, *load.shape)} is needed"
+    known = ~np.isnan(load).all(axis=-1)
+    if not np.isfinite(load[known]).all() or (load[known] < 0).any():
+        return "a load is negative, infinite or missing: finite loads from zero on are needed, or none at an origin"
+    if (np.diff(load[known], axis=-1) < 0).any():
+        return "loads fall from bin to bin: rising loads are needed"
+    of_known = cdf[:, known]
+    if not np.isfinite(of_known).all() or (of_known < -_ROUNDING).any() or (np.diff(of_known) < -_ROUNDING).any():
+        return "the cdf falls or is no number: probabilities that rise from bin to bin are needed"
+    if (np.abs(of_known[..., -1] - 1) > _ROUNDING).any():
+        return "the cdf does not end at one in the last bin"
+    return None
+
+
+def on_grid(load: Floats, later: Floats, rows: Rows) -> Origins:
+    """Origins at the ends of whole rows of the history `load` and of what came `later`."""
+    return Origins(rows.astype(np.float64), lagged(np.concatenate([load, later]), rows))
+
+
+def lagged(values: Floats, rows: Rows) -> Floats:
+    """(n, LAGS): the value of each row and of those before it, the newest first; NaN before the start."""
+    padded = np.concatenate([np.full(LAGS - 1, np.nan), values])
+    return np.asarray(np.lib.stride_tricks.sliding_window_view(padded, LAGS)[rows, ::-1])
 
 
 def largest_ahead(load: Floats, horizon: int) -> Floats:
@@ -111,7 +141,7 @@ def largest_ahead(load: Floats, horizon: int) -> Floats:
 
 
 def shifted(values: Floats, rows: int) -> Floats:
-    """What stood so many rows before; NaN where there is no such row. A negative number looks ahead."""
+    """The value of so many rows before, NaN where there is no such row. A negative number looks ahead."""
     out = np.full(len(values), np.nan)
     if rows >= 0:
         out[rows:] = values[: max(len(values) - rows, 0)]

@@ -14,7 +14,8 @@ Card
              Each past day is forecast with the days before it only.
   Source     Periodic models: Pagano (1978), Annals of Statistics 6(6); Franses & Paap (2004), Periodic Time Series
              Models.
-  Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
+  Cost       docs/forecasting.md. Reading a fit goes through its days once more: half of the time of fitting.
+  Scores     docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
   Weak at    Clocks are UTC: a load that follows local time is an hour off for some days after a clock change.
              Weekends are told from weekdays by the deviation only. A first occurrence is never foreseen.
 """
@@ -22,16 +23,12 @@ Card
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-from pandas import Series
 
-from cronhpa_models.conformal import Calibrated, offset_of
-from cronhpa_models.method import Floats, steps_per_day
-
-if TYPE_CHECKING:
-    from cronhpa_models.method import Fitted
+from cronhpa_models.conformal import Calibrated, calibrated, decoded, kept, offset_of
+from cronhpa_models.exponential_mean import exponential_mean
+from cronhpa_models.method import Floats, Rows
 
 _PROFILE_HALF_LIFE_DAYS = 4
 _PERSISTENCE_HALF_LIFE_DAYS = 7
@@ -40,21 +37,34 @@ _SMOOTHINGS = (1.0, 0.5)
 _PERSISTENCE_MAX = 1.2
 
 
-@dataclass(frozen=True)
 class PeriodicAutoregression:
-    def fit(self, history: Series[float], *, horizon: int) -> Fitted | None:
-        """See cronhpa_models.method.Method. Two days are the least."""
-        day = steps_per_day(history.index)
-        offset = offset_of(history)
-        if offset is None or len(history) < 2 * day:
+    """See cronhpa_models.method.Method."""
+
+    name = "PeriodicAutoregression"
+    variants = ("PeriodicAutoregression",)
+    needs = ()
+
+    def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...]) -> Calibrated | None:
+        """None where there are fewer than two days, or nothing was measured."""
+        load = kept(load, steps_per_day)
+        offset = offset_of(load)
+        if offset is None or len(load) < 2 * steps_per_day:
             return None
-        days = -(-len(history) // day)
-        # Days end where the history ends, whatever the clock says then: no part of the newest day is lost.
-        z = np.full(days * day, np.nan)
-        z[len(z) - len(history) :] = np.log(history.to_numpy(dtype=np.float64) + offset)
-        unused = len(z) - len(history)
-        rolled = [_roll(z.reshape(days, day), smoothing, horizon, unused) for smoothing in _SMOOTHINGS]
-        return Calibrated(history, offset, horizon, min(rolled, key=lambda each: each.error))
+        z = np.log(load + offset)
+        rolled = [_roll(z, smoothing, windows[-1] + 1, steps_per_day) for smoothing in _SMOOTHINGS]
+        return calibrated(load, steps_per_day, windows, min(rolled, key=lambda each: each.error))
+
+    def decode(self, state: bytes) -> Calibrated:
+        """Goes through the kept days again with the smoothing that was found: a quarter of the size of their result."""
+        return decoded(
+            state,
+            lambda found: _roll(
+                np.log(found.load + found.offset),
+                float(found.parameters["smoothing"]),
+                found.windows[-1] + 1,
+                found.steps_per_day,
+            ),
+        )
 
 
 @dataclass(frozen=True)
@@ -83,13 +93,26 @@ class _Rolled:
         came = z[fitted:] - self.profile[slot[1:]]
         level = _level(np.concatenate([self.deviations[self.unused :], came]), self.smoothing)[fitted - 1 :]
         ahead = (slot[:, None] + 1 + np.arange(horizon)) % day
-        coming = self.profile[ahead] + self.persistence[slot] * level[:, None]
-        return np.concatenate([self.expected[self.unused : -1], coming])
+        coming = self.profile[ahead] + self.persistence[slot, :horizon] * level[:, None]
+        return np.concatenate([self.expected[self.unused : -1, :horizon], coming])
+
+    def gain(self, rows: Rows, horizon: int) -> Floats:
+        """See cronhpa_models.conformal.Expectation. The level takes a share of the newest deviation."""
+        fitted = len(self.deviations) - self.unused
+        slot = (rows - fitted) % len(self.profile)
+        return self.smoothing * self.persistence[slot, :horizon]
+
+    def parameters(self) -> dict[str, Floats]:
+        """See cronhpa_models.conformal.Expectation."""
+        return {"smoothing": np.array(self.smoothing)}
 
 
-def _roll(z: Floats, smoothing: float, horizon: int, unused: int) -> _Rolled:
-    """Go through the days of z (days, slots) once; each is forecast before it is learnt from."""
-    days, slots = z.shape
+def _roll(history: Floats, smoothing: float, horizon: int, slots: int) -> _Rolled:
+    """Go through the days of the history once, `slots` rows each; a day is forecast before it is learnt from."""
+    days = -(-len(history) // slots)
+    # Days end where the history ends, whatever the clock says then: no part of the newest day is lost.
+    unused = days * slots - len(history)
+    z = np.concatenate([np.full(unused, np.nan), history]).reshape(days, slots)
     target = (np.arange(slots)[:, None] + 1 + np.arange(horizon)) % slots
     # Outcomes that the first forecast of the next day cannot know.
     is_late = np.arange(slots)[:, None] + 1 + np.arange(horizon) > slots
@@ -150,7 +173,7 @@ def _pooled(sums: Floats) -> Floats:
 
 def _level(deviations: Floats, smoothing: float) -> Floats:
     """The exponential mean at each row; where nothing was measured the level is unknown."""
-    level = Series(deviations).ewm(alpha=smoothing).mean().to_numpy()
+    level = exponential_mean(deviations, smoothing)
     return np.where(np.isnan(deviations), np.nan, level)
 
 

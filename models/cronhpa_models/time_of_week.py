@@ -14,19 +14,14 @@ Card
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cronhpa_models import state as states
 from cronhpa_models.clock import quantiles_at_clock
-from cronhpa_models.method import Floats, Quantiles, Rows, joined, largest_ahead, stated, steps_per_day
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pandas import Series
-
-    from cronhpa_models.method import Fitted
+from cronhpa_models.conformal import kept
+from cronhpa_models.method import Distribution, Floats, Origins, Rows, largest_ahead
+from cronhpa_models.whole_steps import LEVELS, mixed, split
 
 _DAYS_BACK = 28
 _LEVEL_STEPS = 3
@@ -35,41 +30,78 @@ _RATIO_MIN, _RATIO_MAX = 0.5, 2.0
 
 @dataclass(frozen=True)
 class TimeOfWeek:
-    corrected: bool
+    """See cronhpa_models.method.Method. is_corrected: whether it is scaled by how today compares with what is usual."""
 
-    def fit(self, history: Series[float], *, horizon: int) -> Fitted | None:
-        """See cronhpa_models.method.Method. There is nothing to learn but the days themselves."""
-        day = steps_per_day(history.index)
-        return _Days(history, day, horizon, self.corrected) if len(history) > day else None
+    is_corrected: bool
+
+    @property
+    def name(self) -> str:
+        return "TimeOfWeekCorrected" if self.is_corrected else "TimeOfWeek"
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ()
+
+    def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...]) -> _Days | None:
+        """The days themselves. None where there is less than one."""
+        load = kept(load, steps_per_day, _DAYS_BACK)
+        return _Days(load, steps_per_day, tuple(windows), self.is_corrected) if len(load) > steps_per_day else None
+
+    def decode(self, state: bytes) -> _Days:
+        head, arrays = states.unpack(state)
+        load = arrays["load"].astype(np.float64)
+        return _Days(load, head["steps_per_day"], tuple(head["windows"]), self.is_corrected)
 
 
 @dataclass(frozen=True)
 class _Days:
-    history: Series[float]
-    day: int
-    horizon: int
-    corrected: bool
+    """See cronhpa_models.method.Fitted."""
 
-    def quantiles(self, later: Series[float], levels: Sequence[float]) -> Quantiles:
+    load: Floats
+    steps_per_day: int
+    windows: tuple[int, ...]
+    is_corrected: bool
+
+    def distribution(self, later: Floats, origins: Origins, windows: int | None = None) -> Distribution:
         """See cronhpa_models.method.Fitted."""
-        load = joined(self.history, later)
-        came = largest_ahead(load, self.horizon)
-        rows = np.arange(len(self.history) - 1, len(load))
-        found = [
-            quantiles_at_clock(came[:, i], rows, levels, day=self.day, days=_DAYS_BACK) for i in range(self.horizon)
-        ]
-        usual = np.stack(found, axis=2)
-        if self.corrected:
-            usual = usual * self._ratio(load, came[:, 0], rows)[:, None]
-        return stated(self.history, later, levels, usual)
+        reaches = self.windows[:windows]
+        whole, part = split(origins.position)
+        came = largest_ahead(np.concatenate([self.load, later]), reaches[-1])
+        ended, under_way = (
+            np.stack([self._at_clock(came[:, reach - 1], rows, LEVELS) for reach in reaches])
+            for rows in (whole, whole + 1)
+        )
+        if self.is_corrected:
+            ratio = self._ratio(came[:, 0], origins.recent, whole, part)[:, None]
+            ended, under_way = ended * ratio, under_way * ratio
+        return mixed(ended, under_way, part)
 
-    def _ratio(self, load: Floats, came: Floats, rows: Rows) -> Floats:
-        """How the last steps compare with what was expected of them; one where that is not known."""
-        before = np.arange(rows[0] - _LEVEL_STEPS, rows[-1])
-        now = load[before + 1]
-        usual = quantiles_at_clock(came, before, [0.5], day=self.day, days=_DAYS_BACK)[0]
+    def encode(self) -> bytes:
+        """Loads with 24 bits, an error of 1e-7."""
+        head = {"steps_per_day": self.steps_per_day, "windows": self.windows}
+        return states.pack(head, {"load": self.load.astype("<f4")})
+
+    def _at_clock(self, came: Floats, rows: Rows, levels: Floats) -> Floats:
+        """(rows, levels)"""
+        return quantiles_at_clock(came, rows, levels, day=self.steps_per_day, days=_DAYS_BACK).T
+
+    def _ratio(self, came: Floats, recent: Floats, whole: Rows, part: Floats) -> Floats:
+        """
+        (origins,): how the last steps compare with the medians of their clocks; one where that is not known.
+
+        came: (rows,), the load of the step after each row.
+        """
+        begins = whole[:, None] - 1 - np.arange(_LEVEL_STEPS)  # the row before each of the last steps
+        rows, place = np.unique(np.concatenate([begins, begins + 1]), return_inverse=True)
+        medians = self._at_clock(came, rows, np.array([0.5]))[place, 0].reshape(2, *begins.shape)
+        # Between two steps the last three lie between their clocks too.
+        usual = np.where(part[:, None] > 0, (1 - part[:, None]) * medians[0] + part[:, None] * medians[1], medians[0])
+        now = recent[:, :_LEVEL_STEPS]
         known = ~np.isnan(now) & ~np.isnan(usual)
-        total = [np.convolve(np.where(known, each, 0.0), np.ones(_LEVEL_STEPS), "valid") for each in (now, usual)]
-        ratio = np.divide(total[0], total[1], out=np.ones(len(rows)), where=total[1] > 0)
-        clipped: Floats = np.clip(ratio, _RATIO_MIN, _RATIO_MAX)
-        return clipped
+        was, expected = (np.where(known, load, 0.0).sum(axis=1) for load in (now, usual))
+        ratio = np.divide(was, expected, out=np.ones(len(was)), where=expected > 0)
+        return np.asarray(np.clip(ratio, _RATIO_MIN, _RATIO_MAX))

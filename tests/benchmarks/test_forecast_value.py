@@ -121,7 +121,7 @@ def test_a_series_is_read_however_it_is_written(tmp_path, lines):
 
     assert ("web", 9 * 24, 24) == (series.name, len(series.steps), series.steps_per_day)
     np.testing.assert_allclose(series.steps * (21.5 / 12), [float(load) for load in LOADS])
-    assert "2026-03-01 00:00:00+00:00" == str(series.history.index[0])
+    assert "2026-03-01 00:00:00+00:00" == str(series.begin)
 
 
 def test_points_of_seconds_are_means_of_a_minute_and_points_of_two_minutes_are_joined_by_lines(tmp_path):

@@ -104,13 +104,13 @@ def packed(*series):
 )
 def test_what_is_no_answer_to_the_question_is_refused(answer, said):
     with pytest.raises((ValueError, RecursionError), match=said):
-        worker.learn_on(Hostile(answer), [past(WEB)], MIDNIGHT)
+        worker.fit_on(Hostile(answer), [past(WEB)], MIDNIGHT)
 
 
 def test_nothing_but_bytes_is_sent_and_nothing_but_bytes_is_read():
     executor = Hostile(packed(WEB))
 
-    found = worker.learn_on(executor, [past(WEB)], MIDNIGHT)
+    found = worker.fit_on(executor, [past(WEB)], MIDNIGHT)
 
     assert FitResult([], [(WEB, Absent("Learning", "x"))]) == found
     ((task, (payload,)),) = executor.submitted

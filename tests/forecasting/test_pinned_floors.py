@@ -13,13 +13,16 @@ import pytest
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
+from cronhpa.forecasting.candidates import Candidate
+from cronhpa.forecasting.evaluation import floors_of_day, past_day
+from cronhpa.forecasting.fitted_models import LoadHistory
 from cronhpa.forecasting.messages import ForecastTarget
-from cronhpa.forecasting.selection import CANDIDATES, RUN_UP, Candidate, Day, candidate_floors
+from cronhpa.forecasting.policy import Attempts
 from cronhpa.forecasting.walk_forward import WalkForward
-from cronhpa.forecasting.worker import settings_of
+from cronhpa.forecasting.workload import workload_of
 from cronhpa.history.files import read_points
 from cronhpa.history.series import Series
-from cronhpa_models.error_mixture import LAGS
+from cronhpa_models import catalog
 
 LOADS = Path(__file__).parents[2] / "benchmarks" / "traces"
 PINNED = Path(__file__).with_name("pinned_floors.json")
@@ -54,20 +57,13 @@ def subject(name, points):
 def floors_of_the_day(name):
     """By candidate: the floors of each minute of the tested day, as [count, minutes] runs."""
     points = read_points(LOADS / f"{name}.csv.gz")
-    settings = settings_of(subject(name, points))
-    minutes = np.array([value for _, value in points])
-    steps = minutes.reshape(-1, 5).max(axis=1)
-    row = TESTED_DAY * 288 - RUN_UP
-    day = Day(
-        steps[row : row + RUN_UP + 288],
-        minutes[(row - LAGS) * 5 : (row + RUN_UP + 288) * 5],
-        RUN_UP,
-        minutes[: row * 5],
-    )
-    floors = candidate_floors(steps[:row], day, settings, 288)
+    workload = workload_of(subject(name, points))
+    minutes = np.array([value for _, value in points])[: (TESTED_DAY + 1) * 1440]
+    history = LoadHistory(minutes.reshape(-1, 5).max(axis=1), minutes)
+    floors = floors_of_day(past_day(history, 1), workload, catalog.default(), PINNED_CANDIDATES, Attempts())
     return {
-        f"{each.method or 'Jump'} {each.price} {each.share}": runs(floors[1 + CANDIDATES.index(each)])
-        for each in PINNED_CANDIDATES
+        f"{each.method or 'Jump'} {each.cost} {each.constant_share}": runs(row)
+        for each, row in zip(PINNED_CANDIDATES, floors[1:], strict=True)
     }
 
 

@@ -3,9 +3,6 @@
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from cronhpa.forecasting.selection import (
     CANDIDATES,
     LEASTS,
@@ -30,6 +27,9 @@ from cronhpa.forecasting.selection import (
     shortages,
     stated,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from cronhpa_models import error_mixture, jump_clock
 from cronhpa_models.error_mixture import LAGS, METHODS, Chances
 

@@ -146,8 +146,8 @@ def test_what_the_forecasts_cost_is_known_to_the_next_selection(monkeypatch):
     assert [(5 * 3600.0, 5 * 36_000.0)] * 2 == told[-2:]
 
 
-def test_without_pandas_it_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pandas" else object())
+def test_without_numpy_it_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "numpy" else object())
 
-    with pytest.raises(NotInstalledError, match=r"pandas are not installed: pip install 'cronhpa\[forecast\]'"):
+    with pytest.raises(NotInstalledError, match=r"numpy is not installed: pip install 'cronhpa\[forecast\]'"):
         asked(days(1))

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pandas import Series, date_range
 
+from cronhpa_models.catalog import Chosen
 from cronhpa_models.evaluation import coverage, mase, pinball_loss, rolling_origin, scored
-from cronhpa_models.method import stated
+from cronhpa_models.method import Distribution
 
 NAN = float("nan")
 
@@ -54,51 +54,57 @@ def test_no_constant_has_less_pinball_loss_than_the_quantile(outcomes, level, co
 
 
 class Repeated:
-    """A method, and what it learnt: it says the newest value again, and keeps what it was shown."""
+    """A method, and its fit: it says the newest value again, and keeps what it was shown."""
+
+    name, variants, needs = "Repeated", ("Repeated",), ()
 
     def __init__(self):
         self.fitted, self.shown = [], []
 
-    def fit(self, history, *, horizon):
-        self.fitted.append(history.index[-1])
-        self.history, self.horizon = history, horizon
+    def fit(self, load, *, steps_per_day, windows):  # noqa: ARG002 - a Method takes it
+        self.fitted.append(load[-1])
+        self.load, self.windows = load, windows
         return self
 
-    def quantiles(self, later, levels):
-        known = np.concatenate([self.history.to_numpy()[-1:], later.to_numpy()])
-        found = stated(self.history, later, levels, np.tile(known[:, None], (len(levels), 1, self.horizon)))
-        self.shown += list(found.origins)
-        return found
+    def distribution(self, _later, origins):
+        self.shown += origins.recent[:, 0].tolist()
+        load = np.tile(origins.recent[:, :1], (len(self.windows), 1, 1))
+        return Distribution(load, np.ones((1, *load.shape)))
 
 
 def hours(count):
-    return Series(np.arange(count) * 1.0, index=date_range("2026-03-01", periods=count, freq="h", tz="UTC"))
+    return np.arange(count) * 1.0
+
+
+def backtest(method, load, **options):
+    return rolling_origin(Chosen(method, method.variants), load, steps_per_day=24, first=48, levels=(0.5,), **options)
 
 
 def test_each_row_is_forecast_from_the_one_before_it_and_a_fit_lasts_a_day():
-    load, method = hours(80), Repeated()
+    """The load of a row is its number."""
+    method = Repeated()
 
-    backtest = rolling_origin(method, load, first=48, levels=(0.5,))
+    found = backtest(method, hours(80))
 
-    assert list(load.index[47:79]) == method.shown == list(backtest.origins)
-    assert [load.index[47], load.index[71]] == method.fitted
+    assert list(range(47, 79)) == method.shown == found.origins.tolist()
+    assert [47, 71] == method.fitted
 
 
 def test_outcomes_stand_beside_their_forecasts():
     """The load rises by one an hour: the newest value is one too low, then two; yesterday's was 24 too low."""
-    backtest = rolling_origin(Repeated(), hours(80), first=48, levels=(0.5,), horizon=2)
+    found = backtest(Repeated(), hours(80), horizon=2)
 
-    assert [48.0, 49.0] == backtest.outcomes[0].tolist()
-    assert [47.0, 47.0] == backtest.forecasts[0, 0].tolist()
-    assert [24.0, 25.0] == backtest.day_before[0].tolist()
-    assert math.isnan(backtest.outcomes[-1, 1])
+    assert [48.0, 49.0] == found.outcomes[0].tolist()
+    assert [47.0, 47.0] == found.forecasts[0, 0, 0].tolist()
+    assert [24.0, 25.0] == found.day_before[0].tolist()
+    assert math.isnan(found.outcomes[-1, 1])
 
 
 def test_a_method_is_scored_on_the_coming_step():
     """
     Always one too low: none covered, an error of 1 against yesterday's 24, and a loss of 0.9 over a mean load of 63.5.
     """
-    found = scored(Repeated(), hours(80), first=48)
+    found = scored(Chosen(Repeated(), ("Repeated",)), hours(80), steps_per_day=24, first=48)["Repeated"]
 
     assert (0.0, 1.0) == (found.coverage, found.known)
     assert pytest.approx(1 / 24) == found.mase
@@ -107,10 +113,10 @@ def test_a_method_is_scored_on_the_coming_step():
 
 def test_what_was_not_forecast_is_counted_and_not_scored():
     class Silent(Repeated):
-        def fit(self, history, *, horizon):
-            return None if len(self.fitted) else super().fit(history, horizon=horizon)
+        def fit(self, load, **options):
+            return None if len(self.fitted) else super().fit(load, **options)
 
-    found = scored(Silent(), hours(96), first=48)
+    found = scored(Chosen(Silent(), ("Repeated",)), hours(96), steps_per_day=24, first=48)["Repeated"]
 
     assert 0.5 == found.known
     assert pytest.approx(1 / 24) == found.mase

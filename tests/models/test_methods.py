@@ -1,5 +1,6 @@
 """What every method of the catalog keeps: blind to the future, at home in any unit, calm in gaps and on flat loads."""
 
+import re
 import subprocess
 import sys
 
@@ -7,16 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pandas import Series, Timestamp, date_range
 
-from cronhpa_models import error_mixture
-from cronhpa_models.catalog import CATALOG
+from cronhpa_models.catalog import Chosen, built_in
 from cronhpa_models.evaluation import rolling_origin
-from cronhpa_models.method import steps_per_day
+from cronhpa_models.method import LAGS, Distribution, Origins, fault, on_grid
 
 DAY = 24
 LEVELS = (0.5, 0.9, 0.95)
-every_method = pytest.mark.parametrize("name", CATALOG)
+METHODS = {variant: chosen.method for chosen in built_in() for variant in chosen.variants}
+every_method = pytest.mark.parametrize("name", METHODS)
 # What is calibrated on errors, and what says how often a load came at its clock, with 14 of them at most.
 CONFORMAL = (
     "LastValue",
@@ -28,22 +28,38 @@ CONFORMAL = (
 )
 
 
-def series(load, steps=DAY):
-    index = date_range("2026-03-01", periods=len(load), freq=f"{86_400 // steps}s", tz="UTC")
-    return Series(np.asarray(load, dtype=float), index=index)
-
-
 def rhythm(days, seed=1, noise=0.2, steps=DAY):
     clock = np.arange(days * steps) / steps * 2 * np.pi
     draw = np.random.default_rng(seed).standard_normal(len(clock))
-    return series((10 + 4 * np.sin(clock)) * np.exp(noise * draw), steps)
+    return (10 + 4 * np.sin(clock)) * np.exp(noise * draw)
 
 
-def forecast(name, load, fitted_days, levels=LEVELS, steps=DAY, horizon=2):
-    """(levels, origins, horizon), from the end of the fit on."""
+def fitted_to(name, load, windows=(1, 2), steps=DAY):
+    return METHODS[name].fit(load, steps_per_day=steps, windows=windows)
+
+
+def distribution(fitted, later, rows=None):
+    """At the last row of the fit and at each row of what came later, or at some of them."""
+    every = len(fitted.load) - 1 + np.arange(len(later) + 1)
+    return fitted.distribution(later, on_grid(fitted.load, later, every if rows is None else every[rows]))
+
+
+def quantiles(name, found, levels=LEVELS):
+    """(levels, origins, windows)"""
+    place = METHODS[name].variants.index(name)
+    windows = range(len(found.load))
+    return np.moveaxis([[found.quantile(place, window, level) for window in windows] for level in levels], 1, 2)
+
+
+def forecast(name, load, fitted_days, levels=LEVELS, steps=DAY):
+    """(levels, origins, windows), from the end of the fit on."""
     rows = fitted_days * steps
-    fitted = CATALOG[name].fit(load.iloc[:rows], horizon=horizon)
-    return fitted.quantiles(load.iloc[rows:], levels)
+    return quantiles(name, distribution(fitted_to(name, load[:rows], steps=steps), load[rows:]), levels)
+
+
+def backtest(name, load, first, levels):
+    chosen = Chosen(METHODS[name], (name,))
+    return rolling_origin(chosen, load, steps_per_day=DAY, first=first, levels=levels, horizon=2)
 
 
 @every_method
@@ -53,12 +69,31 @@ def test_nothing_after_an_origin_changes_what_is_said_at_it(name, seed, origin):
     """The leak test: fitted daily, what follows an origin is replaced by noise."""
     load = rhythm(12)
     other = load.copy()
-    other.iloc[origin + 1 :] = np.random.default_rng(seed).gamma(1.0, 50.0, len(load) - origin - 1)
+    other[origin + 1 :] = np.random.default_rng(seed).gamma(1.0, 50.0, len(load) - origin - 1)
 
-    one, two = (rolling_origin(CATALOG[name], each, first=10 * DAY, levels=LEVELS, horizon=2) for each in (load, other))
+    one, two = (backtest(name, each, 10 * DAY, LEVELS) for each in (load, other))
 
     before = origin - 10 * DAY + 2  # the first origin is the row before the first that is forecast
-    np.testing.assert_array_equal(one.forecasts[:, :before], two.forecasts[:, :before])
+    np.testing.assert_array_equal(one.forecasts[:, :, :before], two.forecasts[:, :, :before])
+
+
+@every_method
+@settings(max_examples=4, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, DAY - 1), st.floats(0, 0.99))
+def test_an_origin_within_a_step_knows_the_steps_that_have_ended_and_what_it_brings_along(name, seed, ended, part):
+    """The leak test between two steps: of the step under way and those behind it only `recent` may tell."""
+    load = rhythm(12)
+    draw = np.random.default_rng(seed)
+    fitted = fitted_to(name, load[: 10 * DAY])
+    later = load[10 * DAY : 11 * DAY]
+    other = np.concatenate([later[:ended], draw.gamma(1.0, 50.0, DAY - ended)])
+    recent = draw.uniform(5.0, 15.0, (1, LAGS))
+    origin = Origins(np.array([len(fitted.load) - 1 + ended + part]), recent)
+
+    one, two = (fitted.distribution(came, origin) for came in (later, other))
+
+    np.testing.assert_array_equal(one.load, two.load)
+    np.testing.assert_array_equal(one.cdf, two.cdf)
 
 
 @every_method
@@ -66,11 +101,73 @@ def test_a_forecast_knows_the_load_of_its_origin(name):
     """The other half of the leak test; the time of the week alone knows other days only."""
     load = rhythm(11)
     other = load.copy()
-    other.iloc[-1] *= 3
+    other[-1] *= 3
 
-    one, two = (forecast(name, each, 10).load for each in (load, other))
+    one, two = (forecast(name, each, 10) for each in (load, other))
 
     assert (name == "TimeOfWeek") == np.array_equal(one[:, -1], two[:, -1])
+
+
+@every_method
+def test_one_origin_is_told_the_same_as_many(name):
+    """The worker forecasts each minute, a tried day all of its minutes at once: their floors must be the same."""
+    load = rhythm(12)
+    fitted, later = fitted_to(name, load[: 10 * DAY]), load[10 * DAY :]
+    position = len(fitted.load) - 1 + np.arange(0, 2 * DAY, 0.7)
+    recent = np.random.default_rng(1).uniform(5.0, 15.0, (len(position), LAGS))
+
+    many = fitted.distribution(later, Origins(position, recent))
+
+    for number in (0, 9, len(position) - 1):
+        known = int(position[number]) + 1 - len(fitted.load)
+        single = fitted.distribution(later[:known], Origins(position[[number]], recent[[number]]))
+        for level in (0.3, *LEVELS):
+            for window in range(2):
+                np.testing.assert_allclose(
+                    many.quantile(0, window, level)[number], single.quantile(0, window, level)[0], rtol=1e-9
+                )
+
+
+@every_method
+def test_just_after_a_step_and_just_before_the_next_the_forecasts_are_those_of_the_steps(name):
+    """
+    A thousandth of a step after one and before the next, the maxima of the last steps being theirs. Medians: how wide
+    a distribution is changes with each error, which is known when its step has ended.
+    """
+    load = rhythm(12)
+    fitted, later = fitted_to(name, load[: 10 * DAY]), load[10 * DAY : 10 * DAY + 7]
+    at_steps = on_grid(fitted.load, later, len(fitted.load) - 1 + np.array([5, 6]))
+    beside = Origins(at_steps.position + np.array([0.001, -0.001]), at_steps.recent)
+
+    expected, found = (quantiles(name, fitted.distribution(later, each), (0.5,)) for each in (at_steps, beside))
+
+    np.testing.assert_allclose(found, expected, rtol=0.05)
+
+
+@pytest.mark.parametrize("name", [*CONFORMAL, "Clock"])
+def test_nine_tenths_of_outcomes_lie_below_the_nine_tenths_quantile_by_the_minute(name):
+    """
+    Steps of 5 minutes, origins at each: two days, 2,880 minutes whose windows overlap, of a load with a memory.
+
+    What is forecast at 7.4 is the largest minute of the five that follow.
+    """
+    days, steps = 12, 288
+    draw = np.random.default_rng(11).standard_normal(days * 1440 + 60)
+    wave = np.convolve(draw, np.exp(-np.arange(60) / 15), "valid")[: days * 1440]
+    minutes = (10 + 4 * np.sin(np.arange(days * 1440) / 1440 * 2 * np.pi)) * np.exp(0.1 * wave)
+    load = minutes.reshape(-1, 5).max(axis=1)
+    fitted, later = fitted_to(name, load[: 10 * steps], windows=(1,), steps=steps), load[10 * steps :]
+    ends = np.arange(10 * 1440, days * 1440 - 5)  # minutes that are known at each origin
+    windows = np.lib.stride_tricks.sliding_window_view(minutes, 5).max(axis=1)
+    recent = windows[ends[:, None] - 5 - 5 * np.arange(LAGS)]
+    first = len(load[: 10 * steps]) - len(fitted.load)
+    origins = Origins(ends / 5 - 1 - first, recent)
+
+    found = fitted.distribution(later, origins).quantile(0, 0, 0.9)
+
+    for minute in range(5):
+        covered = (windows[ends] <= found)[minute::5].mean()
+        assert 0.83 <= covered <= 0.97
 
 
 @pytest.mark.parametrize("name", CONFORMAL)
@@ -78,28 +175,27 @@ def test_nine_tenths_of_outcomes_lie_below_the_nine_tenths_quantile(name):
     """24 days of hours after 14: two standard errors of 576 outcomes are 0.025; ranks among 168 errors round up."""
     load = rhythm(38, seed=3)
 
-    made = rolling_origin(CATALOG[name], load, first=14 * DAY, levels=(0.9,), horizon=2)
+    made = backtest(name, load, 14 * DAY, (0.9,))
 
     for ahead in range(2):
-        covered = (made.outcomes[:, ahead] <= made.forecasts[0, :, ahead])[: -1 - ahead].mean()
+        covered = (made.outcomes[:, ahead] <= made.forecasts[0, 0, :, ahead])[: -1 - ahead].mean()
         assert 0.87 <= covered <= 0.95
 
 
 @every_method
 @settings(max_examples=4, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), days=st.integers(8, 12), gaps=st.floats(0, 0.15))
-def test_a_higher_level_or_a_longer_span_is_never_a_smaller_load_and_none_is_negative(name, seed, days, gaps):
+def test_a_higher_level_is_never_a_smaller_load_and_none_is_negative(name, seed, days, gaps):
     random = np.random.default_rng(seed)
-    load = series(np.exp(random.normal(size=days * DAY)))
+    load = np.exp(random.normal(size=days * DAY))
     load[random.uniform(size=len(load)) < gaps] = np.nan
 
-    values = forecast(name, load, days - 1).load
+    values = forecast(name, load, days - 1)
 
     known = values[:, ~np.isnan(values).any(axis=(0, 2))]
     assert (np.diff(known, axis=0) >= 0).all()
     assert (known >= 0).all()
     assert np.isfinite(known).all()
-    assert (np.diff(known, axis=2) >= 0).all()
 
 
 @every_method
@@ -107,32 +203,29 @@ def test_a_load_in_other_units_has_the_same_forecast_in_those_units(name):
     load = rhythm(9)
 
     for factor in (1e-3, 1e9):
-        np.testing.assert_allclose(
-            factor * forecast(name, load, 8).load, forecast(name, load * factor, 8).load, rtol=1e-3
-        )
+        np.testing.assert_allclose(factor * forecast(name, load, 8), forecast(name, load * factor, 8), rtol=1e-3)
 
 
 @every_method
 @pytest.mark.parametrize("level", [0.0, 4.0])
 def test_a_load_that_never_moves_is_forecast_as_it_is(name, level):
-    found = forecast(name, series(np.full(8 * DAY, level)), 7).load
+    found = forecast(name, np.full(8 * DAY, level), 7)
 
     np.testing.assert_allclose(found, level, atol=1e-6)
 
 
 @every_method
 def test_a_gap_in_history_is_not_taken_for_a_load_of_zero(name):
-    load = series(np.full(10 * DAY, 4.0))
-    load.iloc[5 * DAY : 6 * DAY + 10] = np.nan
+    load = np.full(10 * DAY, 4.0)
+    load[5 * DAY : 6 * DAY + 10] = np.nan
 
-    np.testing.assert_allclose(forecast(name, load, 9).load, 4.0, rtol=1e-6)
+    np.testing.assert_allclose(forecast(name, load, 9), 4.0, rtol=1e-6)
 
 
 @every_method
 def test_nothing_is_learnt_from_nothing(name):
     assert (
-        CATALOG[name].fit(series(np.full(3 * DAY, np.nan)), horizon=2) is None
-        or np.isnan(forecast(name, series(np.full(4 * DAY, np.nan)), 3).load).all()
+        fitted_to(name, np.full(3 * DAY, np.nan)) is None or np.isnan(forecast(name, np.full(4 * DAY, np.nan), 3)).all()
     )
 
 
@@ -141,75 +234,119 @@ def test_nothing_is_learnt_from_nothing(name):
 def test_a_short_history_gives_a_forecast_or_says_nothing(name, days):
     load = rhythm(days + 1)
 
-    fitted = CATALOG[name].fit(load.iloc[: days * DAY], horizon=2)
+    fitted = fitted_to(name, load[: days * DAY])
 
     if fitted is not None:
-        found = fitted.quantiles(load.iloc[days * DAY :], LEVELS)
-        assert (3, DAY + 1, 2) == found.load.shape
-        assert (found.load[~np.isnan(found.load)] >= 0).all()
+        found = quantiles(name, distribution(fitted, load[days * DAY :]))
+        assert (3, DAY + 1, 2) == found.shape
+        assert (found[~np.isnan(found)] >= 0).all()
 
 
 @every_method
-def test_origins_are_the_last_step_of_the_history_and_each_that_came_later(name):
-    load = rhythm(8)
+@settings(max_examples=4, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), gaps=st.floats(0, 0.3), parts=st.sampled_from([0.0, 0.2, 0.5]))
+def test_a_distribution_is_sound(name, seed, gaps, parts):
+    """Rising loads and a cdf that rises to one, or nothing said, on and between steps, in gaps too."""
+    random = np.random.default_rng(seed)
+    load = np.exp(random.normal(size=9 * DAY))
+    load[random.uniform(size=len(load)) < gaps] = np.nan
+    fitted = fitted_to(name, load[: 8 * DAY])
+    origins = on_grid(fitted.load, load[8 * DAY :], len(fitted.load) - 1 + np.arange(DAY))
 
-    found = forecast(name, load.iloc[: 7 * DAY + 3], 7)
+    found = fitted.distribution(load[8 * DAY :], Origins(origins.position + parts, origins.recent))
 
-    assert list(load.index[7 * DAY - 1 : 7 * DAY + 3]) == list(found.origins)
-    assert [1, 2] == list(found.at(0.9).columns)
-    assert load.index[7 * DAY - 1] == found.at(0.9).index[0]
+    assert fault(found, variants=len(METHODS[name].variants), windows=2, origins=DAY) is None
 
 
 @every_method
-def test_what_does_not_go_on_where_the_history_ended_is_refused(name):
-    load = rhythm(8)
-    fitted = CATALOG[name].fit(load.iloc[: 7 * DAY], horizon=1)
+def test_a_fit_survives_being_written_and_read(name):
+    """Loads are kept with 24 bits."""
+    load = rhythm(12)
+    fitted, later = fitted_to(name, load[: 10 * DAY]), load[10 * DAY :]
+    read = METHODS[name].decode(fitted.encode())
 
-    with pytest.raises(ValueError, match="the history goes on at 2026-03-08 00:00:00"):
-        fitted.quantiles(load.iloc[7 * DAY + 1 :], LEVELS)
+    one, two = (quantiles(name, distribution(each, later)) for each in (fitted, read))
+
+    assert (1, 2) == read.windows
+    np.testing.assert_allclose(fitted.load, read.load, rtol=1e-6)
+    np.testing.assert_allclose(one, two, rtol=1e-4)
+
+
+@every_method
+def test_the_nearest_windows_alone_are_forecast_alike(name):
+    load = rhythm(11)
+    fitted, later = fitted_to(name, load[: 10 * DAY]), load[10 * DAY :]
+    origins = on_grid(fitted.load, later, len(fitted.load) - 1 + np.arange(DAY))
+
+    both, near = fitted.distribution(later, origins), fitted.distribution(later, origins, 1)
+
+    assert 1 == len(near.load)
+    np.testing.assert_array_equal(both.load[:1], near.load)
+    np.testing.assert_array_equal(both.cdf[:, :1], near.cdf)
 
 
 @pytest.mark.parametrize(
-    ("broken", "found"),
+    ("load", "cdf", "problem"),
     [
-        (lambda load: load.tz_localize(None), "a DatetimeIndex in UTC is needed"),
-        (lambda load: load.drop(load.index[5]), "a regular rising grid is needed"),
-        (lambda load: load.iloc[::-1], "a regular rising grid is needed"),
-        (lambda load: load.iloc[:1], "1 rows"),
-        (
-            lambda load: load.set_axis(date_range("2026-03-01", periods=len(load), freq="7min", tz="UTC")),
-            "divide a day",
-        ),
+        (np.ones((1, 1, 2)), np.ones((1, 1, 1, 2)), None),
+        (np.full((1, 1, 2), np.nan), np.ones((1, 1, 1, 2)), None),
+        (np.ones((1, 2, 2)), np.ones((1, 1, 2, 2)), r"loads have the shape \(1, 2, 2\)"),
+        (np.ones((1, 1, 2)), np.ones((2, 1, 1, 2)), r"the cdf has the shape \(2, 1, 1, 2\)"),
+        (np.array([[[-1.0, 2.0]]]), np.ones((1, 1, 1, 2)), "negative, infinite or missing"),
+        (np.array([[[1.0, np.inf]]]), np.ones((1, 1, 1, 2)), "negative, infinite or missing"),
+        (np.array([[[1.0, np.nan]]]), np.ones((1, 1, 1, 2)), "negative, infinite or missing"),
+        (np.array([[[2.0, 1.0]]]), np.ones((1, 1, 1, 2)), "loads fall"),
+        (np.ones((1, 1, 2)), np.array([[[[1.0, 0.9]]]]), "the cdf falls"),
+        (np.ones((1, 1, 2)), np.array([[[[np.nan, 1.0]]]]), "is no number"),
+        (np.ones((1, 1, 2)), np.array([[[[0.5, 0.9]]]]), "does not end at one"),
     ],
-    ids=["no zone", "a row missing", "backwards", "one row", "seven minutes"],
 )
-def test_a_grid_that_is_none_is_refused(broken, found):
-    with pytest.raises(ValueError, match=found):
-        steps_per_day(broken(rhythm(2)).index)
+def test_an_answer_that_cannot_be_used_is_known_by_what_is_wrong(load, cdf, problem):
+    found = fault(Distribution(load, cdf), variants=1, windows=1, origins=1)
+
+    assert found is None if problem is None else re.search(problem, found)
 
 
-def test_the_operators_own_methods_are_all_in_the_catalog():
-    assert set(error_mixture.METHODS) <= set(CATALOG)
+def test_a_quantile_is_the_lowest_load_that_reaches_the_level():
+    found = Distribution(np.array([[[1.0, 2.0, 5.0]]]), np.array([[[[0.3, 0.9, 1.0]]]]))
+
+    assert [1.0, 2.0, 2.0, 5.0] == [found.quantile(0, 0, level)[0] for level in (0.3, 0.31, 0.9, 0.95)]
 
 
-def test_statsmodels_is_imported_by_the_first_fit_that_needs_it():
-    """A second and 75 MB that workers which fit no such method do not pay."""
-    check = "import sys, cronhpa_models.catalog, cronhpa_models.evaluation; print('statsmodels' in sys.modules)"
+def test_neither_pandas_nor_statsmodels_is_imported_before_a_fit_that_needs_it():
+    """A second and 120 MB that workers which fit no such method do not pay."""
+    check = (
+        "import sys, cronhpa_models.catalog as catalog, cronhpa_models.evaluation, cronhpa_models.spike_hazard;"
+        "catalog.default();"
+        "print(sorted({'pandas', 'scipy', 'statsmodels'} & set(sys.modules)))"
+    )
 
-    assert "False\n" == subprocess.run([sys.executable, "-c", check], capture_output=True, check=True, text=True).stdout
-
-
-def test_a_level_that_was_not_asked_for_is_refused():
-    with pytest.raises(ValueError):
-        forecast("LastValue", rhythm(3), 2).at(0.99)
+    assert "[]\n" == subprocess.run([sys.executable, "-c", check], capture_output=True, check=True, text=True).stdout
 
 
 def test_a_forecast_speaks_of_its_own_steps():
     """A cliff at 06:00 known from ten days: the origin of 05:00 sees it in the first step, that of 04:00 in two."""
-    load = series(np.tile(np.where(np.arange(DAY) < 6, 1.0, 10.0), 11))
+    load = np.tile(np.where(np.arange(DAY) < 6, 1.0, 10.0), 11)
 
-    found = forecast("PeriodicAutoregression", load, 10).at(0.5)
+    median = forecast("PeriodicAutoregression", load, 10)[0]
 
-    assert [1.0, 1.0] == pytest.approx(found.loc[Timestamp("2026-03-11T03:00Z")].tolist(), rel=1e-3)
-    assert [1.0, 10.0] == pytest.approx(found.loc[Timestamp("2026-03-11T04:00Z")].tolist(), rel=1e-3)
-    assert [10.0, 10.0] == pytest.approx(found.loc[Timestamp("2026-03-11T05:00Z")].tolist(), rel=1e-3)
+    # The first origin is 23:00 of the day before.
+    assert [1.0, 1.0] == pytest.approx(median[4].tolist(), rel=1e-3)
+    assert [1.0, 10.0] == pytest.approx(median[5].tolist(), rel=1e-3)
+    assert [10.0, 10.0] == pytest.approx(median[6].tolist(), rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["PeriodicAutoregression", "TimeOfWeek", "SeasonalNaive"])
+def test_a_cliff_comes_as_likely_as_the_window_has_moved_into_its_step(name):
+    """
+    At 04:24 the coming hour reaches 24 minutes into the step of 05:00 to 06:00, whose maximum is known to be high.
+
+    Whatever minute of it the high load comes in: within the hour it comes with a probability of 24 / 60.
+    """
+    load = np.tile(np.where(np.arange(DAY) == 5, 10.0, 1.0), 11)
+    fitted = fitted_to(name, load[: 10 * DAY], windows=(1,))
+    three = on_grid(fitted.load, load[10 * DAY :], np.array([len(fitted.load) + 3]))
+
+    found = fitted.distribution(load[10 * DAY : 10 * DAY + 4], Origins(three.position + 0.4, three.recent))
+
+    assert [1.0, 10.0] == pytest.approx([found.quantile(0, 0, level)[0] for level in (0.55, 0.7)], rel=1e-2)

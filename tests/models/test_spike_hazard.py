@@ -1,14 +1,13 @@
-"""The jump clock: which minutes are likely to jump, by when they jumped before."""
+"""The spike hazard: which minutes are likely to have a spike, by when there were spikes before, and how high."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpa_models.jump_clock import DAY, chances, decode, encode, fit
+from cronhpa_models.spike_hazard import DAY, decode, fit
 
 LEAD = 3
-NONE = np.zeros(0, bool)
 
 
 def flags(starts, days, *, lasts=3):
@@ -31,7 +30,7 @@ def told(fitted, minutes):
     """Chances of jumps at some minutes of the day after the fit, in which nothing has jumped yet."""
     minutes = np.asarray(minutes)
     later = np.zeros(minutes.max(), bool)
-    return chances(fitted, load_of(later), later, minutes - LEAD)
+    return fitted.chance(load_of(later), later, minutes - LEAD)
 
 
 def test_a_jump_of_every_morning_is_likely_at_its_minutes_and_at_no_other():
@@ -79,7 +78,7 @@ def test_chances_add_up_to_what_comes():
     jumps = flags([hour * 60 for hour in np.flatnonzero(draw)], 9)
     before, later = jumps[: 8 * DAY], jumps[8 * DAY :]
 
-    found = chances(learnt(before), load_of(later), later, np.arange(DAY - LEAD))
+    found = learnt(before).chance(load_of(later), later, np.arange(DAY - LEAD))
 
     assert found.sum() == pytest.approx(48, rel=0.35)
 
@@ -95,7 +94,7 @@ def test_nothing_behind_an_origin_is_looked_at(seed, origin, lead):
     two[:origin] = one[:origin]
     origins = np.arange(origin + 1)
 
-    first, second = (chances(fitted, load_of(each), each, origins) for each in (one, two))
+    first, second = (fitted.chance(load_of(each), each, origins) for each in (one, two))
 
     np.testing.assert_array_equal(first, second)
 
@@ -105,8 +104,8 @@ def test_one_origin_is_told_the_same_as_many():
     later = flags([200, 700], 1)
     fitted = learnt(jumps)
 
-    many = chances(fitted, load_of(later), later, np.arange(0, 900, 50))
-    single = [chances(fitted, load_of(later[:at]), later[:at], np.array([at]))[0] for at in range(0, 900, 50)]
+    many = fitted.chance(load_of(later), later, np.arange(0, 900, 50))
+    single = [fitted.chance(load_of(later[:at]), later[:at], np.array([at]))[0] for at in range(0, 900, 50)]
 
     np.testing.assert_allclose(many, single)
 
@@ -116,7 +115,7 @@ def test_what_was_kept_tells_the_same():
     fitted = learnt(jumps)
     later = np.zeros(300, bool)
 
-    one, two = (chances(each, load_of(later), later, np.arange(300)) for each in (fitted, decode(encode(fitted))))
+    one, two = (each.chance(load_of(later), later, np.arange(300)) for each in (fitted, decode(fitted.encode())))
 
     np.testing.assert_allclose(one, two, atol=0.01)
 
@@ -136,8 +135,67 @@ def test_what_happened_longer_than_eight_days_ago_does_not_matter():
     later = np.zeros(200, bool)
 
     one, two = (
-        chances(learnt(each), load_of(later), later, np.arange(200))
-        for each in (recent, np.concatenate([older, recent]))
+        learnt(each).chance(load_of(later), later, np.arange(200)) for each in (recent, np.concatenate([older, recent]))
     )
 
     np.testing.assert_allclose(one, two)
+
+
+def spikes_of(loads, clocks, days, enough, origin=0):
+    """A spike of one minute a day at each clock, with its load; what may come after `origin` minutes of quiet."""
+    exceeded = np.zeros(days * DAY, bool)
+    load = np.full(days * DAY, 2.0)
+    for height, clock in zip(loads, clocks, strict=True):
+        exceeded[clock::DAY] = True
+        load[clock::DAY] = height
+    fitted = fit(load, exceeded, lead=LEAD)
+    quiet = np.zeros(origin, bool)
+    return fitted, fitted.spikes(np.full(origin, 2.0), quiet, np.array([origin]), np.array([enough]))
+
+
+def test_a_spike_is_as_high_as_those_of_its_clock():
+    """Of 10 at 06:00 and 30 at 18:00: for 06:00 the weight of 18:00 is exp(-12 / 0.5), 0.05 exp(-12 / 4) and 0.005."""
+    six, eighteen = 6 * 60, 18 * 60
+
+    _, found = spikes_of((10.0, 30.0), (six, eighteen), 8, enough=2.0, origin=six - LEAD)
+
+    far = np.exp(-24) + 0.05 * np.exp(-3) + 0.005
+    near = 1 + 0.05 + 0.005
+    assert near / (near + far) == pytest.approx(found.cdf[0, found.load < 20].max(), rel=1e-3)
+    assert 1.0 == pytest.approx(found.cdf[0, -1])
+
+
+def test_only_spikes_above_what_is_enough_count():
+    six, eighteen = 6 * 60, 18 * 60
+
+    _, found = spikes_of((10.0, 30.0), (six, eighteen), 8, enough=10.5, origin=six - LEAD)
+    _, none = spikes_of((10.0, 30.0), (six, eighteen), 8, enough=30.5, origin=six - LEAD)
+
+    assert 0.0 == found.cdf[0, found.load < 20].max()
+    assert 1.0 == pytest.approx(found.cdf[0, -1])
+    assert 0.0 == none.cdf.max()
+
+
+def test_newer_spikes_weigh_more():
+    """Eight days at 06:00, the newest 40 high and the others 10; a day weighs 0.5 ** (1 / 5) of the day after it."""
+    six = 6 * 60
+    exceeded = np.zeros(8 * DAY, bool)
+    exceeded[six::DAY] = True
+    load = np.where(exceeded, 10.0, 2.0)
+    load[7 * DAY + six] = 40.0
+
+    found = fit(load, exceeded, lead=LEAD).spikes(
+        np.full(six, 2.0), np.zeros(six, bool), np.array([six - LEAD]), np.array([5.0])
+    )
+
+    ages = 0.5 ** (np.arange(8) / 5)
+    assert ages[0] / ages.sum() == pytest.approx(1 - found.cdf[0, -2], rel=1e-6)
+
+
+def test_the_loads_that_were_fitted_are_kept():
+    jumps = flags(range(0, 8 * DAY, 400), 8)
+
+    fitted = learnt(jumps)
+
+    np.testing.assert_allclose(load_of(jumps), fitted.load, rtol=1e-12)
+    np.testing.assert_allclose(load_of(jumps), decode(fitted.encode()).load, rtol=2e-3)

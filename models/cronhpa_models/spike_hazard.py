@@ -1,28 +1,34 @@
 """
-The jump clock: how likely a load is to jump in a given minute, by when it jumped before.
+Spike hazard: the probability that pods are too few in a given minute, by when they were too few before.
+
+A spike is a run of minutes in which the load exceeded what the pods could carry.
 
 Card
-  What for   Jumps that keep to a clock, though not strictly: batches on the hour that are now and then left out, a
+  What for   Spikes that keep to a clock, though not strictly: batches on the hour that are now and then left out, a
              crawl every two hours or so, an opening. A forecast by the step is ready for five minutes, this for one.
-  Formula    Logistic regression, P(a jump in minute t) = 1 / (1 + exp(-b' x)), ridge, a day counting half after ten.
-             x, from what is known some minutes before t, is how often there was a jump
+  Formula    Logistic regression, P(spike in minute t) = 1 / (1 + exp(-b' x)), ridge, a day counting half after ten.
+             x, from what is known some minutes before t, is how often there was a spike
              days       at the same clock of the last eight days, within 0, 1, 4, 12 and 30 minutes
              hours      at the same minute of the last 48 hours, of the last 96 half hours, of the last 144 tens
              beside     at the same minute of hours and half hours close to the same clock of the last week
-             gaps       so long after the last jump, and after the one before it, as the gaps between jumps were
+             gaps       so long after the last spike, and after the one before it, as the gaps between spikes were
              newest     within three hours, a day; how long ago the last two were
-             and how the load of the last half hour moves, and at what it was at the same clock of the last week.
-             All as logarithms, so that the regression multiplies chances.
-  Source     Discrete-time hazards: Cox (1972), Allison (1982). Taking some of what did not happen: King & Zeng (2001).
+             and how the load of the last half hour moves, and the load at the same clock of the last week.
+             All as logarithms, so that the regression multiplies probabilities.
+             How high: the loads of the minutes of earlier spikes, weighted by exp(-d / 30 min) and less steep terms of
+             the distance d between the clocks, a day counting half after five.
+  Source     Discrete-time hazards: Cox (1972), Allison (1982). Sampling the minutes without a spike: King & Zeng
+             (2001).
   Cost       printed by `make bench`.
   Scores     docs/forecasting.md.
-  Weak at    What never came before. Fewer than four minutes of jumps, or two days: no clock.
+  Weak at    What never came before. Fewer than four minutes of spikes, or two days: no fit.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,19 +39,20 @@ Minutes = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 DAY = 1440
-# Days looked back at, and learnt from.
+# Days looked back at, and fitted to.
 DAYS = 8
 
-_JUMPS_MIN = 4
-_LEARNT_MIN = 2 * DAY
-# Of the minutes without a jump so many are learnt from, each standing for several.
+_SPIKE_MINUTES_MIN = 4
+_FITTED_MIN = 2 * DAY
+# The fit takes so many of the minutes without a spike, each standing for several.
 _QUIET = 1500
 _RIDGE = 100.0
 _HALF_LIFE_DAYS = 10.0
-# Two minutes of jumps further apart than this are two jumps.
+_SPIKE_HALF_LIFE_DAYS = 5.0
+# Two minutes further apart than this belong to two spikes.
 _APART = 8
 _WIDTHS = (0, 1, 4, 12, 30)
-# Minutes since the last jump, in ranges: where jumps come every two hours, 115 to 130 says more than a slope.
+# Minutes since the last spike, in ranges: where spikes come every two hours, 115 to 130 says more than a slope.
 _SINCE = (4, 8, 15, 25, 40, 55, 70, 85, 100, 115, 130, 145, 160, 190, 240, 360, 720, 1440)
 _LONG_AGO = 99_999
 _GAP_MAX = 4 * DAY
@@ -55,16 +62,35 @@ _FAR_MORE = 0.45
 _CLIP = 6.0
 _ROUNDS = 25
 _SMALL = 1e-4
+# By minutes between two clocks: a spike of the same half hour says most about how high the next one goes, any other
+# spike still says something.
+_HOURS_APART = np.minimum(np.arange(DAY), DAY - np.arange(DAY)) / 60
+_CLOSE = np.exp(-_HOURS_APART / 0.5) + 0.05 * np.exp(-_HOURS_APART / 4) + 0.005
+
+
+@dataclass(frozen=True)
+class Spikes:
+    """
+    How likely a spike is after each origin, and how high.
+
+    chance: (origins,), that the load exceeds what pods carry in the minute `lead` after the origin. load: (spikes,),
+    rising, of each minute of earlier spikes. cdf: (origins, spikes), given a spike that is higher than what is enough
+    at the origin, the probability that its load is at most `load`; zero throughout where no earlier spike was higher.
+    """
+
+    chance: Floats
+    load: Floats
+    cdf: Floats
 
 
 @dataclass(frozen=True)
 class Fitted:
     """
-    What was learnt of one load.
+    The hazard of one load, by the minute.
 
-    lead: minutes from an origin to the minute that is told of. rate: share of minutes with a jump. offset, level: of
+    lead: minutes from an origin to the minute that is forecast. rate: share of minutes with a spike. offset, level: of
     logarithms. mean, scale: (features,). weights: (features + 1,), the constant last. log_load: (minutes,), relative
-    to `level`; jumps: (minutes,): what was known.
+    to `level`; exceeded: (minutes,): the history.
     """
 
     lead: int
@@ -75,26 +101,72 @@ class Fitted:
     scale: Floats
     weights: Floats
     log_load: Floats
-    jumps: Flags
+    exceeded: Flags
+
+    @cached_property
+    def load(self) -> Floats:
+        """(minutes,): the loads of the history, the oldest first, at most eight days."""
+        return np.asarray(np.maximum(np.exp(self.log_load + self.level) - self.offset, 0.0))
+
+    def spikes(self, later: Floats, exceeded: Flags, origins: Minutes, enough: Floats) -> Spikes:
+        """
+        What may come `lead` minutes after each origin, from what was known there.
+
+        later, exceeded: (minutes,), the loads since the fit, without gaps, and whether pods were too few. origins:
+        minutes since the fit; at 3, three of `later` are known. enough: (origins,), the load that is provided for
+        anyway.
+        """
+        ended = np.flatnonzero(self.exceeded)
+        ended = ended[np.argsort(self.load[ended])]
+        load = self.load[ended]
+        at = len(self.load) + origins + self.lead
+        by_clock = _CLOSE[(ended - at[:, None]) % DAY]
+        by_age = 0.5 ** ((len(self.load) - ended) / DAY / _SPIKE_HALF_LIFE_DAYS)
+        cdf = np.cumsum(by_clock * by_age * (load > enough[:, None]), axis=1)
+        cdf /= np.maximum(cdf[:, -1:], 1e-12)
+        return Spikes(self.chance(later, exceeded, origins), load, cdf)
+
+    def chance(self, later: Floats, exceeded: Flags, origins: Minutes) -> Floats:
+        """(origins,): the probability of a spike alone, see `spikes`."""
+        before = len(self.exceeded)
+        log_load = np.concatenate([self.log_load, np.log(later + self.offset) - self.level])
+        known = _Known(log_load, np.concatenate([self.exceeded, exceeded]), self.rate, before)
+        x = _scaled(_features(known, before + origins, self.lead), self.mean, self.scale)
+        return _sigmoid(x @ self.weights)
+
+    def encode(self) -> bytes:
+        """A line of JSON, then plain numbers; loads with 11 bits, 0.05 % of a logarithm, flags as bits."""
+        head = {
+            "lead": self.lead,
+            "rate": self.rate,
+            "offset": self.offset,
+            "level": self.level,
+            "features": len(self.mean),
+            "minutes": len(self.exceeded),
+        }
+        numbers = np.concatenate([self.mean, self.scale, self.weights]).astype("<f8").tobytes()
+        known = self.log_load.astype("<f2").tobytes() + np.packbits(self.exceeded).tobytes()
+        return json.dumps(head).encode() + b"\n" + numbers + known
 
 
-def fit(load: Floats, jumps: Flags, *, lead: int) -> Fitted | None:
+def fit(load: Floats, exceeded: Flags, *, lead: int) -> Fitted | None:
     """
-    Learn from single minutes, at most those of the last eight days. None where there is too little to learn from.
+    Fit to single minutes, at most those of the last eight days. None where there are too few minutes or spikes.
 
-    load: (minutes,), no gaps. jumps: (minutes,), whether it jumped. lead: minutes from what is known to what is told.
+    load: (minutes,), no gaps. exceeded: (minutes,), whether pods were too few. lead: minutes from what is known to what
+    is forecast.
     """
-    load, jumps = load[-DAYS * DAY :], jumps[-DAYS * DAY :]
+    load, exceeded = load[-DAYS * DAY :], exceeded[-DAYS * DAY :]
     # Features of the first day would know nothing.
     origins = np.arange(DAY, len(load) - lead)
-    happened = jumps[origins + lead] if len(origins) >= _LEARNT_MIN - DAY else np.zeros(0, bool)
-    # A load that only ever grows jumps at every minute: what tells one from another needs some of both.
-    if min(happened.sum(), (~happened).sum()) < _JUMPS_MIN:
+    happened = exceeded[origins + lead] if len(origins) >= _FITTED_MIN - DAY else np.zeros(0, bool)
+    # A load that only ever grows exceeds its pods at every minute: a regression needs some minutes of both kinds.
+    if min(happened.sum(), (~happened).sum()) < _SPIKE_MINUTES_MIN:
         return None
     offset = 0.05 * float(load.mean()) + 1e-9
     log_load = np.log(load + offset)
     level = float(log_load.mean())
-    known = _Known(log_load - level, jumps, float(jumps.mean()), len(jumps))
+    known = _Known(log_load - level, exceeded, float(exceeded.mean()), len(exceeded))
     loud, quiet = origins[happened], origins[~happened]
     taken = min(len(quiet), _QUIET)
     chosen = np.concatenate([loud, np.random.default_rng(0).choice(quiet, taken, replace=False)])
@@ -102,63 +174,62 @@ def fit(load: Floats, jumps: Flags, *, lead: int) -> Fitted | None:
     weight *= 0.5 ** ((len(load) - chosen) / DAY / _HALF_LIFE_DAYS)
     x = _features(known, chosen, lead)
     mean, scale, weights = _logistic(x, np.arange(len(chosen)) < len(loud), weight)
-    return Fitted(lead, known.rate, offset, level, mean, scale, weights, known.log_load, jumps)
+    return Fitted(lead, known.rate, offset, level, mean, scale, weights, known.log_load, exceeded)
 
 
-def chances(fitted: Fitted, load: Floats, jumps: Flags, origins: Minutes) -> Floats:
-    """
-    (origins,): how likely a jump is `lead` minutes after each origin, from what was known at it.
-
-    load, jumps: (minutes,), what came since the fit. origins: minutes since the fit; at 3, three of them are known.
-    """
-    before = len(fitted.jumps)
-    later = np.log(load + fitted.offset) - fitted.level
-    every = np.concatenate([fitted.jumps, jumps])
-    known = _Known(np.concatenate([fitted.log_load, later]), every, fitted.rate, before)
-    x = _scaled(_features(known, before + origins, fitted.lead), fitted.mean, fitted.scale)
-    return _sigmoid(x @ fitted.weights)
+def decode(state: bytes) -> Fitted:
+    """The fit that Fitted.encode wrote."""
+    line, _, rest = state.partition(b"\n")
+    head = json.loads(line)
+    features, minutes = head["features"], head["minutes"]
+    size = 8 * (3 * features + 1)
+    mean, scale, weights = np.split(np.frombuffer(rest, "<f8", 3 * features + 1), [features, 2 * features])
+    log_load = np.frombuffer(rest, "<f2", minutes, size).astype(np.float64)
+    bits = np.frombuffer(rest, np.uint8, offset=size + 2 * minutes)
+    exceeded = np.unpackbits(bits, count=minutes).astype(bool)
+    return Fitted(head["lead"], head["rate"], head["offset"], head["level"], mean, scale, weights, log_load, exceeded)
 
 
 class _Known:
     """
-    Loads as logarithms, jumps, and what is looked up in them.
+    Loads as logarithms, the minutes with a spike, and the counts that features are made of.
 
-    learnt: of so many minutes the gaps between jumps are known as a distribution.
+    fitted: the number of minutes at the front whose gaps between spikes make a distribution.
     """
 
-    def __init__(self, log_load: Floats, jumps: Flags, rate: float, learnt: int) -> None:
+    def __init__(self, log_load: Floats, exceeded: Flags, rate: float, fitted: int) -> None:
         self.log_load = log_load
-        self.jumps = jumps
+        self.exceeded = exceeded
         self.rate = rate
-        self.learnt = learnt
-        self._counted = np.concatenate([[0], np.cumsum(jumps)])
-        loud = np.flatnonzero(jumps)
+        self.fitted = fitted
+        self._counted = np.concatenate([[0], np.cumsum(exceeded)])
+        loud = np.flatnonzero(exceeded)
         self.begins = loud[np.diff(loud, prepend=-_LONG_AGO) > _APART]
-        begun = np.zeros(len(jumps), bool)
+        begun = np.zeros(len(exceeded), bool)
         begun[self.begins] = True
         self._begun = np.concatenate([[0], np.cumsum(begun)])
 
     def any_within(self, at: Minutes, width: int) -> Flags:
-        """Whether there is a jump within `width` minutes of each."""
+        """Whether there is a spike within `width` minutes of each."""
         low, high = (self._counted.take(edge, mode="clip") for edge in (at - width, at + width + 1))
         found: Flags = high > low
         return found
 
     def odds(self, origins: Minutes, lead: int, back: Minutes, weight: Floats, width: int) -> Floats:
         """
-        How much oftener than ever there was a jump so many minutes before the minute that is told of, as a logarithm.
+        Log ratio of the weighted spike frequency `back` minutes before the forecast minute to the base rate.
 
-        Half a sighting at the usual rate is assumed.
+        Smoothed with half a pseudo-observation at the base rate.
         """
         usual = min(self.rate * (2 * width + 1) ** 0.7, 0.5)
         looked = (origins + lead)[:, None] - back
-        # Pods that take a quarter of an hour are asked for when the jump of ten minutes before is not known yet.
+        # Pods that take a quarter of an hour are asked for when the spike of ten minutes before is not known yet.
         seen = (looked >= width) & (looked + width < origins[:, None])
         found = (self.any_within(looked, width) & seen) @ weight
         return np.asarray(np.log((found + 0.5 * usual) / (seen @ weight + 0.5) / usual))
 
     def begun(self, origins: Minutes, minutes: int) -> Floats:
-        """How many jumps began in the minutes before each."""
+        """Logarithm of one more than the number of spikes that began in the minutes before each origin."""
         before, earlier = (self._begun.take(edge, mode="clip") for edge in (origins, origins - minutes))
         return np.asarray(np.log1p(before - earlier))
 
@@ -196,14 +267,14 @@ def _features(known: _Known, origins: Minutes, lead: int) -> Floats:
     columns += _since(known, origins, at)
     columns += [known.begun(origins, 180), known.begun(origins, DAY)]
     now = known.newest(origins, 1)
-    columns += [known.jumps.take(origins - 1, mode="clip"), now]
+    columns += [known.exceeded.take(origins - 1, mode="clip"), now]
     columns += [now - known.newest(origins, back + 1) for back in _MOVES]
     columns += _same_clock(known, origins, at)
     return np.column_stack(columns).astype(np.float64)
 
 
 def _since(known: _Known, origins: Minutes, at: Minutes) -> list[Floats | Flags]:
-    """How long ago the last jumps began, and how often a gap between jumps was as long."""
+    """How long ago the last spikes began, and how often a gap between spikes was as long."""
     begins = known.begins
     last = np.searchsorted(begins, origins - 1, side="left")
     columns: list[Floats | Flags] = []
@@ -221,7 +292,7 @@ def _since(known: _Known, origins: Minutes, at: Minutes) -> list[Floats | Flags]
 
 def _gaps(known: _Known, since: Minutes, last: Minutes, order: int) -> list[Floats]:
     """Of the gaps that lasted so long the share that ended within 2 and within 10 minutes of it, as a logarithm."""
-    begins = known.begins[known.begins < known.learnt]
+    begins = known.begins[known.begins < known.fitted]
     gaps = np.sort(begins[order:] - begins[:-order])
     gaps = gaps[gaps < _GAP_MAX]
     # The gap that an origin of the past lies in is among them; it must not foretell itself.
@@ -296,31 +367,3 @@ def _logistic(x: Floats, y: Flags, weight: Floats) -> tuple[Floats, Floats, Floa
             break
         lowest = found
     return mean, scale, b
-
-
-def encode(fitted: Fitted) -> bytes:
-    """A line of JSON, then plain numbers; loads with 11 bits, 0.05 % of a logarithm, jumps as bits."""
-    head = {
-        "lead": fitted.lead,
-        "rate": fitted.rate,
-        "offset": fitted.offset,
-        "level": fitted.level,
-        "features": len(fitted.mean),
-        "minutes": len(fitted.jumps),
-    }
-    numbers = np.concatenate([fitted.mean, fitted.scale, fitted.weights]).astype("<f8").tobytes()
-    known = fitted.log_load.astype("<f2").tobytes() + np.packbits(fitted.jumps).tobytes()
-    return json.dumps(head).encode() + b"\n" + numbers + known
-
-
-def decode(state: bytes) -> Fitted:
-    """What `encode` wrote."""
-    line, _, rest = state.partition(b"\n")
-    head = json.loads(line)
-    features, minutes = head["features"], head["minutes"]
-    size = 8 * (3 * features + 1)
-    mean, scale, weights = np.split(np.frombuffer(rest, "<f8", 3 * features + 1), [features, 2 * features])
-    log_load = np.frombuffer(rest, "<f2", minutes, size).astype(np.float64)
-    bits = np.frombuffer(rest, np.uint8, offset=size + 2 * minutes)
-    jumps = np.unpackbits(bits, count=minutes).astype(bool)
-    return Fitted(head["lead"], head["rate"], head["offset"], head["level"], mean, scale, weights, log_load, jumps)

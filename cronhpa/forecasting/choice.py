@@ -1,0 +1,123 @@
+"""
+Which candidate is used for the coming day: the fewest under-provisioned minutes within the budget.
+
+Imports numpy: for workers and benchmarks only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from cronhpa.forecasting.candidates import CONSTANT_SHARES, Candidate
+from cronhpa.forecasting.columns import Floats
+from cronhpa.forecasting.evaluation import CandidateScores
+
+# Candidates within this factor of the fewest minutes count as equal: the cheapest of them wins.
+_NEAR_BEST = 1.01
+# What a lower cost of a pod may lose of the minutes that are left.
+_MARGIN_LOSS = 1.02
+# A choice that avoids less than this in a week is no choice.
+_MINUTES_PER_WEEK_MIN = 1.0
+# Worth of one avoided minute a day, in percent of pod-hours.
+WORTH_PERCENT = 4.0
+# Candidates that change replicas more often than this multiple of reactive scaling are the last resort.
+_ACTIONS_MAX = 1.1
+_WEEK_DAYS = 7
+_CORRECTION_MIN, _CORRECTION_MAX = 0.5, 1.5
+_MARGIN_SHARE = 0.5
+
+
+class Choice(Struct, frozen=True, tag=True):
+    """
+    The candidate in use until the next fit, and its backtest.
+
+    avoided, of: under-provisioned minutes in `days`. extra_percent: pod-hours that it added.
+    """
+
+    candidate: Candidate
+    avoided: float
+    of: float
+    extra_percent: float
+    days: int
+
+
+class NothingToGain(Struct, frozen=True, tag=True):
+    """No candidate within the budget avoids enough. of: under-provisioned minutes of reactive scaling in `days`."""
+
+    of: float
+    days: int
+
+
+def choose(
+    scores: CandidateScores, candidates: Sequence[Candidate], budget_percent: float, usable: NDArray[np.bool_]
+) -> Choice | NothingToGain:
+    """
+    The candidate with the fewest minutes over all of these days; the cheapest of those hardly worse.
+
+    An avoided minute may cost at most WORTH_PERCENT, however large the budget. Candidates that change replicas much more
+    often are used only where no other avoids a minute. usable: (1 + candidates,), whose method can be asked today.
+    """
+    minutes, pods = scores.minutes.sum(axis=1), scores.pods.sum(axis=1)
+    days = scores.minutes.shape[1]
+    extra = pods / pods[0] - 1
+    affordable = np.minimum(budget_percent, WORTH_PERCENT * (minutes[0] - minutes) / days) / 100
+    allowed = usable & (extra <= affordable) & (minutes <= minutes[0] - _MINUTES_PER_WEEK_MIN * days / _WEEK_DAYS)
+    calm = _is_calm(scores)
+    affordable = np.where(usable, affordable, -np.inf)
+    if (allowed & calm).any():
+        allowed &= calm
+        affordable = np.where(calm, affordable, -np.inf)
+    if not allowed.any():
+        return NothingToGain(float(minutes[0]), days)
+    near = allowed & (minutes <= minutes[allowed].min() * _NEAR_BEST + 1e-9)
+    row = int(np.flatnonzero(near)[np.argmin(pods[near])])
+    row = _with_margin(row, candidates, minutes, extra, affordable * _MARGIN_SHARE)
+    return Choice(
+        candidate=candidates[row - 1],
+        avoided=float(minutes[0] - minutes[row]),
+        of=float(minutes[0]),
+        extra_percent=100 * float(extra[row]),
+        days=days,
+    )
+
+
+def budget_correction(expected: Sequence[float], spent: Sequence[float]) -> float:
+    """
+    Factor for the budget of the next choice, from what the last ones were expected to cost and did.
+
+    expected, spent: extra pod-hours of each of the last days, percent. A backtest knows a load by its five-minute
+    maxima only, and days differ: a policy that cost half as much again plans with less.
+    """
+    if not expected:
+        return 1.0
+    # Two percent on both sides dampen the ratio of small numbers.
+    ratio = (sum(expected) / len(expected) + 2) / (max(sum(spent), 0.0) / len(spent) + 2)
+    return min(max(ratio, _CORRECTION_MIN), _CORRECTION_MAX)
+
+
+def _is_calm(scores: CandidateScores) -> NDArray[np.bool_]:
+    """(1 + candidates,): whether replicas change a tenth more often than reactively at most, or once more a day."""
+    actions = scores.actions.sum(axis=1)
+    once = 2 * scores.actions.shape[1]
+    calm: NDArray[np.bool_] = actions <= actions[0] * _ACTIONS_MAX + once
+    return calm
+
+
+def _with_margin(row: int, candidates: Sequence[Candidate], minutes: Floats, extra: Floats, affordable: Floats) -> int:
+    """
+    Spend part of the allowed cost on safety: step to lower costs of a pod while minutes rise by no more than 2 %.
+
+    What the last days happened not to need, the next ones may: the cheapest of equals has no margin.
+    """
+    while row + len(CONSTANT_SHARES) < len(candidates):
+        lower = row + len(CONSTANT_SHARES)
+        if candidates[lower - 1].cost >= candidates[row - 1].cost:
+            break
+        if minutes[lower] > minutes[row] * _MARGIN_LOSS + 1e-9 or extra[lower] > affordable[lower]:
+            break
+        row = lower
+    return row

@@ -1,0 +1,51 @@
+"""
+Whether issued quantiles hold: the share of outcomes at or below them, against the share that they stated.
+
+Levels differ from forecast to forecast, so only the excess over the stated level can be averaged. Imports numpy: for
+workers and benchmarks only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cronhpa.forecasting.columns import Floats
+
+# Fewer outcomes tell a coverage of 0.95 with a standard error above two percent.
+OUTCOMES_MIN = 100
+# A fit keeps loads with 24 bits: a constant load must not count as uncovered by its last digit.
+_ROUNDING = 1 + 1e-6
+
+
+def excess_coverage(outcomes: Floats, issued: Floats, levels: Floats) -> float | None:
+    """
+    Share of outcomes that the issued quantiles covered, less the mean level that they stated.
+
+    (n,) each, NaN for what is not known. None for fewer than OUTCOMES_MIN known pairs.
+    """
+    known = ~np.isnan(outcomes) & ~np.isnan(issued)
+    if known.sum() < OUTCOMES_MIN:
+        return None
+    return float(((outcomes[known] <= issued[known] * _ROUNDING) - levels[known]).mean())
+
+
+def coverage_percent(level: float, excess: float | None) -> int | None:
+    """The coverage of a quantile of this level, if it keeps the excess of the last day; None while that is unknown."""
+    return None if excess is None else round(100 * min(max(level + excess, 0.0), 1.0))
+
+
+def rolling_excess(outcomes: Floats, issued: Floats, levels: Floats, steps_per_day: int) -> Floats:
+    """
+    (steps + 1,): `excess_coverage` of the day before the begin of each step, NaN where it is None.
+
+    outcomes, issued, levels: (steps,), what came in each step, and what was issued for it.
+    """
+    known = ~np.isnan(outcomes) & ~np.isnan(issued)
+    hits = np.where(known, (outcomes <= issued * _ROUNDING) - levels, 0.0)
+    total, count = (np.concatenate([[0.0], np.cumsum(each)]) for each in (hits, known))
+    end = np.arange(len(outcomes) + 1)
+    begin = np.maximum(end - steps_per_day + 1, 0)
+    pairs = count[end] - count[begin]
+    least = OUTCOMES_MIN * steps_per_day / 288
+    mean: Floats = np.divide(total[end] - total[begin], pairs, out=np.full(len(end), np.nan), where=pairs >= least)
+    return mean

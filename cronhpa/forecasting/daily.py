@@ -1,0 +1,159 @@
+"""
+A policy day by day over a recording: fitted at the begin of each day, its floors for every origin of that day.
+
+`backtest` and the benchmarks share it. Imports numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import MINUTE, Nanoseconds
+from cronhpa.core.observation import Absent
+from cronhpa.forecasting import policy
+from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
+from cronhpa.forecasting.coverage import rolling_excess
+from cronhpa.forecasting.evaluation import CandidateScores
+from cronhpa.forecasting.issue import forecast_of
+from cronhpa.forecasting.messages import NOTHING_TO_GAIN, ForecastTarget
+from cronhpa.forecasting.policy import FittedPolicy, Floors
+from cronhpa.forecasting.recording import Recording
+from cronhpa.forecasting.workload import WorkloadModel, workload_of
+from cronhpa.history.series import STEP
+from cronhpa_models import catalog as methods
+from cronhpa_models.catalog import Chosen
+
+# Before the first day the policy is fitted once a day, as by an operator that has run for a while: each day is
+# evaluated by its single minutes, which are known for nine days.
+WARM_UP_DAYS = 7
+
+Evaluate = Callable[[Nanoseconds, Callable[[], CandidateScores]], CandidateScores]
+
+
+@dataclass(frozen=True)
+class WalkedDay:
+    """
+    What a policy asks for in one day.
+
+    begin: of the day. fitted: the policy, or why there is none. floors: at every origin of the day, the first at its
+    begin; None without a choice. excess: (origins,), see `rolling_excess`. by_minute: whether origins are minutes.
+    """
+
+    metric: str
+    begin: Nanoseconds
+    fitted: FittedPolicy | Absent
+    floors: Floors | None
+    excess: Floats
+    by_minute: bool
+
+    def answers(self, delay: Nanoseconds, end: Nanoseconds) -> Iterator[tuple[Nanoseconds, Forecast | Absent]]:
+        """Each issued forecast, or why there is none, `delay` after the origin it was made at; those before `end`."""
+        if isinstance(self.fitted, Absent):
+            yield self.begin + delay, self.fitted
+            return
+        if self.floors is None:
+            yield self.begin + delay, Absent(NOTHING_TO_GAIN, self.fitted.why_nothing())
+            return
+        every = MINUTE if self.by_minute else STEP
+        for place in range(self.floors.replicas.shape[1]):
+            issued_at = self.begin + place * every + delay
+            if issued_at - delay >= end:
+                return
+            excess = float(self.excess[place])
+            forecast = forecast_of(
+                self.metric,
+                self.fitted,
+                self.floors,
+                place,
+                issued_at=issued_at,
+                trained_until=self.begin,
+                by_minute=self.by_minute,
+                excess=None if np.isnan(excess) else excess,
+            )
+            yield issued_at, forecast or Absent("Stale", f"{self.metric} was not measured")
+
+
+class DailyWalk:
+    """Days are asked for in order, each once; the policy of one day knows the choice of the day before."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        target: ForecastTarget,
+        *,
+        workload: WorkloadModel | None = None,
+        catalog: Sequence[Chosen] | None = None,
+        evaluate: Evaluate = lambda _begin, work: work(),
+    ) -> None:
+        """
+        workload: other than the target's spec makes it. catalog: the methods to choose from; None: the default ones.
+        evaluate: see `policy.fit`.
+        """
+        self._recording = recording
+        self._target = target
+        self._workload = workload if workload is not None else workload_of(target)
+        self._catalog = methods.default() if catalog is None else catalog
+        self._evaluate = evaluate
+        self._fitted: FittedPolicy | None = None
+        self._is_warm = False
+        # What was issued for each step.
+        self._issued = np.full(len(recording.steps) + 1, np.nan)
+        self._levels = np.full(len(recording.steps) + 1, np.nan)
+
+    def day(self, row: int, spent_percent: float = 0.0) -> WalkedDay:
+        """The day from a step on; spent_percent: extra pod-hours of the seven days before it."""
+        begin = self._recording.calendar(row)
+        if not self._is_warm:
+            self._is_warm = True
+            for back in range(WARM_UP_DAYS, 0, -1):
+                self._fit(row - back * self._recording.steps_per_day, 0.0)
+        fitted = self._fit(row, spent_percent)
+        metric, by_minute = self._target.series.metric, self._recording.minutes is not None
+        until = min(row + self._recording.steps_per_day, len(self._recording.steps))
+        origins = np.arange((until - row) * (MINUTES_PER_STEP if by_minute else 1))
+        nothing = np.full(len(origins), np.nan)
+        if isinstance(fitted, Absent):
+            return WalkedDay(metric, begin, fitted, None, nothing, by_minute)
+        recent = self._recording.since(row, until)
+        floors = policy.floors(fitted, policy.models_of(fitted, self._catalog), recent, origins)
+        excess = nothing if floors is None else self._excess(row, floors)
+        return WalkedDay(metric, begin, fitted, floors, excess, by_minute)
+
+    def _fit(self, row: int, spent_percent: float) -> FittedPolicy | Absent:
+        if row <= 0:
+            return Absent("Learning", "nothing was recorded by then")
+        if self._workload is None:
+            raise ValueError("the spec does not tell the load of one pod: there is nothing to walk for")
+        answer = policy.fit(
+            self._recording.history(row),
+            self._target,
+            self._workload,
+            self._catalog,
+            self._recording.calendar(row),
+            previous=self._fitted,
+            spent_percent=spent_percent,
+            evaluate=self._evaluate,
+        )
+        self._fitted = answer if isinstance(answer, FittedPolicy) else self._fitted
+        return answer
+
+    def _excess(self, row: int, floors: Floors) -> Floats:
+        """(origins,): the excess coverage of the forecasts of the day before each origin."""
+        every = MINUTES_PER_STEP if self._recording.minutes is not None else 1
+        # The newest forecast of a step is about the step behind it.
+        load, level = floors.load[0, every - 1 :: every], floors.level[0, every - 1 :: every]
+        if every == 1:
+            load, level = floors.load[-1], floors.level[-1]
+        rows = slice(row + 1, row + 1 + len(load))
+        self._issued[rows], self._levels[rows] = load, level
+        day = self._recording.steps_per_day
+        first = max(row - day, 0)
+        last = row + len(load)
+        excess = rolling_excess(
+            self._recording.steps[first:last], self._issued[first:last], self._levels[first:last], day
+        )
+        return np.repeat(excess[row - first : last - first], every)

@@ -1,0 +1,167 @@
+"""
+What every candidate would have done on a past day, fitted on what was known before it: one backtest a day.
+
+Imports numpy: for workers and benchmarks only.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace as replace_field
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from cronhpa.core.instant import Nanoseconds
+from cronhpa.forecasting.candidates import Candidate
+from cronhpa.forecasting.columns import MINUTES_PER_STEP, Counts, Floats, simulate
+from cronhpa.forecasting.fitted_models import (
+    RUN_UP_MINUTES,
+    Attempt,
+    LoadHistory,
+    RecentLoad,
+    by_minute,
+    candidate_floors,
+    fit_models,
+    outlook_of,
+    without_gaps,
+)
+from cronhpa.forecasting.workload import WorkloadModel
+from cronhpa.simulation.forecast_effect import ForecastEffect
+from cronhpa_models.catalog import Chosen
+
+# Steps at the front of a day that are played but not scored: a floor asked for in them may be needed first thing.
+RUN_UP_STEPS = 12
+# A day with more minutes missing is evaluated by its five-minute maxima.
+_MINUTES_MISSED_MAX = 200
+
+
+@dataclass(frozen=True)
+class PastDay:
+    """
+    A day to evaluate candidates on.
+
+    before: the history up to its run-up. load: run-up and day, as since a fit. are_points: steps are points five
+    minutes apart, not maxima: nothing in the history is known by the minute.
+    """
+
+    before: LoadHistory
+    load: RecentLoad
+    are_points: bool = False
+
+    @property
+    def minutes(self) -> Floats | None:
+        """The single minutes of run-up and day."""
+        return self.load.minutes_since_fit
+
+
+class DayScores(Struct, frozen=True):
+    """
+    What every candidate did on one day; little-endian 32-bit floats, plain reactive scaling first, compressed.
+
+    begin: of the day. expected_percent: extra pod-hours that the policy active on that day predicted; None if there was
+    none. effect: of the choice made after the day, by the decisions themselves; None while there was no choice.
+    """
+
+    begin: Nanoseconds
+    table: bytes
+    expected_percent: float | None = None
+    effect: ForecastEffect | None = None
+
+    @classmethod
+    def of(cls, begin: Nanoseconds, scores: CandidateScores, expected_percent: float | None) -> DayScores:
+        table = np.stack([scores.minutes, scores.pods, scores.actions])[:, :, 0].astype("<f4")
+        return cls(begin, zlib.compress(table.tobytes(), 1), expected_percent)
+
+    @property
+    def candidates(self) -> int:
+        """How many candidates were evaluated."""
+        return len(zlib.decompress(self.table)) // 12 - 1
+
+    def scores(self) -> CandidateScores:
+        table = np.frombuffer(zlib.decompress(self.table), "<f4").astype(np.float64).reshape(3, -1, 1)
+        return CandidateScores(table[0], table[1], table[2])
+
+
+@dataclass(frozen=True)
+class CandidateScores:
+    """
+    (1 + candidates, days) each; the first row is plain reactive scaling.
+
+    minutes: under-provisioned ones. pods: mean replicas times steps. actions: changes of the replica count.
+    """
+
+    minutes: Floats
+    pods: Floats
+    actions: Floats
+
+    @classmethod
+    def together(cls, days: Sequence[CandidateScores]) -> CandidateScores:
+        return cls(
+            *(np.concatenate([getattr(day, name) for day in days], axis=1) for name in ("minutes", "pods", "actions"))
+        )
+
+
+def past_day(history: LoadHistory, days_back: int) -> PastDay:
+    """The day that began so many days before the end of the history, by the minute where its minutes are known."""
+    after = (days_back - 1) * history.steps_per_day
+    length = RUN_UP_STEPS + history.steps_per_day
+    before = history.until(after + length)
+    steps = history.steps[len(before.steps) : len(history.steps) - after]
+    if history.minutes is None:
+        return PastDay(before, RecentLoad(steps), are_points=True)
+    end = len(history.minutes) - after * MINUTES_PER_STEP
+    begin = end - length * MINUTES_PER_STEP - RUN_UP_MINUTES
+    missing_max = _MINUTES_MISSED_MAX * history.steps_per_day / 288
+    if begin < 0 or np.count_nonzero(np.isnan(history.minutes[begin:end])) > missing_max:
+        return PastDay(replace_field(before, minutes=None), RecentLoad(steps))
+    return PastDay(before, RecentLoad(steps, history.minutes[begin:end]))
+
+
+def floors_of_day(
+    day: PastDay, workload: WorkloadModel, catalog: Sequence[Chosen], candidates: Sequence[Candidate], attempt: Attempt
+) -> Counts:
+    """(1 + candidates, minutes): the floor of each candidate in run-up and day; the first row is without one."""
+    windows = workload.windows(by_minute=day.minutes is not None)
+    models = fit_models(day.before, workload, catalog, attempt, windows)
+    outlook = outlook_of(models, day.load, day.load.origins, {each.method for each in candidates}, attempt)
+    floors = candidate_floors(models, outlook, candidates)
+    length = len(day.load.steps) * MINUTES_PER_STEP
+    return np.concatenate([np.zeros((1, length), np.int16), by_minute(floors, workload, length)])
+
+
+def score(day: PastDay, floors: Counts, workload: WorkloadModel) -> CandidateScores:
+    """Replay a day in the vectorized autoscaler, a tick a minute, with each row of floors."""
+    minutes = day.minutes
+    load = _replayed(day) if minutes is None else without_gaps(minutes)
+    # Many candidates ask for the same floors all day: one row stands for all of them.
+    numbers: dict[bytes, int] = {}
+    same = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in floors])
+    first = np.unique(same, return_index=True)[1]
+    autoscaler = replace_field(workload.autoscaler(), tick_seconds=60, is_linear=False)
+    outcomes = simulate(load / workload.capacity, floors[first], autoscaler)
+
+    def total(values: NDArray[np.float32]) -> Floats:
+        return np.asarray(values[:, RUN_UP_STEPS:].sum(axis=1, keepdims=True)[same], dtype=np.float64)
+
+    return CandidateScores(total(outcomes.under) / 60, total(outcomes.pods), total(outcomes.actions))
+
+
+def _replayed(day: PastDay) -> Floats:
+    """
+    A load for each minute, through gaps too.
+
+    Maxima: a step's maximum is known at its end, when the next step is under way; a rise within a step is taken to
+    happen in its first minute. Points: the load is linear from one to the next.
+    """
+    full = without_gaps(day.load.steps)
+    if day.are_points:
+        # A point ends its step.
+        minutes = np.arange(len(full) * MINUTES_PER_STEP) / MINUTES_PER_STEP - 1
+        return np.asarray(np.interp(minutes, np.arange(len(full)), full), dtype=np.float64)
+    under_way = np.concatenate([full[1:], full[-1:]])
+    rising = np.where(np.arange(MINUTES_PER_STEP) == 0, full[:, None], under_way[:, None])
+    return np.asarray(rising.ravel(), dtype=np.float64)

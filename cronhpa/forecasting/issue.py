@@ -1,0 +1,49 @@
+"""A forecast as the decision takes it, from the floors of a policy at one origin."""
+
+from __future__ import annotations
+
+import math
+
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import MINUTE, Nanoseconds
+from cronhpa.forecasting.coverage import coverage_percent
+from cronhpa.forecasting.policy import FittedPolicy, Floors
+
+STEP: Nanoseconds = 5 * MINUTE
+
+
+def forecast_of(  # noqa: PLR0913 - what is stated, and when from what it was made
+    metric: str,
+    fitted: FittedPolicy,
+    floors: Floors,
+    place: int,
+    *,
+    issued_at: Nanoseconds,
+    trained_until: Nanoseconds,
+    by_minute: bool,
+    excess: float | None,
+) -> Forecast | None:
+    """
+    The forecast of the origin at `place`; None where nothing can be said there.
+
+    by_minute: whether origins are minutes: the first window then ends within the next step, else it is the step that
+    runs. excess: see `excess_coverage`.
+    """
+    near, far = float(floors.load[0, place]), float(floors.load[-1, place])
+    if math.isnan(near) or math.isnan(far):
+        return None
+    level = float(floors.level[0, place])
+    load = (near, near, far, far) if by_minute else (near, far, far, far)
+    return Forecast(
+        metric=metric,
+        issued_at=issued_at,
+        start=issued_at - issued_at % STEP,
+        step=STEP,
+        load=load + load[-1:] * fitted.workload.far_steps,
+        ceiling=float(floors.ceiling[place]),
+        model=fitted.model_name,
+        quantile_percent=round(100 * level),
+        trained_until=trained_until,
+        coverage_percent=coverage_percent(level, excess),
+        track_record=fitted.track_record,
+    )

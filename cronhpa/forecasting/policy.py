@@ -1,0 +1,376 @@
+"""
+The forecast policy of an object: `fit` evaluates, chooses and validates once a day, `floors` says what it asks for.
+
+Both are pure: arrays in, values out. The worker, the backtest and the benchmarks call them, and nothing else makes a
+floor. Imports numpy: for workers and benchmarks only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cronhpa.core.forecast import TrackRecord, in_days
+from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds
+from cronhpa.core.observation import Absent
+from cronhpa.core.predictive.budget import DAY_FACTOR
+from cronhpa.forecasting.candidates import NO_METHOD, Candidate, candidates_of
+from cronhpa.forecasting.choice import Choice, NothingToGain, budget_correction, choose
+from cronhpa.forecasting.columns import Counts, Floats
+from cronhpa.forecasting.evaluation import CandidateScores, DayScores, PastDay, floors_of_day, past_day, score
+from cronhpa.forecasting.fitted_models import (
+    FittedModels,
+    LoadHistory,
+    Minutes,
+    ModelStates,
+    RecentLoad,
+    candidate_floors,
+    fit_models,
+    outlook_of,
+)
+from cronhpa.forecasting.messages import ForecastTarget, digest
+from cronhpa.forecasting.validation import validate
+from cronhpa.forecasting.workload import WorkloadModel, backtests_agree
+from cronhpa.simulation.forecast_effect import ForecastEffect
+from cronhpa_models import spike_hazard
+from cronhpa_models.catalog import Chosen
+
+# Days that candidates are evaluated on.
+EVALUATED_DAYS = 7
+# Two days of history, one of them measured, are the least that is fitted.
+HISTORY_DAYS_MIN = 2
+# The names of floors that no method asked for.
+CONSTANT = "ConstantFloor"
+SPIKES_ALONE = "SpikeHazard"
+
+# A daily fit happens when a worker is free: a day evaluated an hour off is the same day.
+_DAY_SLACK: Nanoseconds = HOUR
+_STEP: Nanoseconds = 5 * MINUTE
+_JSON = msgspec.json.Encoder()
+_DAYS = msgspec.msgpack.Encoder()
+_DAYS_DECODER = msgspec.msgpack.Decoder(list[DayScores])
+
+T = TypeVar("T")
+
+
+class Rejected(Struct, frozen=True, tag=True):
+    """A choice whose effect by the object's own decisions does not pay."""
+
+    effect: ForecastEffect
+
+
+class FittedPolicy(Struct, frozen=True):
+    """
+    What is kept of a fit until the next: the store holds it as it is.
+
+    choice: what is used, or why nothing is. models: of the methods that the choice asks. constants, mean_replicas,
+    week_max, tail: as in FittedModels; tail as little-endian doubles. days: the evaluated days, encoded, as only the
+    next fit reads them. variants: what the candidates of those days are made of. expected_percent: extra pod-hours that
+    the choice predicts. effect: of the choice on the evaluated days, by the object's own decisions. spec, ignored:
+    digest of the spec and the ignored spans that all of this holds for. failures: methods that could not be used, and
+    why.
+    """
+
+    workload: WorkloadModel
+    choice: Choice | NothingToGain | Rejected
+    models: ModelStates
+    constants: tuple[int, ...]
+    mean_replicas: float
+    week_max: float
+    tail: bytes
+    days: bytes
+    variants: tuple[str, ...]
+    expected_percent: float
+    spec: str
+    ignored: bytes
+    effect: ForecastEffect | None = None
+    failures: dict[str, str] = {}
+
+    @property
+    def track_record(self) -> TrackRecord | None:
+        """The backtest of the choice by the decisions themselves; by columns where no day was validated."""
+        if self.effect is not None:
+            return self.effect.track_record
+        if not isinstance(self.choice, Choice):
+            return None
+        return TrackRecord(self.choice.avoided, self.choice.of, self.choice.extra_percent, self.choice.days)
+
+    @property
+    def model_name(self) -> str:
+        """The method of the choice, as the status names it."""
+        if not isinstance(self.choice, Choice):
+            return ""
+        candidate = self.choice.candidate
+        return candidate.method or (SPIKES_ALONE if self.models.spikes and not candidate.is_constant else CONSTANT)
+
+    def why_nothing(self) -> str:
+        """Why no floor is asked for, in a sentence."""
+        budget = self.workload.budget_percent
+        if isinstance(self.choice, NothingToGain):
+            return (
+                f"of {self.choice.of:.0f} under-provisioned minutes in {in_days(self.choice.days)} too few could be "
+                f"avoided within {budget:g} % more pod-hours"
+            )
+        assert isinstance(self.choice, Rejected), "a choice is something"
+        record = self.choice.effect.track_record
+        return (
+            f"with this object's bounds, behavior and schedules {record.avoided:.0f} of {record.of:.0f} "
+            f"under-provisioned minutes in {in_days(record.days)} would be avoided at {record.extra_percent:+.1f} % "
+            f"pod-hours: some are needed, at no more than {affordable_percent(self.workload):g} %"
+        )
+
+
+@dataclass(frozen=True)
+class Floors:
+    """
+    What a policy asks for at some origins; each (windows, origins).
+
+    replicas: zero where the running ones suffice. load: what those replicas carry; where they are zero, the load that is
+    expected or that the running replicas carry, the lower one; NaN where nothing can be said. level: probability that
+    the largest load of the window is no larger. ceiling: (origins,), the largest load that is believed.
+    """
+
+    replicas: Counts
+    load: Floats
+    level: Floats
+    ceiling: Floats
+
+
+class Attempts:
+    """Runs methods so that one that raises costs itself alone. failures: by the method's name, why."""
+
+    def __init__(self) -> None:
+        self.failures: dict[str, str] = {}
+
+    def __call__(self, name: str, work: Callable[[], T], /) -> T | None:
+        try:
+            return work()
+        except Exception as problem:  # noqa: BLE001 - other people's methods may raise anything
+            self.failures[name] = f"{type(problem).__name__}: {problem}"
+            return None
+
+
+def fit(  # noqa: PLR0913 - what is fitted, for whom, with what, and what is known of the fit before
+    history: LoadHistory,
+    target: ForecastTarget,
+    workload: WorkloadModel,
+    catalog: Sequence[Chosen],
+    now: Nanoseconds,
+    *,
+    previous: FittedPolicy | None = None,
+    spent_percent: float = 0.0,
+    attempt: Attempts | None = None,
+    evaluate: Callable[[Nanoseconds, Callable[[], CandidateScores]], CandidateScores] = lambda _begin, work: work(),
+) -> FittedPolicy | Absent:
+    """
+    Evaluate the days that were not evaluated yet, choose from all of them, validate the choice, and fit its methods.
+
+    history: up to `now`, its first step known. catalog: the methods to choose from. previous: the last fit of the same
+    series. spent_percent: extra pod-hours of the last seven days. evaluate: may keep the scores of a day for callers
+    that fit the same history several times. Absent("Learning") with less than two days of history, or one day measured.
+    """
+    attempt = attempt or Attempts()
+    measured = int(np.count_nonzero(~np.isnan(history.steps)))
+    if measured < history.steps_per_day or len(history.steps) < HISTORY_DAYS_MIN * history.steps_per_day:
+        return _learning(history, target, measured)
+    # History that ended before the last week says nothing of the next day.
+    if np.isnan(history.week).all():
+        metric = target.series.metric
+        return Absent("Learning", f"too little of {metric} was measured in the last seven days to learn from")
+    models = fit_models(history, workload, catalog, attempt, workload.windows(by_minute=False))
+    candidates = candidates_of([variant for chosen in catalog for variant in chosen.variants])
+    round_ = _Round(history, target, workload, catalog, candidates, now - now % _STEP, attempt)
+    days = round_.evaluated(previous, evaluate)
+    choice: Choice | NothingToGain | Rejected = NothingToGain(0.0, 0)
+    effect = None
+    if days:
+        expected = [day.expected_percent for day in days if day.expected_percent is not None]
+        correction = budget_correction(expected, [spent_percent]) if expected else 1.0
+        scores = CandidateScores.together([day.scores() for day in days])
+        usable = np.array([True, *(each.method in (NO_METHOD, *models.variants) for each in candidates)])
+        choice = choose(scores, candidates, workload.budget_percent * correction, usable)
+        if isinstance(choice, Choice):
+            days, effect = round_.validated(days, choice)
+            if not effect.pays(affordable_percent(workload)):
+                choice = Rejected(effect)
+    kept = models.only((), spikes=False)
+    if isinstance(choice, Choice):
+        candidate = choice.candidate
+        kept = models.only(
+            [candidate.method or next(iter(models.variants), NO_METHOD)], spikes=not candidate.is_constant
+        )
+    return FittedPolicy(
+        workload=workload,
+        choice=choice,
+        models=kept.states(attempt),
+        constants=models.constants,
+        mean_replicas=models.mean_replicas,
+        week_max=models.week_max,
+        tail=models.tail.astype("<f8").tobytes(),
+        days=_DAYS.encode(days),
+        variants=tuple(variant for chosen in catalog for variant in chosen.variants),
+        expected_percent=choice.extra_percent if isinstance(choice, Choice) else 0.0,
+        spec=digest(target.spec),
+        ignored=_JSON.encode(target.ignored),
+        effect=effect,
+        failures=dict(attempt.failures),
+    )
+
+
+def floors(
+    fitted: FittedPolicy,
+    models: FittedModels,
+    recent: RecentLoad,
+    origins: Minutes,
+    attempt: Attempts | None = None,
+) -> Floors | None:
+    """
+    What the policy asks for at some origins, from what was known at each; None where the fit found no choice.
+
+    models: `models_of(fitted, ...)`, decoded once for many origins. origins: see RecentLoad.origins.
+    """
+    if not isinstance(fitted.choice, Choice):
+        return None
+    attempt = attempt or Attempts()
+    candidate = fitted.choice.candidate
+    # A floor that no method asked for takes its level from any method.
+    variant = candidate.method or next(iter(models.variants), NO_METHOD)
+    outlook = outlook_of(models, recent, origins, {variant}, attempt)
+    replicas = candidate_floors(models, outlook, [candidate])[0]
+    carried = models.workload.carried
+    # A method that says nothing at all expects no more than what the running replicas carry.
+    edges, cdf = outlook.distributions.get(
+        variant, (np.full((*replicas.shape, 1), np.inf), np.ones((*replicas.shape, 1)))
+    )
+    median = np.take_along_axis(edges, (cdf < 0.5).sum(axis=-1, keepdims=True), axis=-1)[..., 0]
+    served = np.minimum(np.minimum(median, outlook.running * carried), outlook.ceiling)
+    # A hair less than what the replicas carry: dividing and rounding up gives the replicas back.
+    load = np.where(replicas > 0, (replicas - 1e-6) * carried, served)
+    covered = (edges <= load[..., None]).sum(axis=-1, keepdims=True)
+    level = np.where(covered > 0, np.take_along_axis(cdf, np.maximum(covered - 1, 0), axis=-1), 0.0)[..., 0]
+    return Floors(replicas, load, level, outlook.ceiling)
+
+
+def models_of(fitted: FittedPolicy, catalog: Sequence[Chosen], attempt: Attempts | None = None) -> FittedModels:
+    """The models that the policy's choice asks. A method of the choice that is not in the catalog says nothing."""
+    attempt = attempt or Attempts()
+    methods = []
+    for chosen in catalog:
+        state = fitted.models.methods.get(chosen.method.name)
+        model = None if state is None else attempt(chosen.method.name, partial(chosen.method.decode, state))
+        if model is not None:
+            methods.append((chosen, model))
+    for name in fitted.models.methods.keys() - {chosen.method.name for chosen in catalog}:
+        attempt.failures[name] = "the choice asks this method, and it is not in the catalog"
+    return FittedModels(
+        fitted.workload,
+        tuple(methods),
+        spike_hazard.decode(fitted.models.spikes) if fitted.models.spikes else None,
+        fitted.constants,
+        fitted.mean_replicas,
+        fitted.week_max,
+        np.frombuffer(fitted.tail, "<f8"),
+    )
+
+
+def affordable_percent(workload: WorkloadModel) -> float:
+    """
+    Extra pod-hours, percent, up to which a choice is accepted: twice the budget.
+
+    The budget itself is enforced at run time. A plan that spent too little takes up to half as much again, and days
+    differ.
+    """
+    return workload.budget_percent * DAY_FACTOR
+
+
+@dataclass(frozen=True)
+class _Round:
+    """One fit: what its steps share."""
+
+    history: LoadHistory
+    target: ForecastTarget
+    workload: WorkloadModel
+    catalog: Sequence[Chosen]
+    candidates: Sequence[Candidate]
+    end: Nanoseconds
+    attempt: Attempts
+
+    def evaluated(
+        self,
+        previous: FittedPolicy | None,
+        evaluate: Callable[[Nanoseconds, Callable[[], CandidateScores]], CandidateScores],
+    ) -> list[DayScores]:
+        """The last days, the oldest first, each as every candidate would have spent it."""
+        kept = self._kept(previous)
+        is_same_spec = previous is not None and previous.spec == digest(self.target.spec)
+        count = min(EVALUATED_DAYS, len(self.history.steps) // self.history.steps_per_day - 1)
+        days = []
+        for back in range(count, 0, -1):
+            begin = self.end - back * DAY
+            day = next((each for each in kept if abs(each.begin - begin) < _DAY_SLACK), None)
+            if day is None:
+                expected = previous.expected_percent if previous is not None and back == 1 else None
+                day = DayScores.of(begin, evaluate(begin, partial(self._scores, back)), expected)
+            elif not is_same_spec:
+                day = replace(day, effect=None)
+            days.append(day)
+        return days
+
+    def validated(self, days: list[DayScores], choice: Choice) -> tuple[list[DayScores], ForecastEffect]:
+        """
+        The days with the effect of the choice on the newest of them, and the sum of all effects.
+
+        Earlier days keep the effect of the choice of then. Days without one are validated, the newest first, only until
+        the choice is seen to pay.
+        """
+        effects = [day.effect for day in days if day.effect is not None]
+        total = sum(effects, start=ForecastEffect(0, 0.0, 0.0, 0.0, 0.0))
+        days = list(days)
+        for place in reversed(range(len(days))):
+            if days[place].effect is None:
+                effect = self._effect(len(days) - place, days[place].begin, choice)
+                total = total if effect is None else total + effect
+                days[place] = replace(days[place], effect=effect)
+            if total.pays(affordable_percent(self.workload)):
+                break
+        return days, total
+
+    def _kept(self, previous: FittedPolicy | None) -> list[DayScores]:
+        """The evaluated days of the fit before, where they hold for this one."""
+        if previous is None or not backtests_agree(previous.workload, self.workload):
+            return []
+        if previous.ignored != _JSON.encode(self.target.ignored):
+            return []
+        if previous.variants != tuple(variant for chosen in self.catalog for variant in chosen.variants):
+            return []
+        days = _DAYS_DECODER.decode(previous.days)
+        # Days of a release with other candidates are evaluated again.
+        return [day for day in days if day.candidates == len(self.candidates)]
+
+    def _scores(self, back: int) -> CandidateScores:
+        day = past_day(self.history, back)
+        return score(day, self._floors(day, self.candidates), self.workload)
+
+    def _effect(self, back: int, begin: Nanoseconds, choice: Choice) -> ForecastEffect | None:
+        day = past_day(self.history, back)
+        return validate(self.target, self.workload, day, begin, self._floors(day, [choice.candidate])[1])
+
+    def _floors(self, day: PastDay, candidates: Sequence[Candidate]) -> Counts:
+        return floors_of_day(day, self.workload, self.catalog, candidates, self.attempt)
+
+
+def _learning(history: LoadHistory, target: ForecastTarget, measured: int) -> Absent:
+    hours = len(history.steps) * 24 // history.steps_per_day
+    known = measured * 24 // history.steps_per_day
+    return Absent(
+        "Learning",
+        f"{known} h of {target.series.metric} measured over {hours} h: forecasts begin with "
+        f"{HISTORY_DAYS_MIN * 24} h of history, 24 h of it measured",
+    )

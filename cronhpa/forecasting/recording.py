@@ -1,0 +1,83 @@
+"""
+A recorded load on the operator's grid, and what was known of it at any step.
+
+A point belongs to the minute that ends at or after it: the point of 12:00 completes the minute before noon, and is
+known at noon. Imports numpy: for workers, backtests and benchmarks only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
+from cronhpa.core.spec import Span
+from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
+from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, STEPS_PER_DAY, LoadHistory, RecentLoad
+from cronhpa.history.series import MINUTES_KEPT, STEP, STEPS_KEPT
+
+# Of the minutes of a span; with fewer, most forecasts would be made without a newest minute.
+_MINUTES_KNOWN = 0.9
+
+
+@dataclass(frozen=True)
+class Recording:
+    """
+    A load on a grid that begins at `begin`, NaN for a gap.
+
+    steps: maxima of five minutes. minutes: maxima of single minutes; None where fewer were recorded. steps_per_day: of
+    the recorded calendar.
+    """
+
+    begin: Nanoseconds
+    steps: Floats
+    minutes: Floats | None = None
+    steps_per_day: int = STEPS_PER_DAY
+
+    @classmethod
+    def of(cls, points: Sequence[tuple[Nanoseconds, float]], span: Span, ignored: Sequence[Span] = ()) -> Recording:
+        """Points in order; by the minute where about every minute of the span was recorded."""
+        begin = (points[0][0] - 1) // STEP * STEP
+        count = -(-(max(span.end, points[-1][0]) - begin) // STEP)
+        minutes = np.full(count * MINUTES_PER_STEP, np.nan)
+        rows = np.array([(at - 1 - begin) // MINUTE for at, _ in points])
+        np.fmax.at(minutes, rows, np.array([value for _, value in points]))
+        for each in ignored:
+            minutes[max((each.begin - begin) // MINUTE, 0) : max(-(-(each.end - begin) // MINUTE), 0)] = np.nan
+        recorded = sum(span.begin <= at < span.end for at, _ in points)
+        is_by_minute = recorded >= _MINUTES_KNOWN * (span.end - span.begin) // MINUTE
+        steps = np.fmax.reduce(minutes.reshape(-1, MINUTES_PER_STEP), axis=1)
+        return cls(begin, steps, minutes if is_by_minute else None)
+
+    def row(self, at: Nanoseconds) -> int:
+        """The step that begins at or after an instant."""
+        return -(-(at - self.begin) // STEP)
+
+    def calendar(self, row: int) -> Nanoseconds:
+        """The begin of a step on the recorded calendar, which a benchmark may replay faster."""
+        return self.begin + row * DAY // self.steps_per_day
+
+    def history(self, row: int) -> LoadHistory:
+        """What the operator would have kept by the begin of a step: 28 days of steps, nine days of minutes."""
+        steps = self.steps[max(row - _kept(STEPS_KEPT, self.steps_per_day), 0) : row]
+        steps = steps[np.argmax(~np.isnan(steps)) :] if len(steps) else steps
+        if self.minutes is None:
+            return LoadHistory(steps, None, self.steps_per_day)
+        end = row * MINUTES_PER_STEP
+        first = max(end - _kept(MINUTES_KEPT, self.steps_per_day) * MINUTES_PER_STEP, 0)
+        return LoadHistory(steps, self.minutes[first:end], self.steps_per_day)
+
+    def since(self, row: int, until: int) -> RecentLoad:
+        """What was measured from the begin of one step to the begin of another, after a fit at the first."""
+        steps = self.steps[row:until]
+        if self.minutes is None:
+            return RecentLoad(steps)
+        first = row * MINUTES_PER_STEP - RUN_UP_MINUTES
+        minutes = self.minutes[max(first, 0) : until * MINUTES_PER_STEP]
+        return RecentLoad(steps, np.concatenate([np.full(max(-first, 0), np.nan), minutes]))
+
+
+def _kept(span: Nanoseconds, steps_per_day: int) -> int:
+    return span // DAY * steps_per_day

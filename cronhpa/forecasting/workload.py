@@ -1,0 +1,137 @@
+"""
+What an object's spec makes of a load: which replicas its metric asks for, when they are ready, and when they are short.
+
+Imports numpy: for workers and benchmarks only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from cronhpa.core.instant import SECOND
+from cronhpa.core.memory import lead_time
+from cronhpa.core.predictive.floor import GUARD_PERCENT, forecast_source, pod_capacity, target_load
+from cronhpa.forecasting.columns import MINUTES_PER_STEP, AutoscalerModel, Floats
+from cronhpa.forecasting.messages import ForecastTarget
+
+# How long the upstream's default stabilization holds a recommendation.
+HELD_MINUTES = 5
+
+_STEP_SECONDS = 60 * MINUTES_PER_STEP
+# Start-up times closer than this give the same backtest.
+_START_UP_SLACK_SECONDS = 20
+
+
+class WorkloadModel(Struct, frozen=True):
+    """
+    The numbers of an object's spec that a forecast depends on.
+
+    target: the load that the metric scales one pod for. carried: the load that a forecast plans for one pod, at most.
+    capacity: the load at which one pod counts as under-provisioned. All three in units of the load. percent: a
+    Utilization target, which the upstream computes in whole percent; None for an AverageValue.
+    """
+
+    target: float
+    carried: float
+    capacity: float
+    start_up_seconds: int
+    budget_percent: float
+    percent: int | None = None
+    tolerance: float = 0.1
+    delay_seconds: int = 30
+
+    def autoscaler(self) -> AutoscalerModel:
+        """The vectorized autoscaler of this workload, in units of `capacity`."""
+        return AutoscalerModel(
+            target=self.target / self.capacity,
+            percent=self.percent,
+            start_up_seconds=self.start_up_seconds,
+            delay_seconds=self.delay_seconds,
+            tolerance=self.tolerance,
+        )
+
+    @property
+    def metric_lag_minutes(self) -> int:
+        """Minutes from a load to Ready pods that the metric asked for: half of its minute, its delay, the start-up."""
+        return round((self.delay_seconds + 30 + self.start_up_seconds) / 60)
+
+    @property
+    def lead_minutes(self) -> int:
+        """Minutes from the newest known minute to the minute for which a pod requested now is Ready."""
+        return -(-(self.delay_seconds + self.start_up_seconds) // 60)
+
+    @property
+    def far_steps(self) -> int:
+        """Steps ahead that a floor must cover when it is renewed only every five minutes."""
+        return max(2, -(-(self.delay_seconds + _STEP_SECONDS + self.start_up_seconds) // _STEP_SECONDS))
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a pod requested now, and not again for a minute, becomes Ready only after the next step has begun."""
+        return self.delay_seconds + 60 + self.start_up_seconds > _STEP_SECONDS + 60
+
+    def windows(self, *, by_minute: bool) -> tuple[int, ...]:
+        """Steps ahead that a forecast covers: one step suffices by the minute unless pods are slow."""
+        return (1,) if by_minute and not self.is_slow else (1, self.far_steps)
+
+    def needs_far(self, minute: int) -> bool:
+        """Whether a pod requested in this minute of a step, 0 to 4, becomes Ready only for the step after the next."""
+        ready = self.delay_seconds + 60 * (minute + 1) + self.start_up_seconds
+        return ready >= _STEP_SECONDS + self.delay_seconds
+
+
+def workload_of(target: ForecastTarget) -> WorkloadModel | None:
+    """The workload of an object; None where its spec does not tell the load of one pod."""
+    spec = target.spec
+    metric = forecast_source(spec)
+    if metric is None or metric.name != target.series.metric or spec.forecast is None:
+        return None
+    per_pod = target_load(metric, target.request)
+    capacity = pod_capacity(metric, target.request, spec.forecast.pod_capacity_percent)
+    if per_pod is None or capacity is None or per_pod <= 0:
+        return None
+    return WorkloadModel(
+        target=per_pod,
+        carried=max(per_pod, capacity * GUARD_PERCENT / 100),
+        capacity=max(per_pod, capacity),
+        start_up_seconds=lead_time(target.start_up, spec.options) // SECOND,
+        budget_percent=float(spec.forecast.budget_percent),
+        percent=metric.target.average_utilization if metric.target.average_value is None else None,
+    )
+
+
+def backtests_agree(one: WorkloadModel, other: WorkloadModel) -> bool:
+    """Whether a day's backtest under one workload holds for the other: budgets may differ, start-up times a little."""
+    if abs(one.start_up_seconds - other.start_up_seconds) > _START_UP_SLACK_SECONDS:
+        return False
+    return _without_budget(one) == _without_budget(other)
+
+
+def _without_budget(workload: WorkloadModel) -> WorkloadModel:
+    return replace(workload, budget_percent=0.0, start_up_seconds=0)
+
+
+def reactive_replicas(load: Floats, workload: WorkloadModel) -> Floats:
+    """Replicas that the metric asks for at each load; one where the load is unknown."""
+    return np.maximum(np.ceil(np.nan_to_num(load) / workload.target - 1e-9), 1.0)
+
+
+def held_replicas(replicas: Floats, late_minutes: int) -> Floats:
+    """(minutes,): the highest recommendation of the stabilization window that ended `late_minutes` before each."""
+    padded = np.concatenate([np.full(late_minutes + HELD_MINUTES, replicas[0]), replicas])
+    held: Floats = np.lib.stride_tricks.sliding_window_view(padded, HELD_MINUTES + 1)[: len(replicas)].max(axis=1)
+    return held
+
+
+def shortages(load: Floats, workload: WorkloadModel) -> NDArray[np.bool_]:
+    """(minutes,): whether reactive scaling is under-provisioned in each minute. load: (minutes,), without gaps."""
+    late = workload.metric_lag_minutes
+    ready = held_replicas(reactive_replicas(load, workload), late)
+    # Within its tolerance the metric asks for nothing: on average half of the tolerance is missing.
+    needed = np.ceil(load / workload.capacity * (1 + workload.tolerance / 2) - 1e-9)
+    short: NDArray[np.bool_] = needed > ready
+    short[: late + HELD_MINUTES] = False
+    return short
