@@ -76,9 +76,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     metric_delay: Annotated[str, typer.Option(metavar="LENGTH", help="Age of a metric when it is read.")] = "30s",
     metric_window: Annotated[str, typer.Option(metavar="LENGTH", help="Time that a metric is averaged over.")] = "60s",
     zone: Annotated[str | None, typer.Option(help="IANA time zone of the times. Default: the object's.")] = None,
-    output: Annotated[
-        BacktestOutput, typer.Option("--output", "-o", help="Output format.")
-    ] = BacktestOutput.TABLE,
+    output: Annotated[BacktestOutput, typer.Option("--output", "-o", help="Output format.")] = BacktestOutput.TABLE,
     picture: Annotated[Path | None, typer.Option(metavar="FILE.svg|.png", help="Draw the result to this file.")] = None,
 ) -> None:
     """
