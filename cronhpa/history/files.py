@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from cronhpa.core.instant import DAY, MINUTE, Nanoseconds, format_instant, parse_instant
 from cronhpa.history.database import Fault
-from cronhpa.history.load_history import LoadHistory as Store
+from cronhpa.history.load_history import LoadHistory
 from cronhpa.history.series import STEP, STEPS_KEPT, Series, is_load
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class CsvError(HistoryError):
 
 
 def import_file(
-    store: Store,
+    loads: LoadHistory,
     series: Series,
     path: Path,
     *,
@@ -81,10 +81,10 @@ def import_file(
     Raises HistoryError, and ImportError where what reads Parquet is not installed.
     """
     if not is_parquet(path):
-        return import_csv(store, series, path, now=now, shift=shift, progress=progress)
+        return import_csv(loads, series, path, now=now, shift=shift, progress=progress)
     from cronhpa.history import parquet  # noqa: PLC0415 - pyarrow, for Parquet alone
 
-    return _import(store, series, path, parquet.rows(path), now, shift)
+    return _import(loads, series, path, parquet.rows(path), now, shift)
 
 
 def is_parquet(path: Path) -> bool:
@@ -92,7 +92,7 @@ def is_parquet(path: Path) -> bool:
 
 
 def import_csv(
-    store: Store,
+    loads: LoadHistory,
     series: Series,
     path: Path,
     *,
@@ -109,7 +109,7 @@ def import_csv(
     progress: called now and then with bytes read and bytes in all.
     Raises CsvError for what it cannot read, OSError where the file or the store cannot be used.
     """
-    return _import(store, series, path, _lines(path, progress), now, shift)
+    return _import(loads, series, path, _lines(path, progress), now, shift)
 
 
 # The number of a line or row from 1 on, the instant, the value or None for a gap.
@@ -117,7 +117,7 @@ Row = tuple[int, Nanoseconds, float | None]
 
 
 def _import(
-    store: Store, series: Series, path: Path, values: Iterable[Row], now: Nanoseconds, shift: Nanoseconds
+    loads: LoadHistory, series: Series, path: Path, values: Iterable[Row], now: Nanoseconds, shift: Nanoseconds
 ) -> Imported:
     """All of the rows into the store, or nothing."""
     minutes: dict[Nanoseconds, float] = {}
@@ -141,7 +141,7 @@ def _import(
     kept = sorted((at, high) for at, high in minutes.items() if at >= oldest)
     steps = len({at // STEP for at, _ in kept})
     width = MINUTE if len(kept) >= _MINUTES_PER_STEP_MIN * steps else STEP
-    outcome = store.backfill(series, kept, width=width)
+    outcome = loads.backfill(series, kept, width=width)
     if isinstance(outcome, Fault):
         raise OSError(outcome.message)
     return Imported(rows=rows, gaps=gaps, steps=steps, first=kept[0][0] // STEP * STEP, last=last + STEP)
@@ -171,14 +171,14 @@ def _loads(
         yield moved, value
 
 
-def export_csv(store: Store, series: Series, out: IO[str]) -> int:
+def export_csv(loads: LoadHistory, series: Series, out: IO[str]) -> int:
     """
     Write the five-minute maxima of a series, a line for every step from the first to the last, empty where unknown.
 
     Returns the number of lines with a value; 0 where the store knows nothing of the series.
     Raises StoreError where the store cannot be read.
     """
-    known = store.steps(series, 0, 2**63)
+    known = loads.steps(series, 0, 2**63)
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(HEADER)
     expected = known[0][0] if known else 0

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cronhpa.history.files import HEADER, ROWS_MAX, TEXT_MAX, HistoryError, Row
-from cronhpa.history.load_history import LoadHistory as Store
+from cronhpa.history.load_history import LoadHistory
 from cronhpa.history.series import STEP, Series
 
 if TYPE_CHECKING:
@@ -95,14 +95,14 @@ def _of_batch(path: Path, batch: pa.RecordBatch, before: int) -> Iterator[Row]:
         yield row, at, None if value is None or math.isnan(value) else value
 
 
-def export(store: Store, series: Series, path: Path) -> int:
+def export(loads: LoadHistory, series: Series, path: Path) -> int:
     """
     Write the five-minute maxima of a series, a row for every step from the first to the last, null where unknown.
 
     Returns the number of rows with a value; 0, and no file, where the store knows nothing of the series.
     Raises StoreError where the store cannot be read, OSError where the file cannot be written.
     """
-    first, highs = store.history(series, 0, 2**63)
+    first, highs = loads.history(series, 0, 2**63)
     if not highs:
         return 0
     stamps = pd.to_datetime(first + np.arange(len(highs)) * STEP, unit="ns", utc=True)

@@ -27,7 +27,7 @@ def answering(body: Any, status: int = 200) -> Answer:
 
 class FakeApi:
     """
-    `answers` by path, `asked` in order. A list path also serves its watch: `watches[path]` are its lines to come, unless
+    `answers` by path, `asked` in order. A list path also serves its watch: `watches[path]` are its lines to come, or
     `watch_answers[path]` answers in their place.
     """
 
