@@ -61,7 +61,7 @@ class Subdomain(Name, frozen=True):
     accepted: ClassVar[str] = r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
 
 
-class Kind(Name, frozen=True):
+class KindName(Name, frozen=True):
     what: ClassVar[str] = "a kind"
     accepted: ClassVar[str] = r"[A-Za-z][A-Za-z0-9]*"
 
@@ -76,7 +76,7 @@ class Names(Struct, frozen=True):
 
     namespace: Label
     name: Subdomain
-    kind: Kind
+    kind: KindName
     target: Subdomain
     metric: MetricName
 
@@ -88,7 +88,7 @@ class Names(Struct, frozen=True):
     @classmethod
     def of(cls, *, namespace: str, name: str, kind: str, target: str, metric: str) -> Self:
         """Raises QueryError for a text that is no name."""
-        return cls(Label(namespace), Subdomain(name), Kind(kind), Subdomain(target), MetricName(metric))
+        return cls(Label(namespace), Subdomain(name), KindName(kind), Subdomain(target), MetricName(metric))
 
 
 _KNOWN = f"{', '.join(f'${name}' for name in Names.__struct_fields__)} are known"
