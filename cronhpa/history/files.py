@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, cast
 from msgspec import Struct
 
 from cronhpa.core.instant import DAY, MINUTE, Nanoseconds, format_instant, parse_instant
+from cronhpa.core.printable import shortened
 from cronhpa.history.database import Fault
 from cronhpa.history.load_history import LoadHistory
 from cronhpa.history.series import STEP, STEPS_KEPT, Series, is_load
@@ -34,6 +35,9 @@ LINE_MAX = 64 * 1024
 ROWS_MAX = 20_000_000
 TEXT_MAX = 2**30
 POINTS_MAX = 2_500_000
+ENOUGH = "28 days by the second are 2,419,200"
+# Of a header or field that anybody may have written so much is told.
+TOLD_MAX = 200
 # What is kept of the minutes at once: those of 28 days, and as many more before the oldest of them are dropped.
 _MINUTES_HELD = 100_000
 # A file with fewer values in its steps, a recorder's own for one, does not tell in which minute a maximum came.
@@ -228,7 +232,7 @@ def _lines(path: Path, progress: Callable[[int, int], None]) -> Iterator[Row]:
         try:
             header = next(reader, [])
             if tuple(header) != HEADER:
-                found = f"the header is {','.join(header)[:_TOLD_MAX]!r}" if header else "there is no header"
+                found = f"the header is {shortened(','.join(header), TOLD_MAX)!r}" if header else "there is no header"
                 raise CsvError(path, 1, found, f"{','.join(HEADER)!r} is accepted")
             for fields in reader:
                 if fields:
@@ -241,10 +245,6 @@ def _lines(path: Path, progress: Callable[[int, int], None]) -> Iterator[Row]:
     progress(total, total)
 
 
-# Of a header or field that anybody may have written so much is told.
-_TOLD_MAX = 200
-
-
 def _bounded(path: Path, text: IO[str]) -> Iterator[str]:
     """The lines of a text. Raises CsvError where one, their number or all of them together are longer than any is."""
     left = TEXT_MAX
@@ -255,7 +255,7 @@ def _bounded(path: Path, text: IO[str]) -> Iterator[str]:
         if left < 0 or number > ROWS_MAX:
             found = f"{number - 1:,} lines of {(TEXT_MAX - left) / 2**20:,.0f} MiB so far"
             accepted = f"{ROWS_MAX:,} lines and {TEXT_MAX // 2**20:,} MiB are accepted"
-            raise CsvError(path, number, found, f"{accepted}: 28 days by the second are 2,419,200")
+            raise CsvError(path, number, found, f"{accepted}: {ENOUGH}")
         yield line
 
 
@@ -271,7 +271,7 @@ def _parse(path: Path, line: int, fields: list[str]) -> Row:
         at = _instant(stamp)
     except (ValueError, OverflowError):
         example = "an RFC 3339 time with an offset, such as 2026-03-01T06:00:00Z, is accepted"
-        raise CsvError(path, line, f"timestamp {stamp[:_TOLD_MAX]!r}", example) from None
+        raise CsvError(path, line, f"timestamp {shortened(stamp, TOLD_MAX)!r}", example) from None
     try:
         value = float(text)
     except ValueError:
@@ -282,5 +282,5 @@ def _parse(path: Path, line: int, fields: list[str]) -> Row:
         return line, at, None
     if not 0 <= value < math.inf:
         accepted = "a number at or above zero, or nothing for a gap, is accepted"
-        raise CsvError(path, line, f"value {text[:_TOLD_MAX]!r}", accepted)
+        raise CsvError(path, line, f"value {shortened(text, TOLD_MAX)!r}", accepted)
     return line, at, value

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cronhpa.history.files import HEADER, ROWS_MAX, TEXT_MAX, HistoryError, Row
+from cronhpa.core.printable import shortened
+from cronhpa.history.files import ENOUGH, HEADER, ROWS_MAX, TEXT_MAX, TOLD_MAX, HistoryError, Row
 from cronhpa.history.load_history import LoadHistory
 from cronhpa.history.series import STEP, Series
 
@@ -53,11 +54,11 @@ def _check(path: Path, file: pq.ParquetFile) -> None:
     """Raises HistoryError for columns that are no history, and for more than any history holds."""
     found = file.metadata
     if found.num_rows > ROWS_MAX:
-        accepted = f"{ROWS_MAX:,} are accepted: 28 days by the second are 2,419,200"
+        accepted = f"{ROWS_MAX:,} are accepted: {ENOUGH}"
         raise HistoryError(path, "", f"{found.num_rows:,} rows", accepted)
     schema = file.schema_arrow
     if any(schema.names.count(name) != 1 for name in HEADER):
-        stated = f"the columns are {', '.join(schema.names)[:_TOLD_MAX]}"
+        stated = f"the columns are {shortened(', '.join(schema.names), TOLD_MAX)}"
         raise HistoryError(path, "", stated, f"{' and '.join(HEADER)} are needed")
     stamp, value = (schema.field(name).type for name in HEADER)
     if not pa.types.is_timestamp(stamp) or stamp.tz is None:
@@ -74,9 +75,6 @@ def _check(path: Path, file: pq.ParquetFile) -> None:
         if unpacked > TEXT_MAX:
             accepted = f"{TEXT_MAX // 2**20:,} MiB are accepted"
             raise HistoryError(path, f"row group {index}", f"{unpacked // 2**20:,} MiB unpacked", accepted)
-
-
-_TOLD_MAX = 200
 
 
 def _of_batch(path: Path, batch: pa.RecordBatch, before: int) -> Iterator[Row]:

@@ -13,6 +13,8 @@ from typing import ClassVar, Self
 
 from msgspec import Struct
 
+from cronhpa.core.printable import shortened
+
 _LENGTH_MAX = 253
 # The words of PromQL between which a text in quotes may begin: quotes within a comment or another text open none.
 _TOKEN = re.compile(
@@ -39,10 +41,9 @@ class Name(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if len(self.text) > _LENGTH_MAX or not re.fullmatch(self.accepted, self.text, re.ASCII):
-            shown = self.text if len(self.text) <= _LENGTH_MAX else self.text[:_LENGTH_MAX] + "..."
             raise QueryError(
-                f"{shown!r} is not {self.what} that a query may hold: {self.accepted} is accepted, "
-                f"of at most {_LENGTH_MAX} characters"
+                f"{shortened(self.text, _LENGTH_MAX)!r} is not {self.what} that a query may hold: "
+                f"{self.accepted} is accepted, of at most {_LENGTH_MAX} characters"
             )
 
     @property

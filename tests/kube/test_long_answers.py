@@ -370,3 +370,15 @@ async def test_what_a_refusal_says_of_an_address_goes_without_its_password():
     async with api.client() as client:
         with pytest.raises(ClusterError, match="dial https://adapter/x: refused"):
             await client.read("/objects")
+
+
+async def test_a_refusal_is_cut_behind_its_password_and_not_within_it():
+    """The message ends at 4,096 characters: those before the address leave room for half of its password."""
+    api = FakeApi()
+    told = f"{'x' * 4070} https://alice:s3cr3t-and-much-more@adapter/x: refused"
+    api.answers["/objects"] = answering({"message": told, "reason": "ServiceUnavailable"}, 503)
+    async with api.client() as client:
+        with pytest.raises(ClusterError) as raised:
+            await client.read("/objects")
+
+    assert "s3cr3t" not in raised.value.message
