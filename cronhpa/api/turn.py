@@ -9,6 +9,7 @@ from msgspec import Struct
 from cronhpa.core.decision import Decision, Outcome
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.memory import Memory
+from cronhpa.core.printable import shortened
 from cronhpa.core.scheduled.conflicts import Conflict
 from cronhpa.core.spec import Spec
 
@@ -34,4 +35,4 @@ class Turn(Struct, frozen=True):
 
 def clip(text: str) -> str:
     """The text, cut to the length that a status may hold: texts of other servers have any length."""
-    return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 3] + "..."
+    return shortened(text, _TEXT_MAX)

@@ -12,6 +12,7 @@ import typer
 
 from cronhpa.cli.documents import UnreadableFileError, as_yaml, read_documents
 from cronhpa.cli.lines import say
+from cronhpa.core.printable import shortened
 
 File = Annotated[
     list[Path] | None,
@@ -99,7 +100,7 @@ def _file_name(metadata: dict[str, Any]) -> str:
     for part in parts:
         if not isinstance(part, str) or _NAME.fullmatch(part) is None:
             raise OSError(
-                f"{str(part)[:_TOLD_MAX]!r} is no name of a Kubernetes object: "
+                f"{shortened(str(part), _TOLD_MAX)!r} is no name of a Kubernetes object: "
                 "lower-case letters, digits, - and . are accepted, and no file is made of it"
             )
     return ".".join(parts)

@@ -25,6 +25,11 @@ def printable(text: str) -> str:
     return "".join(_escape(character) if _is_escaped(character) else character for character in text)
 
 
+def shortened(text: str, length: int) -> str:
+    """The text, or its beginning and "...": at most so many characters. Texts of others have any length."""
+    return text if len(text) <= length else text[: length - 3] + "..."
+
+
 def without_userinfo(text: str) -> str:
     """The text with no user and no password in any URL that it holds."""
     return _USERINFO.sub("", text) if "://" in text else text

@@ -17,8 +17,9 @@ from typing import IO, TYPE_CHECKING, cast
 from msgspec import Struct
 
 from cronhpa.core.instant import DAY, MINUTE, Nanoseconds, format_instant, parse_instant
+from cronhpa.core.printable import shortened
 from cronhpa.history.database import Fault
-from cronhpa.history.load_history import LoadHistory as Store
+from cronhpa.history.load_history import LoadHistory
 from cronhpa.history.series import STEP, STEPS_KEPT, Series, is_load
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ LINE_MAX = 64 * 1024
 ROWS_MAX = 20_000_000
 TEXT_MAX = 2**30
 POINTS_MAX = 2_500_000
+ENOUGH = "28 days by the second are 2,419,200"
+# Of a header or field that anybody may have written so much is told.
+TOLD_MAX = 200
 # What is kept of the minutes at once: those of 28 days, and as many more before the oldest of them are dropped.
 _MINUTES_HELD = 100_000
 # A file with fewer values in its steps, a recorder's own for one, does not tell in which minute a maximum came.
@@ -67,7 +71,7 @@ class CsvError(HistoryError):
 
 
 def import_file(
-    store: Store,
+    loads: LoadHistory,
     series: Series,
     path: Path,
     *,
@@ -81,10 +85,10 @@ def import_file(
     Raises HistoryError, and ImportError where what reads Parquet is not installed.
     """
     if not is_parquet(path):
-        return import_csv(store, series, path, now=now, shift=shift, progress=progress)
+        return import_csv(loads, series, path, now=now, shift=shift, progress=progress)
     from cronhpa.history import parquet  # noqa: PLC0415 - pyarrow, for Parquet alone
 
-    return _import(store, series, path, parquet.rows(path), now, shift)
+    return _import(loads, series, path, parquet.rows(path), now, shift)
 
 
 def is_parquet(path: Path) -> bool:
@@ -92,7 +96,7 @@ def is_parquet(path: Path) -> bool:
 
 
 def import_csv(
-    store: Store,
+    loads: LoadHistory,
     series: Series,
     path: Path,
     *,
@@ -109,7 +113,7 @@ def import_csv(
     progress: called now and then with bytes read and bytes in all.
     Raises CsvError for what it cannot read, OSError where the file or the store cannot be used.
     """
-    return _import(store, series, path, _lines(path, progress), now, shift)
+    return _import(loads, series, path, _lines(path, progress), now, shift)
 
 
 # The number of a line or row from 1 on, the instant, the value or None for a gap.
@@ -117,7 +121,7 @@ Row = tuple[int, Nanoseconds, float | None]
 
 
 def _import(
-    store: Store, series: Series, path: Path, values: Iterable[Row], now: Nanoseconds, shift: Nanoseconds
+    loads: LoadHistory, series: Series, path: Path, values: Iterable[Row], now: Nanoseconds, shift: Nanoseconds
 ) -> Imported:
     """All of the rows into the store, or nothing."""
     minutes: dict[Nanoseconds, float] = {}
@@ -141,7 +145,7 @@ def _import(
     kept = sorted((at, high) for at, high in minutes.items() if at >= oldest)
     steps = len({at // STEP for at, _ in kept})
     width = MINUTE if len(kept) >= _MINUTES_PER_STEP_MIN * steps else STEP
-    outcome = store.backfill(series, kept, width=width)
+    outcome = loads.backfill(series, kept, width=width)
     if isinstance(outcome, Fault):
         raise OSError(outcome.message)
     return Imported(rows=rows, gaps=gaps, steps=steps, first=kept[0][0] // STEP * STEP, last=last + STEP)
@@ -171,14 +175,14 @@ def _loads(
         yield moved, value
 
 
-def export_csv(store: Store, series: Series, out: IO[str]) -> int:
+def export_csv(loads: LoadHistory, series: Series, out: IO[str]) -> int:
     """
     Write the five-minute maxima of a series, a line for every step from the first to the last, empty where unknown.
 
     Returns the number of lines with a value; 0 where the store knows nothing of the series.
     Raises StoreError where the store cannot be read.
     """
-    known = store.steps(series, 0, 2**63)
+    known = loads.steps(series, 0, 2**63)
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(HEADER)
     expected = known[0][0] if known else 0
@@ -228,7 +232,7 @@ def _lines(path: Path, progress: Callable[[int, int], None]) -> Iterator[Row]:
         try:
             header = next(reader, [])
             if tuple(header) != HEADER:
-                found = f"the header is {','.join(header)[:_TOLD_MAX]!r}" if header else "there is no header"
+                found = f"the header is {shortened(','.join(header), TOLD_MAX)!r}" if header else "there is no header"
                 raise CsvError(path, 1, found, f"{','.join(HEADER)!r} is accepted")
             for fields in reader:
                 if fields:
@@ -241,10 +245,6 @@ def _lines(path: Path, progress: Callable[[int, int], None]) -> Iterator[Row]:
     progress(total, total)
 
 
-# Of a header or field that anybody may have written so much is told.
-_TOLD_MAX = 200
-
-
 def _bounded(path: Path, text: IO[str]) -> Iterator[str]:
     """The lines of a text. Raises CsvError where one, their number or all of them together are longer than any is."""
     left = TEXT_MAX
@@ -255,7 +255,7 @@ def _bounded(path: Path, text: IO[str]) -> Iterator[str]:
         if left < 0 or number > ROWS_MAX:
             found = f"{number - 1:,} lines of {(TEXT_MAX - left) / 2**20:,.0f} MiB so far"
             accepted = f"{ROWS_MAX:,} lines and {TEXT_MAX // 2**20:,} MiB are accepted"
-            raise CsvError(path, number, found, f"{accepted}: 28 days by the second are 2,419,200")
+            raise CsvError(path, number, found, f"{accepted}: {ENOUGH}")
         yield line
 
 
@@ -271,7 +271,7 @@ def _parse(path: Path, line: int, fields: list[str]) -> Row:
         at = _instant(stamp)
     except (ValueError, OverflowError):
         example = "an RFC 3339 time with an offset, such as 2026-03-01T06:00:00Z, is accepted"
-        raise CsvError(path, line, f"timestamp {stamp[:_TOLD_MAX]!r}", example) from None
+        raise CsvError(path, line, f"timestamp {shortened(stamp, TOLD_MAX)!r}", example) from None
     try:
         value = float(text)
     except ValueError:
@@ -282,5 +282,5 @@ def _parse(path: Path, line: int, fields: list[str]) -> Row:
         return line, at, None
     if not 0 <= value < math.inf:
         accepted = "a number at or above zero, or nothing for a gap, is accepted"
-        raise CsvError(path, line, f"value {text[:_TOLD_MAX]!r}", accepted)
+        raise CsvError(path, line, f"value {shortened(text, TOLD_MAX)!r}", accepted)
     return line, at, value

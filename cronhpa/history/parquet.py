@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cronhpa.history.files import HEADER, ROWS_MAX, TEXT_MAX, HistoryError, Row
-from cronhpa.history.load_history import LoadHistory as Store
+from cronhpa.core.printable import shortened
+from cronhpa.history.files import ENOUGH, HEADER, ROWS_MAX, TEXT_MAX, TOLD_MAX, HistoryError, Row
+from cronhpa.history.load_history import LoadHistory
 from cronhpa.history.series import STEP, Series
 
 if TYPE_CHECKING:
@@ -53,11 +54,11 @@ def _check(path: Path, file: pq.ParquetFile) -> None:
     """Raises HistoryError for columns that are no history, and for more than any history holds."""
     found = file.metadata
     if found.num_rows > ROWS_MAX:
-        accepted = f"{ROWS_MAX:,} are accepted: 28 days by the second are 2,419,200"
+        accepted = f"{ROWS_MAX:,} are accepted: {ENOUGH}"
         raise HistoryError(path, "", f"{found.num_rows:,} rows", accepted)
     schema = file.schema_arrow
     if any(schema.names.count(name) != 1 for name in HEADER):
-        stated = f"the columns are {', '.join(schema.names)[:_TOLD_MAX]}"
+        stated = f"the columns are {shortened(', '.join(schema.names), TOLD_MAX)}"
         raise HistoryError(path, "", stated, f"{' and '.join(HEADER)} are needed")
     stamp, value = (schema.field(name).type for name in HEADER)
     if not pa.types.is_timestamp(stamp) or stamp.tz is None:
@@ -76,9 +77,6 @@ def _check(path: Path, file: pq.ParquetFile) -> None:
             raise HistoryError(path, f"row group {index}", f"{unpacked // 2**20:,} MiB unpacked", accepted)
 
 
-_TOLD_MAX = 200
-
-
 def _of_batch(path: Path, batch: pa.RecordBatch, before: int) -> Iterator[Row]:
     """before: how many rows came before these."""
     stamps, values = batch.column(HEADER[0]), batch.column(HEADER[1])
@@ -95,14 +93,14 @@ def _of_batch(path: Path, batch: pa.RecordBatch, before: int) -> Iterator[Row]:
         yield row, at, None if value is None or math.isnan(value) else value
 
 
-def export(store: Store, series: Series, path: Path) -> int:
+def export(loads: LoadHistory, series: Series, path: Path) -> int:
     """
     Write the five-minute maxima of a series, a row for every step from the first to the last, null where unknown.
 
     Returns the number of rows with a value; 0, and no file, where the store knows nothing of the series.
     Raises StoreError where the store cannot be read, OSError where the file cannot be written.
     """
-    first, highs = store.history(series, 0, 2**63)
+    first, highs = loads.history(series, 0, 2**63)
     if not highs:
         return 0
     stamps = pd.to_datetime(first + np.arange(len(highs)) * STEP, unit="ns", utc=True)

@@ -21,7 +21,7 @@ from msgspec import Struct
 from yarl import URL
 
 from cronhpa.core.instant import DAY, MINUTE, SECOND, Nanoseconds
-from cronhpa.core.printable import without_userinfo
+from cronhpa.core.printable import shortened, without_userinfo
 from cronhpa.core.spec import TargetRef
 from cronhpa.history.promql import Names, QueryError, QueryTemplate
 
@@ -160,7 +160,7 @@ class Prometheus:
             raise PrometheusUnusableError(told) from None
         if status != HTTPStatus.OK or answer.status != "success" or answer.data.result_type != "matrix":
             said = answer.error or answer.data.result_type or answer.status
-            raise PrometheusError(f"{self._url}: {status}: {_short(said)}: asked was {query}")
+            raise PrometheusError(f"{self._url}: {status}: {shortened(said, _TEXT_MAX)}: asked was {query}")
         if len(answer.data.result) > 1:
             raise PrometheusError(
                 f"{self._url}: {query} gives {len(answer.data.result)} series: "
@@ -170,7 +170,9 @@ class Prometheus:
             line = _LINE.decode(answer.data.result[0]) if answer.data.result else _Line()
             points = [(round(at), float(text)) for at, text in line.values]
         except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError) as problem:
-            raise PrometheusError(f"{self._url}: {query} gives no numbers over time: {_short(str(problem))}") from None
+            raise PrometheusError(
+                f"{self._url}: {query} gives no numbers over time: {shortened(str(problem), _TEXT_MAX)}"
+            ) from None
         if len(points) > _POINTS_MAX:
             raise PrometheusError(
                 f"{self._url}: {query} gives {len(points)} points: {_POINTS_MAX} at most were asked for"
@@ -198,7 +200,7 @@ class Prometheus:
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as problem:
             # aiohttp's texts may hold what was asked for, down to a header.
             told = without_userinfo(str(problem)) or type(problem).__name__
-            raise PrometheusUnusableError(f"{where}: {_short(told)}: is that a Prometheus?") from None
+            raise PrometheusUnusableError(f"{where}: {shortened(told, _TEXT_MAX)}: is that a Prometheus?") from None
 
 
 def prometheus_url(text: str) -> URL:
@@ -228,7 +230,3 @@ async def _bounded(response: aiohttp.ClientResponse, where: str) -> bytes:
                 "of that: is that a Prometheus?"
             )
     return bytes(body)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _TEXT_MAX else text[:_TEXT_MAX] + "..."

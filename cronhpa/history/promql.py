@@ -13,6 +13,8 @@ from typing import ClassVar, Self
 
 from msgspec import Struct
 
+from cronhpa.core.printable import shortened
+
 _LENGTH_MAX = 253
 # The words of PromQL between which a text in quotes may begin: quotes within a comment or another text open none.
 _TOKEN = re.compile(
@@ -39,10 +41,9 @@ class Name(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if len(self.text) > _LENGTH_MAX or not re.fullmatch(self.accepted, self.text, re.ASCII):
-            shown = self.text if len(self.text) <= _LENGTH_MAX else self.text[:_LENGTH_MAX] + "..."
             raise QueryError(
-                f"{shown!r} is not {self.what} that a query may hold: {self.accepted} is accepted, "
-                f"of at most {_LENGTH_MAX} characters"
+                f"{shortened(self.text, _LENGTH_MAX)!r} is not {self.what} that a query may hold: "
+                f"{self.accepted} is accepted, of at most {_LENGTH_MAX} characters"
             )
 
     @property
@@ -61,7 +62,7 @@ class Subdomain(Name, frozen=True):
     accepted: ClassVar[str] = r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
 
 
-class Kind(Name, frozen=True):
+class KindName(Name, frozen=True):
     what: ClassVar[str] = "a kind"
     accepted: ClassVar[str] = r"[A-Za-z][A-Za-z0-9]*"
 
@@ -76,7 +77,7 @@ class Names(Struct, frozen=True):
 
     namespace: Label
     name: Subdomain
-    kind: Kind
+    kind: KindName
     target: Subdomain
     metric: MetricName
 
@@ -88,7 +89,7 @@ class Names(Struct, frozen=True):
     @classmethod
     def of(cls, *, namespace: str, name: str, kind: str, target: str, metric: str) -> Self:
         """Raises QueryError for a text that is no name."""
-        return cls(Label(namespace), Subdomain(name), Kind(kind), Subdomain(target), MetricName(metric))
+        return cls(Label(namespace), Subdomain(name), KindName(kind), Subdomain(target), MetricName(metric))
 
 
 _KNOWN = f"{', '.join(f'${name}' for name in Names.__struct_fields__)} are known"

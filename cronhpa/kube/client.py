@@ -27,7 +27,7 @@ from kubernetes.client import Configuration
 from msgspec import Struct
 from yarl import URL
 
-from cronhpa.core.printable import without_userinfo
+from cronhpa.core.printable import shortened, without_userinfo
 
 LOG = logging.getLogger(__name__)
 
@@ -447,12 +447,10 @@ def _error(response: aiohttp.ClientResponse, answer: bytes, path: str) -> Cluste
         failure = _Failure()
     text = failure.message or answer[:200].decode(errors="replace").strip() or f"HTTP {status}"
     told = text if failure.message else f"{path}: {text}"
-    if len(told) > _MESSAGE_MAX:
-        told = told[:_MESSAGE_MAX] + "..."
     causes = () if failure.details is None else failure.details.causes
     # It becomes that of a condition, where another one would cost the whole status.
     reason = failure.reason if _REASON.fullmatch(failure.reason) else f"HTTP{status}"
-    return ClusterError(status, reason, without_userinfo(told), causes)
+    return ClusterError(status, reason, shortened(without_userinfo(told), _MESSAGE_MAX), causes)
 
 
 def _told(error: BaseException) -> str:

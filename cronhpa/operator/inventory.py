@@ -27,6 +27,7 @@ from cronhpa.api.status_memory import read_memory
 from cronhpa.api.turn import Status
 from cronhpa.core.instant import Nanoseconds, parse_instant
 from cronhpa.core.memory import Memory
+from cronhpa.core.printable import shortened
 from cronhpa.core.scheduled.conflicts import Conflict
 from cronhpa.core.spec import ControllerOptions, Spec
 from cronhpa.history.series import Series
@@ -205,7 +206,7 @@ class Inventory:
                 LOG.warning(
                     "status.memory of %s/%s is damaged, and begun anew with the current count: %s",
                     *item.key,
-                    repr(remembered.problem[:_TOLD_MAX])[1:-1],
+                    shortened(remembered.problem, _TOLD_MAX),
                 )
         self._index(item, before)
         if self._is_retargeted(item, before):

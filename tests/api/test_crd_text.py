@@ -1,4 +1,4 @@
-"""The CRD made of the models: in step with its file, structural, and bounded wherever a rule looks."""
+"""cronhpa.api.crd, cronhpa.api.identity: the CRD of the models: in step with its file, structural, rules bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`status.memory`: what is read back, and what somebody who may patch the status gets by writing something else."""
+"""cronhpa.api.status_memory: what is read back, and what somebody who may patch the status gets by other texts."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_a_damaged_memory_does_not_take_a_zero_by_hand_for_a_scheduled_one():
 
 # --- attacks: what a forged memory does at the next start --------------------------------------------------------
 
-SLOWLY = behavior(down=replace(rules(("Pods", 1, 600)), window=10 * MINUTE))
+SLOWLY = behavior(down=rules(("Pods", 1, 600), window=10 * MINUTE))
 
 
 def after_a_restart(forged, *, of=None, current=10, load=20, seconds=0, **fields):

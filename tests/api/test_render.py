@@ -1,4 +1,4 @@
-"""A decision becomes a status, conditions and events: what people and tools read, and what is carried over."""
+"""cronhpa.api.turn, cronhpa.api.conditions, cronhpa.api.events, cronhpa.api.metric_status: what is told of a turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CRD's rules without an API server: what it is recorded to have said, and what a file is told."""
+"""cronhpa.api.resource.cel, cronhpa.api.resource.metrics: rules as the API server is recorded to have said them."""
 
 from __future__ import annotations
 

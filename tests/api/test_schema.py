@@ -1,4 +1,4 @@
-"""The models of the resource: what they accept, fill in and refuse."""
+"""cronhpa.api.resource.behavior, cronhpa.api.resource.fields, cronhpa.api.resource.schedules: what the models take."""
 
 from __future__ import annotations
 

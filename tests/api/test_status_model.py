@@ -1,4 +1,4 @@
-"""Rendering and the status models describe one thing: what is rendered, the models take, field by field."""
+"""cronhpa.api.resource.status: what is rendered, the models take, field by field."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def test_a_date_stays_a_text(written):
 
 
 def test_a_dash_is_the_standard_input(monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO("a: 1\n---\nb: 2\n"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a: 1\n---\nb: 2\n")))
 
     assert [{"a": 1}, {"b": 2}] == list(read_documents("-"))
 

@@ -1,4 +1,4 @@
-"""Names, reasons and messages are a tenant's: no command lets a terminal obey what stands in them."""
+"""cronhpa.cli.lines: names and messages are a tenant's, and no command lets a terminal obey what stands in them."""
 
 import json
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.core.printable import printable, without_userinfo
+from cronhpa.core.printable import printable, shortened, without_userinfo
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,11 @@ def test_json_stays_the_same_json(text, ascii_alone):
 )
 def test_an_address_is_told_without_user_and_password(text, told):
     assert told == without_userinfo(text)
+
+
+@given(st.text(), st.integers(3, 20))
+def test_a_text_is_told_to_its_end_or_says_that_there_is_more(text, length):
+    told = shortened(text, length)
+
+    assert len(told) <= length
+    assert told == text or (len(text) > length and told.endswith("...") and text.startswith(told[:-3]))

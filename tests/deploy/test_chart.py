@@ -395,7 +395,8 @@ def test_a_tag_is_the_charts_version_until_one_is_given():
     version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
 
     assert f"cronhpa:{version}" == container(render())["image"]
-    assert "there/cronhpa:9" == container(render(image={"repository": "there/cronhpa", "tag": "9"}))["image"]
+    for tag in ("9", f"9@sha256:{'0' * 64}"):
+        assert f"there/cronhpa:{tag}" == container(render(image={"repository": "there/cronhpa", "tag": tag}))["image"]
 
 
 @pytest.mark.parametrize(

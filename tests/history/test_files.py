@@ -1,4 +1,4 @@
-"""CSV in and out, and the command that does it."""
+"""Load history in CSV and Parquet files, in and out; the command that does it is in tests/cli."""
 
 import gzip
 import io
@@ -9,10 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from cronhpa.cli.history import app
-from cronhpa.core.instant import DAY, HOUR, MINUTE, format_instant, parse_instant
+from cronhpa.core.instant import DAY, MINUTE, format_instant, parse_instant
 from cronhpa.history import files as module
 from cronhpa.history import parquet
 from cronhpa.history.files import CsvError, HistoryError, Imported, export_csv, import_csv, import_file, read_points
@@ -26,7 +24,7 @@ WEB = Series("shop", "web", "cpu")
 
 
 @pytest.fixture
-def store(tmp_path):
+def loads(tmp_path):
     opened = Store(tmp_path / "history.db")
     yield opened.loads
     opened.close()
@@ -43,87 +41,87 @@ def written(tmp_path):
     return write
 
 
-def everything(store):
-    return store.steps(WEB, 0, 2**63)
+def everything(loads):
+    return loads.steps(WEB, 0, 2**63)
 
 
 @pytest.mark.parametrize("name", ["load.csv", "load.csv.gz"])
-def test_minutes_become_five_minute_maxima_and_gaps_stay_gaps(store, written, name):
+def test_minutes_become_five_minute_maxima_and_gaps_stay_gaps(loads, written, name):
     path = written(
         "timestamp,value", "2026-03-01T12:00:00Z,1.5", "2026-03-01T13:01:00+01:00,2.5", "2026-03-01T12:05:00Z,",
         "2026-03-01T12:10:00Z,0", name=name,
     )  # fmt: skip
 
-    outcome = import_csv(store, WEB, path, now=LATER)
+    outcome = import_csv(loads, WEB, path, now=LATER)
 
     assert Imported(rows=3, gaps=1, steps=2, first=NOON, last=NOON + 3 * STEP) == outcome
-    assert [(NOON, 2.5), (NOON + 2 * STEP, 0.0)] == everything(store)
+    assert [(NOON, 2.5), (NOON + 2 * STEP, 0.0)] == everything(loads)
 
 
-def test_a_file_by_the_minute_is_kept_by_the_minute(store, written):
+def test_a_file_by_the_minute_is_kept_by_the_minute(loads, written):
     """A jump clock is learnt from single minutes: a file gives it nine days of them at once."""
     path = written("timestamp,value", *[f"2026-03-01T12:0{minute}:00Z,{minute}" for minute in range(10)])
 
-    import_csv(store, WEB, path, now=LATER)
+    import_csv(loads, WEB, path, now=LATER)
 
-    assert pytest.approx([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], abs=0.02) == list(store.minute_history(WEB, 0, 2**63)[1])
+    assert pytest.approx([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], abs=0.02) == list(loads.minute_history(WEB, 0, 2**63)[1])
 
 
-def test_five_minute_maxima_that_come_back_change_no_minute(store, written, tmp_path):
+def test_five_minute_maxima_that_come_back_change_no_minute(loads, written, tmp_path):
     """The load jumped at 12:03. A step's maximum does not say so, and put at 12:00 it would move the jump."""
     minutes = [(NOON + minute * MINUTE, 10.0 if minute == 3 else 1.0) for minute in range(5)]
-    store.backfill(WEB, minutes)
-    known = store.minutes(WEB, 0, 2**63)
+    loads.backfill(WEB, minutes)
+    known = loads.minutes(WEB, 0, 2**63)
     text = io.StringIO()
-    export_csv(store, WEB, text)
+    export_csv(loads, WEB, text)
 
-    import_csv(store, WEB, written(*text.getvalue().splitlines()), now=LATER)
+    import_csv(loads, WEB, written(*text.getvalue().splitlines()), now=LATER)
 
     assert [1.0, 1.0, 1.0, 10.0, 1.0] == pytest.approx([high for _, high in known], abs=0.02)
-    assert known == store.minutes(WEB, 0, 2**63)
+    assert known == loads.minutes(WEB, 0, 2**63)
 
 
-def test_importing_twice_changes_nothing(store, written):
+def test_importing_twice_changes_nothing(loads, written):
     path = written("timestamp,value", "2026-03-01T12:00:00Z,1.5", "2026-03-01T12:05:00Z,2.5")
 
-    import_csv(store, WEB, path, now=LATER)
-    once = everything(store)
-    import_csv(store, WEB, path, now=LATER)
+    import_csv(loads, WEB, path, now=LATER)
+    once = everything(loads)
+    import_csv(loads, WEB, path, now=LATER)
 
-    assert once == everything(store)
-
-
-def test_a_shift_moves_every_value(store, written):
-    import_csv(store, WEB, written("timestamp,value", "2026-03-01T12:00:00Z,1.5"), now=LATER, shift=DAY + STEP)
-
-    assert [(NOON + DAY + STEP, 1.5)] == everything(store)
+    assert once == everything(loads)
 
 
-def test_what_lies_more_than_28_days_before_the_newest_is_not_kept(store, written):
+def test_a_shift_moves_every_value(loads, written):
+    import_csv(loads, WEB, written("timestamp,value", "2026-03-01T12:00:00Z,1.5"), now=LATER, shift=DAY + STEP)
+
+    assert [(NOON + DAY + STEP, 1.5)] == everything(loads)
+
+
+def test_what_lies_more_than_28_days_before_the_newest_is_not_kept(loads, written):
     path = written("timestamp,value", "2026-02-01T11:55:00Z,1", "2026-02-01T12:05:00Z,2", "2026-03-01T12:00:00Z,3")
 
-    assert 2 == import_csv(store, WEB, path, now=LATER).steps
-    assert [2.0, 3.0] == [high for _, high in everything(store)]
+    assert 2 == import_csv(loads, WEB, path, now=LATER).steps
+    assert [2.0, 3.0] == [high for _, high in everything(loads)]
 
 
-def test_a_byte_order_mark_and_windows_line_ends_are_read_over(store, tmp_path):
+def test_a_byte_order_mark_and_windows_line_ends_are_read_over(loads, tmp_path):
     path = tmp_path / "load.csv"
     path.write_bytes("\ufefftimestamp,value\r\n2026-03-01T12:00:00Z,1.5\r\n".encode())
 
-    import_csv(store, WEB, path, now=LATER)
+    import_csv(loads, WEB, path, now=LATER)
 
-    assert [(NOON, 1.5)] == everything(store)
+    assert [(NOON, 1.5)] == everything(loads)
 
 
-def test_a_gap_may_be_written_as_pandas_and_prometheus_do(store, written):
+def test_a_gap_may_be_written_as_pandas_and_prometheus_do(loads, written):
     import_csv(
-        store,
+        loads,
         WEB,
         written("timestamp,value", "2026-03-01T12:00:00Z,1", "2026-03-01T12:05:00Z,NaN", "2026-03-01T12:10:00Z,nan"),
         now=LATER,
     )
 
-    assert [(NOON, 1.0)] == everything(store)
+    assert [(NOON, 1.0)] == everything(loads)
 
 
 GOOD = "2026-03-01T12:00:00Z,1"
@@ -146,15 +144,15 @@ GOOD = "2026-03-01T12:00:00Z,1"
         (["timestamp,value", '"2026'], "CSV text in UTF-8, plain or gzipped, is accepted"),
     ],
 )
-def test_a_line_that_cannot_be_read_is_named_and_nothing_is_imported(store, written, lines, said):
+def test_a_line_that_cannot_be_read_is_named_and_nothing_is_imported(loads, written, lines, said):
     path = written(*lines)
 
     with pytest.raises(HistoryError) as raised:
-        import_csv(store, WEB, path, now=LATER)
+        import_csv(loads, WEB, path, now=LATER)
 
     assert str(path) in str(raised.value)
     assert said in str(raised.value)
-    assert [] == everything(store)
+    assert [] == everything(loads)
 
 
 @pytest.mark.parametrize(
@@ -170,19 +168,19 @@ def test_a_line_that_cannot_be_read_is_named_and_nothing_is_imported(store, writ
     # Named, because gzip writes the time into its bytes, and two workers would collect two tests of different names.
     ids=["binary", "cut gzip", "damaged gzip", "empty", "zeros"],
 )
-def test_a_file_that_is_no_text_is_refused(store, tmp_path, content):
+def test_a_file_that_is_no_text_is_refused(loads, tmp_path, content):
     path = tmp_path / "load.csv"
     path.write_bytes(content)
 
     with pytest.raises(CsvError, match="is accepted"):
-        import_csv(store, WEB, path, now=LATER)
+        import_csv(loads, WEB, path, now=LATER)
 
 
-def test_progress_of_a_long_file_rises_to_its_size(store, written):
+def test_progress_of_a_long_file_rises_to_its_size(loads, written):
     path = written("timestamp,value", *[GOOD] * 25_000)
     seen = []
 
-    import_csv(store, WEB, path, now=LATER, progress=lambda done, total: seen.append((done, total)))
+    import_csv(loads, WEB, path, now=LATER, progress=lambda done, total: seen.append((done, total)))
 
     size = path.stat().st_size
     assert [size] * 3 == [total for _, total in seen]
@@ -192,106 +190,40 @@ def test_progress_of_a_long_file_rises_to_its_size(store, written):
 
 @settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.integers(0, 500), st.floats(0, 1e15), min_size=1, max_size=30))
-def test_what_is_exported_is_imported_again_to_the_last_digit(tmp_path_factory, loads):
+def test_what_is_exported_is_imported_again_to_the_last_digit(tmp_path_factory, highs):
     folder = tmp_path_factory.mktemp("roundtrip")
     stores = Store(folder / "a.db"), Store(folder / "b.db")
-    store, again = (opened.loads for opened in stores)
-    store.backfill(WEB, [(NOON + at * STEP, load) for at, load in loads.items()])
+    loads, again = (opened.loads for opened in stores)
+    loads.backfill(WEB, [(NOON + at * STEP, high) for at, high in highs.items()])
 
     text = io.StringIO()
-    export_csv(store, WEB, text)
+    export_csv(loads, WEB, text)
     (folder / "load.csv").write_text(text.getvalue())
     import_csv(again, WEB, folder / "load.csv", now=LATER)
 
-    assert everything(store) == everything(again)
+    assert everything(loads) == everything(again)
     # A header, and a line for each step from the first to the last, known or not.
-    assert 1 + max(loads) - min(loads) + 1 == len(text.getvalue().splitlines())
+    assert 1 + max(highs) - min(highs) + 1 == len(text.getvalue().splitlines())
     for opened in stores:
         opened.close()
 
 
-def cronhpa_history(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "120"})
-
-
-def test_the_command_imports_lists_and_exports(tmp_path, written):
-    path, store = written("timestamp,value", GOOD, "2026-03-01T12:05:00Z,", "2026-03-01T12:10:00Z,2"), tmp_path / "h.db"
-
-    imported = cronhpa_history("import", "--store", store, "shop/web", "--metric", "cpu", path)
-    listed = cronhpa_history("list", "--store", store)
-    exported = cronhpa_history("export", "--store", store, "shop/web")
-
-    assert (0, 0, 0) == (imported.exit_code, listed.exit_code, exported.exit_code)
-    assert "shop/web cpu: 2 values and 1 gaps read, 2 five-minute maxima kept" in imported.output
-    row = [cell.strip() for line in listed.output.splitlines() if "shop/web" in line for cell in line.split("│")]
-    assert ["shop/web", "cpu", "2026-03-01 12:00", "2026-03-01 12:15", "2", "66 %"] == row[1:-1]
-    assert (
-        "timestamp,value\n2026-03-01T12:00:00Z,1.0\n2026-03-01T12:05:00Z,\n2026-03-01T12:10:00Z,2.0\n"
-        == exported.output
-    )
-
-
-def test_the_command_writes_gzip_where_the_name_says_so(tmp_path, written):
-    store, out = tmp_path / "h.db", tmp_path / "out.csv.gz"
-    cronhpa_history("import", "--store", store, "shop/web", written("timestamp,value", GOOD))
-
-    assert 0 == cronhpa_history("export", "--store", store, "shop/web", out).exit_code
-    assert b"timestamp,value\n2026-03-01T12:00:00Z,1.0\n" == gzip.decompress(out.read_bytes())
-
-
-def test_the_command_shifts_by_seconds(tmp_path, written):
-    store = tmp_path / "h.db"
-    path = written("timestamp,value", GOOD)
-
-    assert 0 == cronhpa_history("import", "--store", store, "shop/web", path, "--shift-seconds", 3600).exit_code
-    assert [(NOON + HOUR, 1.0)] == everything(Store(store).loads)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (("import", "--store", "{tmp}/h.db", "shop/web", "{tmp}/none.csv"), 1, "No such file"),
-        (("import", "--store", "{tmp}/none/h.db", "shop/web", "{tmp}/none.csv"), 1, "writable folder is needed"),
-        (("import", "--store", "{tmp}/h.db", "web", "{tmp}/none.csv"), 2, "NAMESPACE/NAME is accepted"),
-        (("import", "shop/web", "{tmp}/none.csv"), 2, "--store"),
-        (("export", "--store", "{tmp}/none.db", "shop/web"), 1, "there is no such file"),
-        (("list", "--store", "{tmp}/none.db"), 1, "there is no such file"),
-    ],
-)
-def test_the_command_says_what_is_wrong_in_its_exit_code_and_on_stderr(tmp_path, arguments, code, said):
-    outcome = cronhpa_history(*(argument.format(tmp=tmp_path) for argument in arguments))
-
-    assert code == outcome.exit_code
-    assert said in outcome.stderr
-    assert "Traceback" not in outcome.output
-
-
-def test_exporting_what_is_not_known_ends_with_a_hint(tmp_path, written):
-    store = tmp_path / "h.db"
-    cronhpa_history("import", "--store", store, "shop/web", written("timestamp,value", GOOD))
-
-    outcome = cronhpa_history("export", "--store", store, "shop/api")
-
-    assert 1 == outcome.exit_code
-    assert "nothing is known of shop/api cpu: `cronhpa history list` shows what there is" in outcome.stderr
-
-
 @pytest.mark.parametrize("unit", ["s", "ns"])
-def test_parquet_in_and_out_gives_what_csv_gives(store, written, tmp_path, unit):
+def test_parquet_in_and_out_gives_what_csv_gives(loads, written, tmp_path, unit):
     import_csv(
-        store, WEB, written("timestamp,value", GOOD, "2026-03-01T12:05:00Z,", "2026-03-01T12:10:00Z,2.5"), now=LATER
+        loads, WEB, written("timestamp,value", GOOD, "2026-03-01T12:05:00Z,", "2026-03-01T12:10:00Z,2.5"), now=LATER
     )
     other = Store(tmp_path / "again.db")
     again = other.loads
 
-    assert 2 == parquet.export(store, WEB, tmp_path / "load.parquet")
+    assert 2 == parquet.export(loads, WEB, tmp_path / "load.parquet")
     frame = pd.read_parquet(tmp_path / "load.parquet")
     frame["timestamp"] = frame["timestamp"].dt.as_unit(unit).dt.tz_convert("Asia/Tokyo")
     frame.to_parquet(tmp_path / "other.parquet")
     outcome = import_file(again, WEB, tmp_path / "other.parquet", now=LATER)
 
     assert Imported(rows=2, gaps=1, steps=2, first=NOON, last=NOON + 3 * STEP) == outcome
-    assert everything(store) == everything(again)
+    assert everything(loads) == everything(again)
     other.close()
 
 
@@ -318,16 +250,16 @@ def times(*texts, zone="UTC"):
     ],
     ids=["columns", "no zone", "no numbers", "no time", "negative", "year 3000", "empty"],
 )
-def test_a_parquet_file_that_is_no_history_is_refused(store, tmp_path, frame, said):
+def test_a_parquet_file_that_is_no_history_is_refused(loads, tmp_path, frame, said):
     path = tmp_path / "load.parquet"
     pd.DataFrame(frame).to_parquet(path)
 
     with pytest.raises(HistoryError) as raised:
-        import_file(store, WEB, path, now=LATER)
+        import_file(loads, WEB, path, now=LATER)
 
     assert str(path) in str(raised.value)
     assert said in str(raised.value)
-    assert [] == everything(store)
+    assert [] == everything(loads)
 
 
 @pytest.mark.parametrize("value", [-3.0, float("inf"), 1e39])
@@ -339,31 +271,31 @@ def test_what_is_no_load_is_refused_in_points_too(tmp_path, value):
         read_points(path)
 
 
-def test_what_is_no_parquet_is_refused(store, tmp_path):
+def test_what_is_no_parquet_is_refused(loads, tmp_path):
     path = tmp_path / "load.parquet"
     path.write_text("timestamp,value\n")
 
     with pytest.raises(HistoryError, match="a Parquet file is needed"):
-        import_file(store, WEB, path, now=LATER)
+        import_file(loads, WEB, path, now=LATER)
 
 
-def test_a_damaged_parquet_file_is_refused(store, tmp_path):
+def test_a_damaged_parquet_file_is_refused(loads, tmp_path):
     path = tmp_path / "load.parquet"
     pd.DataFrame({"timestamp": times("2026-03-01"), "value": [1.0]}).to_parquet(path)
     content = path.read_bytes()
     path.write_bytes(content.replace(b"PAR1\x15", b"PAR1\xff"))
 
     with pytest.raises(HistoryError, match="a Parquet file is needed"):
-        import_file(store, WEB, path, now=LATER)
+        import_file(loads, WEB, path, now=LATER)
 
 
-def test_what_a_parquet_file_notes_for_pandas_is_not_looked_at(store, tmp_path):
+def test_what_a_parquet_file_notes_for_pandas_is_not_looked_at(loads, tmp_path):
     """Two columns are read, by their names; what else a file holds may be damaged, or of any size."""
     path = tmp_path / "load.parquet"
     table = pa.table({"timestamp": times("2026-03-01"), "value": [1.0], "note": ["x" * 1000]})
     pq.write_table(table.replace_schema_metadata({"pandas": b"\xff"}), path)
 
-    assert 1 == import_file(store, WEB, path, now=LATER).rows
+    assert 1 == import_file(loads, WEB, path, now=LATER).rows
 
 
 @pytest.mark.parametrize(
@@ -373,56 +305,56 @@ def test_what_a_parquet_file_notes_for_pandas_is_not_looked_at(store, tmp_path):
         ("2026-02-28T12:00:00Z", "1 values"),
     ],
 )
-def test_what_is_more_than_a_day_ahead_is_refused(tmp_path, written, store, now, said):
+def test_what_is_more_than_a_day_ahead_is_refused(tmp_path, written, loads, now, said):
     """One line of the year 2261 would drop the 28 days before today, as they are older than 28 days then."""
     path = written("timestamp,value", GOOD)
     try:
-        told = f"{import_csv(store, WEB, path, now=parse_instant(now)).rows} values"
+        told = f"{import_csv(loads, WEB, path, now=parse_instant(now)).rows} values"
     except HistoryError as problem:
         told = str(problem)
 
     assert said in told
 
 
-def test_a_shift_into_the_future_is_refused(store, written):
+def test_a_shift_into_the_future_is_refused(loads, written):
     with pytest.raises(HistoryError, match=r"2026-03-03T12:00:00Z is yet to come: .* is dropped"):
-        import_csv(store, WEB, written("timestamp,value", GOOD), now=NOON, shift=2 * DAY)
+        import_csv(loads, WEB, written("timestamp,value", GOOD), now=NOON, shift=2 * DAY)
 
 
-def test_a_parquet_row_of_the_future_is_refused(store, tmp_path):
+def test_a_parquet_row_of_the_future_is_refused(loads, tmp_path):
     path = tmp_path / "load.parquet"
     pd.DataFrame({"timestamp": times("2026-03-01", "2261-01-01"), "value": [1.0, 1.0]}).to_parquet(path)
 
     with pytest.raises(HistoryError, match=r"row 2: 2261-01-01T00:00:00Z is yet to come"):
-        import_file(store, WEB, path, now=NOON)
+        import_file(loads, WEB, path, now=NOON)
 
 
 @pytest.mark.parametrize("newest_first", [True, False])
-def test_of_years_by_the_minute_the_newest_28_days_are_kept(store, tmp_path, newest_first):
+def test_of_years_by_the_minute_the_newest_28_days_are_kept(loads, tmp_path, newest_first):
     """150,000 minutes are 104 days, in either order: 28 days of 288 steps are kept, the newest with its value."""
     minutes = range(150_000)
     lines = [f"{format_instant(NOON + minute * MINUTE)},{minute}" for minute in minutes]
     path = tmp_path / "load.csv"
     path.write_text("\n".join(["timestamp,value", *(reversed(lines) if newest_first else lines)]))
 
-    found = import_csv(store, WEB, path, now=LATER)
+    found = import_csv(loads, WEB, path, now=LATER)
 
     assert (150_000, 28 * 288) == (found.rows, found.steps)
-    assert 149_999.0 == everything(store)[-1][1]
+    assert 149_999.0 == everything(loads)[-1][1]
 
 
-def test_a_line_longer_than_any_is_refused(store, written):
+def test_a_line_longer_than_any_is_refused(loads, written):
     path = written("timestamp,value", f"2026-03-01T12:00:00Z,{'0' * 65_536}1")
 
     with pytest.raises(CsvError, match="line 2: more than 65,536 characters"):
-        import_csv(store, WEB, path, now=LATER)
+        import_csv(loads, WEB, path, now=LATER)
 
 
-def test_what_is_told_of_a_field_is_short(store, written):
+def test_what_is_told_of_a_field_is_short(loads, written):
     path = written("timestamp,value", f"2026-03-01T12:00:00Z,{'x' * 60_000}")
 
     with pytest.raises(CsvError) as raised:
-        import_csv(store, WEB, path, now=LATER)
+        import_csv(loads, WEB, path, now=LATER)
 
     assert len(str(raised.value)) < 600
 
@@ -434,14 +366,3 @@ def test_more_points_than_28_days_of_seconds_are_refused(tmp_path, monkeypatch):
 
     with pytest.raises(HistoryError, match="more than 3 times: 28 days by the second"):
         read_points(path)
-
-
-def test_the_command_reads_and_writes_parquet_where_the_name_says_so(tmp_path, written):
-    store, out = tmp_path / "h.db", tmp_path / "out.parquet"
-    cronhpa_history("import", "--store", store, "shop/web", written("timestamp,value", GOOD))
-
-    exported = cronhpa_history("export", "--store", store, "shop/web", out)
-    imported = cronhpa_history("import", "--store", store, "shop/api", out)
-
-    assert (0, 0) == (exported.exit_code, imported.exit_code)
-    assert "shop/api cpu: 1 values and 0 gaps read" in imported.output

@@ -26,10 +26,14 @@ def answering(body: Any, status: int = 200) -> Answer:
 
 
 class FakeApi:
-    """`answers` by path, `asked` in order. A list path also serves its watch: `watches[path]` are its lines to come."""
+    """
+    `answers` by path, `asked` in order. A list path also serves its watch: `watches[path]` are its lines to come, or
+    `watch_answers[path]` answers in their place.
+    """
 
     def __init__(self) -> None:
         self.answers: dict[str, Answer] = {}
+        self.watch_answers: dict[str, Answer] = {}
         self.watches: dict[str, list[list[dict[str, Any]]]] = {}
         self.asked: list[tuple[str, str, dict[str, str]]] = []
         self.tokens: list[str | None] = []
@@ -38,7 +42,7 @@ class FakeApi:
         self.asked.append((request.method, request.path, dict(request.query)))
         self.tokens.append(request.headers.get("Authorization"))
         if request.query.get("watch"):
-            return await self._watch(request)
+            return await self.watch_answers.get(request.path, self._watch)(request)
         answer = self.answers.get(request.path)
         if answer is None:
             failure = {"kind": "Status", "code": 404, "reason": "NotFound", "message": f"{request.path} not found"}

@@ -283,8 +283,7 @@ async def lines_of(*parts):
     async def watched(request):
         return await Streaming(*parts)(request)
 
-    api.answers["/objects"] = watched
-    api._watch = watched
+    api.watch_answers["/objects"] = watched
     async with api.client(timeout_seconds=60) as client:
         return [line async for line in client.watch("/objects", "1", idle_seconds=10)]
 
@@ -340,7 +339,7 @@ async def asked(client, *, watch):
 )
 async def test_a_refusal_keeps_its_status_and_is_short_whatever_it_says(body, reason, watch):
     api = FakeApi()
-    api.answers["/objects"] = api._watch = answering(body, 503)
+    api.answers["/objects"] = api.watch_answers["/objects"] = answering(body, 503)
     async with api.client() as client:
         with pytest.raises(ClusterError) as raised:
             await asked(client, watch=watch)
@@ -355,7 +354,7 @@ async def test_a_redirect_is_not_followed_with_the_token(watch):
         return web.Response(status=307, headers={"Location": "/stolen"})
 
     api = FakeApi()
-    api.answers["/objects"] = api._watch = elsewhere
+    api.answers["/objects"] = api.watch_answers["/objects"] = elsewhere
     async with api.client() as client:
         with pytest.raises(ClusterError) as raised:
             await asked(client, watch=watch)
@@ -371,3 +370,15 @@ async def test_what_a_refusal_says_of_an_address_goes_without_its_password():
     async with api.client() as client:
         with pytest.raises(ClusterError, match="dial https://adapter/x: refused"):
             await client.read("/objects")
+
+
+async def test_a_refusal_is_cut_behind_its_password_and_not_within_it():
+    """The message ends at 4,096 characters: those before the address leave room for half of its password."""
+    api = FakeApi()
+    told = f"{'x' * 4070} https://alice:s3cr3t-and-much-more@adapter/x: refused"
+    api.answers["/objects"] = answering({"message": told, "reason": "ServiceUnavailable"}, 503)
+    async with api.client() as client:
+        with pytest.raises(ClusterError) as raised:
+            await client.read("/objects")
+
+    assert "s3cr3t" not in raised.value.message

@@ -1,4 +1,4 @@
-"""cronhpa.kube.scale, cronhpa.kube.pods: workloads and pods as the API serves them, reduced to what decisions read."""
+"""cronhpa.kube.scale, cronhpa.kube.selector_text, cronhpa.kube.pods: what decisions read of workloads and pods."""
 
 from __future__ import annotations
 

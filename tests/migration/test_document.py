@@ -50,8 +50,8 @@ def test_a_number_may_be_written_as_a_text():
         ("texts", [], "a mapping belongs here"),
         ("texts", {1: "a"}, "a mapping belongs here"),
         ("items", {}, "a list belongs here"),
-        ("node", [], "a mapping belongs here"),
-        ("nodes", {}, "a list belongs here"),
+        ("mapping", [], "a mapping belongs here"),
+        ("mappings", {}, "a list belongs here"),
     ],
 )
 def test_a_field_of_another_type_is_refused_with_its_path(read, value, told):

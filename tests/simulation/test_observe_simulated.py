@@ -1,4 +1,4 @@
-"""What an object sees of the made-up world is what it would see of each of its pods."""
+"""cronhpa.simulation.observe: what an object sees of the made-up world is what it would see of each of its pods."""
 
 from __future__ import annotations
 
