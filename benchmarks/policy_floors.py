@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cronhpa.core.instant import HOUR, SECOND, Nanoseconds
-from cronhpa.core.predictive.budget import WEEK_HOURS, Hour, spent
+from cronhpa.core.predictive.budget import WEEK_HOURS, Hour, exhausted
 from cronhpa.core.predictive.floor import COVERAGE_SLACK_PERCENT
 from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, AutoscalerModel, Counts, simulate
@@ -81,7 +81,7 @@ def _floors(
         now = recording.calendar(row)
         past = [hour for at, hour in hours.items() if now // HOUR - WEEK_HOURS <= at < now // HOUR]
         base = sum(hour.base for hour in past)
-        day = walk.day(row, 100 * sum(hour.extra for hour in past) / base if base else 0.0)
+        day = walk.day(row, 100 * sum(hour.extra for hour in past) / base if base else None)
         last = min(row + series.steps_per_day, len(series.steps))
         asked = _asked(day, (last - row) * MINUTES_PER_STEP)
         floors[row * MINUTES_PER_STEP : last * MINUTES_PER_STEP] = asked
@@ -123,7 +123,7 @@ def _spend(
     for step in range(row, last):
         now = recording.calendar(step)
         base, extra = float(pods[0, step - first]), float(pods[1, step - first] - pods[0, step - first])
-        if spent(hours, now, round(base), budget) is not None:
+        if exhausted(hours, now, round(base), budget) is not None:
             floors[step * MINUTES_PER_STEP : (step + 1) * MINUTES_PER_STEP] = 0
             extra = 0.0
         hour = now // HOUR

@@ -66,7 +66,7 @@ class TrainingData(Struct, frozen=True):
     highs: bytes
     minutes: bytes = b""
     before: bytes = b""
-    spent_percent: float = 0.0
+    spent_percent: float | None = None
 
 
 class FitResult(Struct, frozen=True):
@@ -140,7 +140,7 @@ def gather(store: Store, subjects: Sequence[ForecastTarget], now: Nanoseconds) -
                 little_endian(masked(first, highs, subject.ignored)).tobytes(),
                 little_endian(_minutes(store, subject, end)).tobytes(),
                 before.get(subject.series, b""),
-                100 * extra / base if base else 0.0,
+                100 * extra / base if base else None,
             )
         )
     return pasts

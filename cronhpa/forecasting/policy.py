@@ -165,7 +165,7 @@ def fit(  # noqa: PLR0913 - what is fitted, for whom, with what, and what is kno
     now: Nanoseconds,
     *,
     previous: FittedPolicy | None = None,
-    spent_percent: float = 0.0,
+    spent_percent: float | None = None,
     attempt: Attempts | None = None,
     evaluate: Callable[[Nanoseconds, Callable[[], CandidateScores]], CandidateScores] = lambda _begin, work: work(),
 ) -> FittedPolicy | Absent:
@@ -173,7 +173,7 @@ def fit(  # noqa: PLR0913 - what is fitted, for whom, with what, and what is kno
     Evaluate the days that were not evaluated yet, choose from all of them, validate the choice, and fit its methods.
 
     history: up to `now`, its first step known. catalog: the methods to choose from. previous: the last fit of the same
-    series. spent_percent: extra pod-hours of the last seven days. evaluate: may keep the scores of a day for callers
+    series. spent_percent: extra pod-hours of the last seven days; None where nothing was counted. evaluate: may keep the scores of a day for callers
     that fit the same history several times. Absent("Learning") with less than two days of history, or one day measured.
     """
     attempt = attempt or Attempts()
@@ -192,7 +192,7 @@ def fit(  # noqa: PLR0913 - what is fitted, for whom, with what, and what is kno
     effect = None
     if days:
         expected = [day.expected_percent for day in days if day.expected_percent is not None]
-        correction = budget_correction(expected, [spent_percent]) if expected else 1.0
+        correction = 1.0 if spent_percent is None else budget_correction(expected, [spent_percent])
         scores = CandidateScores.together([day.scores() for day in days])
         usable = np.array([True, *(each.method in (NO_METHOD, *models.variants) for each in candidates)])
         choice = choose(scores, candidates, workload.budget_percent * correction, usable)
