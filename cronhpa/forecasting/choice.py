@@ -58,8 +58,8 @@ def choose(
     """
     The candidate with the fewest minutes over all of these days; the cheapest of those hardly worse.
 
-    An avoided minute may cost at most WORTH_PERCENT, however large the budget. Candidates that change replicas much more
-    often are used only where no other avoids a minute. usable: (1 + candidates,), whose method can be asked today.
+    An avoided minute may cost at most WORTH_PERCENT, however large the budget. Candidates that change replicas much
+    more often are used only where no other avoids a minute. usable: (1 + candidates,), whose method can be asked today.
     """
     minutes, pods = scores.minutes.sum(axis=1), scores.pods.sum(axis=1)
     days = scores.minutes.shape[1]
