@@ -29,7 +29,7 @@ from cronhpa_models.catalog import Chosen
 
 # Before the first day the policy is fitted once a day, as by an operator that has run for a while: each day is
 # evaluated by its single minutes, which are known for nine days.
-WARM_UP_DAYS = 7
+WARM_UP_DAYS = 14
 
 Evaluate = Callable[[Nanoseconds, Callable[[], CandidateScores]], CandidateScores]
 

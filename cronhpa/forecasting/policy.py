@@ -43,7 +43,7 @@ from cronhpa_models import spike_hazard
 from cronhpa_models.catalog import Chosen
 
 # Days that candidates are evaluated on.
-EVALUATED_DAYS = 7
+EVALUATED_DAYS = 14
 # Two days of history, one of them measured, are the least that is fitted.
 HISTORY_DAYS_MIN = 2
 # The names of floors that no method asked for.
