@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from decided import decided, is_decided
 from policy_floors import policy_floors
 from recorded import Recorded
 from rivals import RIVALS
@@ -17,7 +18,7 @@ REACTIVE = "reactive"
 LOWER_TARGET = "reactive, lower target"
 ORACLE = "oracle"
 # Percent of pod-hours.
-BUDGETS = (2, 5, 10)
+BUDGETS = (5, 8, 10)
 
 # Stressed is where plain reactive scaling is short for at least this long a day.
 _STRESSED_MINUTES = 0.25
@@ -62,6 +63,11 @@ class Summary:
     minutes: float
 
 
+def at_target(world: AutoscalerModel, target: float) -> AutoscalerModel:
+    """The same autoscaler with another Utilization target, a share of the request that a pod carries."""
+    return replace(world, target=target, percent=round(100 * target))
+
+
 def ours(budget: int) -> str:
     return f"ours, budget {budget} %"
 
@@ -74,7 +80,7 @@ def run(series: Recorded, world: AutoscalerModel) -> dict[str, ClosedLoopScore]:
     floors = {REACTIVE: plain, **floors, **dict(selected), ORACLE: _oracle(series, world)}
     outcomes = simulate(series.load, np.stack(list(floors.values())), world)
     found = {name: _score(series, outcomes, row) for row, name in enumerate(floors)}
-    low = simulate(series.load, plain[None], replace(world, target=world.target - _LOWER))
+    low = simulate(series.load, plain[None], at_target(world, world.target - _LOWER))
     return {REACTIVE: found.pop(REACTIVE), LOWER_TARGET: _score(series, low, 0), **found}
 
 
@@ -83,6 +89,22 @@ def run_ours(series: Recorded, world: AutoscalerModel, budgets: tuple[int, ...])
     floors = policy_floors(series, world, budgets)
     outcomes = simulate(series.load, np.concatenate([np.zeros_like(floors[:1]), floors]), world)
     return {name: _score(series, outcomes, row) for row, name in enumerate([REACTIVE, *map(ours, budgets)])}
+
+
+def run_decided(series: Recorded, world: AutoscalerModel, budget: int) -> dict[str, ClosedLoopScore] | None:
+    """Reactive scaling and ours by `decide` at every reconcile; None for a series replayed faster than its calendar."""
+    if not is_decided(series):
+        return None
+    plain, own = (
+        ClosedLoopScore(
+            minutes=score.under_provisioned_minutes / series.days,
+            unserved=score.unserved / score.demand,
+            pod_hours=score.pod_hours / series.days,
+            actions=score.actions / series.days,
+        )
+        for score in decided(series, world, budget)
+    )
+    return {REACTIVE: plain, ours(budget): own}
 
 
 def summary(scores: Scores, policy: str) -> Summary:

@@ -34,8 +34,8 @@ _SMALL_PODS = 3
 _SETTINGS = {
     "start-up 60 s": AutoscalerModel(start_up_seconds=60),
     "start-up 240 s": AutoscalerModel(start_up_seconds=240),
-    "target 80 %": AutoscalerModel(target=0.8),
-    "start-up 240 s, target 80 %": AutoscalerModel(start_up_seconds=240, target=0.8),
+    "target 80 %": AutoscalerModel(target=0.8, percent=80),
+    "start-up 240 s, target 80 %": AutoscalerModel(start_up_seconds=240, target=0.8, percent=80),
 }
 _OBJECTS = 12
 _FLEET, _CORES = 10_000, 2

@@ -51,3 +51,4 @@ class Forecast(Struct, frozen=True, tag=True):
     trained_until: Nanoseconds
     coverage_percent: int | None = None
     track_record: TrackRecord | None = None
+    thrifty: tuple[tuple[float, ...], ...] = ()

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 # Rising from what buys nothing but certainties to what buys almost everything, in steps that look alike on a log scale.
 COSTS = (6.0, 2.4, 1.2, 0.8, 0.6, 0.45, 0.35, 0.25, 0.15, 0.07, 0.03, 0.012)
@@ -34,8 +35,21 @@ class Candidate(Struct, frozen=True):
         return math.isinf(self.cost)
 
 
+# Steps on COSTS and CONSTANT_SHARES that each level of `predictive.budget.thrift` above 0 goes up and down.
+_THRIFT_STEPS = (2, 4)
+
+
+def thrifty(candidate: Candidate) -> tuple[Candidate, ...]:
+    """The candidate if a pod cost more, by level of thrift: a higher cost, or a lower share for a constant floor."""
+    if candidate.is_constant:
+        place = CONSTANT_SHARES.index(candidate.constant_share)
+        return tuple(replace(candidate, constant_share=CONSTANT_SHARES[max(place - n, 0)]) for n in _THRIFT_STEPS)
+    place = COSTS.index(candidate.cost)
+    return tuple(replace(candidate, cost=COSTS[max(place - n, 0)]) for n in _THRIFT_STEPS)
+
+
 def candidates_of(methods: Sequence[str]) -> tuple[Candidate, ...]:
-    """Every candidate over these methods: lower costs of one method and constant floor follow len(CONSTANT_SHARES) on."""
+    """Every candidate over these methods; the next lower cost follows len(CONSTANT_SHARES) places on."""
     priced = [
         Candidate(method, cost, share)
         for method in (*methods, NO_METHOD)

@@ -23,12 +23,12 @@ _MARGIN_LOSS = 1.02
 # A choice that avoids less than this in a week is no choice.
 _MINUTES_PER_WEEK_MIN = 1.0
 # Worth of one avoided minute a day, in percent of pod-hours.
-WORTH_PERCENT = 4.0
+WORTH_PERCENT = 12.0
 # Candidates that change replicas more often than this multiple of reactive scaling are the last resort.
 _ACTIONS_MAX = 1.1
 _WEEK_DAYS = 7
 _CORRECTION_MIN, _CORRECTION_MAX = 0.5, 1.5
-_MARGIN_SHARE = 0.5
+_MARGIN_SHARE = 1.0
 
 
 class Choice(Struct, frozen=True, tag=True):
@@ -58,8 +58,8 @@ def choose(
     """
     The candidate with the fewest minutes over all of these days; the cheapest of those hardly worse.
 
-    An avoided minute may cost at most WORTH_PERCENT, however large the budget. Candidates that change replicas much more
-    often are used only where no other avoids a minute. usable: (1 + candidates,), whose method can be asked today.
+    An avoided minute may cost at most WORTH_PERCENT, however large the budget. Candidates that change replicas much
+    more often are used only where no other avoids a minute. usable: (1 + candidates,), whose method can be asked today.
     """
     minutes, pods = scores.minutes.sum(axis=1), scores.pods.sum(axis=1)
     days = scores.minutes.shape[1]

@@ -29,7 +29,7 @@ from cronhpa_models.catalog import Chosen
 
 # Before the first day the policy is fitted once a day, as by an operator that has run for a while: each day is
 # evaluated by its single minutes, which are known for nine days.
-WARM_UP_DAYS = 7
+WARM_UP_DAYS = 14
 
 Evaluate = Callable[[Nanoseconds, Callable[[], CandidateScores]], CandidateScores]
 
@@ -104,13 +104,13 @@ class DailyWalk:
         self._issued = np.full(len(recording.steps) + 1, np.nan)
         self._levels = np.full(len(recording.steps) + 1, np.nan)
 
-    def day(self, row: int, spent_percent: float = 0.0) -> WalkedDay:
-        """The day from a step on; spent_percent: extra pod-hours of the seven days before it."""
+    def day(self, row: int, spent_percent: float | None = None) -> WalkedDay:
+        """The day from a step on; spent_percent: extra pod-hours of the seven days before it; None: not counted."""
         begin = self._recording.calendar(row)
         if not self._is_warm:
             self._is_warm = True
             for back in range(WARM_UP_DAYS, 0, -1):
-                self._fit(row - back * self._recording.steps_per_day, 0.0)
+                self._fit(row - back * self._recording.steps_per_day, None)
         fitted = self._fit(row, spent_percent)
         metric, by_minute = self._target.series.metric, self._recording.minutes is not None
         until = min(row + self._recording.steps_per_day, len(self._recording.steps))
@@ -123,7 +123,7 @@ class DailyWalk:
         excess = nothing if floors is None else self._excess(row, floors)
         return WalkedDay(metric, begin, fitted, floors, excess, by_minute)
 
-    def _fit(self, row: int, spent_percent: float) -> FittedPolicy | Absent:
+    def _fit(self, row: int, spent_percent: float | None) -> FittedPolicy | Absent:
         if row <= 0:
             return Absent("Learning", "nothing was recorded by then")
         if self._workload is None:

@@ -6,6 +6,7 @@ import math
 
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import MINUTE, Nanoseconds
+from cronhpa.forecasting.columns import Floats
 from cronhpa.forecasting.coverage import coverage_percent
 from cronhpa.forecasting.policy import FittedPolicy, Floors
 
@@ -29,21 +30,26 @@ def forecast_of(  # noqa: PLR0913 - what is stated, and when from what it was ma
     by_minute: whether origins are minutes: the first window then ends within the next step, else it is the step that
     runs. excess: see `excess_coverage`.
     """
-    near, far = float(floors.load[0, place]), float(floors.load[-1, place])
-    if math.isnan(near) or math.isnan(far):
+    if math.isnan(floors.load[0, place]) or math.isnan(floors.load[-1, place]):
         return None
     level = float(floors.level[0, place])
-    load = (near, near, far, far) if by_minute else (near, far, far, far)
+
+    def steps(load: Floats) -> tuple[float, ...]:
+        near, far = float(load[0, place]), float(load[-1, place])
+        first = (near, near, far, far) if by_minute else (near, far, far, far)
+        return first + (far,) * fitted.workload.far_steps
+
     return Forecast(
         metric=metric,
         issued_at=issued_at,
         start=issued_at - issued_at % STEP,
         step=STEP,
-        load=load + load[-1:] * fitted.workload.far_steps,
+        load=steps(floors.load),
         ceiling=float(floors.ceiling[place]),
         model=fitted.model_name,
         quantile_percent=round(100 * level),
         trained_until=trained_until,
         coverage_percent=coverage_percent(level, excess),
         track_record=fitted.track_record,
+        thrifty=tuple(steps(load) for _, load in floors.thrifty),
     )

@@ -27,7 +27,7 @@ from cronhpa.history.series import MINUTES_KEPT, STEP, STEPS_KEPT, Series
 from cronhpa.history.store import Store
 
 # What a fit is kept as. Raise the number where states of an older release cannot be read any more: all are learnt anew.
-MODEL = "ErrorMixture/4"
+MODEL = "Policy/1"
 # The reason why a series that was learnt is not forecast: it holds until it is learnt anew.
 NOTHING_TO_GAIN = "NothingToGain"
 _WEEK: Nanoseconds = 7 * DAY
@@ -66,7 +66,7 @@ class TrainingData(Struct, frozen=True):
     highs: bytes
     minutes: bytes = b""
     before: bytes = b""
-    spent_percent: float = 0.0
+    spent_percent: float | None = None
 
 
 class FitResult(Struct, frozen=True):
@@ -140,7 +140,7 @@ def gather(store: Store, subjects: Sequence[ForecastTarget], now: Nanoseconds) -
                 little_endian(masked(first, highs, subject.ignored)).tobytes(),
                 little_endian(_minutes(store, subject, end)).tobytes(),
                 before.get(subject.series, b""),
-                100 * extra / base if base else 0.0,
+                100 * extra / base if base else None,
             )
         )
     return pasts

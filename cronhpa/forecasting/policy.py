@@ -21,7 +21,7 @@ from cronhpa.core.forecast import TrackRecord, in_days
 from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds
 from cronhpa.core.observation import Absent
 from cronhpa.core.predictive.budget import DAY_FACTOR
-from cronhpa.forecasting.candidates import NO_METHOD, Candidate, candidates_of
+from cronhpa.forecasting.candidates import NO_METHOD, Candidate, candidates_of, thrifty
 from cronhpa.forecasting.choice import Choice, NothingToGain, budget_correction, choose
 from cronhpa.forecasting.columns import Counts, Floats
 from cronhpa.forecasting.evaluation import CandidateScores, DayScores, PastDay, floors_of_day, past_day, score
@@ -43,7 +43,7 @@ from cronhpa_models import spike_hazard
 from cronhpa_models.catalog import Chosen
 
 # Days that candidates are evaluated on.
-EVALUATED_DAYS = 7
+EVALUATED_DAYS = 14
 # Two days of history, one of them measured, are the least that is fitted.
 HISTORY_DAYS_MIN = 2
 # The names of floors that no method asked for.
@@ -53,6 +53,7 @@ SPIKES_ALONE = "SpikeHazard"
 # A daily fit happens when a worker is free: a day evaluated an hour off is the same day.
 _DAY_SLACK: Nanoseconds = HOUR
 _STEP: Nanoseconds = 5 * MINUTE
+_MEDIAN = 0.5
 _JSON = msgspec.json.Encoder()
 _DAYS = msgspec.msgpack.Encoder()
 _DAYS_DECODER = msgspec.msgpack.Decoder(list[DayScores])
@@ -132,15 +133,17 @@ class Floors:
     """
     What a policy asks for at some origins; each (windows, origins).
 
-    replicas: zero where the running ones suffice. load: what those replicas carry; where they are zero, the load that is
-    expected or that the running replicas carry, the lower one; NaN where nothing can be said. level: probability that
-    the largest load of the window is no larger. ceiling: (origins,), the largest load that is believed.
+    replicas: zero where the running ones suffice. load: what those replicas carry; where they are zero, the load that
+    is expected or that the running replicas carry, the lower one; NaN where nothing can be said. level: probability
+    that the largest load of the window is no larger. ceiling: (origins,), the largest load that is believed. thrifty:
+    replicas and load if a pod cost more, by level of `predictive.budget.thrift`.
     """
 
     replicas: Counts
     load: Floats
     level: Floats
     ceiling: Floats
+    thrifty: tuple[tuple[Counts, Floats], ...]
 
 
 class Attempts:
@@ -165,7 +168,7 @@ def fit(  # noqa: PLR0913 - what is fitted, for whom, with what, and what is kno
     now: Nanoseconds,
     *,
     previous: FittedPolicy | None = None,
-    spent_percent: float = 0.0,
+    spent_percent: float | None = None,
     attempt: Attempts | None = None,
     evaluate: Callable[[Nanoseconds, Callable[[], CandidateScores]], CandidateScores] = lambda _begin, work: work(),
 ) -> FittedPolicy | Absent:
@@ -173,8 +176,9 @@ def fit(  # noqa: PLR0913 - what is fitted, for whom, with what, and what is kno
     Evaluate the days that were not evaluated yet, choose from all of them, validate the choice, and fit its methods.
 
     history: up to `now`, its first step known. catalog: the methods to choose from. previous: the last fit of the same
-    series. spent_percent: extra pod-hours of the last seven days. evaluate: may keep the scores of a day for callers
-    that fit the same history several times. Absent("Learning") with less than two days of history, or one day measured.
+    series. spent_percent: extra pod-hours of the last seven days; None where nothing was counted. evaluate: may keep
+    the scores of a day for callers that fit the same history several times. Absent("Learning") with less than two days
+    of history, or one day measured.
     """
     attempt = attempt or Attempts()
     measured = int(np.count_nonzero(~np.isnan(history.steps)))
@@ -192,7 +196,7 @@ def fit(  # noqa: PLR0913 - what is fitted, for whom, with what, and what is kno
     effect = None
     if days:
         expected = [day.expected_percent for day in days if day.expected_percent is not None]
-        correction = budget_correction(expected, [spent_percent]) if expected else 1.0
+        correction = 1.0 if spent_percent is None else budget_correction(expected, [spent_percent])
         scores = CandidateScores.together([day.scores() for day in days])
         usable = np.array([True, *(each.method in (NO_METHOD, *models.variants) for each in candidates)])
         choice = choose(scores, candidates, workload.budget_percent * correction, usable)
@@ -243,19 +247,19 @@ def floors(
     # A floor that no method asked for takes its level from any method.
     variant = candidate.method or next(iter(models.variants), NO_METHOD)
     outlook = outlook_of(models, recent, origins, {variant}, attempt)
-    replicas = candidate_floors(models, outlook, [candidate])[0]
+    replicas, *dearer = candidate_floors(models, outlook, [candidate, *thrifty(candidate)])
     carried = models.workload.carried
     # A method that says nothing at all expects no more than what the running replicas carry.
     edges, cdf = outlook.distributions.get(
         variant, (np.full((*replicas.shape, 1), np.inf), np.ones((*replicas.shape, 1)))
     )
-    median = np.take_along_axis(edges, (cdf < 0.5).sum(axis=-1, keepdims=True), axis=-1)[..., 0]
+    median = np.take_along_axis(edges, (cdf < _MEDIAN).sum(axis=-1, keepdims=True), axis=-1)[..., 0]
     served = np.minimum(np.minimum(median, outlook.running * carried), outlook.ceiling)
     # A hair less than what the replicas carry: dividing and rounding up gives the replicas back.
-    load = np.where(replicas > 0, (replicas - 1e-6) * carried, served)
+    load, *of_dearer = (np.where(each > 0, (each - 1e-6) * carried, served) for each in (replicas, *dearer))
     covered = (edges <= load[..., None]).sum(axis=-1, keepdims=True)
     level = np.where(covered > 0, np.take_along_axis(cdf, np.maximum(covered - 1, 0), axis=-1), 0.0)[..., 0]
-    return Floors(replicas, load, level, outlook.ceiling)
+    return Floors(replicas, load, level, outlook.ceiling, tuple(zip(dearer, of_dearer, strict=True)))
 
 
 def models_of(fitted: FittedPolicy, catalog: Sequence[Chosen], attempt: Attempts | None = None) -> FittedModels:

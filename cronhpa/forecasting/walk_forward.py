@@ -99,9 +99,9 @@ class WalkForward:
         self._coming.extend(day.answers(self._delay, self._end))
         self._day += DAY
 
-    def _spent_percent(self) -> float:
+    def _spent_percent(self) -> float | None:
         """Extra pod-hours of the last seven days, as the store would tell them."""
         hours = {} if self._tracker is None else self._tracker.hours
         past = [hour for at, hour in hours.items() if self._day // HOUR - WEEK_HOURS <= at < self._day // HOUR]
         base = sum(hour.base for hour in past)
-        return 100 * sum(hour.extra for hour in past) / base if base else 0.0
+        return 100 * sum(hour.extra for hour in past) / base if base else None

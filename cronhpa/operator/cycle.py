@@ -334,7 +334,7 @@ class Cycle:
                 return
 
     def _forecast(self, item: Item, spec: Spec, now: Nanoseconds) -> tuple[Forecast | None, Forecast | Absent | None]:
-        """The newest forecast, where one is asked for; and what the decision is given, where the budget is spent."""
+        """The newest forecast, where one is asked for; and what its budget leaves of it."""
         name = forecast_metric(spec)
         if spec.forecast is None or name is None:
             return None, None
@@ -342,7 +342,7 @@ class Cycle:
         latest = self._forecaster.latest(series)
         if isinstance(latest, Absent):
             return None, latest
-        return latest, self.ledger.verdict(series, spec, now) or latest
+        return latest, self.ledger.limit(series, spec, latest, now)
 
 
 class Answers:

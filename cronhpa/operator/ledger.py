@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from cronhpa.core.decision import Decision
+from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import HOUR, Nanoseconds
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Observation
@@ -38,9 +39,9 @@ class Ledger:
             key = (series, now // HOUR)
             self._unwritten[key] = self._unwritten.get(key, Hour()) + counted
 
-    def verdict(self, series: Series, spec: Spec, now: Nanoseconds) -> Absent | None:
-        """Why the forecast of this object must wait; None while its budget lasts, or where nothing was counted yet."""
-        return self._meters[series].exhausted(spec, now) if series in self._meters else None
+    def limit(self, series: Series, spec: Spec, forecast: Forecast, now: Nanoseconds) -> Forecast | Absent:
+        """The forecast of this object as its budget allows it; as it is where nothing was counted yet."""
+        return self._meters[series].limit(spec, forecast, now) if series in self._meters else forecast
 
     def used_permille(self, series: Series) -> int | None:
         """What the forecast added to the pod-hours of seven days, when last judged; None while nothing was counted."""

@@ -1,6 +1,8 @@
 """
 The budget of a forecast: budgetPercent over seven days, and DAY_FACTOR x budgetPercent over one day.
 
+Near its budget a forecast asks only for what is worth a dearer pod (`thrift`); past it, it abstains.
+
 The limit of a day keeps a bad forecast from spending the week's budget in hours. Hours without data count as ordinary
 hours, so that the first hour is not compared with an empty week.
 """
@@ -17,6 +19,10 @@ from cronhpa.core.observation import Absent
 WEEK_HOURS = 168
 DAY_HOURS = 24
 DAY_FACTOR = 2
+# Parts of the budget from which on a pod counts as dearer, and from which on the forecast abstains. A forecast that
+# stopped at its budget would leave the rest of the week without any floor, the cheapest ones included.
+THRIFT_FROM = (1.0, 1.15)
+EXHAUSTED_AT = 1.3
 
 
 class Hour(Struct, frozen=True, gc=False):
@@ -46,20 +52,25 @@ def share(hours: Mapping[int, Hour], now: Nanoseconds, span: int, replicas: int)
     return extra / base if base else float(extra > 0)
 
 
-def exhausted(hours: Mapping[int, Hour], now: Nanoseconds, replicas: int, budget_percent: int) -> Absent | None:
-    """Why the forecast must abstain; None while its budget lasts."""
+def thrift(hours: Mapping[int, Hour], now: Nanoseconds, replicas: int, budget_percent: int) -> int | Absent:
+    """
+    How dear a pod must be for the forecast: 0 within the budget, then a level for each of THRIFT_FROM that is passed.
+
+    Absent, with what was used, from EXHAUSTED_AT on: the forecast abstains.
+    """
     week = 100 * share(hours, now, WEEK_HOURS, replicas)
-    if week >= budget_percent:
+    if week >= EXHAUSTED_AT * budget_percent:
         return Absent(
             "BudgetSpent",
             f"the forecast added {week:.1f} % pod-hours over the last seven days, "
             f"budgetPercent allows {budget_percent} %",
         )
     day = 100 * share(hours, now, DAY_HOURS, replicas)
-    if day >= DAY_FACTOR * budget_percent:
+    if day >= DAY_FACTOR * EXHAUSTED_AT * budget_percent:
         return Absent(
             "BudgetSpent",
             f"the forecast added {day:.1f} % pod-hours over the last day, "
             f"{DAY_FACTOR} x the {budget_percent} % of budgetPercent are allowed",
         )
-    return None
+    used = max(week, day / DAY_FACTOR)
+    return sum(used >= part * budget_percent for part in THRIFT_FROM)

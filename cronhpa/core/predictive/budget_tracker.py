@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from cronhpa.core.decision import Decision
+from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import HOUR, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Observation, Scale
-from cronhpa.core.predictive.budget import WEEK_HOURS, Hour, exhausted, share
+from cronhpa.core.predictive.budget import WEEK_HOURS, Hour, share, thrift
 from cronhpa.core.predictive.counterfactual import Counterfactual, follow
 from cronhpa.core.spec import Spec
 
@@ -23,7 +26,7 @@ class BudgetTracker:
     used_permille: pod-hours that the forecast added over seven days, at the last check.
     """
 
-    __slots__ = ("_at", "_checked_at", "_counterfactual", "_exhausted", "_replicas", "hours", "used_permille")
+    __slots__ = ("_at", "_checked_at", "_counterfactual", "_replicas", "_thrift", "hours", "used_permille")
 
     def __init__(self) -> None:
         self.hours: dict[int, Hour] = {}
@@ -32,7 +35,7 @@ class BudgetTracker:
         self._counterfactual: Counterfactual | None = None
         self._replicas = 0
         self._checked_at: Nanoseconds | None = None
-        self._exhausted: Absent | None = None
+        self._thrift: int | Absent = 0
 
     def add(self, hour: int, counted: Hour) -> None:
         """Add to an hour. Hours must come in order."""
@@ -62,15 +65,18 @@ class BudgetTracker:
         self._counterfactual = follow(self._counterfactual, spec, observation, memory, decision, now)
         return counted
 
-    def exhausted(self, spec: Spec, now: Nanoseconds) -> Absent | None:
-        """Why the forecast must abstain; None while its budget lasts."""
+    def limit(self, spec: Spec, forecast: Forecast, now: Nanoseconds) -> Forecast | Absent:
+        """The forecast as the budget allows it: as it is, for dearer pods, or the reason to abstain."""
         if spec.forecast is None:
-            return None
+            return forecast
         if self._checked_at is None or abs(now - self._checked_at) >= _CHECKED_FOR:
             self._checked_at = now
-            self._exhausted = exhausted(self.hours, now, self._replicas, spec.forecast.budget_percent)
+            self._thrift = thrift(self.hours, now, self._replicas, spec.forecast.budget_percent)
             self.used_permille = round(1000 * share(self.hours, now, WEEK_HOURS, self._replicas))
-        return self._exhausted
+        if isinstance(self._thrift, Absent):
+            return self._thrift
+        levels = (forecast.load, *forecast.thrifty)
+        return forecast if not self._thrift else replace(forecast, load=levels[min(self._thrift, len(levels) - 1)])
 
 
 def _extra(scale: Scale, counterfactual: Counterfactual | None) -> int:

@@ -1,0 +1,64 @@
+"""
+The shipped path on a recorded series: every reconcile decided by `decide`, with the walk forward that `backtest` asks.
+
+The vectorized autoscaler stands in for it where hundreds of policies are compared; forecast_value prints both side by
+side. A series that is replayed faster than its calendar has no decided score: a forecast's budget counts hours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+from policy_floors import target_of
+
+from cronhpa.core.instant import DAY, MINUTE, SECOND
+from cronhpa.core.predictive.budget_tracker import BudgetTracker
+from cronhpa.core.spec import Span
+from cronhpa.forecasting.fitted_models import STEPS_PER_DAY
+from cronhpa.forecasting.walk_forward import WalkForward
+from cronhpa.history.series import STEP
+from cronhpa.simulation.load import Load
+from cronhpa.simulation.run import run
+from cronhpa.simulation.target import Environment
+
+if TYPE_CHECKING:
+    from recorded import Recorded
+
+    from cronhpa.forecasting.columns import AutoscalerModel
+    from cronhpa.simulation.score import Score
+
+_TICK = 15 * SECOND
+_MILLI = 1000
+
+
+def is_decided(series: Recorded) -> bool:
+    """Whether the series is replayed on its own calendar."""
+    return series.steps_per_day == STEPS_PER_DAY
+
+
+def decided(series: Recorded, autoscaler: AutoscalerModel, budget: int) -> tuple[Score, Score]:
+    """The scores of the whole test without a forecast and with one, as `cronhpa backtest` computes them."""
+    target = target_of(series.name, autoscaler, budget)
+    first = series.begin.value
+    span = Span(first + series.first_step * STEP, first + len(series.steps) * STEP)
+    load = Load(((first + i * _TICK, float(value)) for i, value in enumerate(series.load)), gap_max=DAY)
+    environment = Environment(
+        capacity=1.0,
+        requests={"cpu": _MILLI},
+        start_up=autoscaler.start_up_seconds * SECOND,
+        metric_delay=autoscaler.delay_seconds * SECOND,
+        metric_window=autoscaler.window_seconds * SECOND,
+    )
+    plain = run(msgspec.structs.replace(target.spec, forecast=None), load, environment, span).score
+    tracker = BudgetTracker()
+    forecasts = WalkForward(_points(series), target, span, delay=environment.metric_delay, tracker=tracker)
+    return plain, run(target.spec, load, environment, span, forecasts=forecasts, budget=tracker).score
+
+
+def _points(series: Recorded) -> list[tuple[int, float]]:
+    """The recorded points, each at the end of the minute or step that it belongs to."""
+    values, every = (series.steps, STEP) if series.minutes is None else (series.minutes, MINUTE)
+    begin = series.begin.value
+    return [(begin + (i + 1) * every, float(value)) for i, value in enumerate(values) if not np.isnan(value)]
