@@ -14,6 +14,7 @@ from cronhpa.forecasting.coverage import OUTCOMES_MIN
 from cronhpa.forecasting.daily import DailyWalk
 from cronhpa.forecasting.policy import FittedPolicy
 from cronhpa.forecasting.recording import Recording
+from cronhpa.history.series import STEP
 from forecasting.made_loads import (
     MIDNIGHT,
     SPEC,
@@ -38,11 +39,6 @@ def by_step(steps):
 def days_of(recording, first, last, target=WEB, **rest):
     walk = DailyWalk(recording, target, **rest)
     return [walk.day(day * STEPS_PER_DAY) for day in range(first, last)]
-
-
-def asked(day):
-    """(windows, origins), zero where nothing is asked for."""
-    return np.zeros((2, 0)) if day.floors is None else day.floors.replicas
 
 
 def test_each_day_has_the_floors_of_every_minute_of_it_from_a_fit_at_its_begin():
@@ -79,15 +75,16 @@ def test_a_day_with_too_little_before_it_is_learning():
 
     assert [Absent, Absent, FittedPolicy] == [type(each.fitted) for each in (too_early, empty, enough)]
     assert Absent("Learning", "nothing was recorded by then") == too_early.fitted
-    assert [(MIDNIGHT + DAY + DELAY, empty.fitted)] == list(empty.answers(DELAY, MIDNIGHT + 2 * DAY))
+    assert {empty.fitted} == {answer for _, answer in empty.answers(DELAY, MIDNIGHT + 2 * DAY)}
 
 
-def test_a_day_of_a_load_that_is_never_short_says_once_that_there_is_nothing_to_gain():
+def test_a_day_of_a_load_that_is_never_short_says_at_every_step_that_there_is_nothing_to_gain():
     (day,) = days_of(by_step(np.full(4 * STEPS_PER_DAY, 6.0)), 3, 4)
 
-    ((at, absent),) = day.answers(DELAY, MIDNIGHT + 9 * DAY)
+    answers = list(day.answers(DELAY, MIDNIGHT + 9 * DAY))
 
-    assert (MIDNIGHT + 3 * DAY + DELAY, "NothingToGain") == (at, absent.reason)
+    assert [MIDNIGHT + 3 * DAY + DELAY + step * STEP for step in range(STEPS_PER_DAY)] == [at for at, _ in answers]
+    assert {"NothingToGain"} == {answer.reason for _, answer in answers}
     assert day.floors is None
     assert np.isnan(day.excess).all()
 
