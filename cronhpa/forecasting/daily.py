@@ -51,30 +51,31 @@ class WalkedDay:
     by_minute: bool
 
     def answers(self, delay: Nanoseconds, end: Nanoseconds) -> Iterator[tuple[Nanoseconds, Forecast | Absent]]:
-        """Each issued forecast, or why there is none, `delay` after the origin it was made at; those before `end`."""
-        if isinstance(self.fitted, Absent):
-            yield self.begin + delay, self.fitted
-            return
-        if self.floors is None:
-            yield self.begin + delay, Absent(NOTHING_TO_GAIN, self.fitted.why_nothing())
-            return
+        """The forecast of each origin before `end`, or why there is none, issued `delay` after the origin."""
         every = MINUTE if self.by_minute else STEP
-        for place in range(self.floors.replicas.shape[1]):
-            issued_at = self.begin + place * every + delay
-            if issued_at - delay >= end:
+        for place in range(len(self.excess)):
+            origin = self.begin + place * every
+            if origin >= end:
                 return
-            excess = float(self.excess[place])
-            forecast = forecast_of(
-                self.metric,
-                self.fitted,
-                self.floors,
-                place,
-                issued_at=issued_at,
-                trained_until=self.begin,
-                by_minute=self.by_minute,
-                excess=None if np.isnan(excess) else excess,
-            )
-            yield issued_at, forecast or Absent("Stale", f"{self.metric} was not measured")
+            yield origin + delay, self._answer(place, origin + delay)
+
+    def _answer(self, place: int, issued_at: Nanoseconds) -> Forecast | Absent:
+        if isinstance(self.fitted, Absent):
+            return self.fitted
+        if self.floors is None:
+            return Absent(NOTHING_TO_GAIN, self.fitted.why_nothing())
+        excess = float(self.excess[place])
+        forecast = forecast_of(
+            self.metric,
+            self.fitted,
+            self.floors,
+            place,
+            issued_at=issued_at,
+            trained_until=self.begin,
+            by_minute=self.by_minute,
+            excess=None if np.isnan(excess) else excess,
+        )
+        return forecast or Absent("Stale", f"{self.metric} was not measured")
 
 
 class DailyWalk:

@@ -54,6 +54,8 @@ SPIKES_ALONE = "SpikeHazard"
 _DAY_SLACK: Nanoseconds = HOUR
 _STEP: Nanoseconds = 5 * MINUTE
 _MEDIAN = 0.5
+# An hour of the last week is the least that is fitted.
+_HOURS_A_DAY = 24
 _JSON = msgspec.json.Encoder()
 _DAYS = msgspec.msgpack.Encoder()
 _DAYS_DECODER = msgspec.msgpack.Decoder(list[DayScores])
@@ -185,7 +187,7 @@ def fit(  # noqa: PLR0913 - what is fitted, for whom, with what, and what is kno
     if measured < history.steps_per_day or len(history.steps) < HISTORY_DAYS_MIN * history.steps_per_day:
         return _learning(history, target, measured)
     # History that ended before the last week says nothing of the next day.
-    if np.isnan(history.week).all():
+    if np.count_nonzero(~np.isnan(history.week)) * _HOURS_A_DAY < history.steps_per_day:
         metric = target.series.metric
         return Absent("Learning", f"too little of {metric} was measured in the last seven days to learn from")
     models = fit_models(history, workload, catalog, attempt, workload.windows(by_minute=False))

@@ -39,10 +39,10 @@ class Recording:
     @classmethod
     def of(cls, points: Sequence[tuple[Nanoseconds, float]], span: Span, ignored: Sequence[Span] = ()) -> Recording:
         """Points in order; by the minute where about every minute of the span was recorded."""
-        begin = (points[0][0] - 1) // STEP * STEP
-        count = -(-(max(span.end, points[-1][0]) - begin) // STEP)
+        begin = (points[0][0] - 1 if points else span.begin) // STEP * STEP
+        count = -(-(max(span.end, points[-1][0] if points else begin) - begin) // STEP)
         minutes = np.full(count * MINUTES_PER_STEP, np.nan)
-        rows = np.array([(at - 1 - begin) // MINUTE for at, _ in points])
+        rows = np.array([(at - 1 - begin) // MINUTE for at, _ in points], np.int64)
         np.fmax.at(minutes, rows, np.array([value for _, value in points]))
         for each in ignored:
             minutes[max((each.begin - begin) // MINUTE, 0) : max(-(-(each.end - begin) // MINUTE), 0)] = np.nan

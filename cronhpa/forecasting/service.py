@@ -220,7 +220,8 @@ class ForecastService:
         missing = [name for name in WORKER_NEEDS if importlib.util.find_spec(name) is None]
         if not missing:
             return False
-        message = f"{' and '.join(missing)} are not installed: install cronhpa[forecast] where the operator runs"
+        verb = "is" if len(missing) == 1 else "are"
+        message = f"{' and '.join(missing)} {verb} not installed: install cronhpa[forecast] where the operator runs"
         self._latest.update({each: Absent("NotInstalled", message) for each in series})
         self._problems["store"] = (message,)
         return True

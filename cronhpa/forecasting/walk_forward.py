@@ -58,7 +58,8 @@ class WalkForward:
         """
         missing = [name for name in WORKER_NEEDS if importlib.util.find_spec(name) is None]
         if missing:
-            raise NotInstalledError(f"{' and '.join(missing)} are not installed: pip install 'cronhpa[forecast]'")
+            verb = "is" if len(missing) == 1 else "are"
+            raise NotInstalledError(f"{' and '.join(missing)} {verb} not installed: pip install 'cronhpa[forecast]'")
         from cronhpa.forecasting.daily import DailyWalk  # noqa: PLC0415 - numpy: only where forecasts are made
         from cronhpa.forecasting.recording import Recording  # noqa: PLC0415 - as above
 

@@ -3,13 +3,11 @@
 import gzip
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from made_series import write
 
 
 @pytest.fixture(autouse=True)
@@ -22,19 +20,12 @@ def _scripts(monkeypatch):
         "forecast_methods",
         "forecast_value",
         "learning_cost",
+        "policy_floors",
         "recorded",
         "report",
         "rivals",
-        "selected",
     ):
         sys.modules.pop(name, None)
-
-
-def write(path, values, seconds):
-    at = np.datetime64("2026-03-01T00:00:00") + np.arange(len(values)) * np.timedelta64(seconds, "s")
-    lines = [f"{stamp}Z,{'' if np.isnan(value) else value}" for stamp, value in zip(at, values, strict=True)]
-    path.write_text("timestamp,value\n" + "\n".join(lines) + "\n")
-    return path
 
 
 def daily(days, steps_per_day):
@@ -60,7 +51,7 @@ def test_an_hourly_series_is_replayed_with_a_point_a_step(tmp_path):
 
     assert (40 * 24, 24, 28 * 24) == (len(series.steps), series.steps_per_day, series.first_step)
     assert series.minutes is None
-    assert series.steps[1] == series.load[20]
+    assert series.steps[0] == series.load[20]
 
 
 def test_a_few_gaps_are_gaps_and_many_are_zero(tmp_path):
@@ -74,10 +65,10 @@ def test_a_few_gaps_are_gaps_and_many_are_zero(tmp_path):
     assert 0 == np.isnan(recorded.read(write(tmp_path / "b.csv", most, 300)).steps).sum()
 
 
-STAMPS = [f"2026-03-{1 + i // 24:02}T{i % 24:02}:00:00Z" for i in range(9 * 24)]
-LOADS = [f"{10 + i % 24}" for i in range(9 * 24)]
+STAMPS = [f"2026-03-{1 + i // 24:02}T{i % 24:02}:00:00Z" for i in range(9 * 24 + 1)]
+LOADS = [10.0 + i % 24 for i in range(9 * 24 + 1)]
 LINES = [f"{stamp},{load}" for stamp, load in zip(STAMPS, LOADS, strict=True)]
-SECONDS = [str(1_772_323_200 + 3600 * i) for i in range(9 * 24)]
+SECONDS = [str(1_772_323_200 + 3600 * i) for i in range(9 * 24 + 1)]
 
 
 @pytest.mark.parametrize(
@@ -120,19 +111,19 @@ def test_a_series_is_read_however_it_is_written(tmp_path, lines):
     series = recorded.read(path)
 
     assert ("web", 9 * 24, 24) == (series.name, len(series.steps), series.steps_per_day)
-    np.testing.assert_allclose(series.steps * (21.5 / 12), [float(load) for load in LOADS])
+    np.testing.assert_allclose(series.steps * (np.mean(LOADS) / 12), LOADS[1:])
     assert "2026-03-01 00:00:00+00:00" == str(series.begin)
 
 
 def test_points_of_seconds_are_means_of_a_minute_and_points_of_two_minutes_are_joined_by_lines(tmp_path):
     import recorded
 
-    seconds = np.tile([1.0, 3.0], 8 * 1440)  # every 30 s
+    seconds = np.append(np.tile([1.0, 3.0], 8 * 1440 + 1)[1:], 2.0)  # every 30 s, from the second on
     halves = recorded.read(write(tmp_path / "a.csv", seconds, 30))
-    doubles = recorded.read(write(tmp_path / "b.csv", np.tile([1.0, 3.0], 8 * 360 + 1), 120))
+    doubles = recorded.read(write(tmp_path / "b.csv", np.tile([3.0, 1.0], 8 * 360 + 1), 120))
 
-    assert (12.0, 12.0) == (halves.minutes.min(), halves.minutes.max())
-    assert [6.0, 12.0, 18.0, 12.0, 6.0] == pytest.approx(doubles.minutes[:5].tolist(), rel=1e-3)
+    assert (12.0, 12.0) == pytest.approx((halves.minutes.min(), halves.minutes.max()), rel=1e-3)
+    assert [18.0, 18.0, 12.0, 6.0, 12.0, 18.0] == pytest.approx(doubles.minutes[:6].tolist(), rel=1e-3)
 
 
 def test_what_is_no_load_is_a_gap_and_said(tmp_path):
@@ -158,7 +149,7 @@ def test_what_is_no_load_is_a_gap_and_said(tmp_path):
         (b"timestamp,value\n2026-03-01T00:00:00Z,0\n2026-03-01T01:00:00Z,0\n", "no load is above zero"),
         (b"timestamp,value\n2026-03-01T00:00:00Z,4\n2026-03-02T00:00:00Z,4\n", "a point every 86400 s"),
         (
-            "\n".join(["timestamp,value", *LINES[: 3 * 24]]).encode(),
+            "\n".join(["timestamp,value", *LINES[: 3 * 24 + 1]]).encode(),
             "3.0 days: 7 are warm-up, and one more is the least",
         ),
     ],
@@ -241,47 +232,6 @@ def test_a_forecast_beats_plain_scaling_on_a_daily_jump_within_its_budget(tmp_pa
     assert five.minutes < 0.5 * plain.minutes
     assert five.pod_hours <= 1.05 * plain.pod_hours
     assert scores["oracle"].minutes <= five.minutes
-
-
-def noisy_jumps(days, per_step):
-    """A jump a day amid noise, in points of five minutes or of single ones."""
-    rows = np.arange(days * 288 * per_step)
-    return np.where(rows // per_step % 288 < 72, 3.0, 15.0) * np.random.default_rng(2).gamma(20.0, 0.05, len(rows))
-
-
-@pytest.mark.parametrize("per_step", [1, 5], ids=["points of five minutes", "single minutes"])
-@settings(max_examples=2, deadline=None, derandomize=True)
-@given(after=st.integers(8 * 288 + 30, 9 * 288 - 1), seed=st.integers(0, 1000))
-def test_nothing_selected_or_forecast_up_to_an_instant_changes_when_the_future_does(
-    tmp_path_factory, per_step, after, seed
-):
-    """The leak test of the whole: screening, selection, the meter and the floors, with noise after a step."""
-    import recorded
-    import selected
-
-    from cronhpa.forecasting.columns import AutoscalerModel
-
-    load = noisy_jumps(9, per_step)
-    one = recorded.read(write(tmp_path_factory.mktemp("leak") / "a.csv", load, 300 // per_step))
-    points = one.steps if one.minutes is None else one.minutes
-    noise = np.random.default_rng(seed).gamma(1.0, 30.0, len(points) - (after + 1) * per_step)
-    changed = np.concatenate([points[: (after + 1) * per_step], noise])
-    ticks = np.interp(np.arange(len(one.load)) * per_step / 20, np.arange(len(changed)), changed)
-    other = replace(
-        one,
-        steps=changed.reshape(-1, per_step).max(axis=1),
-        minutes=None if one.minutes is None else changed,
-        load=ticks,
-    )
-
-    def floors(series):
-        several = [selected.settings_of(series, AutoscalerModel(), budget) for budget in (5, 10)]
-        return selected.selected_floors(series, selected.screened_days(series, several[0]), several, AutoscalerModel())
-
-    known = (after + 1) * 5
-    found, with_noise = floors(one), floors(other)
-    assert found[:, :known].any()
-    np.testing.assert_array_equal(found[:, :known], with_noise[:, :known])
 
 
 def test_the_whole_bench_on_a_folder_says_who_was_left_out_and_ends_with_one_line(tmp_path, monkeypatch, capsys):

@@ -1,4 +1,4 @@
-"""What every candidate would have done on a past day, from what was known before it."""
+"""cronhpa.forecasting.evaluation: what every candidate would have done on a past day, from what was known before it."""
 
 import msgspec
 import numpy as np

@@ -72,9 +72,9 @@ def floors_of_the_worker(name):
     points = read_points(LOADS / f"{name}.csv.gz")
     begin = points[0][0] + TESTED_DAY * DAY
     span = Span(begin + WORKER_HOURS[0] * HOUR, begin + WORKER_HOURS[-1] * HOUR)
-    with WalkForward(points, subject(name, points), span, delay=DELAY) as found:
-        for now in range(span.begin, span.end + MINUTE, MINUTE):
-            found(now + DELAY)
+    found = WalkForward(points, subject(name, points), span, delay=DELAY)
+    for now in range(span.begin, span.end + MINUTE, MINUTE):
+        found(now + DELAY)
     return [
         [round(answer.load[0], 3), round(answer.load[-1], 3)] if isinstance(answer, Forecast) else None
         for _, answer in found.answers

@@ -101,8 +101,12 @@ def test_a_load_that_is_never_short_has_nothing_to_gain():
             np.append(daily_jump(3), np.full(7 * STEPS_PER_DAY, np.nan)),
             "too little of cpu was measured in the last seven days to learn from",
         ),
+        (
+            np.concatenate([daily_jump(3), np.full(7 * STEPS_PER_DAY, np.nan), np.full(11, 6.0)]),
+            "too little of cpu was measured in the last seven days to learn from",
+        ),
     ],
-    ids=["one day", "gaps", "a week of gaps"],
+    ids=["one day", "gaps", "a week of gaps", "55 minutes of a week"],
 )
 def test_with_too_little_to_learn_from_it_is_learning(steps, message):
     assert Absent("Learning", message) == fit(LoadHistory(steps))

@@ -499,7 +499,7 @@ async def test_without_the_forecast_extra_it_abstains_and_says_what_to_install(p
     await forecaster.study(subjects(WEB), MIDNIGHT)
 
     assert "NotInstalled" == forecaster.latest(WEB).reason
-    assert "no_such_package are not installed: install cronhpa[forecast]" in forecaster.latest(WEB).message
+    assert "no_such_package is not installed: install cronhpa[forecast]" in forecaster.latest(WEB).message
     assert () == workers.pids
 
 
@@ -552,7 +552,7 @@ def test_a_worker_does_not_outlive_an_operator_that_was_killed(path, tmp_path):
     operator.kill()
     operator.wait()
 
-    assert ("Learning", "[]\n") == (reason, modules)
+    assert ("NoPodLoad", "[]\n") == (reason, modules)
     deadline = time.monotonic() + 5
     while is_running(pid) and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import random
-from pathlib import Path
 
+import msgspec
 import pytest
 
 from cronhpa.core.forecast import Forecast
@@ -14,11 +14,9 @@ from cronhpa.core.observation import Absent
 from cronhpa.core.predictive.budget import Hour
 from cronhpa.core.predictive.budget_tracker import BudgetTracker
 from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
-from cronhpa.forecasting import worker
-from cronhpa.forecasting.messages import FitResponse, ForecastTarget
+from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.walk_forward import NotInstalledError, WalkForward
 from cronhpa.history.series import STEP, Series
-from cronhpa.history.store import Store
 
 MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")
 SPEC = Spec(
@@ -36,23 +34,23 @@ DELAY = 30 * SECOND
 def days(number, noise_from=None, every=1):
     """
     A point each minute of the days before MIDNIGHT and the one after it: 6 cores, and 12 in every fourth hour, which
-    plain reactive scaling is late for. Behind `noise_from` anything may come.
+    plain reactive scaling is late for. Behind `noise_from` anything may come; the point at it ends what was before.
     """
     chance = random.Random(7)
     found = []
     for minute in range(-number * 24 * 60, 24 * 60, every):
         at = MIDNIGHT + minute * MINUTE
         value = 12.0 if minute // 60 % 4 == 1 else 6.0
-        found.append((at, value if noise_from is None or at < noise_from else chance.uniform(0, 1000)))
+        found.append((at, value if noise_from is None or at <= noise_from else chance.uniform(0, 1000)))
     return found
 
 
-def asked(points, hours=1.0, meter=None):
+def asked(points, hours=1.0, target=WEB, **rest):
     """All that is answered in these hours, asked for every half minute."""
     span = Span(MIDNIGHT, MIDNIGHT + round(hours * HOUR))
-    with WalkForward(points, WEB, span, delay=DELAY, meter=meter) as found:
-        for now in range(span.begin, span.end + HOUR, DELAY):
-            found(now)
+    found = WalkForward(points, target, span, delay=DELAY, **rest)
+    for now in range(span.begin, span.end + HOUR, DELAY):
+        found(now)
     return found
 
 
@@ -71,14 +69,14 @@ def test_of_a_history_of_five_minutes_one_is_made_at_every_step():
 
 
 def test_the_newest_that_was_issued_by_then_is_answered():
-    span = Span(MIDNIGHT, MIDNIGHT + HOUR)
-    with WalkForward(days(4), WEB, span, delay=DELAY) as found:
-        assert isinstance(found(MIDNIGHT + DELAY - 1), Absent)
-        first = found(MIDNIGHT + DELAY)
-        assert MIDNIGHT + DELAY == first.issued_at
-        assert first is found(MIDNIGHT + MINUTE + DELAY - 1)
-        assert MIDNIGHT + MINUTE + DELAY == found(MIDNIGHT + MINUTE + DELAY).issued_at
-        assert MIDNIGHT + 59 * MINUTE + DELAY == found(MIDNIGHT + DAY).issued_at
+    found = WalkForward(days(4), WEB, Span(MIDNIGHT, MIDNIGHT + HOUR), delay=DELAY)
+
+    assert isinstance(found(MIDNIGHT + DELAY - 1), Absent)
+    first = found(MIDNIGHT + DELAY)
+    assert MIDNIGHT + DELAY == first.issued_at
+    assert first is found(MIDNIGHT + MINUTE + DELAY - 1)
+    assert MIDNIGHT + MINUTE + DELAY == found(MIDNIGHT + MINUTE + DELAY).issued_at
+    assert MIDNIGHT + 59 * MINUTE + DELAY == found(MIDNIGHT + DAY).issued_at
 
 
 def test_nothing_that_comes_later_is_known():
@@ -107,43 +105,40 @@ def test_a_summary_counts_forecasts_by_model():
     assert "none was made" == WalkForward([], WEB, Span(0, 1)).summary
 
 
-def test_it_has_learnt_for_a_week_when_the_span_begins(monkeypatch):
-    """Once a day from when two days are known, so that each of the last days was tried by its minutes."""
-    real, learnt = worker.study, []
-
-    def study(ask):
-        studied = real(ask)
-        learnt.extend(ask.now for _ in studied.learnt)
-        return studied
-
-    monkeypatch.setattr(worker, "study", study)
-
-    found = asked(days(5))
-
-    assert {-3, -2, -1} == {(at - MIDNIGHT) // DAY for at in learnt if at < MIDNIGHT}
-    assert MIDNIGHT + DELAY == found.answers[0][0]
-    assert found.answers[0][1].track_record.days > 1
+def test_of_nothing_recorded_it_is_learning():
+    assert {"Learning"} == {answer.reason for _, answer in asked([]).answers}
 
 
-def test_what_the_forecasts_cost_is_known_to_the_next_selection(monkeypatch):
-    """A tenth more pods in each of six hours, of which five are over at midnight."""
-    told = []
+def test_it_has_learnt_for_a_week_when_the_span_begins():
+    """Of five days each but the first was evaluated, once a day: the record counts the last three and the next."""
+    (at, first), *_ = asked(days(5), hours=0.1).answers
 
-    def study(ask):
-        store = Store(Path(ask.store))
-        told.append(store.spend.total(WEB.series, MIDNIGHT - DAY))
-        store.close()
-        return FitResponse([], [], None)
+    assert MIDNIGHT + DELAY == at
+    assert MIDNIGHT == first.trained_until
+    assert first.track_record.days > 1
 
-    monkeypatch.setattr(worker, "study", study)
-    meter = BudgetTracker()
+
+def noisy(number):
+    """Five minutes apart, up to 30 % more."""
+    return [(at, value * (1 + 0.3 * random.Random(at).random())) for at, value in days(number, every=5)]
+
+
+@pytest.mark.parametrize(
+    ("spent", "running", "is_forecast"),
+    [(0.0, 0.0, True), (0.2, 0.0, False), (0.0, 0.2, True)],
+    ids=["nothing", "the hours before", "the hour that runs"],
+)
+def test_what_the_forecasts_cost_is_known_to_the_next_choice(spent, running, is_forecast):
+    """A fifth more pods in each of the five hours that are over at midnight halves a budget of 1 %: too little here."""
+    tracker = BudgetTracker()
     for back in range(5, -1, -1):
-        meter.add(MIDNIGHT // HOUR - back, Hour(extra=3600.0, base=36_000.0))
+        tracker.add(MIDNIGHT // HOUR - back, Hour(extra=36_000.0 * (spent if back else running), base=36_000.0))
+    one_percent = msgspec.structs.replace(SPEC, forecast=ForecastSettings(budget_percent=1))
+    target = msgspec.structs.replace(WEB, spec=one_percent)
 
-    with WalkForward(days(3), WEB, Span(MIDNIGHT, MIDNIGHT + HOUR), delay=DELAY, meter=meter) as found:
-        found(MIDNIGHT + MINUTE + DELAY)
+    (_, answer), *_ = asked(noisy(6), 0.1, target, tracker=tracker).answers
 
-    assert [(5 * 3600.0, 5 * 36_000.0)] * 2 == told[-2:]
+    assert (Forecast if is_forecast else Absent) is type(answer)
 
 
 def test_without_numpy_it_says_what_to_install(monkeypatch):

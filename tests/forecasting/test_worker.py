@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.core.instant import DAY, HOUR, MINUTE, parse_instant
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import ExternalMetric, ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
 from cronhpa.forecasting import worker
 from cronhpa.forecasting.messages import ForecastTarget, WorkerRequest, gather
+from cronhpa.forecasting.policy import CONSTANT, SPIKES_ALONE
 from cronhpa.history.database import Fault
 from cronhpa.history.series import STEP, LoadSample, Series
 from cronhpa.history.store import Store
-from cronhpa_models.error_mixture import METHODS
+from cronhpa_models.catalog import DEFAULT
 
 MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")
 WEB = Series("shop", "web", "cpu")
@@ -50,7 +51,7 @@ def subject(series, *ignored, budget_percent=5):
 
 def study(store, now, *subjects):
     """What is learnt, or why nothing is."""
-    studied = worker.study(WorkerRequest(str(store.path), list(subjects or (subject(WEB),)), now))
+    studied = worker.fit(WorkerRequest(str(store.path), list(subjects or (subject(WEB),)), now))
     assert studied.fault is None
     return dict((*studied.learnt, *studied.absent))
 
@@ -111,22 +112,20 @@ def test_a_jump_is_asked_for_by_the_minute_in_which_it_is_due(store):
     assert max(asked[27], asked[28]) > 9.0
 
 
-def test_a_load_test_that_was_announced_is_a_gap_to_the_jump_clock(store, monkeypatch):
-    """Of the ten minutes since the fit the first five are ignored."""
+def test_a_load_test_that_was_announced_raises_no_ceiling_and_is_seen_while_it_runs(store):
+    """Of the ten minutes since the fit the first five are ignored: a hundred cores there, then ten."""
     until = MIDNIGHT + 10 * HOUR
     store.loads.backfill(WEB, [(at, burst(at)) for at in range(MIDNIGHT - 3 * DAY, until, MINUTE)])
     ten = subject(WEB, Span(until, until + 5 * MINUTE), budget_percent=50)
     study(store, until, ten)
-    store.loads.record([LoadSample(WEB, at, 10.0) for at in range(until, until + 10 * MINUTE, MINUTE)])
-    seen = []
-    real = worker.jumps_since
-    monkeypatch.setattr(
-        worker, "jumps_since", lambda fitted, minutes, *rest: seen.append(minutes) or real(fitted, minutes, *rest)
+    store.loads.record([LoadSample(WEB, at, 100.0) for at in range(until, until + 5 * MINUTE, MINUTE)])
+    during = forecast(store, until + 5 * MINUTE, ten)[WEB]
+    store.loads.record(
+        [LoadSample(WEB, at, 20.0) for at in range(until + 5 * MINUTE, until + 10 * MINUTE, MINUTE)],
     )
+    after = forecast(store, until + 10 * MINUTE, ten)[WEB]
 
-    forecast(store, until + 10 * MINUTE, ten)
-
-    assert [[True] * 5 + [False] * 5] == [np.isnan(each).tolist() for each in seen]
+    assert (pytest.approx(11.0), pytest.approx(22.0)) == (during.ceiling, after.ceiling)
 
 
 def test_three_hours_before_the_jump_nothing_is_asked_for(store):
@@ -143,7 +142,7 @@ def test_a_forecast_says_when_and_from_what_it_was_made(store):
     made = ask(store, now)[WEB]
 
     assert "cpu" == made.metric
-    assert made.model in {*METHODS, worker.LEAST, worker.JUMP_CLOCK}
+    assert made.model in {*DEFAULT, CONSTANT, SPIKES_ALONE}
     assert (now, MIDNIGHT + 55 * MINUTE, STEP) == (made.issued_at, made.start, made.step)
     assert MIDNIGHT + 55 * MINUTE == made.trained_until
 
@@ -225,53 +224,6 @@ def test_an_edit_of_the_spec_is_confirmed_anew(store):
     assert ["3 of 3 in 1 d", "NothingToGain", "3 of 3 in 1 d"] == [
         each.reason if isinstance(each, Absent) else in_words(each.track_record) for each in found
     ]
-
-
-def test_the_days_that_were_tried_are_not_tried_again(store, monkeypatch):
-    """Seven at first, one a day later; all seven when the pods turn out to be slower."""
-    remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT + 3 * DAY)
-    tried = []
-    real = worker.screen
-    monkeypatch.setattr(worker, "screen", lambda *given: tried.append(1) or real(*given))
-    slow = msgspec.structs.replace(subject(WEB), start_up=300 * SECOND)
-    counts = []
-    for now, who in ((MIDNIGHT, subject(WEB)), (MIDNIGHT + DAY, subject(WEB)), (MIDNIGHT + 2 * DAY, slow)):
-        tried.clear()
-        study(store, now, who)
-        counts.append(len(tried))
-
-    assert [7, 1, 7] == counts
-
-
-def test_days_are_tried_anew_when_other_spans_are_ignored(store, monkeypatch):
-    """They were tried with an incident in them, or fitted on it: all seven again, and then only the newest."""
-    remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT + 2 * DAY)
-    incident = subject(WEB, Span(MIDNIGHT - 3 * DAY, MIDNIGHT - 3 * DAY + HOUR))
-    tried = []
-    real = worker.screen
-    monkeypatch.setattr(worker, "screen", lambda *given: tried.append(1) or real(*given))
-    counts = []
-    for now, who in ((MIDNIGHT, subject(WEB)), (MIDNIGHT, incident), (MIDNIGHT + DAY, incident)):
-        tried.clear()
-        study(store, now, who)
-        counts.append(len(tried))
-
-    assert [7, 7, 1] == counts
-
-
-def test_a_day_is_tried_by_its_minutes_where_they_are_known(store, monkeypatch):
-    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT)
-    # A day, the hour before it, and the 25 steps before that which its first forecast looks at.
-    begin = MIDNIGHT - DAY - HOUR - 25 * STEP
-    store.loads.record([LoadSample(WEB, at, jump(at)) for at in range(begin, MIDNIGHT, MINUTE)])
-    days = []
-    real = worker.screen
-    monkeypatch.setattr(worker, "screen", lambda tried, *rest: days.extend(tried) or real(tried, *rest))
-
-    study(store, MIDNIGHT)
-
-    assert [False, False, False, True] == [day.minutes is not None for day in days]
-    assert [300] * 4 == [len(day.steps) for day in days]
 
 
 def test_a_series_whose_target_says_nothing_of_a_pod_is_not_forecast(store):
@@ -474,4 +426,4 @@ def test_a_store_that_cannot_be_written_still_forecasts_and_says_so(store):
 
     assert isinstance(dict(made.answers)[WEB], Forecast)
     assert fault == made.fault
-    assert fault == worker.study(WorkerRequest(str(store.path), [subject(WEB)], MIDNIGHT)).fault
+    assert fault == worker.fit(WorkerRequest(str(store.path), [subject(WEB)], MIDNIGHT)).fault
