@@ -22,10 +22,8 @@ WITHOUT_A_TEST = {
     "cronhpa.core.spec": _REWORKED,
     "cronhpa.forecasting.dask": _REWORKED,
     "cronhpa.forecasting.messages": _REWORKED,
-    "cronhpa.forecasting.validation": _REWORKED,
     "cronhpa.operator.app": "about to be split; tests/operator covers it by what the operator does",
     "cronhpa.simulation.target": _REWORKED,
-    "cronhpa_models.catalog": _REWORKED,
     "cronhpa_models.clock": _REWORKED,
     "cronhpa_models.clock_increments": _REWORKED,
     "cronhpa_models.conformal": _REWORKED,
@@ -34,7 +32,6 @@ WITHOUT_A_TEST = {
     "cronhpa_models.hourly_profile": _REWORKED,
     "cronhpa_models.last_value": _REWORKED,
     "cronhpa_models.method": _REWORKED,
-    "cronhpa_models.mixture": _REWORKED,
     "cronhpa_models.periodic_autoregression": _REWORKED,
     "cronhpa_models.seasonal_naive": _REWORKED,
     "cronhpa_models.time_of_week": _REWORKED,
@@ -44,8 +41,7 @@ _SPLIT = "being split"
 _CASES = "one subject, many cases"
 LONG = {
     "cronhpa/core/scheduled/bounds.py": _SPLIT,
-    "cronhpa/forecasting/selection.py": _SPLIT,
-    "cronhpa/forecasting/worker.py": _SPLIT,
+    "cronhpa/core/scheduled/windows.py": _SPLIT,
     "cronhpa/kube/client.py": "a request with its bounds and deadlines; the credentials at its top may part from it",
     "cronhpa/kube/metrics.py": "one subject: five kinds of answers, each decoded whole and item by item",
     "cronhpa/operator/cycle.py": _SPLIT,

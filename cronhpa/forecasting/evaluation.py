@@ -21,7 +21,7 @@ from cronhpa.forecasting.columns import MINUTES_PER_STEP, Counts, Floats, simula
 from cronhpa.forecasting.fitted_models import (
     RUN_UP_MINUTES,
     Attempt,
-    LoadHistory,
+    KnownLoad,
     RecentLoad,
     by_minute,
     candidate_floors,
@@ -48,7 +48,7 @@ class PastDay:
     minutes apart, not maxima: nothing in the history is known by the minute.
     """
 
-    before: LoadHistory
+    before: KnownLoad
     load: RecentLoad
     are_points: bool = False
 
@@ -105,7 +105,7 @@ class CandidateScores:
         )
 
 
-def past_day(history: LoadHistory, days_back: int) -> PastDay:
+def past_day(history: KnownLoad, days_back: int) -> PastDay:
     """The day that began so many days before the end of the history, by the minute where its minutes are known."""
     after = (days_back - 1) * history.steps_per_day
     length = RUN_UP_STEPS + history.steps_per_day

@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class LoadHistory:
+class KnownLoad:
     """
     The load measured up to an instant, oldest first, NaN for a gap.
 
@@ -58,7 +58,7 @@ class LoadHistory:
     def week(self) -> Floats:
         return self.steps[-WEEK_DAYS * self.steps_per_day :]
 
-    def until(self, steps: int) -> LoadHistory:
+    def until(self, steps: int) -> KnownLoad:
         """The history as it was so many steps before its end."""
         minutes = None if self.minutes is None else self.minutes[: max(len(self.minutes) - steps * MINUTES_PER_STEP, 0)]
         return replace(self, steps=self.steps[: len(self.steps) - steps], minutes=minutes)
@@ -143,7 +143,7 @@ class Attempt(Protocol):
 
 
 def fit_models(
-    history: LoadHistory,
+    history: KnownLoad,
     workload: WorkloadModel,
     catalog: Sequence[Chosen],
     attempt: Attempt,

@@ -27,7 +27,7 @@ from cronhpa.forecasting.columns import Counts, Floats
 from cronhpa.forecasting.evaluation import CandidateScores, DayScores, PastDay, floors_of_day, past_day, score
 from cronhpa.forecasting.fitted_models import (
     FittedModels,
-    LoadHistory,
+    KnownLoad,
     Minutes,
     ModelStates,
     RecentLoad,
@@ -163,7 +163,7 @@ class Attempts:
 
 
 def fit(  # noqa: PLR0913 - what is fitted, for whom, with what, and what is known of the fit before
-    history: LoadHistory,
+    history: KnownLoad,
     target: ForecastTarget,
     workload: WorkloadModel,
     catalog: Sequence[Chosen],
@@ -300,7 +300,7 @@ def affordable_percent(workload: WorkloadModel) -> float:
 class _Round:
     """One fit: what its steps share."""
 
-    history: LoadHistory
+    history: KnownLoad
     target: ForecastTarget
     workload: WorkloadModel
     catalog: Sequence[Chosen]
@@ -372,7 +372,7 @@ class _Round:
         return floors_of_day(day, self.workload, self.catalog, candidates, self.attempt)
 
 
-def _learning(history: LoadHistory, target: ForecastTarget, measured: int) -> Absent:
+def _learning(history: KnownLoad, target: ForecastTarget, measured: int) -> Absent:
     hours = len(history.steps) * 24 // history.steps_per_day
     known = measured * 24 // history.steps_per_day
     return Absent(

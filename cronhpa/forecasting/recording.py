@@ -15,7 +15,7 @@ import numpy as np
 from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
 from cronhpa.core.spec import Span
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
-from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, STEPS_PER_DAY, LoadHistory, RecentLoad
+from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, STEPS_PER_DAY, KnownLoad, RecentLoad
 from cronhpa.history.series import MINUTES_KEPT, STEP, STEPS_KEPT
 
 # Of the minutes of a span; with fewer, most forecasts would be made without a newest minute.
@@ -59,15 +59,15 @@ class Recording:
         """The begin of a step on the recorded calendar, which a benchmark may replay faster."""
         return self.begin + row * DAY // self.steps_per_day
 
-    def history(self, row: int) -> LoadHistory:
+    def history(self, row: int) -> KnownLoad:
         """What the operator would have kept by the begin of a step: 28 days of steps, nine days of minutes."""
         steps = self.steps[max(row - _kept(STEPS_KEPT, self.steps_per_day), 0) : row]
         steps = steps[np.argmax(~np.isnan(steps)) :] if len(steps) else steps
         if self.minutes is None:
-            return LoadHistory(steps, None, self.steps_per_day)
+            return KnownLoad(steps, None, self.steps_per_day)
         end = row * MINUTES_PER_STEP
         first = max(end - _kept(MINUTES_KEPT, self.steps_per_day) * MINUTES_PER_STEP, 0)
-        return LoadHistory(steps, self.minutes[first:end], self.steps_per_day)
+        return KnownLoad(steps, self.minutes[first:end], self.steps_per_day)
 
     def since(self, row: int, until: int) -> RecentLoad:
         """What was measured from the begin of one step to the begin of another, after a fit at the first."""

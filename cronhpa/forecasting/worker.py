@@ -21,7 +21,7 @@ from cronhpa.forecasting import policy
 from cronhpa.forecasting.choice import Choice
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
 from cronhpa.forecasting.coverage import excess_coverage
-from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, LoadHistory, RecentLoad
+from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, KnownLoad, RecentLoad
 from cronhpa.forecasting.issue import forecast_of
 from cronhpa.forecasting.messages import (
     MODEL,
@@ -169,12 +169,12 @@ def _fit(data: TrainingData, now: Nanoseconds) -> FittedPolicy | Absent:
     )
 
 
-def _history(data: TrainingData, end: Nanoseconds) -> LoadHistory:
+def _history(data: TrainingData, end: Nanoseconds) -> KnownLoad:
     """A history that ended before `end` did so with a gap."""
     steps = np.frombuffer(data.highs, dtype="<f8")
     steps = np.concatenate([steps, np.full((end - data.first) // STEP - len(steps), np.nan)])
     minutes = np.frombuffer(data.minutes, dtype="<f4").astype(np.float64)
-    return LoadHistory(steps, None if np.isnan(minutes).all() else minutes)
+    return KnownLoad(steps, None if np.isnan(minutes).all() else minutes)
 
 
 def _previous(data: TrainingData) -> FittedPolicy | None:

@@ -14,7 +14,7 @@ from cronhpa.forecasting.evaluation import (
     past_day,
     score,
 )
-from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, LoadHistory, RecentLoad
+from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, KnownLoad, RecentLoad
 from cronhpa.forecasting.policy import Attempts
 from cronhpa_models import catalog
 from forecasting.made_loads import DAY_MINUTES, PODS, STEPS_PER_DAY, daily_jump, half_past_nine, step_maxima
@@ -25,7 +25,7 @@ CANDIDATES = (Candidate("Clock", 0.15, 0.0), Candidate("", 0.15, 0.0), Candidate
 
 
 def by_minute(minutes):
-    return LoadHistory(step_maxima(minutes), minutes)
+    return KnownLoad(step_maxima(minutes), minutes)
 
 
 def flat(*floors):
@@ -66,13 +66,13 @@ def test_a_day_with_more_than_200_missing_minutes_is_evaluated_by_its_steps(miss
 def test_a_day_whose_first_minutes_are_no_longer_kept_is_evaluated_by_its_steps():
     minutes = half_past_nine(4)
     kept = RUN_UP_MINUTES + RUN_UP + DAY_MINUTES
-    enough, few = (past_day(LoadHistory(step_maxima(minutes), minutes[-each:]), 1) for each in (kept, kept - 5))
+    enough, few = (past_day(KnownLoad(step_maxima(minutes), minutes[-each:]), 1) for each in (kept, kept - 5))
 
     assert (True, False) == (enough.minutes is not None, few.minutes is not None)
 
 
 def test_without_any_minutes_steps_are_points():
-    assert past_day(LoadHistory(daily_jump(4)), 1).are_points
+    assert past_day(KnownLoad(daily_jump(4)), 1).are_points
 
 
 def test_a_floor_over_the_jump_avoids_what_reactive_scaling_is_short_of():
@@ -109,7 +109,7 @@ def test_points_are_joined_by_lines_from_the_end_of_one_step_to_that_of_the_next
     draw = np.random.default_rng(1)
     steps = draw.gamma(4.0, 3.0, LENGTH)
     lines = np.interp(np.arange(LENGTH * 5) / 5 - 1, np.arange(LENGTH), steps)
-    before = LoadHistory(daily_jump(2))
+    before = KnownLoad(daily_jump(2))
 
     points = scored(PastDay(before, RecentLoad(steps), are_points=True), 0, 20)
 
@@ -122,7 +122,7 @@ def test_a_rise_within_a_step_is_taken_to_happen_in_its_first_minute():
     steps = np.random.default_rng(1).gamma(4.0, 3.0, LENGTH)
     early = np.repeat(np.append(steps[1:], steps[-1]), 5)
     early[::5] = steps
-    before = LoadHistory(daily_jump(2))
+    before = KnownLoad(daily_jump(2))
 
     maxima = scored(PastDay(before, RecentLoad(steps)), 0, 20)
 
@@ -152,7 +152,7 @@ def test_floors_of_a_past_day_are_fitted_on_what_was_known_before_it_and_see_no_
     noisy = np.append(minutes[:noon], draw.uniform(0, 100, len(minutes) - noon))
     floors = []
     for each in (minutes, noisy):
-        history = by_minute(each) if by_the_minute else LoadHistory(step_maxima(each))
+        history = by_minute(each) if by_the_minute else KnownLoad(step_maxima(each))
         floors.append(floors_of_day(past_day(history, 2), PODS, catalog.default(), CANDIDATES, Attempts()))
 
     known = RUN_UP + DAY_MINUTES // 2

@@ -11,7 +11,7 @@ from cronhpa.forecasting.fitted_models import (
     CEILING,
     RUN_UP_MINUTES,
     FittedModels,
-    LoadHistory,
+    KnownLoad,
     RecentLoad,
     by_minute,
     candidate_floors,
@@ -120,7 +120,7 @@ def test_without_single_minutes_there_is_no_spike_hazard(known):
     past, recent = minutes[: 8 * DAY_MINUTES], since(minutes, 8 * DAY_MINUTES)
     sparse = np.where(np.arange(len(past)) % 5 == 0, past, np.nan)
     histories = {"no-past": None, "one-point-in-five-minutes": sparse}
-    history = LoadHistory(step_maxima(past), histories.get(known, past))
+    history = KnownLoad(step_maxima(past), histories.get(known, past))
     recent = RecentLoad(recent.steps) if known == "no-minutes" else recent
 
     fitted = fit_models(history, PODS, (), Attempts(), (1, 2))
@@ -161,7 +161,7 @@ def test_the_largest_load_that_is_believed_is_a_tenth_above_that_of_the_week_and
     """A hundred eight days ago is forgotten, twenty six days ago counts until thirty come."""
     steps = np.full(10 * STEPS_PER_DAY, 5.0)
     steps[2 * STEPS_PER_DAY - 1], steps[4 * STEPS_PER_DAY] = 100.0, 20.0
-    fitted = fit_models(LoadHistory(steps), PODS, (), Attempts(), (1, 2))
+    fitted = fit_models(KnownLoad(steps), PODS, (), Attempts(), (1, 2))
 
     found = outlook(fitted, RecentLoad(np.array([5.0, np.nan, 30.0, 5.0])))
 
@@ -186,7 +186,7 @@ def test_floors_of_a_morning_do_not_know_the_afternoon(by_the_minute, is_gap_at_
     minutes = np.repeat(daily_jump(), 5) * draw.uniform(0.9, 1.0, 6 * DAY_MINUTES)
     begin = 5 * DAY_MINUTES
     noon = begin + DAY_MINUTES // 2
-    history = LoadHistory(step_maxima(minutes[:begin]), minutes[:begin] if by_the_minute else None)
+    history = KnownLoad(step_maxima(minutes[:begin]), minutes[:begin] if by_the_minute else None)
     fitted = fit_models(history, PODS, catalog.default(), Attempts(), PODS.windows(by_minute=by_the_minute))
     floors = []
     for factor in (1.0, draw.uniform(0.05, 1.0, DAY_MINUTES // 2)):
@@ -210,7 +210,7 @@ def fitted_to_days():
     minutes = every_four_hours(8)
     return {
         by_the_minute: fit_models(
-            LoadHistory(step_maxima(minutes), minutes if by_the_minute else None),
+            KnownLoad(step_maxima(minutes), minutes if by_the_minute else None),
             PODS,
             catalog.default(),
             Attempts(),
@@ -259,7 +259,7 @@ def recent_of(minutes, end, by_the_minute):
 
 def test_a_method_that_cannot_be_fitted_leaves_its_candidates_the_rest_of_their_floor():
     attempt = Attempts()
-    history = LoadHistory(daily_jump())
+    history = KnownLoad(daily_jump())
 
     fitted = fit_models(history, PODS, [chosen(Odd(broken=("fit",)))], attempt, (1, 2))
     floors = candidate_floors(
@@ -291,7 +291,7 @@ def test_a_gap_is_a_line_and_what_is_never_known_is_zero():
 
 
 def test_a_history_as_it_was_some_steps_ago_has_neither_its_steps_nor_its_minutes():
-    history = LoadHistory(np.arange(10.0), np.arange(20.0))
+    history = KnownLoad(np.arange(10.0), np.arange(20.0))
 
     before = history.until(3)
 

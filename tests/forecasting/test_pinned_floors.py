@@ -15,7 +15,7 @@ from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
 from cronhpa.forecasting.candidates import Candidate
 from cronhpa.forecasting.evaluation import floors_of_day, past_day
-from cronhpa.forecasting.fitted_models import LoadHistory
+from cronhpa.forecasting.fitted_models import KnownLoad
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.policy import Attempts
 from cronhpa.forecasting.walk_forward import WalkForward
@@ -59,7 +59,7 @@ def floors_of_the_day(name):
     points = read_points(LOADS / f"{name}.csv.gz")
     workload = workload_of(subject(name, points))
     minutes = np.array([value for _, value in points])[: (TESTED_DAY + 1) * 1440]
-    history = LoadHistory(minutes.reshape(-1, 5).max(axis=1), minutes)
+    history = KnownLoad(minutes.reshape(-1, 5).max(axis=1), minutes)
     floors = floors_of_day(past_day(history, 1), workload, catalog.default(), PINNED_CANDIDATES, Attempts())
     return {
         f"{each.method or 'Jump'} {each.cost} {each.constant_share}": runs(row)

@@ -12,7 +12,7 @@ from cronhpa.core.spec import ForecastSettings, Span
 from cronhpa.forecasting import policy, worker
 from cronhpa.forecasting.candidates import Candidate
 from cronhpa.forecasting.choice import Choice, NothingToGain
-from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, LoadHistory, RecentLoad
+from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, KnownLoad, RecentLoad
 from cronhpa.forecasting.policy import Attempts, FittedPolicy, Rejected
 from cronhpa.forecasting.workload import workload_of
 from cronhpa_models import catalog
@@ -28,7 +28,7 @@ def fit(history, target=WEB, methods=DEFAULT, now=MIDNIGHT, **rest):
 
 
 def by_minute(minutes):
-    return LoadHistory(step_maxima(minutes), minutes)
+    return KnownLoad(step_maxima(minutes), minutes)
 
 
 def counted(tried):
@@ -67,7 +67,7 @@ def asked(fitted, load, origins=None, methods=DEFAULT, attempt=None):
 
 
 def test_a_daily_jump_is_worth_a_forecast():
-    fitted = fit(LoadHistory(daily_jump()))
+    fitted = fit(KnownLoad(daily_jump()))
 
     assert isinstance(fitted.choice, Choice)
     assert fitted.choice.avoided > 0.7 * fitted.choice.of > 0
@@ -77,7 +77,7 @@ def test_a_daily_jump_is_worth_a_forecast():
 
 
 def test_a_load_that_is_never_short_has_nothing_to_gain():
-    fitted = fit(LoadHistory(np.full(6 * STEPS_PER_DAY, 12.0)))
+    fitted = fit(KnownLoad(np.full(6 * STEPS_PER_DAY, 12.0)))
 
     assert NothingToGain(0.0, 5) == fitted.choice
     assert ({}, b"") == (fitted.models.methods, fitted.models.spikes)
@@ -109,19 +109,19 @@ def test_a_load_that_is_never_short_has_nothing_to_gain():
     ids=["one day", "gaps", "a week of gaps", "55 minutes of a week"],
 )
 def test_with_too_little_to_learn_from_it_is_learning(steps, message):
-    assert Absent("Learning", message) == fit(LoadHistory(steps))
+    assert Absent("Learning", message) == fit(KnownLoad(steps))
 
 
 def test_an_hourly_recording_learns_from_two_days_of_24_steps():
     hourly = np.where(np.arange(10 * 24) % 24 < 6, 6.0, 30.0)
 
-    assert isinstance(fit(LoadHistory(hourly, steps_per_day=24)), FittedPolicy)
-    assert "Learning" == fit(LoadHistory(hourly[:47], steps_per_day=24)).reason
+    assert isinstance(fit(KnownLoad(hourly, steps_per_day=24)), FittedPolicy)
+    assert "Learning" == fit(KnownLoad(hourly[:47], steps_per_day=24)).reason
 
 
 def test_what_the_decisions_do_not_bear_out_is_not_used():
     """Ten pods are the most there may be, and run anyway: the vectorized autoscaler knows no maximum."""
-    fitted = fit(LoadHistory(daily_jump()), capped(WEB, 10))
+    fitted = fit(KnownLoad(daily_jump()), capped(WEB, 10))
 
     assert isinstance(fitted.choice, Rejected)
     assert 0 == fitted.choice.effect.avoided < fitted.choice.effect.minutes
@@ -136,7 +136,7 @@ def test_the_days_that_were_evaluated_are_not_evaluated_again():
     slow = msgspec.structs.replace(WEB, start_up=300 * SECOND)
     for days, target in ((0, WEB), (1, WEB), (1, WEB), (2, slow)):
         tried = []
-        known = LoadHistory(load[: (9 + days) * STEPS_PER_DAY])
+        known = KnownLoad(load[: (9 + days) * STEPS_PER_DAY])
         previous = fit(known, target, now=MIDNIGHT + days * DAY, previous=previous, evaluate=counted(tried))
         counts.append(len(tried))
 
@@ -146,10 +146,10 @@ def test_the_days_that_were_evaluated_are_not_evaluated_again():
 def test_a_fit_that_comes_an_hour_late_evaluates_the_same_days():
     load = daily_jump(12)
     tried = []
-    previous = fit(LoadHistory(load[: 9 * STEPS_PER_DAY]))
+    previous = fit(KnownLoad(load[: 9 * STEPS_PER_DAY]))
 
     fit(
-        LoadHistory(load[: 10 * STEPS_PER_DAY + 11]),
+        KnownLoad(load[: 10 * STEPS_PER_DAY + 11]),
         now=MIDNIGHT + DAY + 55 * MINUTE,
         previous=previous,
         evaluate=counted(tried),
@@ -167,7 +167,7 @@ def test_days_are_evaluated_anew_when_other_spans_are_ignored_or_other_methods_m
     counts, previous = [], None
     for days, target, methods in ((0, WEB, DEFAULT), (0, other, DEFAULT), (1, other, DEFAULT), (1, other, fewer)):
         tried = []
-        known = LoadHistory(load[: (9 + days) * STEPS_PER_DAY])
+        known = KnownLoad(load[: (9 + days) * STEPS_PER_DAY])
         now = MIDNIGHT + days * DAY
         previous = fit(known, target, methods, now, previous=previous, evaluate=counted(tried))
         counts.append(len(tried))
@@ -179,7 +179,7 @@ def test_each_day_adds_a_validation_of_its_own():
     load = daily_jump(12)
     spans, previous = [], None
     for days in range(3):
-        known = LoadHistory(load[: (9 + days) * STEPS_PER_DAY])
+        known = KnownLoad(load[: (9 + days) * STEPS_PER_DAY])
         previous = fit(known, now=MIDNIGHT + days * DAY, previous=previous)
         spans.append(previous.effect.span // DAY)
 
@@ -189,7 +189,7 @@ def test_each_day_adds_a_validation_of_its_own():
 
 def test_an_edit_of_the_spec_is_validated_anew():
     """What was found for 200 pods at the most says nothing of ten, and the other way round."""
-    known, previous, found = LoadHistory(daily_jump()), None, []
+    known, previous, found = KnownLoad(daily_jump()), None, []
     for target in (WEB, capped(WEB, 10), WEB):
         previous = fit(known, target, previous=previous)
         found.append(previous.choice)
@@ -201,10 +201,10 @@ def test_an_edit_of_the_spec_is_validated_anew():
 def test_what_the_last_choice_cost_beyond_its_plan_is_planned_without():
     """It was to cost 3.7 % and cost 20 %: half of the budget of 5 % is left to the next choice."""
     load = daily_jump(10)
-    before = fit(LoadHistory(load[: 9 * STEPS_PER_DAY]), methods=())
+    before = fit(KnownLoad(load[: 9 * STEPS_PER_DAY]), methods=())
 
     plain, dear = (
-        fit(LoadHistory(load), methods=(), now=MIDNIGHT + DAY, previous=before, spent_percent=spent)
+        fit(KnownLoad(load), methods=(), now=MIDNIGHT + DAY, previous=before, spent_percent=spent)
         for spent in (0.0, 20.0)
     )
 
@@ -292,7 +292,7 @@ def test_a_policy_that_was_kept_asks_for_the_same(fitted):
 
 def test_without_any_method_a_constant_floor_is_chosen_and_named():
     """Without single minutes there is no spike hazard either: whatever its cost, it adds nothing to the floor."""
-    fitted = fit(LoadHistory(daily_jump()), methods=())
+    fitted = fit(KnownLoad(daily_jump()), methods=())
 
     assert {} == fitted.failures
     assert ("", "ConstantFloor") == (fitted.choice.candidate.method, fitted.model_name)
@@ -318,7 +318,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("method", BROKEN.values(), ids=BROKEN)
 def test_a_method_that_fails_in_every_fit_is_not_chosen_and_costs_no_other(method):
-    known = LoadHistory(daily_jump(3))
+    known = KnownLoad(daily_jump(3))
 
     alone, beside = (fit(known, methods=each) for each in (DEFAULT, (chosen(method), *DEFAULT)))
 
@@ -329,7 +329,7 @@ def test_a_method_that_fails_in_every_fit_is_not_chosen_and_costs_no_other(metho
 @pytest.mark.parametrize("method", BROKEN.values(), ids=BROKEN)
 def test_a_method_that_fails_after_it_was_chosen_costs_its_own_floors_alone(method):
     """The constant floor of the choice stays; the one that is worth its cost is gone."""
-    known = LoadHistory(daily_jump(3))
+    known = KnownLoad(daily_jump(3))
     sound = with_candidate(
         msgspec.structs.replace(fit(known, methods=(chosen(Odd()),)), constants=(0, 1, 2, 3, 4, 5, 6, 7, 8)),
         Candidate("Odd", 0.012, 0.1),
@@ -353,7 +353,7 @@ def test_a_method_that_fails_after_it_was_chosen_costs_its_own_floors_alone(meth
 )
 def test_a_method_whose_fit_cannot_be_kept_costs_its_own_floors_alone(method):
     """What is kept goes to the store together with others': it must be bytes."""
-    fitted = fit(LoadHistory(daily_jump(3)), methods=(chosen(method),))
+    fitted = fit(KnownLoad(daily_jump(3)), methods=(chosen(method),))
     state = worker.encode_states({WEB.series: with_candidate(fitted, Candidate("Odd", 0.15, 0.1))})
     (back,) = msgspec.msgpack.decode(state, type=dict[str, FittedPolicy]).values()
 
@@ -366,7 +366,7 @@ def test_a_method_whose_fit_cannot_be_kept_costs_its_own_floors_alone(method):
 
 @pytest.mark.parametrize("method", [Odd(broken=("decode",)), None], ids=["cannot be read", "uninstalled"])
 def test_a_method_of_the_choice_that_is_gone_is_named_and_the_rest_of_its_floor_holds(method):
-    fitted = with_candidate(fit(LoadHistory(daily_jump(3)), methods=(chosen(Odd()),)), Candidate("Odd", 0.15, 0.1))
+    fitted = with_candidate(fit(KnownLoad(daily_jump(3)), methods=(chosen(Odd()),)), Candidate("Odd", 0.15, 0.1))
     state = Odd().fit(daily_jump(3), steps_per_day=STEPS_PER_DAY, windows=(1, 2)).encode()
     fitted = msgspec.structs.replace(fitted, models=msgspec.structs.replace(fitted.models, methods={"Odd": state}))
     attempt = Attempts()

@@ -7,7 +7,7 @@ import pytest
 from cronhpa.core.instant import DAY
 from cronhpa.core.spec import ExternalMetric, MetricTarget
 from cronhpa.forecasting.evaluation import RUN_UP_STEPS, past_day
-from cronhpa.forecasting.fitted_models import LoadHistory
+from cronhpa.forecasting.fitted_models import KnownLoad
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.validation import validate
 from cronhpa.forecasting.workload import workload_of
@@ -24,7 +24,7 @@ RUN_UP = RUN_UP_STEPS * 5
 
 
 def day_of(minutes, *, by_minute=True):
-    return past_day(LoadHistory(step_maxima(minutes), minutes if by_minute else None), 1)
+    return past_day(KnownLoad(step_maxima(minutes), minutes if by_minute else None), 1)
 
 
 def floors(begin=0, end=0, replicas=34):

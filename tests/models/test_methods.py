@@ -1,4 +1,4 @@
-"""What every method of the catalog keeps: blind to the future, at home in any unit, calm in gaps and on flat loads."""
+"""cronhpa_models.state, cronhpa_models.whole_steps: what every method keeps, blind to the future, calm in gaps."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""What each point forecast follows and what it forgets, and the quantiles that its errors make."""
+"""cronhpa_models.exponential_mean: what each point forecast follows and forgets, and the quantiles of its errors."""
 
 import numpy as np
 import pytest

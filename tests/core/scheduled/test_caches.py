@@ -1,5 +1,5 @@
 """
-What a process keeps: every cache with its bound and its owner, cold against warm, and what a tenant can make of it.
+cronhpa.core.cache: every cache with its bound and its owner, cold against warm, and what a tenant can make of it.
 
 The tables below are the list. A cache that is not in them fails the first test: say what bounds it, and who gives it
 back.
