@@ -38,6 +38,7 @@ class Forecast(Struct, frozen=True, tag=True):
         below that quantile, None while too few are known.
     trained_until: the end of the history that the method was fitted on.
     track_record: the evaluation on past days, None if there was none.
+    unusable: a sentence on the methods that could not be used, and why; empty where all could.
     """
 
     metric: str
@@ -51,3 +52,4 @@ class Forecast(Struct, frozen=True, tag=True):
     trained_until: Nanoseconds
     coverage_percent: int | None = None
     track_record: TrackRecord | None = None
+    unusable: str = ""

@@ -211,7 +211,7 @@ REFUSED = {
         spec(forecast={"methods": ["m" * 64]}), "spec.forecast.methods[0]", "may not be more than 63",
     ),
     "a method by a path": (
-        spec(forecast={"methods": ["os:system"]}), "spec.forecast.methods[0]", 'found "os:system": the name of a method',
+        spec(forecast={"methods": ["os:system"]}), "spec.forecast.methods[0]", 'found "os:system": the name of',
     ),
     "a forecast of no load": (spec(metrics=[QUEUE], forecast={}), "spec.forecast", "needs a load to learn"),
     "a quantity of nine bytes and a million digits": (
