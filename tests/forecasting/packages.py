@@ -11,7 +11,7 @@ import numpy as np
 
 
 class Theta:
-    '''statsmodels' Theta: its path of the day after the fit, and normal intervals around it.'''
+    '''statsmodels' Theta: its path of three days after the fit, and normal intervals around it.'''
 
     name, variants, needs = "Theta", ("Theta",), ("statsmodels",)
 
@@ -21,7 +21,7 @@ class Theta:
         if len(load) < 2 * steps_per_day or np.isnan(load).any():
             return None
         found = ThetaModel(load, period=steps_per_day).fit()
-        steps = steps_per_day + windows[-1] + 1
+        steps = 3 * steps_per_day + windows[-1] + 1
         upper = found.prediction_intervals(steps, alpha=0.2)["upper"]
         return Fitted(load, windows, np.asarray(found.forecast(steps)), np.asarray(upper))
 
