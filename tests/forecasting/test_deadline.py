@@ -1,4 +1,4 @@
-"""A method that hangs costs its own answers, and the others go on."""
+"""cronhpa.forecasting.deadline: a method that hangs costs its own answers, and the others go on."""
 
 import signal
 import threading
