@@ -143,15 +143,17 @@ def _forecast_active(turn: Turn) -> ConditionText:
     abstained = next((item for item in decision.abstentions if item.source is Source.FORECAST), None)
     proposal = next((item for item in decision.proposals if item.source is Source.FORECAST), None)
     assert turn.spec.forecast is not None
+    lost = (turn.forecast.unusable,) if turn.forecast is not None and turn.forecast.unusable else ()
     if abstained is not None:
-        return "ForecastActive", False, abstained.reason, abstained.message
+        return "ForecastActive", False, abstained.reason, "; ".join((abstained.message, *lost))
     if proposal is None:
         return "ForecastActive", False, "NotAsked", f"this turn went another way: {decision.kind}"
+    told = (proposal.reason, *lost)
     if turn.spec.forecast.mode is Mode.PREVIEW:
-        return "ForecastActive", False, "Preview", f"it would ask for at least {proposal.replicas}: {proposal.reason}"
+        return "ForecastActive", False, "Preview", f"it would ask for at least {proposal.replicas}: {'; '.join(told)}"
     if turn.forecast is None or turn.forecast.track_record is None:
-        return "ForecastActive", True, "Acting", proposal.reason
-    return "ForecastActive", True, "BeatsReactive", f"{_tried(turn.forecast.track_record)}; {proposal.reason}"
+        return "ForecastActive", True, "Acting", "; ".join(told)
+    return "ForecastActive", True, "BeatsReactive", "; ".join((_tried(turn.forecast.track_record), *told))
 
 
 def _tried(record: TrackRecord) -> str:

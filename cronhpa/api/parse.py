@@ -339,4 +339,5 @@ def _forecast(item: schema.ForecastSettingsModel | None) -> ForecastSettings | N
         max_floor=item.max_floor_replicas,
         budget_percent=item.budget_percent,
         ignored=tuple(Span(parse_instant(span.from_), parse_instant(span.to)) for span in item.ignore_history or ()),
+        methods=tuple(item.methods or ()),
     )

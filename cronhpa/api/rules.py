@@ -9,7 +9,7 @@ bounds.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -61,20 +61,20 @@ def _broken(node: Json, value: Any, path: str) -> Iterator[tuple[str, str]]:
             if name in value:
                 yield from _broken(child, value[name], f"{path}.{name}")
     if isinstance(value, list):
-        yield from _doubled(node.get("x-kubernetes-list-map-keys", ()), value, path)
+        if node.get("x-kubernetes-list-type") in {"map", "set"}:
+            yield from _doubled(node.get("x-kubernetes-list-map-keys", ()), value, path)
         for index, item in enumerate(value):
             yield from _broken(node["items"], item, f"{path}[{index}]")
 
 
-def _doubled(keys: list[str], items: list[Json], path: str) -> Iterator[tuple[str, str]]:
-    """Items of a map list whose key an earlier item has."""
-    seen: set[tuple[Any, ...]] = set()
-    for index, item in enumerate(items if keys else ()):
-        key = tuple(item.get(name) for name in keys)
-        if key in seen:
-            found = msgspec.json.encode(dict(zip(keys, key, strict=True))).decode()
+def _doubled(keys: Sequence[str], items: list[Any], path: str) -> Iterator[tuple[str, str]]:
+    """Items of a map list whose key an earlier item has; without keys, items of a set that an earlier item equals."""
+    seen: set[str] = set()
+    for index, item in enumerate(items):
+        found = msgspec.json.encode({name: item.get(name) for name in keys} if keys else item).decode()
+        if found in seen:
             yield f"{path}[{index}]", f"Duplicate value: {found}: one before it has the same, give each its own"
-        seen.add(key)
+        seen.add(found)
 
 
 def _holds(rule: str, context: cel.Context) -> bool:

@@ -84,6 +84,22 @@ class SpanModel(Model):
 
 Mode = Literal["Active", "Preview"]
 
+METHODS_MAX = 8
+MethodName = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=63,
+        json_schema_extra=rules(
+            rule(
+                "self.matches('^[A-Za-z0-9.-]*$')",
+                'the name of a method, such as "ExponentialSmoothing", has letters, digits, dots and hyphens alone',
+                found=('found "%s"', "self"),
+            )
+        ),
+    ),
+]
+
 
 class ForecastSettingsModel(Model):
     """Raises the replicas ahead of a load that is forecast. It never lowers them."""
@@ -111,6 +127,13 @@ class ForecastSettingsModel(Model):
         max_length=100,
         description="Spans of history that must not be learned from, such as an incident.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    methods: Annotated[list[MethodName], Field(min_length=1, max_length=METHODS_MAX)] | None = Field(
+        default=None,
+        description="Names of the forecasting methods to choose from, such as Clock or ExponentialSmoothing: the one "
+        "that does best on past days is used. A method that is not installed, or fails, is left out and named in the "
+        "condition ForecastActive. Absent, the methods that did best on recorded loads.",
+        json_schema_extra={"x-kubernetes-list-type": "set"},
     )
 
 

@@ -38,6 +38,7 @@ class Forecast(Struct, frozen=True, tag=True):
         below that quantile, None while too few are known.
     trained_until: the end of the history that the method was fitted on.
     track_record: the evaluation on past days, None if there was none.
+    unusable: a sentence on the methods that could not be used, and why; empty where all could.
     """
 
     metric: str
@@ -52,3 +53,4 @@ class Forecast(Struct, frozen=True, tag=True):
     coverage_percent: int | None = None
     track_record: TrackRecord | None = None
     thrifty: tuple[tuple[float, ...], ...] = ()
+    unusable: str = ""

@@ -212,7 +212,8 @@ class ForecastSettings(Struct, frozen=True):
     """
     pod_capacity_percent: the load that a pod can carry, in percent of its target; None: by the kind of target.
     budget_percent: pod-hours that the forecast may add to those of metrics and schedules alone, averaged over a week.
-    ignored: spans of history that no method is fitted on.
+    ignored: spans of history that no method is fitted on. methods: names of the methods to choose
+    from; none: the default ones.
     """
 
     mode: Mode = Mode.ACTIVE
@@ -220,6 +221,7 @@ class ForecastSettings(Struct, frozen=True):
     max_floor: int | None = None
     budget_percent: int = 5
     ignored: tuple[Span, ...] = ()
+    methods: tuple[str, ...] = ()
 
 
 class Spec(Struct, frozen=True, cache_hash=True, weakref=True):

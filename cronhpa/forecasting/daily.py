@@ -20,12 +20,12 @@ from cronhpa.forecasting.coverage import rolling_excess
 from cronhpa.forecasting.evaluation import CandidateScores
 from cronhpa.forecasting.issue import forecast_of
 from cronhpa.forecasting.messages import NOTHING_TO_GAIN, ForecastTarget
-from cronhpa.forecasting.policy import FittedPolicy, Floors
+from cronhpa.forecasting.named_methods import methods_of, noted, unusable
+from cronhpa.forecasting.policy import Attempts, FittedPolicy, Floors
 from cronhpa.forecasting.recording import Recording
 from cronhpa.forecasting.workload import WorkloadModel, workload_of
 from cronhpa.history.series import STEP
-from cronhpa_models import catalog as methods
-from cronhpa_models.catalog import Chosen
+from cronhpa_models.catalog import Chosen, Found
 
 # Before the first day the policy is fitted once a day, as by an operator that has run for a while: each day is
 # evaluated by its single minutes, which are known for nine days.
@@ -41,6 +41,7 @@ class WalkedDay:
 
     begin: of the day. fitted: the policy, or why there is none. floors: at every origin of the day, the first at its
     begin; None without a choice. excess: (origins,), see `rolling_excess`. by_minute: whether origins are minutes.
+    unusable: see Forecast.
     """
 
     metric: str
@@ -49,6 +50,7 @@ class WalkedDay:
     floors: Floors | None
     excess: Floats
     by_minute: bool
+    unusable: str = ""
 
     def answers(self, delay: Nanoseconds, end: Nanoseconds) -> Iterator[tuple[Nanoseconds, Forecast | Absent]]:
         """The forecast of each origin before `end`, or why there is none, issued `delay` after the origin."""
@@ -63,7 +65,7 @@ class WalkedDay:
         if isinstance(self.fitted, Absent):
             return self.fitted
         if self.floors is None:
-            return Absent(NOTHING_TO_GAIN, self.fitted.why_nothing())
+            return noted(Absent(NOTHING_TO_GAIN, self.fitted.why_nothing()), self.unusable)
         excess = float(self.excess[place])
         forecast = forecast_of(
             self.metric,
@@ -74,6 +76,7 @@ class WalkedDay:
             trained_until=self.begin,
             by_minute=self.by_minute,
             excess=None if np.isnan(excess) else excess,
+            unusable=self.unusable,
         )
         return forecast or Absent("Stale", f"{self.metric} was not measured")
 
@@ -91,13 +94,14 @@ class DailyWalk:
         evaluate: Evaluate = lambda _begin, work: work(),
     ) -> None:
         """
-        workload: other than the target's spec makes it. catalog: the methods to choose from; None: the default ones.
+        workload: other than the target's spec makes it. catalog: the methods to choose from; None: those
+        that the spec names.
         evaluate: see `policy.fit`.
         """
         self._recording = recording
         self._target = target
         self._workload = workload if workload is not None else workload_of(target)
-        self._catalog = methods.default() if catalog is None else catalog
+        self._methods = methods_of(target.spec) if catalog is None else Found(tuple(catalog), {})
         self._evaluate = evaluate
         self._fitted: FittedPolicy | None = None
         self._is_warm = False
@@ -120,9 +124,12 @@ class DailyWalk:
         if isinstance(fitted, Absent):
             return WalkedDay(metric, begin, fitted, None, nothing, by_minute)
         recent = self._recording.since(row, until)
-        floors = policy.floors(fitted, policy.models_of(fitted, self._catalog), recent, origins)
+        attempt = Attempts()
+        models = policy.models_of(fitted, self._methods.chosen, attempt)
+        floors = policy.floors(fitted, models, recent, origins, attempt)
         excess = nothing if floors is None else self._excess(row, floors)
-        return WalkedDay(metric, begin, fitted, floors, excess, by_minute)
+        lost = unusable(self._methods, self._methods.unavailable | fitted.failures | attempt.failures)
+        return WalkedDay(metric, begin, fitted, floors, excess, by_minute, lost)
 
     def _fit(self, row: int, spent_percent: float | None) -> FittedPolicy | Absent:
         if row <= 0:
@@ -133,7 +140,7 @@ class DailyWalk:
             self._recording.history(row),
             self._target,
             self._workload,
-            self._catalog,
+            self._methods.chosen,
             self._recording.calendar(row),
             previous=self._fitted,
             spent_percent=spent_percent,

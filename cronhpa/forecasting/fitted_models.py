@@ -126,6 +126,10 @@ class FittedModels:
         methods = tuple(each for each in self.methods if any(variant in variants for variant in each[0].variants))
         return replace(self, methods=methods, spikes=self.spikes if spikes else None)
 
+    def without(self, names: Collection[str]) -> FittedModels:
+        """These models without the methods of these names."""
+        return replace(self, methods=tuple(each for each in self.methods if each[0].method.name not in names))
+
     def states(self, attempt: Attempt) -> ModelStates:
         """What the store keeps; nothing of a method that cannot be encoded as bytes."""
         states = {}

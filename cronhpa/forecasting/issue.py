@@ -23,12 +23,13 @@ def forecast_of(  # noqa: PLR0913 - what is stated, and when from what it was ma
     trained_until: Nanoseconds,
     by_minute: bool,
     excess: float | None,
+    unusable: str = "",
 ) -> Forecast | None:
     """
     The forecast of the origin at `place`; None where nothing can be said there.
 
     by_minute: whether origins are minutes: the first window then ends within the next step, else it is the step that
-    runs. excess: see `excess_coverage`.
+    runs. excess: see `excess_coverage`. unusable: see Forecast.
     """
     if math.isnan(floors.load[0, place]) or math.isnan(floors.load[-1, place]):
         return None
@@ -52,4 +53,5 @@ def forecast_of(  # noqa: PLR0913 - what is stated, and when from what it was ma
         coverage_percent=coverage_percent(level, excess),
         track_record=fitted.track_record,
         thrifty=tuple(steps(load) for _, load in floors.thrifty),
+        unusable=unusable,
     )

@@ -21,6 +21,7 @@ from cronhpa.core.forecast import TrackRecord, in_days
 from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds
 from cronhpa.core.observation import Absent
 from cronhpa.core.predictive.budget import DAY_FACTOR
+from cronhpa.core.printable import printable
 from cronhpa.forecasting.candidates import NO_METHOD, Candidate, candidates_of, thrifty
 from cronhpa.forecasting.choice import Choice, NothingToGain, budget_correction, choose
 from cronhpa.forecasting.columns import Counts, Floats
@@ -56,6 +57,7 @@ _STEP: Nanoseconds = 5 * MINUTE
 _MEDIAN = 0.5
 # An hour of the last week is the least that is fitted.
 _HOURS_A_DAY = 24
+_FAILURE_LENGTH_MAX = 300
 _JSON = msgspec.json.Encoder()
 _DAYS = msgspec.msgpack.Encoder()
 _DAYS_DECODER = msgspec.msgpack.Decoder(list[DayScores])
@@ -157,8 +159,8 @@ class Attempts:
     def __call__(self, name: str, work: Callable[[], T], /) -> T | None:
         try:
             return work()
-        except Exception as problem:  # noqa: BLE001 - other people's methods may raise anything
-            self.failures[name] = f"{type(problem).__name__}: {problem}"
+        except (Exception, SystemExit) as problem:  # noqa: BLE001 - other people's methods may raise anything
+            self.failures[name] = _described(problem)
             return None
 
 
@@ -191,6 +193,9 @@ def fit(  # noqa: PLR0913 - what is fitted, for whom, with what, and what is kno
         metric = target.series.metric
         return Absent("Learning", f"too little of {metric} was measured in the last seven days to learn from")
     models = fit_models(history, workload, catalog, attempt, workload.windows(by_minute=False))
+    for chosen in catalog:
+        if not any(each is chosen for each, _ in models.methods):
+            attempt.failures.setdefault(chosen.method.name, "too little was measured for it")
     candidates = candidates_of([variant for chosen in catalog for variant in chosen.variants])
     round_ = _Round(history, target, workload, catalog, candidates, now - now % _STEP, attempt)
     days = round_.evaluated(previous, evaluate)
@@ -200,6 +205,8 @@ def fit(  # noqa: PLR0913 - what is fitted, for whom, with what, and what is kno
         expected = [day.expected_percent for day in days if day.expected_percent is not None]
         correction = 1.0 if spent_percent is None else budget_correction(expected, [spent_percent])
         scores = CandidateScores.together([day.scores() for day in days])
+        # A method that failed on one of the days may fail on the next.
+        models = models.without(attempt.failures)
         usable = np.array([True, *(each.method in (NO_METHOD, *models.variants) for each in candidates)])
         choice = choose(scores, candidates, workload.budget_percent * correction, usable)
         if isinstance(choice, Choice):
@@ -370,6 +377,14 @@ class _Round:
 
     def _floors(self, day: PastDay, candidates: Sequence[Candidate]) -> Counts:
         return floors_of_day(day, self.workload, self.catalog, candidates, self.attempt)
+
+
+def _described(problem: BaseException) -> str:
+    try:
+        text = str(problem)
+    except Exception:  # noqa: BLE001 - as above
+        text = "an error without a text"
+    return printable(f"{type(problem).__name__}: {text}"[:_FAILURE_LENGTH_MAX])
 
 
 def _learning(history: KnownLoad, target: ForecastTarget, measured: int) -> Absent:

@@ -84,7 +84,8 @@ class WalkForward:
     @property
     def summary(self) -> str:
         """What was answered, in a sentence: how many forecasts by which model, and why others were not made."""
-        made = Counter(answer.model for _, answer in self.answers if isinstance(answer, Forecast))
+        forecasts = [answer for _, answer in self.answers if isinstance(answer, Forecast)]
+        made = Counter(forecast.model for forecast in forecasts)
         absent = [answer for _, answer in self.answers if isinstance(answer, Absent)]
         newest = {answer.reason: answer.message for answer in absent}
         parts = [f"{count:,} by {model}" for model, count in made.most_common()]
@@ -92,6 +93,7 @@ class WalkForward:
             f"{count:,} times none ({reason}, at last: {newest[reason]})"
             for reason, count in Counter(answer.reason for answer in absent).most_common()
         ]
+        parts += [forecast.unusable for forecast in forecasts[-1:] if forecast.unusable]
         return ", ".join(parts) or "none was made"
 
     def _begin_day(self) -> None:

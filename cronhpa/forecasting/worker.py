@@ -21,6 +21,7 @@ from cronhpa.forecasting import policy
 from cronhpa.forecasting.choice import Choice
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
 from cronhpa.forecasting.coverage import excess_coverage
+from cronhpa.forecasting.deadline import Deadlines
 from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, KnownLoad, RecentLoad
 from cronhpa.forecasting.issue import forecast_of
 from cronhpa.forecasting.messages import (
@@ -37,12 +38,12 @@ from cronhpa.forecasting.messages import (
     keep,
     masked,
 )
-from cronhpa.forecasting.policy import FittedPolicy
+from cronhpa.forecasting.named_methods import find_methods, methods_of, noted, unusable
+from cronhpa.forecasting.policy import Attempts, FittedPolicy
 from cronhpa.forecasting.workload import workload_of
 from cronhpa.history.fits import Fit, FitInfo
 from cronhpa.history.series import STEP, Series
 from cronhpa.history.store import Store
-from cronhpa_models import catalog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,6 +51,11 @@ if TYPE_CHECKING:
 
 # A fit is made anew every day; one that could not be is used for two days more.
 FIT_AGE_MAX: Nanoseconds = 3 * DAY
+
+# Of one method for one object. An object alone in its task keeps the task's deadline even if all methods that its spec
+# may name hang: 8 * 30 s of 300 s for a fit; 5 s of 60 s for a forecast, which asks one method.
+FIT_SECONDS = 30.0
+FORECAST_SECONDS = 5.0
 
 # A task of a cluster should take longer than sending it.
 _HISTORIES_PER_TASK = 10
@@ -74,17 +80,18 @@ _STATES = msgspec.msgpack.Encoder()
 _STATES_DECODER = msgspec.msgpack.Decoder(dict[str, FittedPolicy])
 
 
-def fit(request: WorkerRequest) -> FitResponse:
+def fit(request: WorkerRequest, method_seconds: float = FIT_SECONDS) -> FitResponse:
     """
     Fit a policy to each history of the store, and write the fits back.
 
+    method_seconds: see `fit_all`; a cluster's workers have FIT_SECONDS.
     Raises StoreError where the store cannot be read, OSError where the cluster cannot be reached.
     """
     store = Store(Path(request.store))
     try:
         histories = gather(store, request.subjects, request.now)
         if request.cluster is None:
-            return keep(store, fit_all(histories, request.now))
+            return keep(store, fit_all(histories, request.now, method_seconds))
         from cronhpa.forecasting import dask  # noqa: PLC0415 - only for those who have a cluster
 
         with dask.connected(request.cluster) as executor:
@@ -130,16 +137,17 @@ def _unpacked(answer: object, asked: Sequence[TrainingData]) -> FitResult:
     return result
 
 
-def fit_all(histories: Sequence[TrainingData], now: Nanoseconds) -> FitResult:
+def fit_all(histories: Sequence[TrainingData], now: Nanoseconds, method_seconds: float = FIT_SECONDS) -> FitResult:
     """
     The policy of each series with two days of history; absences for the others.
 
-    Touches no store: it runs anywhere.
+    method_seconds: for all that one method does for one series. Touches no store: it runs anywhere.
     """
+    deadlines = Deadlines(method_seconds)
     absent: list[tuple[Series, Absent]] = []
     fitted: dict[Series, FittedPolicy] = {}
     for data in histories:
-        answer = _fit(data, now)
+        answer = _fit(data, now, deadlines.attempts())
         if isinstance(answer, Absent):
             absent.append((data.subject.series, answer))
         else:
@@ -157,16 +165,24 @@ def encode_states(fitted: Mapping[Series, FittedPolicy]) -> bytes:
     return _STATES.encode({str(series): each for series, each in fitted.items()})
 
 
-def _fit(data: TrainingData, now: Nanoseconds) -> FittedPolicy | Absent:
+def _fit(data: TrainingData, now: Nanoseconds, attempt: Attempts) -> FittedPolicy | Absent:
     target = data.subject
     workload = workload_of(target)
     if workload is None:
         return unknown_pod_load(target.series.metric)
-    chosen = catalog.default()
-    history = _history(data, now - now % STEP)
-    return policy.fit(
-        history, target, workload, chosen, now, previous=_previous(data), spent_percent=data.spent_percent
+    found = methods_of(target.spec)
+    attempt.failures.update(found.unavailable)
+    answer = policy.fit(
+        _history(data, now - now % STEP),
+        target,
+        workload,
+        found.chosen,
+        now,
+        previous=_previous(data),
+        spent_percent=data.spent_percent,
+        attempt=attempt,
     )
+    return noted(answer, unusable(found, attempt.failures)) if isinstance(answer, Absent) else answer
 
 
 def _history(data: TrainingData, end: Nanoseconds) -> KnownLoad:
@@ -185,15 +201,17 @@ def _previous(data: TrainingData) -> FittedPolicy | None:
         return None
 
 
-def forecast(request: WorkerRequest) -> ForecastResponse:
+def forecast(request: WorkerRequest, method_seconds: float = FORECAST_SECONDS) -> ForecastResponse:
     """
     A forecast of each series from its newest fit, or why there is none.
 
+    method_seconds: for all that one method does for one series.
     Raises StoreError where the store cannot be read.
     """
     store = Store(Path(request.store))
     try:
         targets = {target.series: target for target in request.subjects}
+        deadlines = Deadlines(method_seconds)
         answers: dict[Series, Forecast | Absent] = {
             series: Absent("Learning", f"{series.metric} waits to be fitted") for series in targets
         }
@@ -201,7 +219,9 @@ def forecast(request: WorkerRequest) -> ForecastResponse:
             if fit.model == MODEL and 0 <= request.now - fit.fitted_at < FIT_AGE_MAX:
                 fitted = _STATES_DECODER.decode(fit.state)
                 for series in members:
-                    answers[series] = _forecast(store, fit, targets[series], fitted[str(series)], request.now)
+                    answers[series] = _forecast(
+                        store, fit, targets[series], fitted[str(series)], request.now, deadlines.attempts()
+                    )
         unsaved = store.forecasts.save([(s, value) for s, value in answers.items() if isinstance(value, Forecast)])
     finally:
         store.close()
@@ -209,18 +229,20 @@ def forecast(request: WorkerRequest) -> ForecastResponse:
 
 
 def _forecast(
-    store: Store, fit: Fit, target: ForecastTarget, fitted: FittedPolicy, now: Nanoseconds
+    store: Store, fit: Fit, target: ForecastTarget, fitted: FittedPolicy, now: Nanoseconds, attempt: Attempts
 ) -> Forecast | Absent:
     """What the policy says now, from the newest complete minutes, or steps where the minutes are not known."""
+    # Those of the fit: the spec may name others by now, and is then fitted anew.
+    found = find_methods(fitted.variants)
     if not isinstance(fitted.choice, Choice):
-        return Absent(NOTHING_TO_GAIN, fitted.why_nothing())
-    models = policy.models_of(fitted, catalog.default())
+        return noted(Absent(NOTHING_TO_GAIN, fitted.why_nothing()), unusable(found, fitted.failures))
+    models = policy.models_of(fitted, found.chosen, attempt)
     start = now - now % STEP
     recent = _recent(store, target, fit.trained_until, now)
     origin = _newest_origin(recent, models.tail)
     if origin is None:
         return _stale(store, target.series, start)
-    floors = policy.floors(fitted, models, recent, np.array([origin]))
+    floors = policy.floors(fitted, models, recent, np.array([origin]), attempt)
     assert floors is not None, "there is a choice"
     excess = _excess_coverage(store, target.series, start)
     made = forecast_of(
@@ -232,6 +254,7 @@ def _forecast(
         trained_until=fit.trained_until,
         by_minute=recent.minutes is not None,
         excess=excess,
+        unusable=unusable(found, fitted.failures | attempt.failures | found.unavailable),
     )
     return made or _stale(store, target.series, start)
 

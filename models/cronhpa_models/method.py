@@ -70,8 +70,8 @@ class Fitted(Protocol):
         The predictive distributions at each origin, from what was known there.
 
         later: (rows,), the steps since the fit, the oldest first; steps that end behind an origin do not change what is
-        said at that origin. No origin lies before the last row of `load`. windows: how many of the fitted windows, the
-        nearest first; None: all.
+        said at that origin. Origins lie from the last row of `load` to three days after it. windows: how many of the
+        fitted windows, the nearest first; None: all.
         """
 
     def encode(self) -> bytes:

@@ -197,12 +197,15 @@ def test_an_override_and_forecast_settings_are_read():
             "maxFloorReplicas": 9,
             "budgetPercent": 2,
             "ignoreHistory": [{"from": "2026-11-23T09:00:00Z", "to": "2026-11-23T11:00:00+01:00"}],
+            "methods": ["ExponentialSmoothing", "Clock"],
         },
     )
 
     assert Override(NOW, "INC-4711", floor=5) == found.override
     incident = Span(NOW - HOUR, NOW)
-    assert ForecastSettings(Mode.PREVIEW, 150, 9, budget_percent=2, ignored=(incident,)) == found.forecast
+    methods = ("ExponentialSmoothing", "Clock")
+    assert ForecastSettings(Mode.PREVIEW, 150, 9, 2, (incident,), methods) == found.forecast
+    assert () == parsed(metrics=[CPU], forecast={}).forecast.methods
 
 
 # --- what cannot be read -----------------------------------------------------------------------------------------

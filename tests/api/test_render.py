@@ -282,6 +282,19 @@ def test_a_forecast_that_was_tried_says_what_it_did_then_and_what_it_costs_now()
     assert 28 == render({}, taken)["forecast"]["budgetUsedPermille"]
 
 
+def test_a_forecast_names_the_methods_that_cannot_be_used():
+    requests = PodsMetric("requests", MetricTarget("AverageValue", average_value=50_000))
+    of = spec(metrics=(requests,), behavior=FAST, forecast=ForecastSettings(methods=("Theta", "Clock")))
+    preview = replace(of, forecast=ForecastSettings(mode=Mode.PREVIEW))
+    lost = "not used: Theta (it needs statsmodels, not installed here)"
+    told = forecast(1255, metric="requests", track_record=TrackRecord(41.7, 61.0, 2.84, 7), unusable=lost)
+    uncovered = forecast(1255, metric="requests", coverage_percent=10, unusable=lost)
+
+    for each, its_forecast in ((of, told), (preview, told), (of, uncovered)):
+        taken = turn(each, seen(NO_METRICS, current=8), told=its_forecast, forecast=its_forecast)
+        assert conditions(taken)["ForecastActive"]["message"].endswith(f"; {lost}")
+
+
 # --- events ------------------------------------------------------------------------------------------------------
 
 

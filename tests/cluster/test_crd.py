@@ -80,6 +80,8 @@ ACCEPTED = {
     "a zone with a region": spec(timeZone="America/Argentina/Buenos_Aires"),
     "an override with an offset": spec(override={**UNTIL, "replicas": 0, "until": "2026-11-23T18:00:00.5+01:00"}),
     "a forecast": spec(forecast={"ignoreHistory": [{"from": "2026-10-03T06:00:00Z", "to": "2026-10-03T12:00:00Z"}]}),
+    "methods to forecast by": spec(forecast={"methods": ["Clock", "ExponentialSmoothing", "a-package.Theta2"]}),
+    "eight methods of the longest name": spec(forecast={"methods": [f"{number:063d}" for number in range(8)]}),
     "a bare number as a quantity": measured(type="AverageValue", averageValue=2),
     "a quantity with blanks": measured(type="AverageValue", averageValue=" 250m "),
     "a core ReplicationController": spec(
@@ -196,6 +198,20 @@ REFUSED = {
     "history ignored backwards": (
         spec(forecast={"ignoreHistory": [{"from": "2026-10-03T12:00:00Z", "to": "2026-10-03T06:00:00Z"}]}),
         "spec.forecast.ignoreHistory[0].to", "to must be after from",
+    ),
+    "no method at all": (spec(forecast={"methods": []}), "spec.forecast.methods", "at least 1 items"),
+    "more methods than eight": (
+        spec(forecast={"methods": [f"Method{number}" for number in range(9)]}), "spec.forecast.methods", "at most 8",
+    ),
+    "a method twice": (
+        spec(forecast={"methods": ["Clock", "Clock"]}), "spec.forecast.methods[1]", 'Duplicate value: "Clock"',
+    ),
+    "a method without a name": (spec(forecast={"methods": [""]}), "spec.forecast.methods[0]", "at least 1 chars"),
+    "a method of a name too long": (
+        spec(forecast={"methods": ["m" * 64]}), "spec.forecast.methods[0]", "may not be more than 63",
+    ),
+    "a method by a path": (
+        spec(forecast={"methods": ["os:system"]}), "spec.forecast.methods[0]", 'found "os:system": the name of',
     ),
     "a forecast of no load": (spec(metrics=[QUEUE], forecast={}), "spec.forecast", "needs a load to learn"),
     "a quantity of nine bytes and a million digits": (

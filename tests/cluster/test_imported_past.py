@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cronhpa.core.instant import MINUTE, SECOND, format_instant, from_datetime
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, format_instant, from_datetime
 from testbed.loads import K8S_APP11, Trace
 from testbed.twin import Scaled
 
@@ -50,6 +50,24 @@ def test_an_imported_past_makes_pods_ready_before_the_rise(control_plane, namesp
     # By its target alone it would have one pod for each half core of the night.
     assert ready >= 2 * (night / 0.5)
     assert ready >= risen
+
+
+def test_an_object_is_forecast_by_the_method_that_it_names(control_plane, namespace, plant, operator, record_property):
+    """Three times a day an hour of ten cores, else one; one that is not installed is named beside the forecast."""
+    methods = ["ExponentialSmoothing", "Nobody"]
+    shop = Scaled(control_plane, namespace, replicas=4, maxReplicas=60, forecast={"methods": methods})
+    now = time.time_ns()
+    now -= now % _STEP
+    plant.add_target(shop.namespace, shop.labels, 1.0)
+
+    shop.says("ForecastActive", "False", "Learning", within_s=30)
+    past = range(now - 9 * DAY, now, _STEP)
+    import_history(operator, shop, [(at, 10.0 if (at - now) % DAY // HOUR in {1, 7, 13} else 1.0) for at in past])
+    told = shop.says("ForecastActive", "True", "BeatsReactive", within_s=120)
+    record_property("told", told)
+
+    assert "ExponentialSmoothing" == shop.status["forecast"]["model"]
+    assert "not used: Nobody (no method has this name: " in told
 
 
 def import_history(operator, shop, rows):

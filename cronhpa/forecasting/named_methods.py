@@ -1,0 +1,60 @@
+"""The methods that a spec names: which of them are installed, and a sentence on those that cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache, partial
+
+from cronhpa.core.observation import Absent
+from cronhpa.core.spec import Spec
+from cronhpa.forecasting.deadline import Deadlines
+from cronhpa_models import catalog
+from cronhpa_models.catalog import Found
+
+# Loading another package's method imports that package.
+_LOADING_SECONDS = 30.0
+# A condition also says what the forecast does.
+_REASONS_LENGTH_MAX = 600
+
+
+def methods_of(spec: Spec) -> Found:
+    """The methods that a forecast for this spec may choose from."""
+    names = spec.forecast.methods if spec.forecast is not None else ()
+    return find_methods(names or catalog.DEFAULT)
+
+
+@lru_cache(maxsize=256)
+def find_methods(names: tuple[str, ...]) -> Found:
+    """
+    As catalog.find; a method that hangs while it is loaded is unavailable.
+
+    What is installed does not change while a process runs, and to look for it takes milliseconds.
+    """
+    attempt = Deadlines(_LOADING_SECONDS).attempts()
+    loaded = [name for name in names if attempt(name, partial(catalog.find, (name,))) is not None]
+    found = catalog.find(loaded)
+    return Found(found.chosen, found.unavailable | attempt.failures)
+
+
+def unusable(found: Found, failures: Mapping[str, str]) -> str:
+    """
+    A sentence on the methods that cannot be used, and why; empty where all can.
+
+    failures: by the name of a method, or of a variant that is not installed. Reasons share a bounded length.
+    """
+    if not failures:
+        return ""
+    most = _REASONS_LENGTH_MAX // len(failures)
+    reasons = ", ".join(f"{name} ({_cut(why, most)})" for name, why in failures.items())
+    if all(chosen.method.name in failures for chosen in found.chosen):
+        return f"no method can be used, constant floors and the spike hazard remain: {reasons}"
+    return f"not used: {reasons}"
+
+
+def noted(absent: Absent, lost: str) -> Absent:
+    """The absence, with the sentence of `unusable`."""
+    return Absent(absent.reason, f"{absent.message}; {lost}") if lost else absent
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 3]}..."
