@@ -37,6 +37,8 @@ _REPLICAS_MAX = 30_000
 _EPSILON = np.float32(1e-4)
 # The upstream's default rates: in 15 s the larger of twice as many and four more.
 _RATE_SECONDS = 15
+# The upstream's default cpu-initialization-period.
+_CPU_INITIALIZATION_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -144,8 +146,9 @@ def _scale(metric: Floats, floors: Counts, rows: Rows, world: AutoscalerModel) -
     window = max(1, world.ticks(world.stabilization_seconds))
     per_minute, delay = world.ticks(60), world.ticks(world.delay_seconds)
     start_up = max(1, world.ticks(world.start_up_seconds))
-    # A pod counts as unready until its metrics cover a whole window in which it was Ready.
-    unmeasured = world.ticks(world.delay_seconds + world.window_seconds)
+    # A pod counts as unready until its metrics cover a whole window in which it was Ready, or its first minutes are over.
+    initial = max(_CPU_INITIALIZATION_SECONDS - world.start_up_seconds, 0)
+    unmeasured = world.ticks(min(world.delay_seconds + world.window_seconds, initial))
     minute = np.clip((rows - delay) // per_minute, 0, floors.shape[1] - 1)
     by_minute = np.ascontiguousarray(floors.T)
     doublings = world.tick_seconds // _RATE_SECONDS
@@ -168,7 +171,7 @@ def _scale(metric: Floats, floors: Counts, rows: Rows, world: AutoscalerModel) -
             newest[:] = 0
         # The metric is as old as its delay: its load was spread over the pods that were Ready then.
         end = max(i - delay, min(i, 1))
-        ready = np.minimum.reduce(replicas[max(0, end - start_up - 1) : end], axis=0, initial=_REPLICAS_MAX)
+        ready = np.minimum.reduce(replicas[max(0, end - start_up) : end], axis=0, initial=_REPLICAS_MAX)
         if not i:
             ready = current
         measured = np.minimum.reduce(replicas[max(0, i - start_up - unmeasured) : i], axis=0, initial=_REPLICAS_MAX)

@@ -32,6 +32,10 @@ FLOORS = Floors(
     np.array([[6.0, 30.5, np.nan], [7.0, 35.5, np.nan]]),
     np.array([[0.9, 0.954, 0.0], [0.8, 0.9, 0.0]]),
     np.array([33.0, 36.0, 33.0]),
+    (
+        (np.array([[0, 30, 0], [0, 35, 0]]), np.array([[6.0, 26.9, np.nan], [7.0, 31.4, np.nan]])),
+        (np.array([[0, 0, 0], [0, 0, 0]]), np.array([[6.0, 5.0, np.nan], [7.0, 5.5, np.nan]])),
+    ),
 )
 
 
@@ -80,3 +84,11 @@ def test_where_nothing_can_be_said_there_is_no_forecast():
 def test_its_coverage_is_the_level_with_the_excess_of_the_last_day():
     """95.4 % less seven are 88."""
     assert 88 == issued(excess=-0.07).coverage_percent
+
+
+def test_near_its_budget_it_has_the_loads_of_dearer_pods():
+    """Laid over the same steps as its own loads: near, near, far, far."""
+    made = issued()
+
+    assert [(26.9, 26.9, 31.4, 31.4), (5.0, 5.0, 5.5, 5.5)] == [load[:4] for load in made.thrifty]
+    assert {len(made.load)} == {len(load) for load in made.thrifty}

@@ -130,7 +130,7 @@ def test_what_the_decisions_do_not_bear_out_is_not_used():
 
 
 def test_the_days_that_were_evaluated_are_not_evaluated_again():
-    """Seven at first, one a day later, none at the same instant; all seven when the pods turn out to be slower."""
+    """Eight of nine days at first, one a day later, none at the same instant; all ten when the pods turn out slower."""
     load = daily_jump(12)
     counts, previous = [], None
     slow = msgspec.structs.replace(WEB, start_up=300 * SECOND)
@@ -140,7 +140,7 @@ def test_the_days_that_were_evaluated_are_not_evaluated_again():
         previous = fit(known, target, now=MIDNIGHT + days * DAY, previous=previous, evaluate=counted(tried))
         counts.append(len(tried))
 
-    assert [7, 1, 0, 7] == counts
+    assert [8, 1, 0, 10] == counts
 
 
 def test_a_fit_that_comes_an_hour_late_evaluates_the_same_days():
@@ -172,7 +172,7 @@ def test_days_are_evaluated_anew_when_other_spans_are_ignored_or_other_methods_m
         previous = fit(known, target, methods, now, previous=previous, evaluate=counted(tried))
         counts.append(len(tried))
 
-    assert [7, 7, 1, 7] == counts
+    assert [8, 8, 1, 9] == counts
 
 
 def test_each_day_adds_a_validation_of_its_own():
@@ -231,7 +231,8 @@ def test_where_no_floor_is_asked_for_the_load_is_what_is_expected_or_what_the_ru
     none = floors.replicas[0] == 0
     assert none.any()
     assert (floors.load[0][none] <= np.maximum(running.max(), 1) * 0.9 + 1e-9).all()
-    assert (floors.load <= floors.ceiling).all()
+    # A floor is a whole number of pods: the load of the last one may lie above the ceiling.
+    assert (floors.load <= np.ceil(floors.ceiling / 0.9) * 0.9).all()
 
 
 def test_levels_are_the_probability_that_the_stated_load_suffices(fitted):

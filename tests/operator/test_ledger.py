@@ -1,5 +1,7 @@
 """What forecasts cost, counted turn by turn."""
 
+from msgspec.structs import replace
+
 from core.situations import NOW, forecast, spec
 from cronhpa.core.decide import decide
 from cronhpa.core.instant import HOUR, SECOND
@@ -12,6 +14,9 @@ from cronhpa.operator.ledger import Ledger
 
 SHOP = Series("prod", "shop", "requests")
 HOUR_NOW = NOW // HOUR
+FORECAST = replace(
+    forecast(150, 150, metric="requests", issued_at=NOW, start=NOW), thrifty=((120.0, 120.0), (110.0, 110.0))
+)
 
 
 def of(budget=5):
@@ -61,23 +66,32 @@ def test_an_unreadable_scale_counts_nothing():
 
 
 def test_a_budget_that_is_spent_is_told_with_its_numbers_and_kept_over_a_restart():
-    """Ten pods for a week, and one more all the time: a tenth."""
+    """Ten pods for a week, and one more all the time: a tenth, twice a budget of 5 %."""
     ledger = Ledger()
     ledger.load(Spend(SHOP, HOUR_NOW - i, 3600.0, 36_000.0) for i in range(168, -1, -1))
 
     assert (
         "the forecast added 10.0 % pod-hours over the last seven days, budgetPercent allows 5 %"
-        == ledger.verdict(SHOP, of(), NOW).message
+        == ledger.limit(SHOP, of(), FORECAST, NOW).message
     )
     assert 100 == ledger.used_permille(SHOP)
-    assert Ledger().verdict(SHOP, of(), NOW) is None
+    assert FORECAST == Ledger().limit(SHOP, of(), FORECAST, NOW)
 
 
 def test_a_budget_that_lasts_is_no_reason_to_wait():
     ledger = Ledger()
     ledger.load(Spend(SHOP, HOUR_NOW - i, 3600.0, 36_000.0) for i in range(168, -1, -1))
 
-    assert ledger.verdict(SHOP, of(budget=20), NOW) is None
+    assert FORECAST == ledger.limit(SHOP, of(budget=20), FORECAST, NOW)
+
+
+def test_near_its_budget_the_forecast_is_that_of_dearer_pods():
+    """A tenth was used: of a budget of 9 % that is 111 %, of one of 8 % 125 %."""
+    ledger = Ledger()
+    ledger.load(Spend(SHOP, HOUR_NOW - i, 3600.0, 36_000.0) for i in range(168, -1, -1))
+
+    assert FORECAST.thrifty[0] == ledger.limit(SHOP, of(budget=9), FORECAST, NOW).load
+    assert FORECAST.thrifty[1] == ledger.limit(SHOP, of(budget=8), FORECAST, NOW + HOUR // 2).load
 
 
 def test_what_the_store_could_not_write_is_written_the_next_time():
@@ -103,4 +117,4 @@ def test_a_forgotten_object_begins_anew():
 
     ledger.forget(SHOP)
 
-    assert (None, None) == (ledger.verdict(SHOP, of(), NOW), ledger.used_permille(SHOP))
+    assert (FORECAST, None) == (ledger.limit(SHOP, of(), FORECAST, NOW), ledger.used_permille(SHOP))

@@ -49,7 +49,8 @@ def share(hours: Mapping[int, Hour], now: Nanoseconds, span: int, replicas: int)
     # The current hour is incomplete: its base is that of an ordinary hour.
     base = sum(whole) + (span - len(whole)) * ordinary
     extra = sum(hour.extra for hour in counted)
-    return extra / base if base else float(extra > 0)
+    # Every pod is of the forecast's making: more than any budget.
+    return extra / base if base else EXHAUSTED_AT * (extra > 0)
 
 
 def thrift(hours: Mapping[int, Hour], now: Nanoseconds, replicas: int, budget_percent: int) -> int | Absent:

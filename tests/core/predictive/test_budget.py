@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from core.situations import NOW
 from cronhpa.core.instant import HOUR
-from cronhpa.core.predictive.budget import Hour, exhausted, share
+from cronhpa.core.observation import Absent
+from cronhpa.core.predictive.budget import Hour, share, thrift
 
 HOUR_NOW = NOW // HOUR
 
@@ -35,34 +36,36 @@ def test_what_is_older_than_the_span_does_not_count():
     assert share(hours((100, 10), *[(0, 10)] * 24), NOW, 24, 10) == 0
 
 
-def test_over_a_week_the_budget_is_what_the_user_stated():
-    """168 hours of ten are 1680; five percent of them 84."""
-    within, over = [(0.49, 10)] * 168, [(0.5, 10)] * 168
+@pytest.mark.parametrize(("extra", "level"), [(0.49, 0), (0.5, 1), (0.57, 1), (0.58, 2), (0.649, 2)])
+def test_over_a_week_a_pod_counts_as_dearer_from_the_budget_on(extra, level):
+    """168 hours of ten pods, and a budget of 5 %: half a pod more is all of it, 0.575 are 115 %, 0.65 are 130 %."""
+    assert level == thrift(hours(*[(extra, 10)] * 168), NOW, 10, 5)
 
-    assert exhausted(hours(*within), NOW, 10, 5) is None
+
+def test_from_130_percent_of_the_budget_on_the_forecast_abstains():
     assert (
-        "the forecast added 5.0 % pod-hours over the last seven days, budgetPercent allows 5 %"
-        == exhausted(hours(*over), NOW, 10, 5).message
+        "the forecast added 6.5 % pod-hours over the last seven days, budgetPercent allows 5 %"
+        == thrift(hours(*[(0.65, 10)] * 168), NOW, 10, 5).message
     )
 
 
 def test_over_a_day_it_is_twice_that():
-    """24 of 240 pod-hours are a tenth; of the week's 1680 they are 1.4 %."""
-    within, over = [(0, 10)] * 144 + [(0.99, 10)] * 24, [(0, 10)] * 144 + [(1, 10)] * 24
+    """24 of 240 pod-hours are a tenth, all of a day's budget; of the week's 1680 they are 1.4 %. 31.2 are 130 %."""
+    within, near, over = ([(0, 10)] * 144 + [(extra, 10)] * 24 for extra in (0.99, 1, 1.3))
 
-    assert exhausted(hours(*within), NOW, 10, 5) is None
+    assert [0, 1] == [thrift(hours(*days), NOW, 10, 5) for days in (within, near)]
     assert (
-        "the forecast added 10.0 % pod-hours over the last day, 2 x the 5 % of budgetPercent are allowed"
-        == exhausted(hours(*over), NOW, 10, 5).message
+        "the forecast added 13.0 % pod-hours over the last day, 2 x the 5 % of budgetPercent are allowed"
+        == thrift(hours(*over), NOW, 10, 5).message
     )
 
 
 def test_a_budget_of_nothing_is_spent_before_it_is_used():
-    assert "BudgetSpent" == exhausted({}, NOW, 10, 0).reason
+    assert "BudgetSpent" == thrift({}, NOW, 10, 0).reason
 
 
 def test_a_target_at_zero_whose_every_pod_is_of_the_forecasts_making_is_over_any_budget():
-    assert "BudgetSpent" == exhausted(hours((1, 0), (1, 0)), NOW, 0, 100).reason
+    assert "BudgetSpent" == thrift(hours((1, 0), (1, 0)), NOW, 0, 100).reason
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0.1, 100)), min_size=1, max_size=200), st.integers(0, 100))
@@ -70,4 +73,6 @@ def test_more_spent_is_never_less_of_the_budget(counted, budget):
     once, twice = hours(*counted), hours(*((2 * extra, base) for extra, base in counted))
 
     assert share(once, NOW, 168, 5) <= share(twice, NOW, 168, 5)
-    assert exhausted(once, NOW, 5, budget) is None or exhausted(twice, NOW, 5, budget) is not None
+    levels = [thrift(counted, NOW, 5, budget) for counted in (once, twice)]
+    of_once, of_twice = (9 if isinstance(level, Absent) else level for level in levels)
+    assert of_once <= of_twice
