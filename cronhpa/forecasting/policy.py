@@ -23,7 +23,7 @@ from cronhpa.core.observation import Absent
 from cronhpa.core.predictive.budget import DAY_FACTOR
 from cronhpa.forecasting.candidates import NO_METHOD, Candidate, candidates_of
 from cronhpa.forecasting.choice import Choice, NothingToGain, budget_correction, choose
-from cronhpa.forecasting.columns import Counts, Floats
+from cronhpa.forecasting.columns import Counts
 from cronhpa.forecasting.evaluation import CandidateScores, DayScores, PastDay, floors_of_day, past_day, score
 from cronhpa.forecasting.fitted_models import (
     FittedModels,
@@ -31,10 +31,9 @@ from cronhpa.forecasting.fitted_models import (
     Minutes,
     ModelStates,
     RecentLoad,
-    candidate_floors,
     fit_models,
-    outlook_of,
 )
+from cronhpa.forecasting.floors import Floors, FloorsAsked, floors_of
 from cronhpa.forecasting.messages import ForecastTarget, digest
 from cronhpa.forecasting.validation import validate
 from cronhpa.forecasting.workload import WorkloadModel, backtests_agree
@@ -125,22 +124,6 @@ class FittedPolicy(Struct, frozen=True):
             f"under-provisioned minutes in {in_days(record.days)} would be avoided at {record.extra_percent:+.1f} % "
             f"pod-hours: some are needed, at no more than {affordable_percent(self.workload):g} %"
         )
-
-
-@dataclass(frozen=True)
-class Floors:
-    """
-    What a policy asks for at some origins; each (windows, origins).
-
-    replicas: zero where the running ones suffice. load: what those replicas carry; where they are zero, the load that is
-    expected or that the running replicas carry, the lower one; NaN where nothing can be said. level: probability that
-    the largest load of the window is no larger. ceiling: (origins,), the largest load that is believed.
-    """
-
-    replicas: Counts
-    load: Floats
-    level: Floats
-    ceiling: Floats
 
 
 class Attempts:
@@ -236,26 +219,21 @@ def floors(
 
     models: `models_of(fitted, ...)`, decoded once for many origins. origins: see RecentLoad.origins.
     """
-    if not isinstance(fitted.choice, Choice):
-        return None
+    return floors_together([(fitted, models, recent, origins)], attempt)[0]
+
+
+def floors_together(
+    several: Sequence[tuple[FittedPolicy, FittedModels, RecentLoad, Minutes]], attempt: Attempts | None = None
+) -> list[Floors | None]:
+    """`floors` of several objects, in one pass over all of their origins."""
     attempt = attempt or Attempts()
-    candidate = fitted.choice.candidate
-    # A floor that no method asked for takes its level from any method.
-    variant = candidate.method or next(iter(models.variants), NO_METHOD)
-    outlook = outlook_of(models, recent, origins, {variant}, attempt)
-    replicas = candidate_floors(models, outlook, [candidate])[0]
-    carried = models.workload.carried
-    # A method that says nothing at all expects no more than what the running replicas carry.
-    edges, cdf = outlook.distributions.get(
-        variant, (np.full((*replicas.shape, 1), np.inf), np.ones((*replicas.shape, 1)))
-    )
-    median = np.take_along_axis(edges, (cdf < 0.5).sum(axis=-1, keepdims=True), axis=-1)[..., 0]
-    served = np.minimum(np.minimum(median, outlook.running * carried), outlook.ceiling)
-    # A hair less than what the replicas carry: dividing and rounding up gives the replicas back.
-    load = np.where(replicas > 0, (replicas - 1e-6) * carried, served)
-    covered = (edges <= load[..., None]).sum(axis=-1, keepdims=True)
-    level = np.where(covered > 0, np.take_along_axis(cdf, np.maximum(covered - 1, 0), axis=-1), 0.0)[..., 0]
-    return Floors(replicas, load, level, outlook.ceiling)
+    asked = [
+        FloorsAsked(fitted.choice.candidate, models, recent, origins, attempt)
+        for fitted, models, recent, origins in several
+        if isinstance(fitted.choice, Choice)
+    ]
+    found = iter(floors_of(asked))
+    return [next(found) if isinstance(fitted.choice, Choice) else None for fitted, *_ in several]
 
 
 def models_of(fitted: FittedPolicy, catalog: Sequence[Chosen], attempt: Attempts | None = None) -> FittedModels:
