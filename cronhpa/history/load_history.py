@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds
 from cronhpa.history.packing import (
@@ -37,7 +37,7 @@ from cronhpa.history.series import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Sequence, Sized
 
     from cronhpa.history.database import Connection, Database, Fault
 
@@ -45,6 +45,28 @@ if TYPE_CHECKING:
 _STEP_ROWS_KEPT: Nanoseconds = 2 * HOUR
 # A forecast reads the minutes of the last two hours and five minutes; `newest_minutes` has them without unpacking.
 MINUTE_ROWS_KEPT: Nanoseconds = 3 * HOUR
+
+
+class PackedDay(NamedTuple):
+    """A UTC day, counted since the Unix epoch, as `packing` writes it; no shares where no minute of it is known."""
+
+    day: int
+    highs: bytes
+    shares: bytes | None
+
+
+class PackedLoads(NamedTuple):
+    """
+    Loads of several series as they are kept.
+
+    ids: the series by the numbers that rows have. days: of each series, in order. steps, minutes: rows of (time,
+    number, high), times counted in steps and minutes since the Unix epoch.
+    """
+
+    ids: dict[int, Series]
+    days: dict[Series, list[PackedDay]]
+    steps: list[tuple[int, int, float]]
+    minutes: list[tuple[int, int, float]]
 
 
 class LoadHistory:
@@ -107,9 +129,35 @@ class LoadHistory:
             query = "SELECT day, highs FROM day WHERE series = ? AND day BETWEEN ? AND ? ORDER BY day"
             span = (series_id, first // STEPS_PER_DAY, (end - 1) // STEPS_PER_DAY)
             days = [(day, unpack_steps(highs)) for day, highs in db.execute(query, span)]
-            begin, highs = join(days, _rows(db, "step", series_id, first, end), STEPS_PER_DAY)
+            begin, highs = join(days, _rows_of_one(db, "step", series_id, first, end), STEPS_PER_DAY)
             low, highs = trim(begin, highs, first, end)
             return low * STEP, highs
+
+        return self._database.read(work)
+
+    def packed(
+        self, series: Sequence[Series], since: Nanoseconds, until: Nanoseconds, *, minutes: bool = True
+    ) -> PackedLoads:
+        """
+        The loads of several series as the store keeps them, of one state of it, for who reads many at once.
+
+        Those of the days from that of `since` on, and the rows of [since, until). minutes: False reads steps alone.
+        """
+
+        def work(db: Connection) -> PackedLoads:
+            find = self._database.ids.find
+            found = {series_id: each for each in series if (series_id := find(db, each)) is not None}
+            days: dict[Series, list[PackedDay]] = {each: [] for each in series}
+            query = f"""
+                SELECT series, day, highs, {"shares" if minutes else "NULL"}
+                FROM day {"LEFT JOIN minutes USING (series, day)" if minutes else ""}
+                WHERE series IN ({_marks(found)}) AND day BETWEEN ? AND ? ORDER BY day
+            """  # noqa: S608 - literals and question marks
+            for series_id, *day in db.execute(query, (*found, since // DAY, (until - 1) // DAY)):
+                days[found[series_id]].append(PackedDay(*day))
+            step_rows = _rows(db, "step", [*found], -(-since // STEP), -(-until // STEP))
+            minute_rows = _rows(db, "minute", [*found], -(-since // MINUTE), -(-until // MINUTE)) if minutes else []
+            return PackedLoads(found, days, step_rows, minute_rows)
 
         return self._database.read(work)
 
@@ -140,7 +188,7 @@ class LoadHistory:
             days = [
                 (day, unpack_minutes(shares, unpack_steps(highs))) for day, shares, highs in db.execute(query, span)
             ]
-            begin, highs = join(days, _rows(db, "minute", series_id, first, end), MINUTES_PER_DAY)
+            begin, highs = join(days, _rows_of_one(db, "minute", series_id, first, end), MINUTES_PER_DAY)
             low, highs = trim(begin, highs, first, end)
             return low * MINUTE, highs
 
@@ -156,7 +204,7 @@ class LoadHistory:
 
         def work(db: Connection) -> list[tuple[Nanoseconds, float]]:
             series_id = self._database.ids.find(db, series)
-            rows = [] if series_id is None else _rows(db, "minute", series_id, first, end)
+            rows = [] if series_id is None else _rows_of_one(db, "minute", series_id, first, end)
             return [(minute * MINUTE, high) for minute, high in rows]
 
         return self._database.read(work)
@@ -237,8 +285,17 @@ def _raise_rows(db: Connection, table: str, rows: Iterable[tuple[int, int, float
     )
 
 
-def _rows(db: Connection, table: str, series_id: int, first: int, end: int) -> list[tuple[int, float]]:
-    """(time, high) of one series in `minute` or `step`: one look-up for each time, as the key begins with the time."""
+def _rows_of_one(db: Connection, table: str, series_id: int, first: int, end: int) -> list[tuple[int, float]]:
+    """(time, high) of one series in `minute` or `step`, in order."""
+    return [(at, high) for at, _, high in _rows(db, table, [series_id], first, end)]
+
+
+def _rows(db: Connection, table: str, series_ids: Sequence[int], first: int, end: int) -> list[tuple[int, int, float]]:
+    """
+    (time, series, high) of `minute` or `step`, in order of time.
+
+    One look-up for each time and series, as the key begins with the time.
+    """
     # Two subqueries are two look-ups at the ends of the key; `SELECT min(x), max(x)` together reads the whole table.
     ends = f"SELECT (SELECT min({table}) FROM {table}), (SELECT max({table}) FROM {table})"  # noqa: S608 - a literal
     oldest, newest = db.execute(ends).fetchone()
@@ -247,9 +304,15 @@ def _rows(db: Connection, table: str, series_id: int, first: int, end: int) -> l
     # SQLite keeps the order of a CROSS JOIN: the clock first, then the table by its key.
     query = f"""
         WITH RECURSIVE clock (at) AS (SELECT ? UNION ALL SELECT at + 1 FROM clock WHERE at < ?)
-        SELECT at, high FROM clock CROSS JOIN {table} WHERE {table} = at AND series = ? ORDER BY at
-    """  # noqa: S608 - one of two literals
-    return db.execute(query, (max(first, oldest), min(end - 1, newest), series_id)).fetchall()
+        SELECT at, series, high FROM clock CROSS JOIN {table}
+        WHERE {table} = at AND series IN ({_marks(series_ids)}) ORDER BY at
+    """  # noqa: S608 - one of two literals, and question marks
+    return db.execute(query, (max(first, oldest), min(end - 1, newest), *series_ids)).fetchall()
+
+
+def _marks(values: Sized) -> str:
+    """A question mark for each value of a statement."""
+    return ", ".join("?" * len(values))
 
 
 def _merge_into_days(db: Connection, rows: Iterable[tuple[int, int, float]], per_day: int) -> None:
