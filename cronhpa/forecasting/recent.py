@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from cronhpa.core.spec import Span
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
 from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, RecentLoad
 from cronhpa.forecasting.messages import masked
-from cronhpa.history.load_history import PackedDay, PackedLoads
+from cronhpa.history.load_history import NO_ROW, PackedDay, PackedLoads, PackedRows
 from cronhpa.history.packing import MINUTES_PER_DAY, STEPS_PER_DAY, WHOLE_STEP, unpack_steps
 from cronhpa.history.series import STEP, Series
 
@@ -26,11 +27,10 @@ class Loads:
 
     def __init__(self, packed: PackedLoads) -> None:
         self._days = packed.days
-        numbers = {series: number for number, series in enumerate(packed.ids.values())}
-        self._numbers = numbers
-        of_id = {series_id: numbers[series] for series_id, series in packed.ids.items()}
-        self._steps = _Table(packed.steps, of_id)
-        self._minutes = _Table(packed.minutes, of_id)
+        self._numbers = {series: number for number, series in enumerate(packed.series)}
+        self._steps, self._minutes = (
+            (rows.first, _highs_by_series(rows, len(packed.series))) for rows in (packed.steps, packed.minutes)
+        )
 
     def steps(self, series: Series, begin: Nanoseconds, count: int) -> Floats:
         """The maxima of so many steps from an instant on."""
@@ -61,26 +61,19 @@ class Loads:
             return RecentLoad(steps, minutes)
         return RecentLoad(steps, minutes, np.isnan(_masked(begin, minutes, ignored, MINUTE)))
 
-    def _with_rows(self, grid: Floats, first: int, table: _Table, series: Series) -> Floats:
+    def _with_rows(self, grid: Floats, first: int, rows: tuple[int, Floats], series: Series) -> Floats:
         number = self._numbers.get(series)
         if number is not None:
             # Where a day and a row have a value for one time, the larger value wins.
-            _lay(grid, first, table.first, table.highs[number])
+            _lay(grid, first, rows[0], rows[1][number])
         return grid
 
 
-class _Table:
-    """Rows of (time, id, high). highs: (series, times), from the time `first` on, NaN where there is no row."""
-
-    def __init__(self, rows: Sequence[tuple[int, int, float]], number_of_id: dict[int, int]) -> None:
-        if not rows:
-            self.first, self.highs = 0, np.empty((len(number_of_id), 0))
-            return
-        times, ids, highs = zip(*rows, strict=True)
-        self.first = times[0]
-        self.highs = np.full((len(number_of_id), times[-1] - times[0] + 1), np.nan)
-        numbers = [number_of_id[series_id] for series_id in ids]
-        self.highs[numbers, np.array(times) - self.first] = highs
+def _highs_by_series(rows: PackedRows, series: int) -> Floats:
+    """(series, times), NaN where there is no row."""
+    count = len(rows.highs)
+    highs = np.fromiter(chain.from_iterable(rows.highs), np.float64, count * series)
+    return np.where(highs == NO_ROW, np.nan, highs).reshape(count, series).T.copy()
 
 
 def _lay(grid: Floats, first: int, begin: int, values: Floats) -> None:

@@ -233,9 +233,10 @@ def _forecasts(store: Store, asked: Sequence[_Asked], now: Nanoseconds) -> dict[
         return answers
     begin = min(each.trained_until for each in with_choice) - RUN_UP_MINUTES * MINUTE
     loads = Loads(store.loads.packed([each.target.series for each in with_choice], begin, now))
+    methods = catalog.default()
     questions = []
     for each in with_choice:
-        models = policy.models_of(each.fitted, catalog.default())
+        models = policy.models_of(each.fitted, methods)
         recent = loads.since(each.target.series, each.trained_until, now, each.target.ignored)
         origin = _newest_origin(recent, models.tail)
         if origin is None:

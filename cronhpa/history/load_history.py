@@ -46,6 +46,9 @@ _STEP_ROWS_KEPT: Nanoseconds = 2 * HOUR
 # A forecast reads the minutes of the last two hours and five minutes; `newest_minutes` has them without unpacking.
 MINUTE_ROWS_KEPT: Nanoseconds = 3 * HOUR
 
+# Of a time without a row. No load is negative.
+NO_ROW = -1.0
+
 
 class PackedDay(NamedTuple):
     """A UTC day, counted since the Unix epoch, as `packing` writes it; no shares where no minute of it is known."""
@@ -55,18 +58,25 @@ class PackedDay(NamedTuple):
     shares: bytes | None
 
 
+class PackedRows(NamedTuple):
+    """highs: of each time from `first` on, counted in steps or minutes, the high of each series; NO_ROW without one."""
+
+    first: int
+    highs: list[tuple[float, ...]]
+
+
 class PackedLoads(NamedTuple):
     """
     Loads of several series as they are kept.
 
-    ids: the series by the numbers that rows have. days: of each series, in order. steps, minutes: rows of (time,
-    number, high), times counted in steps and minutes since the Unix epoch.
+    series: those that the store has, in the order in which rows have them. days: of each series that was asked for, in
+    order.
     """
 
-    ids: dict[int, Series]
+    series: list[Series]
     days: dict[Series, list[PackedDay]]
-    steps: list[tuple[int, int, float]]
-    minutes: list[tuple[int, int, float]]
+    steps: PackedRows
+    minutes: PackedRows
 
 
 class LoadHistory:
@@ -129,7 +139,7 @@ class LoadHistory:
             query = "SELECT day, highs FROM day WHERE series = ? AND day BETWEEN ? AND ? ORDER BY day"
             span = (series_id, first // STEPS_PER_DAY, (end - 1) // STEPS_PER_DAY)
             days = [(day, unpack_steps(highs)) for day, highs in db.execute(query, span)]
-            begin, highs = join(days, _rows_of_one(db, "step", series_id, first, end), STEPS_PER_DAY)
+            begin, highs = join(days, _rows(db, "step", series_id, first, end), STEPS_PER_DAY)
             low, highs = trim(begin, highs, first, end)
             return low * STEP, highs
 
@@ -142,6 +152,7 @@ class LoadHistory:
         The loads of several series as the store keeps them, of one state of it, for who reads many at once.
 
         Those of the days from that of `since` on, and the rows of [since, until). minutes: False reads steps alone.
+        At most a thousand series: each is a column of a statement.
         """
 
         def work(db: Connection) -> PackedLoads:
@@ -155,9 +166,9 @@ class LoadHistory:
             """  # noqa: S608 - literals and question marks
             for series_id, *day in db.execute(query, (*found, since // DAY, (until - 1) // DAY)):
                 days[found[series_id]].append(PackedDay(*day))
-            step_rows = _rows(db, "step", [*found], -(-since // STEP), -(-until // STEP))
-            minute_rows = _rows(db, "minute", [*found], -(-since // MINUTE), -(-until // MINUTE)) if minutes else []
-            return PackedLoads(found, days, step_rows, minute_rows)
+            steps = _columns(db, "step", [*found], -(-since // STEP), -(-until // STEP))
+            of_minutes = -(-since // MINUTE), -(-until // MINUTE) if minutes else 0
+            return PackedLoads([*found.values()], days, steps, _columns(db, "minute", [*found], *of_minutes))
 
         return self._database.read(work)
 
@@ -188,7 +199,7 @@ class LoadHistory:
             days = [
                 (day, unpack_minutes(shares, unpack_steps(highs))) for day, shares, highs in db.execute(query, span)
             ]
-            begin, highs = join(days, _rows_of_one(db, "minute", series_id, first, end), MINUTES_PER_DAY)
+            begin, highs = join(days, _rows(db, "minute", series_id, first, end), MINUTES_PER_DAY)
             low, highs = trim(begin, highs, first, end)
             return low * MINUTE, highs
 
@@ -204,7 +215,7 @@ class LoadHistory:
 
         def work(db: Connection) -> list[tuple[Nanoseconds, float]]:
             series_id = self._database.ids.find(db, series)
-            rows = [] if series_id is None else _rows_of_one(db, "minute", series_id, first, end)
+            rows = [] if series_id is None else _rows(db, "minute", series_id, first, end)
             return [(minute * MINUTE, high) for minute, high in rows]
 
         return self._database.read(work)
@@ -285,29 +296,40 @@ def _raise_rows(db: Connection, table: str, rows: Iterable[tuple[int, int, float
     )
 
 
-def _rows_of_one(db: Connection, table: str, series_id: int, first: int, end: int) -> list[tuple[int, float]]:
-    """(time, high) of one series in `minute` or `step`, in order."""
-    return [(at, high) for at, _, high in _rows(db, table, [series_id], first, end)]
-
-
-def _rows(db: Connection, table: str, series_ids: Sequence[int], first: int, end: int) -> list[tuple[int, int, float]]:
-    """
-    (time, series, high) of `minute` or `step`, in order of time.
-
-    One look-up for each time and series, as the key begins with the time.
-    """
+def _ends(db: Connection, table: str, first: int, end: int) -> tuple[int, int] | None:
+    """First and last time of [first, end) that `minute` or `step` may have a row of; None without one."""
     # Two subqueries are two look-ups at the ends of the key; `SELECT min(x), max(x)` together reads the whole table.
     ends = f"SELECT (SELECT min({table}) FROM {table}), (SELECT max({table}) FROM {table})"  # noqa: S608 - a literal
     oldest, newest = db.execute(ends).fetchone()
     if oldest is None or max(first, oldest) > min(end - 1, newest):
+        return None
+    return max(first, oldest), min(end - 1, newest)
+
+
+def _rows(db: Connection, table: str, series_id: int, first: int, end: int) -> list[tuple[int, float]]:
+    """(time, high) of one series in `minute` or `step`: one look-up for each time, as the key begins with the time."""
+    ends = _ends(db, table, first, end)
+    if ends is None:
         return []
     # SQLite keeps the order of a CROSS JOIN: the clock first, then the table by its key.
     query = f"""
         WITH RECURSIVE clock (at) AS (SELECT ? UNION ALL SELECT at + 1 FROM clock WHERE at < ?)
-        SELECT at, series, high FROM clock CROSS JOIN {table}
-        WHERE {table} = at AND series IN ({_marks(series_ids)}) ORDER BY at
-    """  # noqa: S608 - one of two literals, and question marks
-    return db.execute(query, (max(first, oldest), min(end - 1, newest), *series_ids)).fetchall()
+        SELECT at, high FROM clock CROSS JOIN {table} WHERE {table} = at AND series = ? ORDER BY at
+    """  # noqa: S608 - one of two literals
+    return db.execute(query, (*ends, series_id)).fetchall()
+
+
+def _columns(db: Connection, table: str, series_ids: Sequence[int], first: int, end: int) -> PackedRows:
+    """Rows of `minute` or `step`, a column for each series: two thirds of what a row for each value takes."""
+    ends = _ends(db, table, first, end)
+    if ends is None or not series_ids:
+        return PackedRows(first, [])
+    column = f"coalesce((SELECT high FROM {table} WHERE {table} = at AND series = ?), {NO_ROW})"  # noqa: S608 - literals
+    query = f"""
+        WITH RECURSIVE clock (at) AS (SELECT ? UNION ALL SELECT at + 1 FROM clock WHERE at < ?)
+        SELECT {", ".join([column] * len(series_ids))} FROM clock ORDER BY at
+    """  # noqa: S608 - literals and question marks
+    return PackedRows(ends[0], db.execute(query, (*ends, *series_ids)).fetchall())
 
 
 def _marks(values: Sized) -> str:

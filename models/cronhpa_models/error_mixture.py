@@ -257,7 +257,6 @@ class _Known:
             np.arange(_looked_at_since(each, at.position, max(reaches)), len(values))
             for each, at, values in zip(several, origins, z, strict=True)
         ]
-        lagging = [lagged(values, rows) for values, rows in zip(z, since, strict=True)]
         counts, rows_since = [len(at.position) for at in origins], [len(rows) for rows in since]
         owner = np.repeat(np.arange(len(several)), counts)
         position = np.concatenate([at.position for at in origins])
@@ -270,6 +269,8 @@ class _Known:
         ]
         profiles = [_profile(values, day, begin) for values, begin in zip(z, begins, strict=True)]
         joined = _Rows.of(z)
+        before = np.concatenate(since)[:, None] - np.arange(LAGS)
+        lagging = joined.asked_by(everyone[: len(before), None]).take(before)
         x = _or_zero(
             _features(
                 joined.asked_by(everyone),
@@ -277,7 +278,7 @@ class _Known:
                 np.array(begins)[everyone] * day,
                 day,
                 positions,
-                np.concatenate([*lagging, *recent]),
+                np.concatenate([lagging, *recent]),
             )
         )
         mine = sum(rows_since)
