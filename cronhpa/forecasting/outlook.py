@@ -109,14 +109,18 @@ def _distributions(asked: Sequence[Asked], newest: Sequence[Floats]) -> list[dic
                 question = _Question(place, chosen, fitted, each.recent.steps, since, newest[place], each.windows)
                 questions.setdefault((chosen.method.name, each.windows), []).append(question)
     for together in questions.values():
-        answers = _sound_together(together) or [
-            asked[each.place].attempt(each.chosen.method.name, partial(_sound, each)) for each in together
+        answers: Sequence[Distribution | None] = _sound_together(together) or [
+            asked[question.place].attempt(question.chosen.method.name, partial(_sound, question))
+            for question in together
         ]
-        for each, answer in zip(together, answers, strict=True):
-            for variant in each.chosen.variants if answer is not None else ():
-                if variant in asked[each.place].variants:
-                    number = each.chosen.method.variants.index(variant)
-                    found[each.place][variant] = (answer.load, answer.cdf[number])
+        for question, answer in zip(together, answers, strict=True):
+            if answer is not None:
+                numbers = {variant: number for number, variant in enumerate(question.chosen.method.variants)}
+                found[question.place] |= {
+                    variant: (answer.load, answer.cdf[numbers[variant]])
+                    for variant in question.chosen.variants
+                    if variant in asked[question.place].variants
+                }
     return found
 
 
@@ -223,8 +227,8 @@ def _spikes_at(asked: Sequence[Asked]) -> dict[int, tuple[Spikes, Floats]]:
     load = np.broadcast_to(said.load, said.cdf.shape)
     found = {}
     end = 0
-    for place, each in zip(places, inputs, strict=True):
-        mine = slice(end, end + len(each.held))
-        found[place] = (Spikes(said.chance[mine], load[mine], said.cdf[mine]), each.held)
+    for place, of_each in zip(places, inputs, strict=True):
+        mine = slice(end, end + len(of_each.held))
+        found[place] = (Spikes(said.chance[mine], load[mine], said.cdf[mine]), of_each.held)
         end = mine.stop
     return found

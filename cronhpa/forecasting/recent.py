@@ -27,6 +27,7 @@ class Loads:
 
     def __init__(self, packed: PackedLoads) -> None:
         self._days = packed.days
+        self._unpacked: dict[bytes, Floats] = {}
         self._numbers = {series: number for number, series in enumerate(packed.series)}
         self._steps, self._minutes = (
             (rows.first, _highs_by_series(rows, len(packed.series))) for rows in (packed.steps, packed.minutes)
@@ -37,7 +38,7 @@ class Loads:
         first = begin // STEP
         grid = np.full(max(count, 0), np.nan)
         for day in self._days[series]:
-            _lay(grid, first, day.day * STEPS_PER_DAY, _highs(day))
+            _lay(grid, first, day.day * STEPS_PER_DAY, self._highs(day))
         return self._with_rows(grid, first, self._steps, series)
 
     def minutes(self, series: Series, begin: Nanoseconds, count: int) -> Floats:
@@ -46,7 +47,12 @@ class Loads:
         grid = np.full(max(count, 0), np.nan)
         for day in self._days[series]:
             if day.shares is not None:
-                _lay(grid, first, day.day * MINUTES_PER_DAY, _minutes(day, first - day.day * MINUTES_PER_DAY))
+                _lay(
+                    grid,
+                    first,
+                    day.day * MINUTES_PER_DAY,
+                    _minutes(day, self._highs(day), first - day.day * MINUTES_PER_DAY),
+                )
         return self._with_rows(grid, first, self._minutes, series)
 
     def since(self, series: Series, fitted_until: Nanoseconds, now: Nanoseconds, ignored: Sequence[Span]) -> RecentLoad:
@@ -60,6 +66,13 @@ class Loads:
         if not ignored:
             return RecentLoad(steps, minutes)
         return RecentLoad(steps, minutes, np.isnan(_masked(begin, minutes, ignored, MINUTE)))
+
+    def _highs(self, day: PackedDay) -> Floats:
+        """The maxima of a day's steps, unpacked once for steps and minutes."""
+        known = self._unpacked.get(day.highs)
+        if known is None:
+            known = self._unpacked[day.highs] = np.frombuffer(unpack_steps(day.highs), np.float64)
+        return known
 
     def _with_rows(self, grid: Floats, first: int, rows: tuple[int, Floats], series: Series) -> Floats:
         number = self._numbers.get(series)
@@ -84,17 +97,13 @@ def _lay(grid: Floats, first: int, begin: int, values: Floats) -> None:
         np.fmax(part, values[low - begin : high - begin], out=part)
 
 
-def _highs(day: PackedDay) -> Floats:
-    return np.frombuffer(unpack_steps(day.highs), np.float64)
-
-
-def _minutes(day: PackedDay, since: int) -> Floats:
+def _minutes(day: PackedDay, step_highs: Floats, since: int) -> Floats:
     """As `packing.unpack_minutes`; what lies before the minute `since` is not asked for, and may be anything."""
     assert day.shares is not None, "a day with minutes"
     shares = np.frombuffer(day.shares, np.uint8)
     found = np.full(MINUTES_PER_DAY, np.nan)
     asked = slice(max(since, 0) // MINUTES_PER_STEP, None)
-    highs = np.repeat(_highs(day)[asked] / WHOLE_STEP, MINUTES_PER_STEP)
+    highs = np.repeat(step_highs[asked] / WHOLE_STEP, MINUTES_PER_STEP)
     part = slice(MINUTES_PER_DAY - len(highs), None)
     found[part] = np.where(shares[part] > 0, highs * shares[part], np.nan)
     return found

@@ -244,7 +244,7 @@ def _forecasts(store: Store, asked: Sequence[_Asked], now: Nanoseconds) -> dict[
         else:
             questions.append((each, models, recent, np.array([origin])))
     excess = _excess_coverage(store, [each.target.series for each, *_ in questions], start)
-    floors = policy.floors_together([(each.fitted, *rest) for each, *rest in questions])
+    floors = policy.floors_together([(each.fitted, models, recent, at) for each, models, recent, at in questions])
     for (each, _, recent, _), of_each in zip(questions, floors, strict=True):
         assert of_each is not None, "there is a choice"
         series = each.target.series
@@ -294,7 +294,6 @@ def _excess_coverage(store: Store, several: Sequence[Series], start: Nanoseconds
     for series, issued in store.forecasts.issued_quantiles(uncounted, begin, start).items():
         if issued:
             outcomes = loads.steps(series, begin, (start - begin) // STEP)
-            rows = np.array([(quantile.start - begin) // STEP for quantile in issued])
-            levels = np.array([quantile.percent for quantile in issued]) / 100
-            excess[series] = excess_coverage(outcomes[rows], np.array([quantile.load for quantile in issued]), levels)
+            starts, issued_loads, percents = (np.array(values) for values in zip(*issued, strict=True))
+            excess[series] = excess_coverage(outcomes[(starts - begin) // STEP], issued_loads, percents / 100)
     return excess

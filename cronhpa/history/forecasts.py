@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-from msgspec import Struct
 
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, Nanoseconds
@@ -24,7 +23,7 @@ _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Forecast)
 
 
-class IssuedQuantile(Struct, frozen=True):
+class IssuedQuantile(NamedTuple):
     """A forecast for the step that starts at `start`: `percent` of loads stay below `load`."""
 
     start: Nanoseconds
@@ -97,11 +96,11 @@ class Forecasts:
             found = self._ids(db, series)
             query = f"""
                 WITH RECURSIVE clock (at) AS (SELECT ? UNION ALL SELECT at + 1 FROM clock WHERE at < ?)
-                SELECT series, at, load, percent FROM clock CROSS JOIN stated
+                SELECT series, (at + 1) * {STEP}, load, percent FROM clock CROSS JOIN stated
                 WHERE step = at AND series IN ({", ".join("?" * len(found))}) ORDER BY at
             """  # noqa: S608 - question marks
-            for series_id, step, load, percent in db.execute(query, (first, last, *found)):
-                issued[found[series_id]].append(IssuedQuantile((step + 1) * STEP, load, percent))
+            for series_id, *quantile in db.execute(query, (first, last, *found)):
+                issued[found[series_id]].append(IssuedQuantile._make(quantile))
             return issued
 
         return self._database.read(work)

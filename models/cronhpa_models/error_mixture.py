@@ -114,10 +114,15 @@ class ErrorMixture:
         alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
         for place, each in enumerate(several):
             alike.setdefault((each.steps_per_day, each.windows[:windows]), []).append(place)
-        answers = {}
+        answers: dict[int, Distribution] = {}
         for places in alike.values():
-            of = [[items[place] for place in places] for items in (several, later, origins)]
-            answers.update(zip(places, distributions(*of, windows), strict=True))
+            together = distributions(
+                [several[place] for place in places],
+                [later[place] for place in places],
+                [origins[place] for place in places],
+                windows,
+            )
+            answers.update(zip(places, together, strict=True))
         return [answers[place] for place in range(len(several))]
 
     def decode(self, state: bytes) -> Fitted:

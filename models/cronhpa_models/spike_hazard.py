@@ -170,8 +170,8 @@ def spikes(
     load, clock, by_age = load[owner], clock[owner], by_age[owner]
     at = np.concatenate([each.minutes + of + each.lead for each, of in zip(several, origins, strict=True)])
     cdf = np.cumsum(_CLOSE[(clock - at[:, None]) % DAY] * by_age * (load > enough[:, None]), axis=1)
-    cdf /= np.maximum(cdf[:, -1:], 1e-12)
-    return Spikes(_chances(several, later, exceeded, origins), load, cdf)
+    cdf = cdf / np.maximum(cdf[:, -1:], 1e-12)
+    return Spikes(_chances(several, later, exceeded, origins), np.asarray(load, dtype=np.float64), cdf)
 
 
 def _chances(
