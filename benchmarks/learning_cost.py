@@ -200,6 +200,7 @@ def main() -> None:
     table.add_row(
         "a forecast", f"{milliseconds:.2f} ms", f"{milliseconds * _FLEET / 1000 / _CORES:.1f} s on {_CORES} cores"
     )
+    table.add_row("forecasts in a second of CPU", f"{1000 / milliseconds:.0f}", f"{milliseconds * _FLEET / 1000:.1f} s")
     day = found["ordinary_day_seconds"] + found["forecast_ms"] / 1000 * _DAY_MINUTES
     table.add_row("a day with a forecast a minute", f"{day:.2f} s", f"{day * _FLEET / DAY * SECOND:.2f} cores")
     console.print(table)

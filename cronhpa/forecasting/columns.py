@@ -146,7 +146,7 @@ def _scale(metric: Floats, floors: Counts, rows: Rows, world: AutoscalerModel) -
     window = max(1, world.ticks(world.stabilization_seconds))
     per_minute, delay = world.ticks(60), world.ticks(world.delay_seconds)
     start_up = max(1, world.ticks(world.start_up_seconds))
-    # A pod counts as unready until its metrics cover a whole window in which it was Ready, or its first minutes are over.
+    # A pod counts as unready until its metrics cover a window in which it was Ready, or its first minutes are over.
     initial = max(_CPU_INITIALIZATION_SECONDS - world.start_up_seconds, 0)
     unmeasured = world.ticks(min(world.delay_seconds + world.window_seconds, initial))
     minute = np.clip((rows - delay) // per_minute, 0, floors.shape[1] - 1)

@@ -18,10 +18,11 @@ from cronhpa.forecasting import policy
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
 from cronhpa.forecasting.coverage import rolling_excess
 from cronhpa.forecasting.evaluation import CandidateScores
+from cronhpa.forecasting.floors import Floors
 from cronhpa.forecasting.issue import forecast_of
 from cronhpa.forecasting.messages import NOTHING_TO_GAIN, ForecastTarget
 from cronhpa.forecasting.named_methods import methods_of, noted, unusable
-from cronhpa.forecasting.policy import Attempts, FittedPolicy, Floors
+from cronhpa.forecasting.policy import Attempts, FittedPolicy
 from cronhpa.forecasting.recording import Recording
 from cronhpa.forecasting.workload import WorkloadModel, workload_of
 from cronhpa.history.series import STEP

@@ -24,11 +24,11 @@ from cronhpa.forecasting.fitted_models import (
     KnownLoad,
     RecentLoad,
     by_minute,
-    candidate_floors,
     fit_models,
-    outlook_of,
     without_gaps,
 )
+from cronhpa.forecasting.floors import candidate_floors
+from cronhpa.forecasting.outlook import outlook_of
 from cronhpa.forecasting.workload import WorkloadModel
 from cronhpa.simulation.forecast_effect import ForecastEffect
 from cronhpa_models.catalog import Chosen

@@ -1,13 +1,11 @@
 """
-The methods of a policy, fitted to one history, and the floor that each candidate takes from them.
+The methods of a policy, fitted to one history.
 
-The floors of one origin, of a day and of a whole recording come from `candidate_floors` and from nowhere else. Imports
-numpy: for workers and benchmarks only.
+Imports numpy: for workers and benchmarks only.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,14 +15,12 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from cronhpa.forecasting.candidates import CONSTANT_SHARES, Candidate
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Counts, Floats
-from cronhpa.forecasting.pricing import constant_floors, priced_floors, spike_floors
-from cronhpa.forecasting.workload import HELD_MINUTES, WorkloadModel, held_replicas, reactive_replicas, shortages
+from cronhpa.forecasting.pricing import constant_floors
+from cronhpa.forecasting.workload import WorkloadModel, reactive_replicas, shortages
 from cronhpa_models import spike_hazard
 from cronhpa_models.catalog import Chosen
-from cronhpa_models.method import LAGS, Distribution, Fitted, Origins, fault
-from cronhpa_models.spike_hazard import Spikes
+from cronhpa_models.method import LAGS, Fitted
 
 STEPS_PER_DAY = 288
 WEEK_DAYS = 7
@@ -186,117 +182,9 @@ def fit_spikes(minutes: Floats, workload: WorkloadModel) -> spike_hazard.Fitted 
     return spike_hazard.fit(load, shortages(load, workload), lead=workload.lead_minutes)
 
 
-@dataclass(frozen=True)
-class Outlook:
-    """
-    What fitted models say at some origins, from what was known at each.
-
-    distributions: by variant, load and cdf, (windows, origins, bins) each. spikes: of the spike hazard, and the
-    replicas that stabilization holds at each origin; None without one. running: (origins,), replicas without a
-    forecast. ceiling: (origins,), the largest load that is believed. windows: of the distributions.
-    """
-
-    distributions: dict[str, tuple[Floats, Floats]]
-    spikes: tuple[Spikes, Floats] | None
-    running: Floats
-    ceiling: Floats
-    windows: int
-
-
-def outlook_of(
-    models: FittedModels, recent: RecentLoad, origins: Minutes, variants: Collection[str], attempt: Attempt
-) -> Outlook:
-    """
-    The outlook at some origins; nothing of `recent` behind an origin is looked at.
-
-    origins: counts of the minutes, or steps, of `recent` that are known; see RecentLoad.origins. variants: those that
-    are asked; one whose method is not among the models, or fails, is left out.
-    """
-    trusted = recent.minutes_since_fit
-    if recent.minutes is None or trusted is None:
-        seen, since = recent.steps, origins.astype(np.float64)
-        newest = np.lib.stride_tricks.sliding_window_view(np.concatenate([models.tail, seen]), LAGS)[origins, ::-1]
-    else:
-        seen, since = trusted, origins / MINUTES_PER_STEP
-        newest = _step_maxima(recent.minutes, origins)
-    windows = len(models.workload.windows(by_minute=recent.minutes is not None))
-    distributions: dict[str, tuple[Floats, Floats]] = {}
-    for chosen, fitted in models.methods:
-        asked = [variant for variant in chosen.variants if variant in variants]
-        if asked:
-            answer = attempt(chosen.method.name, partial(_sound, chosen, fitted, recent.steps, since, newest, windows))
-            if answer is not None:
-                numbers = [chosen.method.variants.index(variant) for variant in asked]
-                distributions |= {v: (answer.load, answer.cdf[n]) for v, n in zip(asked, numbers, strict=True)}
-    highest = np.fmax.accumulate(np.concatenate([[models.week_max], seen]))
-    return Outlook(
-        distributions,
-        _spikes_at(models, recent, origins),
-        reactive_replicas(newest[:, 0], models.workload),
-        CEILING * highest[origins],
-        windows,
-    )
-
-
-def candidate_floors(models: FittedModels, outlook: Outlook, candidates: Sequence[Candidate]) -> Counts:
-    """
-    (candidates, windows, origins): the floor of each candidate at each origin of the outlook.
-
-    A candidate whose method says nothing has the rest of its floor: constant and spike hazard.
-    """
-    carried, mean = models.workload.carried, models.mean_replicas
-    floors = np.zeros((len(candidates), outlook.windows, len(outlook.running)), np.int16)
-    rows: dict[tuple[str, float], list[int]] = {}
-    for row, candidate in enumerate(candidates):
-        rows.setdefault((candidate.method, candidate.cost), []).append(row)
-    for (method, cost), members in rows.items():
-        if method in outlook.distributions:
-            load, cdf = outlook.distributions[method]
-            floors[members] = priced_floors(load, cdf, outlook.running, carried, outlook.ceiling, cost / mean)
-    costs = sorted({cost for _, cost in rows if not math.isinf(cost)})
-    if outlook.spikes is not None and costs:
-        spikes, held = outlook.spikes
-        against = spike_floors(spikes, held, carried, outlook.ceiling, [cost / mean for cost in costs])
-        for (_, cost), members in rows.items():
-            if not math.isinf(cost):
-                floors[members, 0] = np.maximum(floors[members, 0], against[costs.index(cost)])
-    constants = [models.constants[CONSTANT_SHARES.index(each.constant_share)] for each in candidates]
-    return np.maximum(floors, np.array(constants, np.int16)[:, None, None])
-
-
 def _encoded(fitted: Fitted) -> bytes:
     """Raises TypeError for what is no bytes: it could not be kept, nor what is kept beside it."""
     return bytes(memoryview(fitted.encode()))
-
-
-def _sound(chosen: Chosen, fitted: Fitted, later: Floats, since: Floats, newest: Floats, windows: int) -> Distribution:
-    """
-    A method's answer. Raises ValueError for one that is no distribution, and what the method raises.
-
-    since: (origins,), steps from the fit to each origin. newest: see Origins.recent.
-    """
-    answer = fitted.distribution(later, Origins(len(fitted.load) + since - 1, newest), windows)
-    problem = fault(answer, variants=len(chosen.method.variants), windows=windows, origins=len(since))
-    if problem is not None:
-        raise ValueError(problem)
-    return Distribution(np.asarray(answer.load, np.float64), np.asarray(answer.cdf, np.float64))
-
-
-def _spikes_at(models: FittedModels, recent: RecentLoad, origins: Minutes) -> tuple[Spikes, Floats] | None:
-    """What the spike hazard says at each origin, and the replicas that stabilization holds there; None without one."""
-    later = recent.minutes_since_fit
-    if models.spikes is None or later is None:
-        return None
-    past, workload = models.spikes.load, models.workload
-    # A gap holds the newest known load: a line through the gap would tell the load behind it.
-    is_known = np.concatenate([np.ones(len(past), bool), ~np.isnan(later)])
-    newest = np.maximum.accumulate(np.where(is_known, np.arange(len(is_known)), 0))
-    load = np.concatenate([past, later])[newest]
-    # The first minutes that `shortages` looks at have no shortage: it starts as early before the fit.
-    begin = len(past) - HELD_MINUTES - workload.metric_lag_minutes
-    short = shortages(load[begin:], workload)[len(past) - begin :]
-    held = held_replicas(reactive_replicas(load, workload), 0)[len(past) + origins - 1]
-    return models.spikes.spikes(load[len(past) :], short, origins, (held + 1e-9) * workload.carried), held
 
 
 def by_minute(floors: Counts, workload: WorkloadModel, minutes: int) -> Counts:
@@ -319,15 +207,6 @@ def without_gaps(load: Floats) -> Floats:
     if not len(known):
         return np.zeros(len(load))
     return np.asarray(np.interp(np.arange(len(load)), known, load[known]), dtype=np.float64)
-
-
-def _step_maxima(minutes: Floats, origins: Minutes) -> Floats:
-    """(origins, LAGS): the maxima of the five minutes before each origin, of the five before those, and so on."""
-    padded = np.concatenate([np.full(MINUTES_PER_STEP - 1, -np.inf), np.nan_to_num(minutes, nan=-np.inf)])
-    maxima = np.lib.stride_tricks.sliding_window_view(padded, MINUTES_PER_STEP).max(axis=1)
-    newest = origins + RUN_UP_MINUTES - 1
-    recent = maxima[newest[:, None] - MINUTES_PER_STEP * np.arange(LAGS)]
-    return np.where(np.isfinite(recent), recent, np.nan)
 
 
 def _held_a_step(replicas: Floats) -> Floats:

@@ -8,7 +8,8 @@ from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import MINUTE, Nanoseconds
 from cronhpa.forecasting.columns import Floats
 from cronhpa.forecasting.coverage import coverage_percent
-from cronhpa.forecasting.policy import FittedPolicy, Floors
+from cronhpa.forecasting.floors import Floors
+from cronhpa.forecasting.policy import FittedPolicy
 
 STEP: Nanoseconds = 5 * MINUTE
 

@@ -22,9 +22,9 @@ from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds
 from cronhpa.core.observation import Absent
 from cronhpa.core.predictive.budget import DAY_FACTOR
 from cronhpa.core.printable import printable
-from cronhpa.forecasting.candidates import NO_METHOD, Candidate, candidates_of, thrifty
+from cronhpa.forecasting.candidates import NO_METHOD, Candidate, candidates_of
 from cronhpa.forecasting.choice import Choice, NothingToGain, budget_correction, choose
-from cronhpa.forecasting.columns import Counts, Floats
+from cronhpa.forecasting.columns import Counts
 from cronhpa.forecasting.evaluation import CandidateScores, DayScores, PastDay, floors_of_day, past_day, score
 from cronhpa.forecasting.fitted_models import (
     FittedModels,
@@ -32,10 +32,9 @@ from cronhpa.forecasting.fitted_models import (
     Minutes,
     ModelStates,
     RecentLoad,
-    candidate_floors,
     fit_models,
-    outlook_of,
 )
+from cronhpa.forecasting.floors import Floors, FloorsAsked, floors_of
 from cronhpa.forecasting.messages import ForecastTarget, digest
 from cronhpa.forecasting.validation import validate
 from cronhpa.forecasting.workload import WorkloadModel, backtests_agree
@@ -54,7 +53,6 @@ SPIKES_ALONE = "SpikeHazard"
 # A daily fit happens when a worker is free: a day evaluated an hour off is the same day.
 _DAY_SLACK: Nanoseconds = HOUR
 _STEP: Nanoseconds = 5 * MINUTE
-_MEDIAN = 0.5
 # An hour of the last week is the least that is fitted.
 _HOURS_A_DAY = 24
 _FAILURE_LENGTH_MAX = 300
@@ -130,24 +128,6 @@ class FittedPolicy(Struct, frozen=True):
             f"under-provisioned minutes in {in_days(record.days)} would be avoided at {record.extra_percent:+.1f} % "
             f"pod-hours: some are needed, at no more than {affordable_percent(self.workload):g} %"
         )
-
-
-@dataclass(frozen=True)
-class Floors:
-    """
-    What a policy asks for at some origins; each (windows, origins).
-
-    replicas: zero where the running ones suffice. load: what those replicas carry; where they are zero, the load that
-    is expected or that the running replicas carry, the lower one; NaN where nothing can be said. level: probability
-    that the largest load of the window is no larger. ceiling: (origins,), the largest load that is believed. thrifty:
-    replicas and load if a pod cost more, by level of `predictive.budget.thrift`.
-    """
-
-    replicas: Counts
-    load: Floats
-    level: Floats
-    ceiling: Floats
-    thrifty: tuple[tuple[Counts, Floats], ...]
 
 
 class Attempts:
@@ -249,26 +229,20 @@ def floors(
 
     models: `models_of(fitted, ...)`, decoded once for many origins. origins: see RecentLoad.origins.
     """
-    if not isinstance(fitted.choice, Choice):
-        return None
-    attempt = attempt or Attempts()
-    candidate = fitted.choice.candidate
-    # A floor that no method asked for takes its level from any method.
-    variant = candidate.method or next(iter(models.variants), NO_METHOD)
-    outlook = outlook_of(models, recent, origins, {variant}, attempt)
-    replicas, *dearer = candidate_floors(models, outlook, [candidate, *thrifty(candidate)])
-    carried = models.workload.carried
-    # A method that says nothing at all expects no more than what the running replicas carry.
-    edges, cdf = outlook.distributions.get(
-        variant, (np.full((*replicas.shape, 1), np.inf), np.ones((*replicas.shape, 1)))
-    )
-    median = np.take_along_axis(edges, (cdf < _MEDIAN).sum(axis=-1, keepdims=True), axis=-1)[..., 0]
-    served = np.minimum(np.minimum(median, outlook.running * carried), outlook.ceiling)
-    # A hair less than what the replicas carry: dividing and rounding up gives the replicas back.
-    load, *of_dearer = (np.where(each > 0, (each - 1e-6) * carried, served) for each in (replicas, *dearer))
-    covered = (edges <= load[..., None]).sum(axis=-1, keepdims=True)
-    level = np.where(covered > 0, np.take_along_axis(cdf, np.maximum(covered - 1, 0), axis=-1), 0.0)[..., 0]
-    return Floors(replicas, load, level, outlook.ceiling, tuple(zip(dearer, of_dearer, strict=True)))
+    return floors_together([(fitted, models, recent, origins, attempt or Attempts())])[0]
+
+
+def floors_together(
+    several: Sequence[tuple[FittedPolicy, FittedModels, RecentLoad, Minutes, Attempts]],
+) -> list[Floors | None]:
+    """`floors` of several objects, in one pass over all of their origins."""
+    asked = [
+        FloorsAsked(fitted.choice.candidate, models, recent, origins, attempt)
+        for fitted, models, recent, origins, attempt in several
+        if isinstance(fitted.choice, Choice)
+    ]
+    answers = iter(floors_of(asked))
+    return [next(answers) if isinstance(fitted.choice, Choice) else None for fitted, *_ in several]
 
 
 def models_of(fitted: FittedPolicy, catalog: Sequence[Chosen], attempt: Attempts | None = None) -> FittedModels:

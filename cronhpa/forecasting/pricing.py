@@ -20,15 +20,16 @@ FLOOR_MAX = 14_000
 
 
 def priced_floors(
-    load: Floats, cdf: Floats, running: Floats, carried: float, ceiling: Floats, cost: float
+    load: Floats, cdf: Floats, running: Floats, carried: float | Floats, ceiling: Floats, cost: float | Floats
 ) -> NDArray[np.int16]:
     """
     Replicas worth their cost, zero where the running ones suffice.
 
     load, cdf: (..., bins), a predictive distribution; cdf may have leading axes of its own. running: (...), replicas
     without a forecast. carried: load that one pod is planned for. ceiling: (...), the largest load that is believed.
-    cost: of one pod beyond `running`, as a probability.
+    cost: of one pod beyond `running`, as a probability. carried and cost are of all, or (...).
     """
+    carried, cost = np.asarray(carried)[..., None], np.asarray(cost)[..., None]
     pods = np.ceil(np.minimum(load, ceiling[..., None]) / carried - 1e-9)
     penalty = cost * np.maximum(pods - running[..., None], 0.0)
     best = np.argmax(cdf - penalty, axis=-1)
@@ -49,18 +50,21 @@ def constant_floors(reactive: Floats) -> tuple[int, ...]:
     )
 
 
-def spike_floors(spikes: Spikes, running: Floats, carried: float, ceiling: Floats, costs: Sequence[float]) -> Counts:
+def spike_floors(
+    spikes: Spikes, running: Floats, carried: float | Floats, ceiling: Floats, costs: Sequence[float | Floats]
+) -> Counts:
     """
     (costs, origins): replicas worth their cost in the one minute for which a pod requested now becomes Ready.
 
-    running, ceiling: (origins,), as in `priced_floors`.
+    running, ceiling: (origins,), as in `priced_floors`; carried, and each of the costs: of all, or (origins,).
     """
+    carried = np.asarray(carried)[..., None]
     pods = np.ceil(np.minimum(spikes.load, ceiling[:, None]) / carried - 1e-9)
     needed = spikes.chance[:, None] * spikes.cdf
     more = np.maximum(pods - running[:, None], 0.0)
     floors = np.zeros((len(costs), len(running)), np.int16)
     for row, cost in enumerate(costs):
-        gain = needed - cost * more
+        gain = needed - np.asarray(cost)[..., None] * more
         # Spikes that take equally many pods share their gain but for the probability: the last of them has it whole.
         best = gain.shape[1] - 1 - gain[:, ::-1].argmax(axis=1)
         is_worth = np.take_along_axis(gain, best[:, None], axis=1)[:, 0] > 0

@@ -7,7 +7,7 @@ Imports numpy and the methods; the controller never imports this module.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from cronhpa.core.observation import Absent
 from cronhpa.core.predictive.floor import unknown_pod_load
 from cronhpa.forecasting import policy
 from cronhpa.forecasting.choice import Choice
-from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
+from cronhpa.forecasting.columns import Floats
 from cronhpa.forecasting.coverage import excess_coverage
 from cronhpa.forecasting.deadline import Deadlines
 from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, KnownLoad, RecentLoad
@@ -36,10 +36,10 @@ from cronhpa.forecasting.messages import (
     digest,
     gather,
     keep,
-    masked,
 )
 from cronhpa.forecasting.named_methods import find_methods, methods_of, noted, unusable
 from cronhpa.forecasting.policy import Attempts, FittedPolicy
+from cronhpa.forecasting.recent import Loads
 from cronhpa.forecasting.workload import workload_of
 from cronhpa.history.fits import Fit, FitInfo
 from cronhpa.history.series import STEP, Series
@@ -64,6 +64,8 @@ _RESULT_BYTES_MAX = 2**26
 _RECENT: Nanoseconds = 6 * HOUR
 # A load unseen for longer than this many steps is not extrapolated.
 _UNSEEN_STEPS_MAX = 3
+# What so many objects' arrays take, a cache of the processor holds.
+_FORECASTS_AT_ONCE = 50
 
 
 class FitTask(Struct, frozen=True):
@@ -215,70 +217,76 @@ def forecast(request: WorkerRequest, method_seconds: float = FORECAST_SECONDS) -
         answers: dict[Series, Forecast | Absent] = {
             series: Absent("Learning", f"{series.metric} waits to be fitted") for series in targets
         }
+        asked = []
         for fit, members in store.fits.newest(list(targets)):
             if fit.model == MODEL and 0 <= request.now - fit.fitted_at < FIT_AGE_MAX:
                 fitted = _STATES_DECODER.decode(fit.state)
-                for series in members:
-                    answers[series] = _forecast(
-                        store, fit, targets[series], fitted[str(series)], request.now, deadlines.attempts()
-                    )
+                asked += [_Asked(targets[series], fitted[str(series)], fit.trained_until) for series in members]
+        for i in range(0, len(asked), _FORECASTS_AT_ONCE):
+            answers |= _forecasts(store, asked[i : i + _FORECASTS_AT_ONCE], request.now, deadlines)
         unsaved = store.forecasts.save([(s, value) for s, value in answers.items() if isinstance(value, Forecast)])
     finally:
         store.close()
     return ForecastResponse(list(answers.items()), unsaved)
 
 
-def _forecast(
-    store: Store, fit: Fit, target: ForecastTarget, fitted: FittedPolicy, now: Nanoseconds, attempt: Attempts
-) -> Forecast | Absent:
-    """What the policy says now, from the newest complete minutes, or steps where the minutes are not known."""
-    # Those of the fit: the spec may name others by now, and is then fitted anew.
-    found = find_methods(fitted.variants)
-    if not isinstance(fitted.choice, Choice):
-        return noted(Absent(NOTHING_TO_GAIN, fitted.why_nothing()), unusable(found, fitted.failures))
-    models = policy.models_of(fitted, found.chosen, attempt)
+class _Asked(NamedTuple):
+    """A series, and the policy and the end of the history that it was fitted to."""
+
+    target: ForecastTarget
+    fitted: FittedPolicy
+    trained_until: Nanoseconds
+
+
+def _forecasts(
+    store: Store, asked: Sequence[_Asked], now: Nanoseconds, deadlines: Deadlines
+) -> dict[Series, Forecast | Absent]:
+    """What the policies say now, from the newest complete minutes, or steps where the minutes are not known."""
     start = now - now % STEP
-    recent = _recent(store, target, fit.trained_until, now)
-    origin = _newest_origin(recent, models.tail)
-    if origin is None:
-        return _stale(store, target.series, start)
-    floors = policy.floors(fitted, models, recent, np.array([origin]), attempt)
-    assert floors is not None, "there is a choice"
-    excess = _excess_coverage(store, target.series, start)
-    made = forecast_of(
-        target.series.metric,
-        fitted,
-        floors,
-        0,
-        issued_at=now,
-        trained_until=fit.trained_until,
-        by_minute=recent.minutes is not None,
-        excess=excess,
-        unusable=unusable(found, fitted.failures | attempt.failures | found.unavailable),
+    answers: dict[Series, Forecast | Absent] = {
+        each.target.series: noted(
+            Absent(NOTHING_TO_GAIN, each.fitted.why_nothing()),
+            unusable(find_methods(each.fitted.variants), each.fitted.failures),
+        )
+        for each in asked
+        if not isinstance(each.fitted.choice, Choice)
+    }
+    with_choice = [each for each in asked if isinstance(each.fitted.choice, Choice)]
+    if not with_choice:
+        return answers
+    begin = min(each.trained_until for each in with_choice) - RUN_UP_MINUTES * MINUTE
+    loads = Loads(store.loads.packed([each.target.series for each in with_choice], begin, now))
+    questions = []
+    for each in with_choice:
+        # The methods of the fit: the spec may name others by now, and is then fitted anew.
+        attempt = deadlines.attempts()
+        models = policy.models_of(each.fitted, find_methods(each.fitted.variants).chosen, attempt)
+        recent = loads.since(each.target.series, each.trained_until, now, each.target.ignored)
+        origin = _newest_origin(recent, models.tail)
+        if origin is None:
+            answers[each.target.series] = _stale(store, each.target.series, start)
+        else:
+            questions.append((each, models, recent, np.array([origin]), attempt))
+    excess = _excess_coverage(store, [each.target.series for each, *_ in questions], start)
+    floors = policy.floors_together(
+        [(each.fitted, models, recent, at, attempt) for each, models, recent, at, attempt in questions]
     )
-    return made or _stale(store, target.series, start)
-
-
-def _recent(store: Store, target: ForecastTarget, since: Nanoseconds, now: Nanoseconds) -> RecentLoad:
-    """The load since the fit; by the minute where one of the last five minutes is known."""
-    first, highs = store.loads.history(target.series, since, now - now % STEP)
-    steps = _laid(since, (now - since) // STEP, first, masked(first, highs, target.ignored), STEP)
-    begin = since - RUN_UP_MINUTES * MINUTE
-    count = (now - begin) // MINUTE
-    first, highs = store.loads.minute_history(target.series, begin, begin + count * MINUTE)
-    minutes = _laid(begin, count, first, highs, MINUTE)
-    if np.isnan(minutes[-MINUTES_PER_STEP:]).all():
-        return RecentLoad(steps)
-    trusted = _laid(begin, count, first, masked(first, highs, target.ignored, MINUTE), MINUTE)
-    return RecentLoad(steps, minutes, np.isnan(trusted))
-
-
-def _laid(begin: Nanoseconds, count: int, first: Nanoseconds, values: Sequence[float], every: Nanoseconds) -> Floats:
-    """(count,): the values from `first` on, laid on a grid that starts at `begin`; NaN where there are none."""
-    grid = np.full(max(count, 0), np.nan)
-    row = (first - begin) // every
-    grid[row : row + len(values)] = np.asarray(values)[: len(grid) - row]
-    return grid
+    for (each, _, recent, _, attempt), of_each in zip(questions, floors, strict=True):
+        assert of_each is not None, "there is a choice"
+        series, named = each.target.series, find_methods(each.fitted.variants)
+        made = forecast_of(
+            series.metric,
+            each.fitted,
+            of_each,
+            0,
+            issued_at=now,
+            trained_until=each.trained_until,
+            by_minute=recent.minutes is not None,
+            excess=excess[series],
+            unusable=unusable(named, each.fitted.failures | attempt.failures | named.unavailable),
+        )
+        answers[series] = made or _stale(store, series, start)
+    return answers
 
 
 def _newest_origin(recent: RecentLoad, tail: Floats) -> int | None:
@@ -298,20 +306,21 @@ def _stale(store: Store, series: Series, start: Nanoseconds) -> Absent:
     return Absent("Stale", f"{series.metric} was {seen}: a forecast needs a load from the last 15 minutes")
 
 
-def _excess_coverage(store: Store, series: Series, start: Nanoseconds) -> float | None:
-    """`excess_coverage` of the last day's forecasts, each for the step after the one it was made in."""
-    newest = store.forecasts.newest_of(series)
-    if newest is not None and newest.start == start and newest.coverage_percent is not None:
-        # The forecast that this step began with has counted already.
-        return (newest.coverage_percent - newest.quantile_percent) / 100
-    issued = store.forecasts.issued_quantiles(series, start - DAY + STEP, start)
-    if not issued:
-        return None
-    begin = issued[0].start
-    outcomes = _laid(begin, (start - begin) // STEP, *store.loads.history(series, begin, start), STEP)
-    known = [
-        (outcomes[(quantile.start - begin) // STEP], quantile.load, quantile.percent / 100)
-        for quantile in issued
-        if quantile.start < start
-    ]
-    return excess_coverage(*np.array(known).T) if known else None
+def _excess_coverage(store: Store, several: Sequence[Series], start: Nanoseconds) -> dict[Series, float | None]:
+    """Of each, `excess_coverage` of the last day's forecasts, each for the step after the one it was made in."""
+    excess: dict[Series, float | None] = dict.fromkeys(several)
+    for series, newest in store.forecasts.newest_of(several).items():
+        if newest.start == start and newest.coverage_percent is not None:
+            # The forecast that this step began with has counted already.
+            excess[series] = (newest.coverage_percent - newest.quantile_percent) / 100
+    uncounted = [series for series, known in excess.items() if known is None]
+    if not uncounted:
+        return excess
+    begin = start - DAY + STEP
+    loads = Loads(store.loads.packed(uncounted, begin, start, minutes=False))
+    for series, issued in store.forecasts.issued_quantiles(uncounted, begin, start).items():
+        if issued:
+            outcomes = loads.steps(series, begin, (start - begin) // STEP)
+            starts, issued_loads, percents = (np.array(values) for values in zip(*issued, strict=True))
+            excess[series] = excess_coverage(outcomes[(starts - begin) // STEP], issued_loads, percents / 100)
+    return excess

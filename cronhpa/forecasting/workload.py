@@ -116,14 +116,19 @@ def _without_budget(workload: WorkloadModel) -> WorkloadModel:
 
 def reactive_replicas(load: Floats, workload: WorkloadModel) -> Floats:
     """Replicas that the metric asks for at each load; one where the load is unknown."""
-    return np.maximum(np.ceil(np.nan_to_num(load) / workload.target - 1e-9), 1.0)
+    return np.maximum(np.ceil(np.where(np.isnan(load), 0.0, load) / workload.target - 1e-9), 1.0)
 
 
 def held_replicas(replicas: Floats, late_minutes: int) -> Floats:
     """(minutes,): the highest recommendation of the stabilization window that ended `late_minutes` before each."""
-    padded = np.concatenate([np.full(late_minutes + HELD_MINUTES, replicas[0]), replicas])
-    held: Floats = np.lib.stride_tricks.sliding_window_view(padded, HELD_MINUTES + 1)[: len(replicas)].max(axis=1)
-    return held
+    held = np.concatenate([np.full(late_minutes + HELD_MINUTES, replicas[0]), replicas])
+    # A window that doubles takes as many passes as its length has bits.
+    reach = 1
+    while reach <= HELD_MINUTES:
+        more = min(reach, HELD_MINUTES + 1 - reach)
+        held = np.maximum(held[more:], held[:-more])
+        reach += more
+    return held[: len(replicas)]
 
 
 def shortages(load: Floats, workload: WorkloadModel) -> NDArray[np.bool_]:

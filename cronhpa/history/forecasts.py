@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-from msgspec import Struct
 
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, Nanoseconds
 from cronhpa.history.series import STEP, Series
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from cronhpa.history.database import Connection, Database, Fault
 
@@ -24,7 +23,7 @@ _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Forecast)
 
 
-class IssuedQuantile(Struct, frozen=True):
+class IssuedQuantile(NamedTuple):
     """A forecast for the step that starts at `start`: `percent` of loads stay below `load`."""
 
     start: Nanoseconds
@@ -73,32 +72,43 @@ class Forecasts:
             lambda db: {Series(*row[:3]): _DECODER.decode(row[3]) for row in db.execute(query)},
         )
 
-    def newest_of(self, series: Series) -> Forecast | None:
-        """The forecast of one series that was saved last; None where there is none."""
-        query = "SELECT value FROM forecast WHERE series = ?"
+    def newest_of(self, series: Sequence[Series]) -> dict[Series, Forecast]:
+        """The forecasts of these series that were saved last; those that have none are left out."""
 
-        def work(db: Connection) -> Forecast | None:
-            row = db.execute(query, (self._database.ids.find(db, series),)).fetchone()
-            return None if row is None else _DECODER.decode(row[0])
+        def work(db: Connection) -> dict[Series, Forecast]:
+            found = self._ids(db, series)
+            query = f"SELECT series, value FROM forecast WHERE series IN ({', '.join('?' * len(found))})"  # noqa: S608 - question marks
+            return {found[series_id]: _DECODER.decode(value) for series_id, value in db.execute(query, [*found])}
 
         return self._database.read(work)
 
-    def issued_quantiles(self, series: Series, since: Nanoseconds, until: Nanoseconds) -> list[IssuedQuantile]:
+    def issued_quantiles(
+        self, series: Sequence[Series], since: Nanoseconds, until: Nanoseconds
+    ) -> dict[Series, list[IssuedQuantile]]:
         """The quantiles that were issued one step ahead for the steps that start in [since, until), in order."""
-        query = """
-            WITH RECURSIVE clock (at) AS (SELECT ? UNION ALL SELECT at + 1 FROM clock WHERE at < ?)
-            SELECT at, load, percent FROM clock CROSS JOIN stated WHERE step = at AND series = ? ORDER BY at
-        """
         # A row stands at the step in which its quantile was issued, one step earlier.
         first, last = -(-since // STEP) - 1, -(-until // STEP) - 2
 
-        def work(db: Connection) -> list[IssuedQuantile]:
+        def work(db: Connection) -> dict[Series, list[IssuedQuantile]]:
+            issued: dict[Series, list[IssuedQuantile]] = {each: [] for each in series}
             if first > last:
-                return []
-            rows = db.execute(query, (first, last, self._database.ids.find(db, series)))
-            return [IssuedQuantile((step + 1) * STEP, load, percent) for step, load, percent in rows]
+                return issued
+            found = self._ids(db, series)
+            query = f"""
+                WITH RECURSIVE clock (at) AS (SELECT ? UNION ALL SELECT at + 1 FROM clock WHERE at < ?)
+                SELECT series, (at + 1) * {STEP}, load, percent FROM clock CROSS JOIN stated
+                WHERE step = at AND series IN ({", ".join("?" * len(found))}) ORDER BY at
+            """  # noqa: S608 - question marks
+            for series_id, *quantile in db.execute(query, (first, last, *found)):
+                issued[found[series_id]].append(IssuedQuantile._make(quantile))
+            return issued
 
         return self._database.read(work)
+
+    def _ids(self, db: Connection, series: Sequence[Series]) -> dict[int, Series]:
+        """Those of the series that the store has, by their ids."""
+        find = self._database.ids.find
+        return {series_id: each for each in series if (series_id := find(db, each)) is not None}
 
     def compact(self, db: Connection, now: Nanoseconds) -> None:
         """

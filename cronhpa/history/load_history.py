@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds
 from cronhpa.history.packing import (
@@ -37,7 +37,7 @@ from cronhpa.history.series import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Sequence, Sized
 
     from cronhpa.history.database import Connection, Database, Fault
 
@@ -45,6 +45,38 @@ if TYPE_CHECKING:
 _STEP_ROWS_KEPT: Nanoseconds = 2 * HOUR
 # A forecast reads the minutes of the last two hours and five minutes; `newest_minutes` has them without unpacking.
 MINUTE_ROWS_KEPT: Nanoseconds = 3 * HOUR
+
+# Of a time without a row. No load is negative.
+NO_ROW = -1.0
+
+
+class PackedDay(NamedTuple):
+    """A UTC day, counted since the Unix epoch, as `packing` writes it; no shares where no minute of it is known."""
+
+    day: int
+    highs: bytes
+    shares: bytes | None
+
+
+class PackedRows(NamedTuple):
+    """highs: of each time from `first` on, counted in steps or minutes, the high of each series; NO_ROW without one."""
+
+    first: int
+    highs: list[tuple[float, ...]]
+
+
+class PackedLoads(NamedTuple):
+    """
+    Loads of several series as they are kept.
+
+    series: those that the store has, in the order in which rows have them. days: of each series that was asked for, in
+    order.
+    """
+
+    series: list[Series]
+    days: dict[Series, list[PackedDay]]
+    steps: PackedRows
+    minutes: PackedRows
 
 
 class LoadHistory:
@@ -110,6 +142,33 @@ class LoadHistory:
             begin, highs = join(days, _rows(db, "step", series_id, first, end), STEPS_PER_DAY)
             low, highs = trim(begin, highs, first, end)
             return low * STEP, highs
+
+        return self._database.read(work)
+
+    def packed(
+        self, series: Sequence[Series], since: Nanoseconds, until: Nanoseconds, *, minutes: bool = True
+    ) -> PackedLoads:
+        """
+        The loads of several series as the store keeps them, of one state of it, for who reads many at once.
+
+        Those of the days from that of `since` on, and the rows of [since, until). minutes: False reads steps alone.
+        At most a thousand series: each is a column of a statement.
+        """
+
+        def work(db: Connection) -> PackedLoads:
+            find = self._database.ids.find
+            found = {series_id: each for each in series if (series_id := find(db, each)) is not None}
+            days: dict[Series, list[PackedDay]] = {each: [] for each in series}
+            query = f"""
+                SELECT series, day, highs, {"shares" if minutes else "NULL"}
+                FROM day {"LEFT JOIN minutes USING (series, day)" if minutes else ""}
+                WHERE series IN ({_marks(found)}) AND day BETWEEN ? AND ? ORDER BY day
+            """  # noqa: S608 - literals and question marks
+            for series_id, *day in db.execute(query, (*found, since // DAY, (until - 1) // DAY)):
+                days[found[series_id]].append(PackedDay(*day))
+            steps = _columns(db, "step", [*found], -(-since // STEP), -(-until // STEP))
+            of_minutes = -(-since // MINUTE), -(-until // MINUTE) if minutes else 0
+            return PackedLoads([*found.values()], days, steps, _columns(db, "minute", [*found], *of_minutes))
 
         return self._database.read(work)
 
@@ -237,19 +296,45 @@ def _raise_rows(db: Connection, table: str, rows: Iterable[tuple[int, int, float
     )
 
 
-def _rows(db: Connection, table: str, series_id: int, first: int, end: int) -> list[tuple[int, float]]:
-    """(time, high) of one series in `minute` or `step`: one look-up for each time, as the key begins with the time."""
+def _ends(db: Connection, table: str, first: int, end: int) -> tuple[int, int] | None:
+    """First and last time of [first, end) that `minute` or `step` may have a row of; None without one."""
     # Two subqueries are two look-ups at the ends of the key; `SELECT min(x), max(x)` together reads the whole table.
     ends = f"SELECT (SELECT min({table}) FROM {table}), (SELECT max({table}) FROM {table})"  # noqa: S608 - a literal
     oldest, newest = db.execute(ends).fetchone()
     if oldest is None or max(first, oldest) > min(end - 1, newest):
+        return None
+    return max(first, oldest), min(end - 1, newest)
+
+
+def _rows(db: Connection, table: str, series_id: int, first: int, end: int) -> list[tuple[int, float]]:
+    """(time, high) of one series in `minute` or `step`: one look-up for each time, as the key begins with the time."""
+    ends = _ends(db, table, first, end)
+    if ends is None:
         return []
     # SQLite keeps the order of a CROSS JOIN: the clock first, then the table by its key.
     query = f"""
         WITH RECURSIVE clock (at) AS (SELECT ? UNION ALL SELECT at + 1 FROM clock WHERE at < ?)
         SELECT at, high FROM clock CROSS JOIN {table} WHERE {table} = at AND series = ? ORDER BY at
     """  # noqa: S608 - one of two literals
-    return db.execute(query, (max(first, oldest), min(end - 1, newest), series_id)).fetchall()
+    return db.execute(query, (*ends, series_id)).fetchall()
+
+
+def _columns(db: Connection, table: str, series_ids: Sequence[int], first: int, end: int) -> PackedRows:
+    """Rows of `minute` or `step`, a column for each series: two thirds of what a row for each value takes."""
+    ends = _ends(db, table, first, end)
+    if ends is None or not series_ids:
+        return PackedRows(first, [])
+    column = f"coalesce((SELECT high FROM {table} WHERE {table} = at AND series = ?), {NO_ROW})"  # noqa: S608 - literals
+    query = f"""
+        WITH RECURSIVE clock (at) AS (SELECT ? UNION ALL SELECT at + 1 FROM clock WHERE at < ?)
+        SELECT {", ".join([column] * len(series_ids))} FROM clock ORDER BY at
+    """  # noqa: S608 - literals and question marks
+    return PackedRows(ends[0], db.execute(query, (*ends, *series_ids)).fetchall())
+
+
+def _marks(values: Sized) -> str:
+    """A question mark for each value of a statement."""
+    return ", ".join("?" * len(values))
 
 
 def _merge_into_days(db: Connection, rows: Iterable[tuple[int, int, float]], per_day: int) -> None:

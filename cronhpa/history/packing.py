@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 STEPS_PER_DAY = DAY // STEP
 MINUTES_PER_DAY = DAY // MINUTE
 _MINUTES_PER_STEP = STEP // MINUTE
-_WHOLE_STEP = 255
+# What the share of a minute with its step's whole maximum is counted in.
+WHOLE_STEP = 255
 _DOUBLES, _FLOATS = b"\0", b"\1"
 
 
@@ -70,7 +71,7 @@ class DayMaxima:
         if self.shares is None:
             self.shares = bytearray(MINUTES_PER_DAY)
         step_high = self.highs[step]
-        share = max(1, round(_WHOLE_STEP * high / step_high)) if step_high > 0 else _WHOLE_STEP
+        share = max(1, round(WHOLE_STEP * high / step_high)) if step_high > 0 else WHOLE_STEP
         self.shares[minute] = max(self.shares[minute], share)
 
 
@@ -92,7 +93,7 @@ def unpack_steps(blob: bytes) -> array[float]:
 
 def unpack_minutes(shares: bytes, highs: array[float]) -> array[float]:
     """The maxima of 1440 minutes, NaN for a gap, from a blob of minutes and the maxima of its 288 steps."""
-    units = [high / _WHOLE_STEP for high in highs for _ in range(_MINUTES_PER_STEP)]
+    units = [high / WHOLE_STEP for high in highs for _ in range(_MINUTES_PER_STEP)]
     return array("d", [unit * share if share else math.nan for unit, share in zip(units, shares, strict=True)])
 
 

@@ -7,8 +7,9 @@ NaN for a gap, never zero. Imports numpy alone; cronhpa_models.frames has the sa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,6 +101,16 @@ class Method(Protocol):
 
     def decode(self, state: bytes) -> Fitted:
         """The fit that Fitted.encode wrote."""
+
+
+@runtime_checkable
+class BatchMethod(Protocol):
+    """A method that forecasts many series faster together than one by one."""
+
+    def distributions(
+        self, several: Sequence[Fitted], later: Sequence[Floats], origins: Sequence[Origins], windows: int
+    ) -> list[Distribution]:
+        """Fitted.distribution of each of its fits, to the last bit."""
 
 
 def fault(found: Distribution, *, variants: int, windows: int, origins: int) -> str | None:

@@ -27,8 +27,8 @@ Card
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,8 @@ _WIDTHS = (0, 1, 4, 12, 30)
 # Minutes since the last spike, in ranges: where spikes come every two hours, 115 to 130 says more than a slope.
 _SINCE = (4, 8, 15, 25, 40, 55, 70, 85, 100, 115, 130, 145, 160, 190, 240, 360, 720, 1440)
 _LONG_AGO = 99_999
+# Between the gaps of one series and those of the next, in one sorted row: more than any look-up reaches.
+_SERIES_APART = 1_000_000
 _GAP_MAX = 4 * DAY
 _MOVES = (2, 3, 5, 10, 30)
 # As a logarithm, 1.6 times the newest load: about what pods that are scaled for 60 % carry.
@@ -73,9 +75,10 @@ class Spikes:
     """
     How likely a spike is after each origin, and how high.
 
-    chance: (origins,), that the load exceeds what pods carry in the minute `lead` after the origin. load: (spikes,),
-    rising, of each minute of earlier spikes. cdf: (origins, spikes), given a spike that is higher than what is enough
-    at the origin, the probability that its load is at most `load`; zero throughout where no earlier spike was higher.
+    chance: (origins,), that the load exceeds what pods carry in the minute `lead` after the origin. load: (spikes,) or
+    (origins, spikes), rising, of each minute of earlier spikes, after zeros where other origins look back at more of
+    them. cdf: (origins, spikes), given a spike that is higher than what is enough at the origin, the probability that
+    its load is at most `load`; zero throughout where no earlier spike was higher.
     """
 
     chance: Floats
@@ -103,10 +106,14 @@ class Fitted:
     log_load: Floats
     exceeded: Flags
 
-    @cached_property
-    def load(self) -> Floats:
-        """(minutes,): the loads of the history, the oldest first, at most eight days."""
-        return np.asarray(np.maximum(np.exp(self.log_load + self.level) - self.offset, 0.0))
+    @property
+    def minutes(self) -> int:
+        """Of the history, at most eight days."""
+        return len(self.exceeded)
+
+    def load(self, minutes: Minutes | slice) -> Floats:
+        """The loads of these minutes of the history."""
+        return np.asarray(np.maximum(np.exp(self.log_load[minutes] + self.level) - self.offset, 0.0))
 
     def spikes(self, later: Floats, exceeded: Flags, origins: Minutes, enough: Floats) -> Spikes:
         """
@@ -116,23 +123,11 @@ class Fitted:
         minutes since the fit; at 3, three of `later` are known. enough: (origins,), the load that is provided for
         anyway.
         """
-        ended = np.flatnonzero(self.exceeded)
-        ended = ended[np.argsort(self.load[ended])]
-        load = self.load[ended]
-        at = len(self.load) + origins + self.lead
-        by_clock = _CLOSE[(ended - at[:, None]) % DAY]
-        by_age = 0.5 ** ((len(self.load) - ended) / DAY / _SPIKE_HALF_LIFE_DAYS)
-        cdf = np.cumsum(by_clock * by_age * (load > enough[:, None]), axis=1)
-        cdf /= np.maximum(cdf[:, -1:], 1e-12)
-        return Spikes(self.chance(later, exceeded, origins), load, cdf)
+        return spikes([self], [later], [exceeded], [origins], enough)
 
     def chance(self, later: Floats, exceeded: Flags, origins: Minutes) -> Floats:
         """(origins,): the probability of a spike alone, see `spikes`."""
-        before = len(self.exceeded)
-        log_load = np.concatenate([self.log_load, np.log(later + self.offset) - self.level])
-        known = _Known(log_load, np.concatenate([self.exceeded, exceeded]), self.rate, before)
-        x = _scaled(_features(known, before + origins, self.lead), self.mean, self.scale)
-        return _sigmoid(x @ self.weights)
+        return _chances([self], [later], [exceeded], [origins])
 
     def encode(self) -> bytes:
         """A line of JSON, then plain numbers; loads with 11 bits, 0.05 % of a logarithm, flags as bits."""
@@ -147,6 +142,64 @@ class Fitted:
         numbers = np.concatenate([self.mean, self.scale, self.weights]).astype("<f8").tobytes()
         known = self.log_load.astype("<f2").tobytes() + np.packbits(self.exceeded).tobytes()
         return json.dumps(head).encode() + b"\n" + numbers + known
+
+
+def spikes(
+    several: Sequence[Fitted],
+    later: Sequence[Floats],
+    exceeded: Sequence[Flags],
+    origins: Sequence[Minutes],
+    enough: Floats,
+) -> Spikes:
+    """
+    Fitted.spikes of each, to the last bit, in one pass over all of their origins, one behind the other.
+
+    enough: (all origins,). No sum over an origin's samples is left to BLAS, whose rounding depends on how many origins
+    there are.
+    """
+    ended = [np.flatnonzero(each.exceeded) for each in several]
+    loads = [each.load(minutes) for each, minutes in zip(several, ended, strict=True)]
+    most = max(len(minutes) for minutes in ended)
+    load, clock, by_age = (np.zeros((len(several), most), kind) for kind in (np.float64, np.int64, np.float64))
+    for row, (each, minutes, of_minutes) in enumerate(zip(several, ended, loads, strict=True)):
+        order = np.argsort(of_minutes)
+        mine = slice(most - len(minutes), most)
+        load[row, mine], clock[row, mine] = of_minutes[order], minutes[order]
+        by_age[row, mine] = 0.5 ** ((each.minutes - minutes[order]) / DAY / _SPIKE_HALF_LIFE_DAYS)
+    owner = _owners(origins) if len(several) > 1 else 0
+    load, clock, by_age = load[owner], clock[owner], by_age[owner]
+    at = np.concatenate([each.minutes + of + each.lead for each, of in zip(several, origins, strict=True)])
+    cdf = np.cumsum(_CLOSE[(clock - at[:, None]) % DAY] * by_age * (load > enough[:, None]), axis=1)
+    cdf = cdf / np.maximum(cdf[:, -1:], 1e-12)
+    return Spikes(_chances(several, later, exceeded, origins), np.asarray(load, dtype=np.float64), cdf)
+
+
+def _chances(
+    several: Sequence[Fitted], later: Sequence[Floats], exceeded: Sequence[Flags], origins: Sequence[Minutes]
+) -> Floats:
+    """(all origins,): the probability of a spike."""
+    known = _Known(
+        [
+            np.concatenate([each.log_load, np.log(since + each.offset) - each.level])
+            for each, since in zip(several, later, strict=True)
+        ],
+        [np.concatenate([each.exceeded, since]) for each, since in zip(several, exceeded, strict=True)],
+        [each.rate for each in several],
+        [each.minutes for each in several],
+    )
+    owner = _owners(origins)
+    of_fit = np.concatenate([each.minutes + of for each, of in zip(several, origins, strict=True)])
+    leads = np.array([each.lead for each in several])
+    mean, scale, weights = (
+        np.stack([getattr(each, name) for each in several])[owner] for name in ("mean", "scale", "weights")
+    )
+    x = _scaled(_features(known, _Asked(owner, of_fit, of_fit + leads[owner])), mean, scale)
+    return _sigmoid(np.einsum("nf,nf->n", x, weights))
+
+
+def _owners(origins: Sequence[Minutes]) -> Minutes:
+    """(all origins,): the number of the fit that each belongs to."""
+    return np.repeat(np.arange(len(origins)), [len(each) for each in origins])
 
 
 def fit(load: Floats, exceeded: Flags, *, lead: int) -> Fitted | None:
@@ -166,15 +219,16 @@ def fit(load: Floats, exceeded: Flags, *, lead: int) -> Fitted | None:
     offset = 0.05 * float(load.mean()) + 1e-9
     log_load = np.log(load + offset)
     level = float(log_load.mean())
-    known = _Known(log_load - level, exceeded, float(exceeded.mean()), len(exceeded))
+    rate = float(exceeded.mean())
+    known = _Known([log_load - level], [exceeded], [rate], [len(exceeded)])
     loud, quiet = origins[happened], origins[~happened]
     taken = min(len(quiet), _QUIET)
     chosen = np.concatenate([loud, np.random.default_rng(0).choice(quiet, taken, replace=False)])
     weight = np.concatenate([np.ones(len(loud)), np.full(taken, len(quiet) / max(taken, 1))])
     weight *= 0.5 ** ((len(load) - chosen) / DAY / _HALF_LIFE_DAYS)
-    x = _features(known, chosen, lead)
+    x = _features(known, _Asked(np.zeros(len(chosen), np.int64), chosen, chosen + lead))
     mean, scale, weights = _logistic(x, np.arange(len(chosen)) < len(loud), weight)
-    return Fitted(lead, known.rate, offset, level, mean, scale, weights, known.log_load, exceeded)
+    return Fitted(lead, rate, offset, level, mean, scale, weights, log_load - level, exceeded)
 
 
 def decode(state: bytes) -> Fitted:
@@ -186,56 +240,96 @@ def decode(state: bytes) -> Fitted:
     mean, scale, weights = np.split(np.frombuffer(rest, "<f8", 3 * features + 1), [features, 2 * features])
     log_load = np.frombuffer(rest, "<f2", minutes, size).astype(np.float64)
     bits = np.frombuffer(rest, np.uint8, offset=size + 2 * minutes)
-    exceeded = np.unpackbits(bits, count=minutes).astype(bool)
+    exceeded = np.unpackbits(bits, count=minutes).view(bool)
     return Fitted(head["lead"], head["rate"], head["offset"], head["level"], mean, scale, weights, log_load, exceeded)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """
+    Origins of several series, one behind the other.
+
+    owner: the number of the series that each belongs to. origins: minutes of that series that are known. at: the minute
+    that is forecast.
+    """
+
+    owner: Minutes
+    origins: Minutes
+    at: Minutes
 
 
 class _Known:
     """
-    Loads as logarithms, the minutes with a spike, and the counts that features are made of.
+    Loads of several series as logarithms, one behind the other, the minutes with a spike, and what features count.
 
-    fitted: the number of minutes at the front whose gaps between spikes make a distribution.
+    fitted: how many minutes at the front of each series have the gaps between spikes that make a distribution.
     """
 
-    def __init__(self, log_load: Floats, exceeded: Flags, rate: float, fitted: int) -> None:
-        self.log_load = log_load
-        self.exceeded = exceeded
-        self.rate = rate
-        self.fitted = fitted
-        self._counted = np.concatenate([[0], np.cumsum(exceeded)])
-        loud = np.flatnonzero(exceeded)
-        self.begins = loud[np.diff(loud, prepend=-_LONG_AGO) > _APART]
-        begun = np.zeros(len(exceeded), bool)
-        begun[self.begins] = True
-        self._begun = np.concatenate([[0], np.cumsum(begun)])
+    def __init__(
+        self, log_load: Sequence[Floats], exceeded: Sequence[Flags], rate: Sequence[float], fitted: Sequence[int]
+    ) -> None:
+        count = np.array([len(each) for each in exceeded])
+        self.end = np.cumsum(count)
+        self.begin = self.end - count
+        self.rate = np.array(rate)
+        self._log_load = np.concatenate(log_load)
+        self._exceeded = np.concatenate(exceeded)
+        self._counted = np.zeros(len(self._exceeded) + 1, np.int32)
+        np.cumsum(self._exceeded, out=self._counted[1:])
+        loud = np.flatnonzero(self._exceeded)
+        is_first = np.diff(loud, prepend=-_LONG_AGO) > _APART
+        first = np.searchsorted(loud, self.begin)
+        is_first[first[first < len(loud)]] = True
+        # Where spikes begin, and of each series, how many of them those before it have.
+        self.begins = loud[is_first]
+        self.begins_before = np.searchsorted(self.begins, self.begin)
+        self.begins_fitted = np.searchsorted(self.begins, self.begin + np.array(fitted)) - self.begins_before
 
-    def any_within(self, at: Minutes, width: int) -> Flags:
+    def any_within(self, asked: _Asked, at: Minutes, width: int) -> Flags:
         """Whether there is a spike within `width` minutes of each."""
-        low, high = (self._counted.take(edge, mode="clip") for edge in (at - width, at + width + 1))
+        begin, end = self.begin[asked.owner], self.end[asked.owner]
+        low, high = (self._counted[np.clip(begin + edge, begin, end)] for edge in (at - width, at + width + 1))
         found: Flags = high > low
         return found
 
-    def odds(self, origins: Minutes, lead: int, back: Minutes, weight: Floats, width: int) -> Floats:
+    def odds(self, asked: _Asked, back: Minutes, weight: Floats, width: int) -> Floats:
         """
         Log ratio of the weighted spike frequency `back` minutes before the forecast minute to the base rate.
 
         Smoothed with half a pseudo-observation at the base rate.
         """
-        usual = min(self.rate * (2 * width + 1) ** 0.7, 0.5)
-        looked = (origins + lead)[:, None] - back
+        usual = np.minimum(self.rate * (2 * width + 1) ** 0.7, 0.5)[asked.owner]
+        begin = self.begin[asked.owner]
+        looked = (asked.at + begin)[:, None] - back
         # Pods that take a quarter of an hour are asked for when the spike of ten minutes before is not known yet.
-        seen = (looked >= width) & (looked + width < origins[:, None])
-        found = (self.any_within(looked, width) & seen) @ weight
-        return np.asarray(np.log((found + 0.5 * usual) / (seen @ weight + 0.5) / usual))
+        seen = (looked >= (width + begin)[:, None]) & (looked < (asked.origins + begin - width)[:, None])
+        # What lies outside of the series is not seen.
+        low, high = (self._counted.take(looked + edge, mode="clip") for edge in (-width, width + 1))
+        found, total = (np.einsum("nb,b->n", flags.astype(np.float64), weight) for flags in ((high > low) & seen, seen))
+        return np.asarray(np.log((found + 0.5 * usual) / (total + 0.5) / usual))
 
-    def begun(self, origins: Minutes, minutes: int) -> Floats:
+    def begun(self, asked: _Asked, minutes: int) -> Floats:
         """Logarithm of one more than the number of spikes that began in the minutes before each origin."""
-        before, earlier = (self._begun.take(edge, mode="clip") for edge in (origins, origins - minutes))
-        return np.asarray(np.log1p(before - earlier))
+        begin = self.begin[asked.owner]
+        earlier = np.searchsorted(self.begins, begin + np.maximum(asked.origins - minutes, 0))
+        return np.asarray(np.log1p(np.searchsorted(self.begins, begin + asked.origins) - earlier))
 
-    def newest(self, origins: Minutes, back: int) -> Floats:
+    def newest(self, asked: _Asked, back: int) -> Floats:
         """The load of the minute that ended `back - 1` minutes before each."""
-        return self.log_load.take(origins - back, mode="clip")
+        return self.log_load(asked, asked.origins - back)
+
+    def is_exceeded(self, asked: _Asked) -> Flags:
+        """Whether pods are too few in the newest minute."""
+        return np.asarray(self._exceeded[self._places(asked, asked.origins - 1)])
+
+    def log_load(self, asked: _Asked, minutes: Minutes) -> Floats:
+        """The loads of minutes of the series that is asked about, (origins, ...)."""
+        return np.asarray(self._log_load[self._places(asked, minutes)])
+
+    def _places(self, asked: _Asked, minutes: Minutes) -> Minutes:
+        shape = (-1,) + (1,) * (minutes.ndim - 1)
+        begin, end = (edge[asked.owner].reshape(shape) for edge in (self.begin, self.end))
+        return np.clip(begin + minutes, begin, end - 1)
 
 
 def _lookback(count: int, minutes: int, half_life: float) -> tuple[Minutes, Floats]:
@@ -257,64 +351,73 @@ _BESIDE = tuple(
 _BESIDE_WEIGHTS = np.array([0.5 ** (day / 4) for day in range(1, 8) for _ in range(4)])
 
 
-def _features(known: _Known, origins: Minutes, lead: int) -> Floats:
+def _features(known: _Known, asked: _Asked) -> Floats:
     """(origins, features)"""
-    at = origins + lead
-    columns: list[Floats | Flags] = [known.odds(origins, lead, _DAYS_BACK, _DAY_WEIGHTS, width) for width in _WIDTHS]
-    columns += [known.any_within(at - days * DAY, width) for days in (1, 7) for width in (1, 8)]
-    columns += [known.odds(origins, lead, *back, width) for back, widths in _ROUND_CLOCKS for width in widths]
-    columns += [known.odds(origins, lead, back, _BESIDE_WEIGHTS, 1) for back in _BESIDE]
-    columns += _since(known, origins, at)
-    columns += [known.begun(origins, 180), known.begun(origins, DAY)]
-    now = known.newest(origins, 1)
-    columns += [known.exceeded.take(origins - 1, mode="clip"), now]
-    columns += [now - known.newest(origins, back + 1) for back in _MOVES]
-    columns += _same_clock(known, origins, at)
+    columns: list[Floats | Flags] = [known.odds(asked, _DAYS_BACK, _DAY_WEIGHTS, width) for width in _WIDTHS]
+    columns += [known.any_within(asked, asked.at - days * DAY, width) for days in (1, 7) for width in (1, 8)]
+    columns += [known.odds(asked, *back, width) for back, widths in _ROUND_CLOCKS for width in widths]
+    columns += [known.odds(asked, back, _BESIDE_WEIGHTS, 1) for back in _BESIDE]
+    columns += _since(known, asked)
+    columns += [known.begun(asked, 180), known.begun(asked, DAY)]
+    now = known.newest(asked, 1)
+    columns += [known.is_exceeded(asked), now]
+    columns += [now - known.newest(asked, back + 1) for back in _MOVES]
+    columns += _same_clock(known, asked)
     return np.column_stack(columns).astype(np.float64)
 
 
-def _since(known: _Known, origins: Minutes, at: Minutes) -> list[Floats | Flags]:
+def _since(known: _Known, asked: _Asked) -> list[Floats | Flags]:
     """How long ago the last spikes began, and how often a gap between spikes was as long."""
-    begins = known.begins
-    last = np.searchsorted(begins, origins - 1, side="left")
+    begin, before = known.begin[asked.owner], known.begins_before[asked.owner]
+    last = np.searchsorted(known.begins, begin + asked.origins - 1, side="left") - before
     columns: list[Floats | Flags] = []
     for order in (1, 2):
-        since = np.full(len(at), _LONG_AGO)
+        since = np.full(len(asked.at), _LONG_AGO)
         is_known = last >= order
-        since[is_known] = at[is_known] - begins[last[is_known] - order]
+        since[is_known] = (asked.at + begin)[is_known] - known.begins[(last + before - order)[is_known]]
         if order == 1:
             ranges = np.digitize(since, _SINCE)
             columns += [ranges == number for number in range(len(_SINCE) + 1)]
         columns.append(np.log1p(np.minimum(since, 5000)))
-        columns += _gaps(known, since, last, order)
+        columns += _gaps(known, asked, since, last, order)
     return columns
 
 
-def _gaps(known: _Known, since: Minutes, last: Minutes, order: int) -> list[Floats]:
+def _gaps(known: _Known, asked: _Asked, since: Minutes, last: Minutes, order: int) -> list[Floats]:
     """Of the gaps that lasted so long the share that ended within 2 and within 10 minutes of it, as a logarithm."""
-    begins = known.begins[known.begins < known.fitted]
-    gaps = np.sort(begins[order:] - begins[:-order])
-    gaps = gaps[gaps < _GAP_MAX]
+    counts = known.begins_fitted
+    series = np.repeat(np.arange(len(counts)), np.maximum(counts - order, 0))
+    first = np.arange(len(series)) - np.repeat(
+        np.cumsum(np.maximum(counts - order, 0)) - np.maximum(counts - order, 0) - known.begins_before,
+        np.maximum(counts - order, 0),
+    )
+    gaps = known.begins[first + order] - known.begins[first]
+    # Sorted by series, then by length: the gaps of a series are looked up behind those of the series before it.
+    kept = gaps < _GAP_MAX
+    sorted_gaps = np.sort(gaps[kept] + series[kept] * _SERIES_APART)
+    ends = np.searchsorted(sorted_gaps, (np.arange(len(counts)) + 1) * _SERIES_APART - _LONG_AGO)[asked.owner]
     # The gap that an origin of the past lies in is among them; it must not foretell itself.
     own = np.full(len(since), -_LONG_AGO)
-    inside = (last >= order) & (last < len(begins))
-    own[inside] = begins[last[inside]] - begins[last[inside] - order]
+    inside = (last >= order) & (last < counts[asked.owner])
+    places = (last + known.begins_before[asked.owner])[inside]
+    own[inside] = known.begins[places] - known.begins[places - order]
     own[own >= _GAP_MAX] = -_LONG_AGO
     columns = []
+    shift, rate = asked.owner * _SERIES_APART, known.rate[asked.owner]
     for width in (2, 10):
-        low, high = np.searchsorted(gaps, since - width), np.searchsorted(gaps, since + width + 1)
+        low, high = (np.searchsorted(sorted_gaps, since + shift + edge) for edge in (-width, width + 1))
         ended = high - low - ((own >= since - width) & (own <= since + width))
-        lasted = len(gaps) - low - (own >= since - width)
-        columns.append(np.log((ended + known.rate * width + 0.05) / (lasted + 1.0)))
+        lasted = ends - low - (own >= since - width)
+        columns.append(np.log((ended + rate * width + 0.05) / (lasted + 1.0)))
     return columns
 
 
-def _same_clock(known: _Known, origins: Minutes, at: Minutes) -> list[Floats]:
+def _same_clock(known: _Known, asked: _Asked) -> list[Floats]:
     """The load around the same clock of the last seven days against the newest one."""
-    now = np.maximum(known.newest(origins, 1), known.newest(origins, 2))
-    looked = at[:, None] - np.arange(1, 8) * DAY
+    now = np.maximum(known.newest(asked, 1), known.newest(asked, 2))
+    looked = asked.at[:, None] - np.arange(1, 8) * DAY
     seen = looked >= 1
-    around = known.log_load.take(looked[..., None] + np.arange(-1, 2), mode="clip").max(axis=-1)
+    around = known.log_load(asked, looked[..., None] + np.arange(-1, 2)).max(axis=-1)
     moved = np.where(seen, around - now[:, None], 0.0)
     weight = seen * 0.5 ** (np.arange(1, 8) / 4)
     total = np.maximum(weight.sum(axis=1), 1e-9)

@@ -14,16 +14,15 @@ from cronhpa.forecasting.fitted_models import (
     KnownLoad,
     RecentLoad,
     by_minute,
-    candidate_floors,
     fit_models,
     fit_spikes,
-    outlook_of,
     without_gaps,
 )
+from cronhpa.forecasting.floors import candidate_floors
+from cronhpa.forecasting.outlook import SpikesAsked, outlook_of
 from cronhpa.forecasting.policy import Attempts
 from cronhpa.forecasting.workload import shortages
-from cronhpa_models import catalog
-from cronhpa_models.spike_hazard import Spikes
+from cronhpa_models import catalog, spike_hazard
 from forecasting.made_loads import (
     DAY_MINUTES,
     PODS,
@@ -46,15 +45,14 @@ VARIANTS = {each.method for each in CANDIDATES}
 SPIKES_ALONE = [Candidate("", 0.15, 0.0)]
 
 
-class Told:
-    """A spike hazard that expects none, and notes what it is told."""
-
-    def __init__(self, load):
-        self.load = load
-
-    def spikes(self, later, exceeded, origins, enough):
-        self.later, self.exceeded, self.enough = later, exceeded, enough
-        return Spikes(np.zeros(len(origins)), np.array([1.0]), np.ones((len(origins), 1)))
+def asked_of(past, own, workload=PODS):
+    """What a spike hazard with this history is asked at every minute since the fit."""
+    count = len(past)
+    nothing = np.zeros(0)
+    hazard = spike_hazard.Fitted(
+        workload.lead_minutes, 0.0, 0.0, 0.0, nothing, nothing, nothing, np.log(past), np.zeros(count, bool)
+    )
+    return SpikesAsked.of(hazard, own.minutes_since_fit, own.origins, workload)
 
 
 def models(spikes, workload=PODS, *, mean_replicas=10.0, week_max=30.0):
@@ -92,9 +90,8 @@ def test_what_was_short_since_a_fit_is_what_was_short_in_all(start_up):
     workload = msgspec.structs.replace(PODS, start_up_seconds=start_up)
     minutes = half_past_nine(9)
     fit_at = 8 * DAY_MINUTES + 570
-    told = Told(minutes[fit_at - 8 * DAY_MINUTES : fit_at])
 
-    outlook(models(told, workload), since(minutes[: fit_at + 60], fit_at))
+    told = asked_of(minutes[fit_at - 8 * DAY_MINUTES : fit_at], since(minutes[: fit_at + 60], fit_at), workload)
 
     assert told.exceeded[0]
     assert shortages(minutes, workload)[fit_at : fit_at + 60].tolist() == told.exceeded.tolist()
@@ -103,13 +100,14 @@ def test_what_was_short_since_a_fit_is_what_was_short_in_all(start_up):
 def test_a_load_test_that_was_announced_is_a_gap_to_the_spike_hazard_and_no_news_to_an_origin_in_it():
     """Of ten minutes since the fit the first five are ignored: to it the load is as before, to the pods it is 30."""
     minutes = np.concatenate([np.full(DAY_MINUTES, 6.0), np.full(10, 30.0)])
-    told = Told(minutes[:DAY_MINUTES])
     own = since(minutes, DAY_MINUTES)
     ignored = np.arange(len(own.minutes)) // 5 == RUN_UP_MINUTES // 5
 
-    found = outlook(models(told, week_max=6.0), RecentLoad(own.steps, own.minutes, ignored))
+    announced = RecentLoad(own.steps, own.minutes, ignored)
+    found = outlook(models(None, week_max=6.0), announced)
+    told = asked_of(minutes[:DAY_MINUTES], announced)
 
-    assert [6.0] * 5 + [30.0] * 5 == told.later.tolist()
+    assert [6.0] * 5 + [30.0] * 5 == pytest.approx(told.later.tolist())
     assert [50.0] * 10 == found.running.tolist()
     assert [CEILING * 6.0] * 5 + [CEILING * 30.0] * 5 == pytest.approx(found.ceiling.tolist())
 

@@ -33,8 +33,9 @@ def test_every_statement_of_the_parts_is_sql_that_postgresql_knows_too(tmp_path)
     assert NOON == store.loads.backfilled_until(WEB)
     assert store.fits.newest([WEB]) != []
     assert store.fits.infos() != {}
-    assert store.forecasts.newest() == {WEB: store.forecasts.newest_of(WEB)}
-    assert store.forecasts.issued_quantiles(WEB, NOON, NOON + HOUR) != []
+    assert store.forecasts.newest() == store.forecasts.newest_of([WEB])
+    assert store.forecasts.issued_quantiles([WEB], NOON, NOON + HOUR)[WEB] != []
+    assert store.loads.packed([WEB], NOON - DAY, NOON + HOUR).minutes.highs != []
     assert store.spend.since(0) != []
     assert (1.0, 2.0) == store.spend.total(WEB, 0)
     assert store.compact(NOON + DAY) is None

@@ -14,10 +14,9 @@ def test_the_newest_forecast_is_kept_with_its_issue_time(store):
     kept = []
     for newest in (first, again, back):
         store.forecasts.save([(WEB, newest)])
-        kept.append((store.forecasts.newest(), store.forecasts.newest_of(WEB)))
+        kept.append((store.forecasts.newest(), store.forecasts.newest_of([API, WEB])))
 
-    assert [({WEB: newest}, newest) for newest in (first, again, back)] == kept
-    assert store.forecasts.newest_of(API) is None
+    assert [({WEB: newest}, {WEB: newest}) for newest in (first, again, back)] == kept
 
 
 def test_what_forecasts_said_of_the_step_after_theirs_is_kept_for_a_day(store):
@@ -33,14 +32,14 @@ def test_what_forecasts_said_of_the_step_after_theirs_is_kept_for_a_day(store):
     percent = forecast(NOON).quantile_percent
     first, second = IssuedQuantile(NOON + STEP, 3.0, percent), IssuedQuantile(NOON + 2 * STEP, 4.0, percent)
 
-    assert [first, second] == store.forecasts.issued_quantiles(WEB, NOON, NOON + DAY)
-    assert [second] == store.forecasts.issued_quantiles(WEB, NOON + STEP + 1, NOON + DAY)
-    assert [first] == store.forecasts.issued_quantiles(WEB, NOON, NOON + 2 * STEP)
-    assert [] == store.forecasts.issued_quantiles(WEB, NOON, NOON)
+    assert [first, second] == store.forecasts.issued_quantiles([WEB], NOON, NOON + DAY)[WEB]
+    assert [second] == store.forecasts.issued_quantiles([WEB], NOON + STEP + 1, NOON + DAY)[WEB]
+    assert [first] == store.forecasts.issued_quantiles([WEB], NOON, NOON + 2 * STEP)[WEB]
+    assert [] == store.forecasts.issued_quantiles([WEB], NOON, NOON)[WEB]
 
     store.compact(NOON + DAY + STEP)
 
-    assert [second] == store.forecasts.issued_quantiles(WEB, NOON, NOON + DAY)
+    assert [second] == store.forecasts.issued_quantiles([WEB], NOON, NOON + DAY)[WEB]
 
 
 def test_a_forecast_of_more_than_a_day_ago_is_forgotten(store):

@@ -38,7 +38,7 @@ def test_a_series_of_which_nothing_is_left_is_forgotten_with_its_fit_and_forecas
     assert [] == store.fits.newest([WEB])
     assert ({}, {}, []) == (store.forecasts.newest(), store.fits.infos(), store.spend.since(0))
     assert store.loads.backfilled_until(WEB) is None
-    assert [] == store.forecasts.issued_quantiles(WEB, NOON + 40 * DAY, NOON + 41 * DAY)
+    assert {WEB: []} == store.forecasts.issued_quantiles([WEB], NOON + 40 * DAY, NOON + 41 * DAY)
 
 
 def test_a_forgotten_series_that_comes_back_begins_empty(store):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpa_models.spike_hazard import DAY, decode, fit
+from cronhpa_models.spike_hazard import DAY, decode, fit, spikes
 
 LEAD = 3
 
@@ -197,5 +197,39 @@ def test_the_loads_that_were_fitted_are_kept():
 
     fitted = learnt(jumps)
 
-    np.testing.assert_allclose(load_of(jumps), fitted.load, rtol=1e-12)
-    np.testing.assert_allclose(load_of(jumps), decode(fitted.encode()).load, rtol=2e-3)
+    np.testing.assert_allclose(load_of(jumps), fitted.load(slice(None)), rtol=1e-12)
+    np.testing.assert_allclose(load_of(jumps), decode(fitted.encode()).load(slice(None)), rtol=2e-3)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=4), st.integers(0, 10**6))
+def test_several_hazards_at_once_are_what_they_are_one_by_one(seeds, seed):
+    """Of other histories, leads and numbers of spikes, at one origin or many."""
+    several, later, exceeded, origins = [], [], [], []
+    draw = np.random.default_rng(seed)
+    for each in seeds:
+        of = np.random.default_rng(each)
+        days = int(of.integers(3, 9))
+        jumps = of.random(days * DAY) < of.choice([0.003, 0.05])
+        jumps[:: int(of.integers(100, 2000))] = True
+        load = np.where(jumps, 10.0, 2.0) * np.exp(0.1 * of.standard_normal(len(jumps)))
+        fitted = fit(load, jumps, lead=int(of.integers(1, 20)))
+        came = int(draw.integers(0, 1500))
+        several.append(decode(fitted.encode()) if draw.random() < 0.5 else fitted)
+        later.append(2.0 * np.exp(0.1 * draw.standard_normal(came)))
+        exceeded.append(draw.random(came) < 0.02)
+        origins.append(np.sort(draw.integers(0, came + 1, int(draw.integers(1, 6)))))
+    enough = [draw.choice([1.0, 5.0, 10.0, 99.0], len(each)) for each in origins]
+
+    together = spikes(several, later, exceeded, origins, np.concatenate(enough))
+    alone = [one.spikes(*asked) for one, *asked in zip(several, later, exceeded, origins, enough, strict=True)]
+
+    np.testing.assert_array_equal(np.concatenate([each.chance for each in alone]), together.chance)
+    begin = 0
+    for each in alone:
+        end, count = begin + len(each.chance), each.cdf.shape[1]
+        load, cdf = (np.broadcast_to(of, together.cdf.shape)[begin:end] for of in (together.load, together.cdf))
+        np.testing.assert_array_equal(np.broadcast_to(each.load, each.cdf.shape), load[:, -count:])
+        np.testing.assert_array_equal(each.cdf, cdf[:, -count:])
+        assert not cdf[:, :-count].any(), "what others look back at says nothing here"
+        begin = end

@@ -1,0 +1,201 @@
+"""
+The floors that candidates ask for at some origins: many candidates of one object, or one candidate each of many.
+
+The floors of one origin, of a day and of a whole recording come from `priced_by` and from nowhere else. Many objects'
+minutes are one set of arrays: what a call costs, it costs once for all of them. Imports numpy: for workers and
+benchmarks only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from cronhpa.forecasting.candidates import CONSTANT_SHARES, NO_METHOD, Candidate, thrifty
+from cronhpa.forecasting.columns import Counts, Floats
+from cronhpa.forecasting.fitted_models import Attempt, FittedModels, Minutes, RecentLoad
+from cronhpa.forecasting.outlook import Asked, Outlook, outlooks
+from cronhpa.forecasting.pricing import priced_floors, spike_floors
+from cronhpa_models.spike_hazard import Spikes
+
+_MEDIAN = 0.5
+
+
+def candidate_floors(models: FittedModels, outlook: Outlook, candidates: Sequence[Candidate]) -> Counts:
+    """
+    (candidates, windows, origins): the floor of each candidate at each origin of the outlook.
+
+    A candidate whose method says nothing has the rest of its floor: constant and spike hazard.
+    """
+    carried, mean = models.workload.carried, models.mean_replicas
+    floors = np.zeros((len(candidates), outlook.windows, len(outlook.running)), np.int16)
+    rows: dict[tuple[str, float], list[int]] = {}
+    for row, candidate in enumerate(candidates):
+        rows.setdefault((candidate.method, candidate.cost), []).append(row)
+    shape = floors.shape[1:]
+    against = {}
+    for (method, cost), members in rows.items():
+        price = cost / mean
+        if cost not in against:
+            # Candidates of one cost, whatever their method, ask the spike hazard for the same floor.
+            spikes = None if math.isinf(cost) else outlook.spikes
+            against[cost] = priced_by(None, spikes, outlook.running, carried, outlook.ceiling, price, shape)
+        distribution = outlook.distributions.get(method)
+        of_method = priced_by(distribution, None, outlook.running, carried, outlook.ceiling, price, shape)
+        floors[members] = np.maximum(of_method, against[cost])
+    constants = [models.constants[CONSTANT_SHARES.index(each.constant_share)] for each in candidates]
+    return np.maximum(floors, np.array(constants, np.int16)[:, None, None])
+
+
+def priced_by(
+    distribution: tuple[Floats, Floats] | None,
+    spikes: tuple[Spikes, Floats] | None,
+    running: Floats,
+    carried: float | Floats,
+    ceiling: Floats,
+    cost: float | Floats,
+    shape: tuple[int, int],
+) -> Counts:
+    """
+    (windows, origins): the floor of a method's distribution and of the spike hazard, the higher one; zero without both.
+
+    shape: of the floors. The others as in `priced_floors`.
+    """
+    floors = np.zeros(shape, np.int16)
+    if distribution is not None:
+        floors = priced_floors(*distribution, running, carried, ceiling, cost)
+    if spikes is not None:
+        said, held = spikes
+        floors[0] = np.maximum(floors[0], spike_floors(said, held, carried, ceiling, [cost])[0])
+    return floors
+
+
+@dataclass(frozen=True)
+class Floors:
+    """
+    What a policy asks for at some origins; each (windows, origins).
+
+    replicas: zero where the running ones suffice. load: what those replicas carry; where they are zero, the load that
+    is expected or that the running replicas carry, the lower one; NaN where nothing can be said. level: probability
+    that the largest load of the window is no larger. ceiling: (origins,), the largest load that is believed. thrifty:
+    replicas and load if a pod cost more, by level of `predictive.budget.thrift`.
+    """
+
+    replicas: Counts
+    load: Floats
+    level: Floats
+    ceiling: Floats
+    thrifty: tuple[tuple[Counts, Floats], ...]
+
+    def of(self, origins: slice) -> Floors:
+        """The floors of some of the origins."""
+        thrifty = tuple((replicas[:, origins], load[:, origins]) for replicas, load in self.thrifty)
+        return Floors(
+            self.replicas[:, origins], self.load[:, origins], self.level[:, origins], self.ceiling[origins], thrifty
+        )
+
+
+@dataclass(frozen=True)
+class FloorsAsked:
+    """
+    The candidate of an object, its models, and the origins it is asked at.
+
+    origins: see RecentLoad.origins.
+    """
+
+    candidate: Candidate
+    models: FittedModels
+    recent: RecentLoad
+    origins: Minutes
+    attempt: Attempt
+
+    @property
+    def variant(self) -> str:
+        """A floor that no method asked for takes its level from any method."""
+        return self.candidate.method or next(iter(self.models.variants), NO_METHOD)
+
+
+class _Shape(NamedTuple):
+    """
+    What arrays must have in common to be joined.
+
+    bins: of the distribution that the level is taken from; zero without one. is_priced: whether that is the
+    candidate's own. has_spikes: whether the spike hazard is asked.
+    """
+
+    windows: int
+    bins: int
+    is_priced: bool
+    has_spikes: bool
+
+    @classmethod
+    def of(cls, asked: FloorsAsked, said: Outlook) -> _Shape:
+        distribution = said.distributions.get(asked.variant)
+        return cls(
+            said.windows,
+            0 if distribution is None else distribution[0].shape[-1],
+            asked.candidate.method in said.distributions,
+            said.spikes is not None and not asked.candidate.is_constant,
+        )
+
+
+def floors_of(asked: Sequence[FloorsAsked]) -> list[Floors]:
+    """The floors of each, as if it were asked alone."""
+    said = outlooks([Asked(each.models, each.recent, each.origins, {each.variant}, each.attempt) for each in asked])
+    alike: dict[_Shape, list[int]] = {}
+    for place, (each, outlook) in enumerate(zip(asked, said, strict=True)):
+        alike.setdefault(_Shape.of(each, outlook), []).append(place)
+    found: dict[int, Floors] = {}
+    for shape, places in alike.items():
+        together = _floors([asked[place] for place in places], [said[place] for place in places], shape)
+        end = 0
+        for place in places:
+            mine = slice(end, end + len(asked[place].origins))
+            found[place] = together.of(mine)
+            end = mine.stop
+    return [found[place] for place in range(len(asked))]
+
+
+def _floors(asked: Sequence[FloorsAsked], said: Sequence[Outlook], alike: _Shape) -> Floors:
+    """The floors of objects whose arrays have one shape, one behind the other."""
+    counts = [len(each.origins) for each in asked]
+    carried = np.repeat([each.models.workload.carried for each in asked], counts)
+    running, ceiling = (np.concatenate([getattr(each, name) for each in said]) for name in ("running", "ceiling"))
+    shape = (alike.windows, len(running))
+    # A method that says nothing at all expects no more than what the running replicas carry.
+    edges, cdf = np.full((*shape, 1), np.inf), np.ones((*shape, 1))
+    if alike.bins:
+        of_each = [outlook.distributions[each.variant] for each, outlook in zip(asked, said, strict=True)]
+        edges, cdf = (np.concatenate(parts, axis=1) for parts in zip(*of_each, strict=True))
+    spikes = _joined([outlook.spikes for outlook in said if outlook.spikes is not None]) if alike.has_spikes else None
+    distribution = (edges, cdf) if alike.is_priced else None
+
+    def replicas_of(candidates: Sequence[Candidate]) -> Counts:
+        pairs = list(zip(candidates, (each.models for each in asked), strict=True))
+        cost = np.repeat([candidate.cost / models.mean_replicas for candidate, models in pairs], counts)
+        constant = np.repeat(
+            [models.constants[CONSTANT_SHARES.index(candidate.constant_share)] for candidate, models in pairs], counts
+        )
+        priced = priced_by(distribution, spikes, running, carried, ceiling, cost, shape)
+        return np.maximum(priced, constant.astype(np.int16))
+
+    replicas = replicas_of([each.candidate for each in asked])
+    dearer = [replicas_of(level) for level in zip(*(thrifty(each.candidate) for each in asked), strict=True)]
+    median = np.take_along_axis(edges, (cdf < _MEDIAN).sum(axis=-1, keepdims=True), axis=-1)[..., 0]
+    served = np.minimum(np.minimum(median, running * carried), ceiling)
+    # A hair less than what the replicas carry: dividing and rounding up gives the replicas back.
+    load, *of_dearer = (np.where(each > 0, (each - 1e-6) * carried, served) for each in (replicas, *dearer))
+    covered = (edges <= load[..., None]).sum(axis=-1, keepdims=True)
+    level = np.where(covered > 0, np.take_along_axis(cdf, np.maximum(covered - 1, 0), axis=-1), 0.0)[..., 0]
+    return Floors(replicas, load, level, ceiling, tuple(zip(dearer, of_dearer, strict=True)))
+
+
+def _joined(several: Sequence[tuple[Spikes, Floats]]) -> tuple[Spikes, Floats]:
+    chance, load, cdf = (
+        np.concatenate([getattr(spikes, name) for spikes, _ in several]) for name in ("chance", "load", "cdf")
+    )
+    return Spikes(chance, load, cdf), np.concatenate([held for _, held in several])

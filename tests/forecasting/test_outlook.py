@@ -1,0 +1,53 @@
+"""cronhpa.forecasting.outlook: a method that forecasts many objects at once, and fails for one of them."""
+
+import numpy as np
+import pytest
+
+from cronhpa.forecasting.fitted_models import KnownLoad, RecentLoad, fit_models
+from cronhpa.forecasting.outlook import Asked, outlooks
+from cronhpa.forecasting.policy import Attempts
+from forecasting.made_loads import PODS, every_four_hours, step_maxima
+from forecasting.odd_methods import Odd, chosen, half_known_load
+
+PAST = every_four_hours(3)
+
+
+class Together(Odd):
+    """Odd, many at once; it notes how often."""
+
+    times = 0
+
+    def distributions(self, several, later, origins, windows):
+        type(self).times += 1
+        return [each.distribution(*one, windows) for each, *one in zip(several, later, origins, strict=True)]
+
+
+def asked_of(method):
+    history = KnownLoad(step_maxima(PAST), None)
+    models = fit_models(history, PODS, [chosen(method)], Attempts(), (1, 2))
+    return Asked(models, RecentLoad(step_maxima(PAST[:60])), np.array([12]), {"Odd"}, Attempts())
+
+
+@pytest.mark.parametrize("broken", [{"broken": ("distribution",)}, {"answer": half_known_load}], ids=["raises", "lies"])
+def test_one_object_of_which_a_method_says_nothing_sound_costs_no_other_its_forecast(broken):
+    sound, other, odd = asked_of(Together()), asked_of(Together()), asked_of(Together(**broken))
+
+    found = outlooks([sound, odd, other])
+
+    assert [["Odd"], [], ["Odd"]] == [list(each.distributions) for each in found]
+    assert [{}, {"Odd"}, {}] == [each.attempt.failures.keys() or {} for each in (sound, odd, other)]
+
+
+def test_a_method_that_forecasts_many_at_once_is_asked_once_for_all():
+    before = Together.times
+
+    found = outlooks([asked_of(Together()) for _ in range(5)])
+
+    assert all(each.distributions for each in found)
+    assert 1 == Together.times - before
+
+
+def test_a_method_that_forecasts_one_by_one_is_asked_for_each():
+    found = outlooks([asked_of(Odd()), asked_of(Odd(broken=("distribution",)))])
+
+    assert [["Odd"], []] == [list(each.distributions) for each in found]
