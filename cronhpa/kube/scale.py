@@ -19,10 +19,10 @@ from cronhpa.core.observation import Absent, Scale
 from cronhpa.core.spec import TargetRef
 from cronhpa.kube.client import Client, ClusterError
 from cronhpa.kube.discovery import Discovery, Resource
+from cronhpa.kube.informer import Informer
 from cronhpa.kube.membership import REQUIREMENTS_MAX, SELECTOR_LENGTH_MAX, Selector, select
 from cronhpa.kube.pods import Meta
 from cronhpa.kube.selector_text import selector_text
-from cronhpa.kube.watch import View
 
 _CONFLICT = 409
 _ATTEMPTS = 3
@@ -131,13 +131,13 @@ class Targets:
         self._discovery = discovery
         self._changed = changed
         self._namespaces = namespaces or ("",)
-        self._views: dict[tuple[Resource, str], View[Workload]] = {}
+        self._informers: dict[tuple[Resource, str], Informer[Workload]] = {}
         self._seen: dict[tuple[str, str, str, str], _Watched] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
-    def views(self) -> list[View[Workload]]:
-        return list(self._views.values())
+    def informers(self) -> list[Informer[Workload]]:
+        return list(self._informers.values())
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -148,8 +148,8 @@ class Targets:
         """The target, or the reason that it is absent. fresh: asks the API server, whatever is cached."""
         try:
             resource = await self._discovery.resource(ref.api_version, ref.kind)
-            view = self._view(resource, ref.kind, namespace)
-            if fresh or view is None or not view.is_current:
+            informer = self._informer(resource, ref.kind, namespace)
+            if fresh or informer is None or not informer.is_current:
                 scale = _scale(await self._get(resource, namespace, ref.name))
                 return Target(scale, select(scale.selector))
         except ClusterError as error:
@@ -192,41 +192,47 @@ class Targets:
 
     def _note(self, resource: Resource, namespace: str, ref: TargetRef, written: _Scale) -> None:
         """Caches our own write: the next reconciliation must not act on a scale that the watch has not updated yet."""
-        view = self._views.get((resource, namespace if self._namespaces != ("",) else ""))
+        informer = self._informers.get((resource, namespace if self._namespaces != ("",) else ""))
         key = (namespace, resource.group, ref.kind, ref.name)
         known, version = self._seen.get(key), written.metadata.resource_version
-        if view is not None and known is not None and view.note(Meta(ref.name, namespace, resource_version=version)):
+        if (
+            informer is not None
+            and known is not None
+            and informer.note(Meta(ref.name, namespace, resource_version=version))
+        ):
             seen = _Watched(written.spec.replicas, known.status_replicas, version, known.selector)
             self._seen[key] = seen.after(known)
 
-    def _view(self, resource: Resource, kind: str, namespace: str) -> View[Workload] | None:
+    def _informer(self, resource: Resource, kind: str, namespace: str) -> Informer[Workload] | None:
         if (resource.group, resource.version, kind) not in WATCHED:
             return None
         scope = namespace if self._namespaces != ("",) else ""
-        view = self._views.get((resource, scope))
-        if view is None:
+        informer = self._informers.get((resource, scope))
+        if informer is None:
             path = (
                 f"{resource.root}/namespaces/{scope}/{resource.name}" if scope else f"{resource.root}/{resource.name}"
             )
-            view = View(
+            informer = Informer(
                 self._client,
                 path,
                 Workload,
-                lambda ns, name, item: self._on_change(view, (ns, resource.group, kind, name), item),
+                lambda ns, name, item: self._on_change(informer, (ns, resource.group, kind, name), item),
                 keep=False,
             )
-            self._views[resource, scope] = view
-            self._tasks.append(asyncio.create_task(view.run(), name=f"watch {path}"))
-        return view
+            self._informers[resource, scope] = informer
+            self._tasks.append(asyncio.create_task(informer.run(), name=f"watch {path}"))
+        return informer
 
-    def _on_change(self, view: View[Workload] | None, key: tuple[str, str, str, str], item: Workload | None) -> None:
+    def _on_change(
+        self, informer: Informer[Workload] | None, key: tuple[str, str, str, str], item: Workload | None
+    ) -> None:
         known = self._seen.pop(key, None)
         if item is not None:
             self._seen[key] = _watched(item).after(known)
         if (item is None) == (known is None):
             return
         # What the first list holds was there before, and who asked for it was told: it brings nobody a second turn.
-        if view is not None and view.synced.is_set():
+        if informer is not None and informer.synced.is_set():
             self._changed(*key)
 
 

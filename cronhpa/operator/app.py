@@ -26,10 +26,10 @@ from cronhpa.history.spend import SPEND_KEPT
 from cronhpa.history.store import Store
 from cronhpa.kube.client import Client, load_configuration, path_of
 from cronhpa.kube.discovery import Discovery
+from cronhpa.kube.informer import Informer
 from cronhpa.kube.membership import PodIndex
 from cronhpa.kube.pods import RawPod, excess, pod_from
 from cronhpa.kube.scale import Targets
-from cronhpa.kube.watch import View
 from cronhpa.operator.cycle import Cluster, Cycle
 from cronhpa.operator.due import Due, Key
 from cronhpa.operator.endpoints import Endpoints, Progress
@@ -93,22 +93,22 @@ class Operator:
         self._history_problem = ""
         cluster = Cluster(client, discovery, self._pods, self._targets, self._owners, self._is_seen, self._blindness)
         self._cycle = Cycle(cluster, self._inventory, self._due, self._writer, self._forecaster)
-        # By namespace; by "" where one view is of all.
-        self._views: dict[str, tuple[View[RawPod], View[Hpa]]] = {}
+        # By namespace; by "" where one informer is of all.
+        self._informers: dict[str, tuple[Informer[RawPod], Informer[Hpa]]] = {}
         for namespace in settings.namespace_names or ("",):
             scope = ("namespaces", namespace) if namespace else ()
             hpas = path_of("apis", "autoscaling", "v2", *scope, "horizontalpodautoscalers")
-            self._views[namespace] = (
-                View(client, path_of("api", "v1", *scope, "pods"), RawPod, self._on_pod, keep=False),
-                View(client, hpas, Hpa, self._on_hpa, keep=False),
+            self._informers[namespace] = (
+                Informer(client, path_of("api", "v1", *scope, "pods"), RawPod, self._on_pod, keep=False),
+                Informer(client, hpas, Hpa, self._on_hpa, keep=False),
             )
 
     async def run(self, stop: asyncio.Event) -> None:
         listeners = self._listen()
         tasks: list[asyncio.Task[None]] = [
-            asyncio.create_task(view.run(), name=f"watch {view.path}")
-            for views in self._views.values()
-            for view in views
+            asyncio.create_task(informer.run(), name=f"watch {informer.path}")
+            for informers in self._informers.values()
+            for informer in informers
         ]
         tasks += [asyncio.create_task(each.run(), name=f"port {each.address[1]}") for each in listeners]
         namespaces = self._settings.namespace_names
@@ -163,29 +163,32 @@ class Operator:
 
     def _is_ready(self) -> bool:
         """Where some namespaces cannot be read, the others are not kept waiting."""
-        return self._inventory.seen.is_set() and any(self._is_seen(namespace) for namespace in self._views)
+        return self._inventory.seen.is_set() and any(self._is_seen(namespace) for namespace in self._informers)
 
     def _is_seen(self, namespace: str) -> bool:
         """Whether the pods and HorizontalPodAutoscalers of a namespace are known."""
-        views = self._views.get(namespace) or self._views.get("")
-        return views is not None and all(view.synced.is_set() for view in views)
+        informers = self._informers.get(namespace) or self._informers.get("")
+        return informers is not None and all(informer.synced.is_set() for informer in informers)
 
     def _blindness(self, namespace: str) -> Absent | None:
         """Why the pods of a namespace are not known any more; None while they are."""
-        views = self._views.get(namespace) or self._views.get("")
-        if views is None or views[0].is_current:
+        informers = self._informers.get(namespace) or self._informers.get("")
+        if informers is None or informers[0].is_current:
             return None
         # Without a number of seconds: words that change at every turn would be a status write at every turn.
-        return Absent("PodsUnknown", f"the pods cannot be listed or watched any more: {views[0].problem}")
+        return Absent("PodsUnknown", f"the pods cannot be listed or watched any more: {informers[0].problem}")
 
-    def _all_views(self) -> list[View[Any]]:
-        return [*(view for views in self._views.values() for view in views), *self._targets.views]
+    def _all_informers(self) -> list[Informer[Any]]:
+        return [
+            *(informer for informers in self._informers.values() for informer in informers),
+            *self._targets.informers,
+        ]
 
     def _listen(self) -> list[Listener]:
         """One port for Prometheus, one for the kubelet, each with a budget: who holds one cannot take the other."""
         settings, listeners = self._settings, list[Listener]()
         progress = Progress(
-            self._cycle, self._inventory, self._writer, self._recorder, self._client, self._all_views, listeners
+            self._cycle, self._inventory, self._writer, self._recorder, self._client, self._all_informers, listeners
         )
         endpoints = Endpoints(progress, self._cycle, self._inventory, self._is_ready)
         budget = Budget.within(open_files())

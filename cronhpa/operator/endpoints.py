@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from cronhpa.core.instant import SECOND
 from cronhpa.kube.client import Client
-from cronhpa.kube.watch import View
+from cronhpa.kube.informer import Informer
 from cronhpa.operator.cycle import Cycle
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.listener import Listener, Route, response
@@ -43,11 +43,11 @@ class Progress(Collector):
         writer: Writer,
         recorder: Recorder,
         client: Client,
-        views: Callable[[], Sequence[View[Any]]],
+        informers: Callable[[], Sequence[Informer[Any]]],
         listeners: Sequence[Listener],
     ) -> None:
         self._cycle, self._inventory, self._writer = cycle, inventory, writer
-        self._recorder, self._client, self._views = recorder, client, views
+        self._recorder, self._client, self._informers = recorder, client, informers
         self._listeners = listeners
 
     def collect(self) -> Iterator[Metric]:
@@ -75,9 +75,9 @@ class Progress(Collector):
             "cronhpa_watch_restarts", "Times a watch was started again.", labels=["resource"]
         )
         restarts.add_metric(["cronhpas"], self._inventory.restarts)
-        for view in self._views():
-            silent.add_metric([view.path], view.silent_seconds)
-            restarts.add_metric([view.path], view.restarts)
+        for informer in self._informers():
+            silent.add_metric([informer.path], informer.silent_seconds)
+            restarts.add_metric([informer.path], informer.restarts)
         yield silent
         yield restarts
         dropped = CounterMetricFamily(

@@ -461,7 +461,7 @@ def connection(configuration: Configuration) -> kopf.ConnectionInfo:
 
 
 def plain(value: Any) -> Any:
-    """kopf's read-only views as plain dicts and lists."""
+    """kopf's read-only mappings as plain dicts and lists."""
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -29,9 +29,9 @@ from cronhpa.core.observation import Observation, Scale
 from cronhpa.core.quantity import parse_milli
 from cronhpa.core.spec import Mode, Spec
 from cronhpa.kube.client import Client, ClusterError, is_ambiguous
+from cronhpa.kube.informer import resource_version
 from cronhpa.kube.pods import Meta
 from cronhpa.kube.scale import Targets
-from cronhpa.kube.watch import resource_version
 from cronhpa.operator.breath import Breath
 from cronhpa.operator.inventory import Inventory, Item, path_to
 from cronhpa.operator.recorder import Recorder

@@ -43,7 +43,7 @@ class Life:
 
     async def __aenter__(self) -> Self:
         operator = self.operator
-        works = [view.run() for views in operator._views.values() for view in views]
+        works = [informer.run() for informers in operator._informers.values() for informer in informers]
         works += [self._hear(), self.inventory.sweep(self.client, ()), operator._recorder.run(), self._turn()]
         self._tasks = [asyncio.create_task(work) for work in works]
         return self
@@ -63,7 +63,7 @@ class Life:
             self.inventory._take(*await queue.get())
 
     async def _turn(self) -> None:
-        while not self.operator._is_ready():  # noqa: ASYNC110 - views tell of it one by one
+        while not self.operator._is_ready():  # noqa: ASYNC110 - informers tell of it one by one
             await asyncio.sleep(0.01)
         await self.cycle.run()
 

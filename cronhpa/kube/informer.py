@@ -1,8 +1,8 @@
 """
-Views of the cluster that keep themselves fresh: list, then watch, and from the start again after any fault.
+Informers: list the objects of one resource, watch them, and list again after any fault.
 
-A view never goes back in time: an object older than the one known is ignored, so a stale API server cannot undo what
-was seen. An object that vanished while nobody watched is dropped by the next list.
+An informer never goes back in time: it ignores an object that is older than the known one, so a stale API server cannot
+undo what was seen. The next list drops an object that vanished while nobody watched.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class _Items(Struct):
     items: list[msgspec.Raw]
 
 
-class View(Generic[T]):
+class Informer(Generic[T]):
     """
-    The objects of one resource by (namespace, name), kept fresh by `run`.
+    The objects of one resource by (namespace, name); `run` keeps them up to date.
 
     changed(namespace, name, object or None) is called for each object that came, changed or went.
     """
@@ -106,7 +106,7 @@ class View(Generic[T]):
         return self.synced.is_set() and lost < _BELIEVED_SECONDS
 
     async def run(self) -> None:
-        """Keeps the view fresh until cancelled."""
+        """Lists and watches until cancelled."""
         failures = 0
         loop = asyncio.get_running_loop()
         while True:
