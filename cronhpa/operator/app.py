@@ -31,7 +31,7 @@ from cronhpa.kube.membership import PodIndex
 from cronhpa.kube.pods import RawPod, excess, pod_from
 from cronhpa.kube.scale import Targets
 from cronhpa.operator.cycle import Cluster, Cycle
-from cronhpa.operator.due import Due, Key
+from cronhpa.operator.delaying_queue import DelayingQueue, Key
 from cronhpa.operator.endpoints import Endpoints, Progress
 from cronhpa.operator.inventory import Inventory, Item
 from cronhpa.operator.listener import Budget, Listener
@@ -72,7 +72,7 @@ class Operator:
     def __init__(self, settings: Settings, client: Client) -> None:
         self._settings = settings
         self._client = client
-        self._due = Due()
+        self._queue = DelayingQueue()
         self._pods = PodIndex()
         # Pods that are too large to be read: each is told once.
         self._unread: set[Key] = set()
@@ -92,7 +92,7 @@ class Operator:
         self._store: Store | None = None
         self._history_problem = ""
         cluster = Cluster(client, discovery, self._pods, self._targets, self._owners, self._is_seen, self._blindness)
-        self._cycle = Cycle(cluster, self._inventory, self._due, self._writer, self._forecaster)
+        self._cycle = Cycle(cluster, self._inventory, self._queue, self._writer, self._forecaster)
         # By namespace; by "" where one informer is of all.
         self._informers: dict[str, tuple[Informer[RawPod], Informer[Hpa]]] = {}
         for namespace in settings.namespace_names or ("",):
@@ -296,7 +296,7 @@ class Operator:
         self._cycle.poke(key)
 
     def _on_gone(self, item: Item) -> None:
-        self._due.drop(item.key)
+        self._queue.drop(item.key)
         self._recorder.forget(item)
         if item.forecast is not None:
             self._forget_series(item.forecast)

@@ -47,7 +47,7 @@ from cronhpa.kube.membership import PodIndex
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics, samples_of
 from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.breath import Breath
-from cronhpa.operator.due import Due, Key, following
+from cronhpa.operator.delaying_queue import DelayingQueue, Key, following
 from cronhpa.operator.inventory import Inventory, Item
 from cronhpa.operator.ledger import Ledger
 from cronhpa.operator.owners import Owners
@@ -114,7 +114,7 @@ class Cycle:
         self,
         cluster: Cluster,
         inventory: Inventory,
-        due: Due,
+        due: DelayingQueue,
         writer: Writer,
         forecaster: ForecastService,
         clock: Callable[[], Nanoseconds] = time.time_ns,
@@ -123,7 +123,7 @@ class Cycle:
         self.loads: deque[LoadSample] = deque(maxlen=_LOADS_KEPT)
         self._cluster = cluster
         self._inventory = inventory
-        self._due = due
+        self._queue = due
         self._writer = writer
         self._forecaster = forecaster
         self.ledger = Ledger()
@@ -139,7 +139,7 @@ class Cycle:
         if key in self._turning:
             self._again.add(key)
             return
-        self._due.put(key, self._clock())
+        self._queue.put(key, self._clock())
         self._poked.set()
 
     def oldest_turn(self) -> Nanoseconds:
@@ -154,13 +154,13 @@ class Cycle:
                 LOG.warning(
                     "the clock stepped back by %d s: every object is due", (self.pulse.last_tick - now) // SECOND
                 )
-                self._due.clear()
+                self._queue.clear()
                 for item in self._inventory:
-                    self._due.put(item.key, now)
+                    self._queue.put(item.key, now)
             self.pulse.last_tick = now
-            for namespace, keys in self._due.pop(now).items():
+            for namespace, keys in self._queue.pop(now).items():
                 self._begin(namespace, keys, now)
-            at = self._due.next_at()
+            at = self._queue.next_at()
             wait = 1.0 if at is None else min(1.0, max(0.0, (at - self._clock()) / SECOND))
             # Not wait_for: cancelled in the moment in which it is poked, the one of Python 3.11 forgets that it was.
             with suppress(TimeoutError):
@@ -179,7 +179,7 @@ class Cycle:
     def _begin(self, namespace: str, keys: Sequence[Key], now: Nanoseconds) -> None:
         if not self._cluster.is_seen(namespace):
             for key in keys:
-                self._due.put(key, now + SECOND)
+                self._queue.put(key, now + SECOND)
             return
         self._again.update(key for key in keys if key in self._turning)
         known = (self._inventory.items.get(key) for key in keys if key not in self._turning)
@@ -239,7 +239,7 @@ class Cycle:
         if item.next_edge is not None:
             # An edge that passed while the turn was under way has not been seen yet.
             at = min(at, max(now, item.next_edge))
-        self._due.put(item.key, at)
+        self._queue.put(item.key, at)
         self._poked.set()
 
     async def _judge(self, item: Item, answers: Answers) -> Judged | None:

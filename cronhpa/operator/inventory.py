@@ -32,7 +32,7 @@ from cronhpa.core.spec import ControllerOptions, Spec
 from cronhpa.history.series import Series
 from cronhpa.kube.client import UNREADABLE, Client, ClusterError, bearer_token, path_of
 from cronhpa.operator.breath import Breath
-from cronhpa.operator.due import Key
+from cronhpa.operator.delaying_queue import Key
 
 LOG = logging.getLogger(__name__)
 

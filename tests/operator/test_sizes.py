@@ -21,7 +21,7 @@ from cronhpa.kube.membership import (
 )
 from cronhpa.kube.metrics import label_text
 from cronhpa.kube.pods import LABELS_MAX, RawPod, excess
-from cronhpa.operator.due import Due
+from cronhpa.operator.delaying_queue import DelayingQueue
 from cronhpa.operator.inventory import Item
 from cronhpa.operator.recorder import Recorder
 
@@ -150,7 +150,7 @@ def test_events_go_with_their_object_and_long_ones_are_kept_short():
 
 
 def test_keys_that_come_and_go_leave_no_entries_behind():
-    due = Due()
+    due = DelayingQueue()
     for number in range(10_000):
         due.put(("prod", f"web-{number}"), 1000)
         due.drop(("prod", f"web-{number}"))

@@ -11,7 +11,7 @@ from virtual_time import live
 from cronhpa.core.instant import HOUR, SECOND
 from cronhpa.core.memory import Memory, ScaleEvent
 from cronhpa.operator.cycle import remembered_at
-from cronhpa.operator.due import following
+from cronhpa.operator.delaying_queue import following
 from cronhpa.operator.inventory import Item
 
 

@@ -1,4 +1,4 @@
-"""cronhpa.operator.due, cronhpa.operator.owners: whose turn it is, and whose target."""
+"""cronhpa.operator.delaying_queue, cronhpa.operator.owners: whose turn it is, and whose target."""
 
 from types import SimpleNamespace
 
@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from cronhpa.core.instant import SECOND
 from cronhpa.core.spec import Mode
-from cronhpa.operator.due import Due, following
+from cronhpa.operator.delaying_queue import DelayingQueue, following
 from cronhpa.operator.owners import Hpa, Owners, _HpaSpec, _Ref
 
 A, B, C = ("prod", "a"), ("prod", "b"), ("test", "c")
 
 
 def test_what_is_due_comes_by_namespace_and_once():
-    due = Due()
+    due = DelayingQueue()
     for key, at in ((A, 5), (B, 7), (C, 6), (A, 9)):
         due.put(key, at)
 
@@ -26,7 +26,7 @@ def test_what_is_due_comes_by_namespace_and_once():
 
 
 def test_the_earliest_instant_counts():
-    due = Due()
+    due = DelayingQueue()
     due.put(A, 9)
     due.put(A, 3)
     due.put(A, 6)
@@ -36,7 +36,7 @@ def test_the_earliest_instant_counts():
 
 
 def test_what_is_dropped_or_cleared_is_due_no_more_until_put_again():
-    due = Due()
+    due = DelayingQueue()
     due.put(A, 1)
     due.put(B, 2)
     due.drop(A)

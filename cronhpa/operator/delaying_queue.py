@@ -16,7 +16,7 @@ Key = tuple[str, str]
 _IDLE_ENTRIES = 1000
 
 
-class Due:
+class DelayingQueue:
     """A heap of (instant, key) in which only each key's earliest entry counts."""
 
     def __init__(self) -> None:
