@@ -33,11 +33,11 @@ from cronhpa.kube.scale import Targets
 from cronhpa.operator.cycle import Cluster, Cycle
 from cronhpa.operator.delaying_queue import DelayingQueue, Key
 from cronhpa.operator.endpoints import Endpoints, Progress
+from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.inventory import Inventory, Item
 from cronhpa.operator.listener import Budget, Listener
 from cronhpa.operator.open_files import open_files, raise_open_files
 from cronhpa.operator.owners import Hpa, Owners
-from cronhpa.operator.recorder import Recorder
 from cronhpa.operator.settings import Settings
 from cronhpa.operator.writer import Writer
 
@@ -80,8 +80,8 @@ class Operator:
         self._inventory = Inventory(settings.controller_options, self._on_object, self._on_gone)
         discovery = Discovery(client)
         self._targets = Targets(client, discovery, self._on_target, settings.namespace_names)
-        self._recorder = Recorder(client)
-        self._writer = Writer(client, self._targets, self._recorder, self._inventory)
+        self._events = EventRecorder(client)
+        self._writer = Writer(client, self._targets, self._events, self._inventory)
         self._forecaster = ForecastService(
             settings.store,
             workers=ProcessPool(settings.forecast_workers),
@@ -119,7 +119,7 @@ class Operator:
         tasks.append(asyncio.create_task(self._supervised(self._keep_forecasts), name="forecasts"))
         if self._settings.prometheus_url is not None:
             tasks.append(asyncio.create_task(self._supervised(self._keep_backfilled), name="backfill"))
-        tasks.append(asyncio.create_task(self._recorder.run(), name="events"))
+        tasks.append(asyncio.create_task(self._events.run(), name="events"))
         tasks.append(asyncio.create_task(self._act(), name="turns"))
         ended = asyncio.create_task(_wait_for(stop), name="stop")
         try:
@@ -135,7 +135,7 @@ class Operator:
             await self._cycle.close(_GRACE_SECONDS)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_EVENTS_SECONDS):
-                    await self._recorder.flushed()
+                    await self._events.flushed()
             await self._flush_loads()
             for task in (ended, *tasks):
                 task.cancel()
@@ -188,7 +188,7 @@ class Operator:
         """One port for Prometheus, one for the kubelet, each with a budget: who holds one cannot take the other."""
         settings, listeners = self._settings, list[Listener]()
         progress = Progress(
-            self._cycle, self._inventory, self._writer, self._recorder, self._client, self._all_informers, listeners
+            self._cycle, self._inventory, self._writer, self._events, self._client, self._all_informers, listeners
         )
         endpoints = Endpoints(progress, self._cycle, self._inventory, self._is_ready)
         budget = Budget.within(open_files())
@@ -297,7 +297,7 @@ class Operator:
 
     def _on_gone(self, item: Item) -> None:
         self._queue.drop(item.key)
-        self._recorder.forget(item)
+        self._events.forget(item)
         if item.forecast is not None:
             self._forget_series(item.forecast)
 

@@ -21,9 +21,9 @@ from cronhpa.core.instant import SECOND
 from cronhpa.kube.client import Client
 from cronhpa.kube.informer import Informer
 from cronhpa.operator.cycle import Cycle
+from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.listener import Listener, Route, response
-from cronhpa.operator.recorder import Recorder
 from cronhpa.operator.writer import Writer
 
 STUCK_SECONDS = 30.0
@@ -41,13 +41,13 @@ class Progress(Collector):
         cycle: Cycle,
         inventory: Inventory,
         writer: Writer,
-        recorder: Recorder,
+        recorder: EventRecorder,
         client: Client,
         informers: Callable[[], Sequence[Informer[Any]]],
         listeners: Sequence[Listener],
     ) -> None:
         self._cycle, self._inventory, self._writer = cycle, inventory, writer
-        self._recorder, self._client, self._informers = recorder, client, informers
+        self._events, self._client, self._informers = recorder, client, informers
         self._listeners = listeners
 
     def collect(self) -> Iterator[Metric]:
@@ -61,7 +61,7 @@ class Progress(Collector):
         yield CounterMetricFamily("cronhpa_pod_metrics_lists", "Lists asked of metrics.k8s.io.", pulse.lists)
         yield CounterMetricFamily("cronhpa_status_writes", "Writes of a status.", writer.status_writes)
         yield CounterMetricFamily("cronhpa_scale_failures", "Scale writes that the API refused.", writer.failed)
-        yield CounterMetricFamily("cronhpa_events_dropped", "Events over an object's budget.", self._recorder.dropped)
+        yield CounterMetricFamily("cronhpa_events_dropped", "Events over an object's budget.", self._events.dropped)
         scaled = CounterMetricFamily("cronhpa_scale_writes", "Scale writes done.", labels=["direction"])
         for direction, count in writer.scaled.items():
             scaled.add_metric([direction], count)

@@ -33,8 +33,8 @@ from cronhpa.kube.informer import resource_version
 from cronhpa.kube.pods import Meta
 from cronhpa.kube.scale import Targets
 from cronhpa.operator.breath import Breath
+from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.inventory import Inventory, Item, path_to
-from cronhpa.operator.recorder import Recorder
 
 LOG = logging.getLogger(__name__)
 
@@ -89,13 +89,13 @@ class Judged:
 
 
 class Writer:
-    def __init__(self, client: Client, targets: Targets, recorder: Recorder, inventory: Inventory) -> None:
+    def __init__(self, client: Client, targets: Targets, recorder: EventRecorder, inventory: Inventory) -> None:
         self.scaled = {"up": 0, "down": 0}
         self.failed = 0
         self.status_writes = 0
         self._client = client
         self._targets = targets
-        self._recorder = recorder
+        self._events = recorder
         self._inventory = inventory
         self._breath = Breath()
         self._slots = asyncio.Semaphore(_CONCURRENT)
@@ -146,7 +146,7 @@ class Writer:
         status = {**kept, "conditions": list(conditions.values())}
         if item.status != status:  # the message too: another edit may be as unreadable for another reason
             await self._put_status(item, status, now)
-            self._recorder.record(item, Event("Warning", "SpecUnreadable", text), now)
+            self._events.record(item, Event("Warning", "SpecUnreadable", text), now)
 
     async def refresh(self, item: Item) -> None:
         """Reads the object anew after a status write that may have been done or not."""
@@ -179,7 +179,7 @@ class Writer:
         item.memory = memory
         status = render(item.status, turn)
         for event in (*events(turn), *new_conflict_events(before, turn)):
-            self._recorder.record(item, event, judged.now)
+            self._events.record(item, event, judged.now)
         if not is_worth_writing(item.status, status) and (
             abs(judged.now - item.written) < self._drift_interval(item.status, status)
             or not has_drifted(item.status, status)

@@ -44,7 +44,7 @@ class Life:
     async def __aenter__(self) -> Self:
         operator = self.operator
         works = [informer.run() for informers in operator._informers.values() for informer in informers]
-        works += [self._hear(), self.inventory.sweep(self.client, ()), operator._recorder.run(), self._turn()]
+        works += [self._hear(), self.inventory.sweep(self.client, ()), operator._events.run(), self._turn()]
         self._tasks = [asyncio.create_task(work) for work in works]
         return self
 

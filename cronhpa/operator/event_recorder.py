@@ -42,7 +42,7 @@ class _Known:
         self.name, self.sent, self.count, self.exists = name, sent, 1, False
 
 
-class Recorder:
+class EventRecorder:
     def __init__(self, client: Client) -> None:
         self.dropped = 0
         self._client = client
