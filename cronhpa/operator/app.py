@@ -211,7 +211,7 @@ class Operator:
     async def _keep_history(self) -> None:
         store = await asyncio.to_thread(Store, self._settings.store)
         if self._store is None:
-            self._cycle.ledger.load(await asyncio.to_thread(store.spend.since, time.time_ns() - SPEND_KEPT))
+            self._cycle.budgets.load(await asyncio.to_thread(store.spend.since, time.time_ns() - SPEND_KEPT))
         self._store = store
         file = _identity(self._settings.store)
         compacted = time.monotonic()
@@ -244,12 +244,12 @@ class Operator:
         """What was seen and spent goes to the store; where it cannot be written, what was seen is lost."""
         if self._store is None:
             return
-        batch, spend = list(self._cycle.loads), self._cycle.ledger.drain()
+        batch, spend = list(self._cycle.loads), self._cycle.budgets.drain()
         self._cycle.loads.clear()
         recorded = await asyncio.to_thread(self._store.loads.record, batch) if batch else None
         fault = await asyncio.to_thread(self._store.spend.add, spend) if spend else None
         if fault is not None:
-            self._cycle.ledger.restore(spend)
+            self._cycle.budgets.restore(spend)
         problem = recorded if isinstance(recorded, Fault) else fault
         told, self._history_problem = self._history_problem, "" if problem is None else problem.message
         # Once, not every five seconds for as long as a disk is full.
@@ -302,7 +302,7 @@ class Operator:
             self._forget_series(item.forecast)
 
     def _forget_series(self, series: Series) -> None:
-        self._cycle.ledger.forget(series)
+        self._cycle.budgets.forget(series)
         self._forecaster.forget(series)
 
     def _on_target(self, namespace: str, group: str, kind: str, name: str) -> None:

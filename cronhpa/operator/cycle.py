@@ -47,9 +47,9 @@ from cronhpa.kube.membership import PodIndex
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics, samples_of
 from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.breath import Breath
+from cronhpa.operator.budget_trackers import BudgetTrackers
 from cronhpa.operator.delaying_queue import DelayingQueue, Key, following
 from cronhpa.operator.inventory import Inventory, Item
-from cronhpa.operator.ledger import Ledger
 from cronhpa.operator.owners import Owners
 from cronhpa.operator.writer import Judged, Writer
 
@@ -126,7 +126,7 @@ class Cycle:
         self._queue = due
         self._writer = writer
         self._forecaster = forecaster
-        self.ledger = Ledger()
+        self.budgets = BudgetTrackers()
         self._clock = clock
         self._breath = Breath()
         self._poked = asyncio.Event()
@@ -295,8 +295,8 @@ class Cycle:
         is_current = item.generation == generation and self._inventory.items.get(item.key) is item
         if known is not None and owner_problem is None and spec.mode is Mode.ACTIVE and is_current:
             series = Series(item.namespace, item.name, known.metric)
-            self.ledger.count(series, spec, observation, item.memory, decision, now)
-            used = self.ledger.used_permille(series)
+            self.budgets.count(series, spec, observation, item.memory, decision, now)
+            used = self.budgets.used_permille(series)
         return Judged(item, generation, spec, observation, decision, owner_problem, known, used)
 
     async def _observe(self, item: Item, spec: Spec, answers: Answers) -> tuple[Observation, Nanoseconds]:
@@ -342,7 +342,7 @@ class Cycle:
         latest = self._forecaster.latest(series)
         if isinstance(latest, Absent):
             return None, latest
-        return latest, self.ledger.verdict(series, spec, now) or latest
+        return latest, self.budgets.exhausted(series, spec, now) or latest
 
 
 class Answers:

@@ -113,11 +113,11 @@ async def test_what_was_spent_is_kept_over_a_restart(tmp_path, monkeypatch):
     monkeypatch.setattr(app, "_FLUSH_SECONDS", 0.01)
     hour = time.time_ns() // HOUR
     earlier, later = (Operator(Settings(store=tmp_path / "history.db"), ModelClient(ModelApi())) for _ in range(2))
-    earlier._cycle.ledger.restore([Spend(SHOP, hour, 3600.0, 7200.0)])
+    earlier._cycle.budgets.restore([Spend(SHOP, hour, 3600.0, 7200.0)])
 
     await lived(earlier._keep_history(), lambda: stored(tmp_path) != [])
-    assert later._cycle.ledger.used_permille(SHOP) is None
-    await lived(later._keep_history(), lambda: later._cycle.ledger.used_permille(SHOP) is not None)
+    assert later._cycle.budgets.used_permille(SHOP) is None
+    await lived(later._keep_history(), lambda: later._cycle.budgets.used_permille(SHOP) is not None)
 
     assert [Spend(SHOP, hour, 3600.0, 7200.0)] == stored(tmp_path)
 

@@ -19,32 +19,32 @@ from cronhpa.history.spend import Spend
 _UNWRITTEN_MAX = 100_000
 
 
-class Ledger:
+class BudgetTrackers:
     def __init__(self) -> None:
-        self._meters: dict[Series, BudgetTracker] = defaultdict(BudgetTracker)
+        self._trackers: dict[Series, BudgetTracker] = defaultdict(BudgetTracker)
         self._unwritten: dict[tuple[Series, int], Hour] = {}
 
     def load(self, spend: Iterable[Spend]) -> None:
         """Take up what the store kept of an earlier process."""
         for each in spend:
-            self._meters[each.series].add(each.hour, Hour(each.extra, each.base))
+            self._trackers[each.series].add(each.hour, Hour(each.extra, each.base))
 
     def count(
         self, series: Series, spec: Spec, observation: Observation, memory: Memory, decision: Decision, now: Nanoseconds
     ) -> None:
         """Count the pods of an object since its last turn; memory: as the turn began with it."""
-        counted = self._meters[series].count(spec, observation, memory, decision, now)
+        counted = self._trackers[series].count(spec, observation, memory, decision, now)
         if counted is not None:
             key = (series, now // HOUR)
             self._unwritten[key] = self._unwritten.get(key, Hour()) + counted
 
-    def verdict(self, series: Series, spec: Spec, now: Nanoseconds) -> Absent | None:
+    def exhausted(self, series: Series, spec: Spec, now: Nanoseconds) -> Absent | None:
         """Why the forecast of this object must wait; None while its budget lasts, or where nothing was counted yet."""
-        return self._meters[series].exhausted(spec, now) if series in self._meters else None
+        return self._trackers[series].exhausted(spec, now) if series in self._trackers else None
 
     def used_permille(self, series: Series) -> int | None:
         """What the forecast added to the pod-hours of seven days, when last judged; None while nothing was counted."""
-        meter = self._meters.get(series)
+        meter = self._trackers.get(series)
         return None if meter is None else meter.used_permille
 
     def drain(self) -> list[Spend]:
@@ -62,4 +62,4 @@ class Ledger:
             del self._unwritten[next(iter(self._unwritten))]
 
     def forget(self, series: Series) -> None:
-        self._meters.pop(series, None)
+        self._trackers.pop(series, None)
