@@ -46,8 +46,8 @@ from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.membership import PodIndex
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics, samples_of
 from cronhpa.kube.scale import Targets, is_watched
-from cronhpa.operator.breath import Breath
 from cronhpa.operator.budget_trackers import BudgetTrackers
+from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.delaying_queue import DelayingQueue, Key, following
 from cronhpa.operator.inventory import Inventory, Item
 from cronhpa.operator.owners import Owners
@@ -128,7 +128,7 @@ class Cycle:
         self._forecaster = forecaster
         self.budgets = BudgetTrackers()
         self._clock = clock
-        self._breath = Breath()
+        self._yield = CooperativeYield()
         self._poked = asyncio.Event()
         self._turning: dict[Key, Nanoseconds] = {}
         self._again: set[Key] = set()
@@ -216,7 +216,7 @@ class Cycle:
         begun = self._clock()
         batch = []
         for item in items:
-            await self._breath.take()
+            await self._yield.take()
             judged = await self._judge(item, answers)
             if judged is None:
                 self._end(item)

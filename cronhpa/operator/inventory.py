@@ -31,7 +31,7 @@ from cronhpa.core.scheduled.conflicts import Conflict
 from cronhpa.core.spec import ControllerOptions, Spec
 from cronhpa.history.series import Series
 from cronhpa.kube.client import UNREADABLE, Client, ClusterError, bearer_token, path_of
-from cronhpa.operator.breath import Breath
+from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.delaying_queue import Key
 
 LOG = logging.getLogger(__name__)
@@ -156,7 +156,7 @@ class Inventory:
         self._gone = gone
         self._by_namespace: dict[str, dict[Key, Item]] = defaultdict(dict)
         self._by_target: dict[Target, dict[Key, Item]] = defaultdict(dict)
-        self._breath = Breath()
+        self._yield = CooperativeYield()
         self._deleted: set[str] = set()
         self._list_versions: dict[str, int] = {}
 
@@ -395,7 +395,7 @@ class Inventory:
             except UNREADABLE as error:
                 raise ClusterError(0, "Malformed", f"the list cannot be read: {error}") from error
             for body in bodies:
-                await self._breath.take()
+                await self._yield.take()
                 try:
                     seen.add(body["metadata"]["uid"])
                     self.put(body)

@@ -32,7 +32,7 @@ from cronhpa.kube.client import Client, ClusterError, is_ambiguous
 from cronhpa.kube.informer import resource_version
 from cronhpa.kube.pods import Meta
 from cronhpa.kube.scale import Targets
-from cronhpa.operator.breath import Breath
+from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.inventory import Inventory, Item, path_to
 
@@ -97,7 +97,7 @@ class Writer:
         self._targets = targets
         self._events = recorder
         self._inventory = inventory
-        self._breath = Breath()
+        self._yield = CooperativeYield()
         self._slots = asyncio.Semaphore(_CONCURRENT)
         self._namespace_slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
@@ -112,7 +112,7 @@ class Writer:
 
     async def _finish(self, judged: Judged, done: Callable[[Item], None]) -> None:
         try:
-            await self._breath.take()
+            await self._yield.take()
             if judged.acts:
                 async with self._place(judged.item.namespace):
                     await self._write(judged)

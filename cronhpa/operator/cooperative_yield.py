@@ -8,7 +8,7 @@ import asyncio
 _TURNS = 25
 
 
-class Breath:
+class CooperativeYield:
     """
     So many turns between two looks of the loop at its timers and sockets, whichever tasks take them.
 

@@ -8,7 +8,7 @@ from model_api import ModelApi
 from virtual_time import live
 
 from cronhpa.operator import cycle, writer
-from cronhpa.operator.breath import Breath
+from cronhpa.operator.cooperative_yield import CooperativeYield
 
 NAMESPACES = [f"team-{number}" for number in range(20)]
 
@@ -17,11 +17,11 @@ def test_many_tasks_share_the_turns_of_a_pass_and_keep_their_order():
     """10 tasks of 30 turns each: 25 a pass of the loop, 50 in any, and no task is left behind."""
 
     async def scenario():
-        breath, passes, order = Breath(), Counter(), []
+        turn_taking, passes, order = CooperativeYield(), Counter(), []
 
         async def work(name):
             for turn in range(30):
-                await breath.take()
+                await turn_taking.take()
                 passes[asyncio.get_running_loop().time()] += 1
                 order.append((turn, name))
 
