@@ -36,7 +36,8 @@ from cronhpa.core.observation import Absent, Scale
 from cronhpa.core.observe import Measurement, observe
 from cronhpa.core.spec import ResourceMetric, Spec
 from cronhpa.kube import metrics
-from cronhpa.kube.membership import PodIndex, select
+from cronhpa.kube.label_selector import select
+from cronhpa.kube.pod_indexer import PodIndexer
 from cronhpa.kube.pods import RawPod, pod_from
 
 VECTORS = Path(__file__).parents[1] / "tests" / "conformance" / "vectors" / "trajectories.jsonl.xz"
@@ -133,7 +134,7 @@ def measure(spec: Spec, tick: dict[str, Any], memory: Memory, status: dict[str, 
     selector = select(scale.selector)
     assert isinstance(metric, ResourceMetric)
     assert not isinstance(selector, Absent)
-    index = PodIndex()
+    index = PodIndexer()
     for item in tick["pods"]:
         raw = msgspec.convert(item, RawPod)
         index.put(trajectories.NAMESPACE, raw.metadata.labels or {}, pod_from(raw))

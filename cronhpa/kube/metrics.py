@@ -25,8 +25,7 @@ from cronhpa.core.reactive.arithmetic import INT64_MAX
 from cronhpa.core.spec import ExternalMetric, LabelSelector, ObjectMetric, PodsMetric, ResourceMetric
 from cronhpa.kube.client import TOO_LARGE, UNREADABLE, Client, ClusterError
 from cronhpa.kube.discovery import Discovery
-from cronhpa.kube.membership import SELECTOR_LENGTH_MAX
-from cronhpa.kube.selector_text import FORMS, selector_text
+from cronhpa.kube.label_selector import FORMS, SELECTOR_LENGTH_MAX, selector_text
 
 RESOURCE_API = "/apis/metrics.k8s.io/v1beta1"
 CUSTOM_GROUP = "custom.metrics.k8s.io"

@@ -20,9 +20,8 @@ from cronhpa.core.spec import TargetRef
 from cronhpa.kube.client import Client, ClusterError
 from cronhpa.kube.discovery import Discovery, Resource
 from cronhpa.kube.informer import Informer
-from cronhpa.kube.membership import REQUIREMENTS_MAX, SELECTOR_LENGTH_MAX, Selector, select
+from cronhpa.kube.label_selector import REQUIREMENTS_MAX, SELECTOR_LENGTH_MAX, Selector, select, selector_text
 from cronhpa.kube.pods import Meta
-from cronhpa.kube.selector_text import selector_text
 
 _CONFLICT = 409
 _ATTEMPTS = 3

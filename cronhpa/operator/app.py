@@ -27,7 +27,7 @@ from cronhpa.history.store import Store
 from cronhpa.kube.client import Client, load_configuration, path_of
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.informer import Informer
-from cronhpa.kube.membership import PodIndex
+from cronhpa.kube.pod_indexer import PodIndexer
 from cronhpa.kube.pods import RawPod, excess, pod_from
 from cronhpa.kube.scale import Targets
 from cronhpa.operator.cycle import Cluster, Cycle
@@ -73,7 +73,7 @@ class Operator:
         self._settings = settings
         self._client = client
         self._queue = DelayingQueue()
-        self._pods = PodIndex()
+        self._pods = PodIndexer()
         # Pods that are too large to be read: each is told once.
         self._unread: set[Key] = set()
         self._owners = Owners()

@@ -43,8 +43,8 @@ from cronhpa.forecasting.service import ForecastService
 from cronhpa.history.series import LoadSample, Series
 from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery
-from cronhpa.kube.membership import PodIndex
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics, samples_of
+from cronhpa.kube.pod_indexer import PodIndexer
 from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.budget_trackers import BudgetTrackers
 from cronhpa.operator.cooperative_yield import CooperativeYield
@@ -92,7 +92,7 @@ class Cluster:
 
     client: Client
     discovery: Discovery
-    pods: PodIndex
+    pods: PodIndexer
     targets: Targets
     owners: Owners
     is_seen: Callable[[str], bool]

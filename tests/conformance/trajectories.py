@@ -38,7 +38,8 @@ from cronhpa.core.spec import (
     UnknownMetric,
 )
 from cronhpa.kube import metrics
-from cronhpa.kube.membership import PodIndex, Selector, select
+from cronhpa.kube.label_selector import Selector, select
+from cronhpa.kube.pod_indexer import PodIndexer
 from cronhpa.kube.pods import RawPod, pod_from
 
 NAMESPACE = "prod"
@@ -104,7 +105,7 @@ def observe_tick(spec: Spec, tick: dict[str, Any], now: int) -> Observation:
         return observe(spec, Absent("FailedGetScale", NOT_FOUND), (), (), now)
     scale = Scale(text.get("specReplicas", 0), text.get("statusReplicas", 0), text.get("selector", ""))
     selector = select(scale.selector)
-    index = PodIndex()
+    index = PodIndexer()
     for item in tick.get("pods") or ():
         raw = msgspec.convert(item, RawPod)
         index.put(NAMESPACE, raw.metadata.labels or {}, pod_from(raw))

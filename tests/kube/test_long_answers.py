@@ -284,7 +284,7 @@ async def lines_of(*parts):
         return await Streaming(*parts)(request)
 
     api.answers["/objects"] = watched
-    api._watch = watched
+    api.watch = watched
     async with api.client(timeout_seconds=60) as client:
         return [line async for line in client.watch("/objects", "1", idle_seconds=10)]
 
@@ -340,7 +340,7 @@ async def asked(client, *, watch):
 )
 async def test_a_refusal_keeps_its_status_and_is_short_whatever_it_says(body, reason, watch):
     api = FakeApi()
-    api.answers["/objects"] = api._watch = answering(body, 503)
+    api.answers["/objects"] = api.watch = answering(body, 503)
     async with api.client() as client:
         with pytest.raises(ClusterError) as raised:
             await asked(client, watch=watch)
@@ -355,7 +355,7 @@ async def test_a_redirect_is_not_followed_with_the_token(watch):
         return web.Response(status=307, headers={"Location": "/stolen"})
 
     api = FakeApi()
-    api.answers["/objects"] = api._watch = elsewhere
+    api.answers["/objects"] = api.watch = elsewhere
     async with api.client() as client:
         with pytest.raises(ClusterError) as raised:
             await asked(client, watch=watch)

@@ -11,7 +11,7 @@ from virtual_time import live
 from cronhpa.api.events import Event
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import LabelRequirement, LabelSelector, TargetRef
-from cronhpa.kube.membership import (
+from cronhpa.kube.label_selector import (
     REQUIREMENTS_MAX,
     SELECTOR_LENGTH_MAX,
     Selector,
