@@ -34,8 +34,9 @@ from cronhpa.operator.cycle import Cluster, Cycle
 from cronhpa.operator.delaying_queue import DelayingQueue, Key
 from cronhpa.operator.endpoints import Endpoints, Progress
 from cronhpa.operator.event_recorder import EventRecorder
-from cronhpa.operator.inventory import Inventory, Item
+from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.listener import Budget, Listener
+from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.open_files import open_files, raise_open_files
 from cronhpa.operator.owners import Hpa, Owners
 from cronhpa.operator.settings import Settings
@@ -235,7 +236,7 @@ class Operator:
             backfills = Backfills(prometheus)
             while True:
                 await asyncio.sleep(_BACKFILL_SECONDS)
-                wanted = [subject for item in self._inventory if (subject := subject_of(item)) is not None]
+                wanted = [subject for state in self._inventory if (subject := subject_of(state)) is not None]
                 if self._store is not None:
                     targets = ((each.series, each.spec.target) for each in wanted)
                     await backfills.run_round(self._store.loads, targets, time.time_ns)
@@ -269,8 +270,8 @@ class Operator:
         told: tuple[str, ...] = ()
         while True:
             subjects: list[ForecastTarget] = []
-            for count, item in enumerate(list(self._inventory)):
-                subject = subject_of(item)
+            for count, state in enumerate(list(self._inventory)):
+                subject = subject_of(state)
                 if subject is not None:
                     subjects.append(subject)
                 if count % _SUBJECTS_PER_BREATH == 0:
@@ -288,31 +289,31 @@ class Operator:
         self._cycle.poke((series.namespace, series.name))
 
     def _on_object(self, key: Key) -> None:
-        item = self._inventory.items[key]
-        subject = subject_of(item)
-        if item.forecast is not None and (subject is None or subject.series != item.forecast):
-            self._forget_series(item.forecast)
-        item.forecast = None if subject is None else subject.series
+        state = self._inventory.items[key]
+        subject = subject_of(state)
+        if state.forecast is not None and (subject is None or subject.series != state.forecast):
+            self._forget_series(state.forecast)
+        state.forecast = None if subject is None else subject.series
         self._cycle.poke(key)
 
-    def _on_gone(self, item: Item) -> None:
-        self._queue.drop(item.key)
-        self._events.forget(item)
-        if item.forecast is not None:
-            self._forget_series(item.forecast)
+    def _on_gone(self, state: ObjectState) -> None:
+        self._queue.drop(state.key)
+        self._events.forget(state)
+        if state.forecast is not None:
+            self._forget_series(state.forecast)
 
     def _forget_series(self, series: Series) -> None:
         self._cycle.budgets.forget(series)
         self._forecaster.forget(series)
 
     def _on_target(self, namespace: str, group: str, kind: str, name: str) -> None:
-        for item in self._inventory.on_target((namespace, group, kind, name)):
-            self._cycle.poke(item.key)
+        for state in self._inventory.on_target((namespace, group, kind, name)):
+            self._cycle.poke(state.key)
 
     def _on_hpa(self, namespace: str, name: str, hpa: Hpa | None) -> None:
         for target in self._owners.note_hpa(namespace, name, hpa):
-            for item in self._inventory.on_target(target):
-                self._cycle.poke(item.key)
+            for state in self._inventory.on_target(target):
+                self._cycle.poke(state.key)
 
     def _on_pod(self, namespace: str, name: str, raw: RawPod | None) -> None:
         problem = None if raw is None else excess(raw)
@@ -327,13 +328,13 @@ class Operator:
             self._pods.put(namespace, raw.metadata.labels or {}, pod_from(raw))
 
 
-def subject_of(item: Item) -> ForecastTarget | None:
+def subject_of(state: ObjectState) -> ForecastTarget | None:
     """What a forecast for an object is made of; None where it asks for none."""
-    if item.spec is None or item.spec.forecast is None or (name := forecast_metric(item.spec)) is None:
+    if state.spec is None or state.spec.forecast is None or (name := forecast_metric(state.spec)) is None:
         return None
-    memory = item.memory
+    memory = state.memory
     return ForecastTarget(
-        Series(item.namespace, item.name, name), item.spec, memory.start_up, memory.request_per_pod.get(name)
+        Series(state.namespace, state.name, name), state.spec, memory.start_up, memory.request_per_pod.get(name)
     )
 
 

@@ -43,7 +43,7 @@ class BudgetTrackers:
         return self._trackers[series].exhausted(spec, now) if series in self._trackers else None
 
     def used_permille(self, series: Series) -> int | None:
-        """What the forecast added to the pod-hours of seven days, when last judged; None while nothing was counted."""
+        """What the forecast added to the pod-hours of seven days, when last pending; None while nothing was counted."""
         meter = self._trackers.get(series)
         return None if meter is None else meter.used_permille
 

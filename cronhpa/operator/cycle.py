@@ -49,9 +49,10 @@ from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.budget_trackers import BudgetTrackers
 from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.delaying_queue import DelayingQueue, Key, following
-from cronhpa.operator.inventory import Inventory, Item
+from cronhpa.operator.inventory import Inventory
+from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.owners import Owners
-from cronhpa.operator.writer import Judged, Writer
+from cronhpa.operator.writer import PendingWrite, Writer
 
 R = TypeVar("R")
 
@@ -155,8 +156,8 @@ class Cycle:
                     "the clock stepped back by %d s: every object is due", (self.pulse.last_tick - now) // SECOND
                 )
                 self._queue.clear()
-                for item in self._inventory:
-                    self._queue.put(item.key, now)
+                for state in self._inventory:
+                    self._queue.put(state.key, now)
             self.pulse.last_tick = now
             for namespace, keys in self._queue.pop(now).items():
                 self._begin(namespace, keys, now)
@@ -183,15 +184,15 @@ class Cycle:
             return
         self._again.update(key for key in keys if key in self._turning)
         known = (self._inventory.items.get(key) for key in keys if key not in self._turning)
-        items = [item for item in known if item is not None]
-        for item in items:
-            self._turning[item.key] = now
+        items = [state for state in known if state is not None]
+        for state in items:
+            self._turning[state.key] = now
         answers = Answers(self._list(namespace), MetricReader(self._cluster.client, self._cluster.discovery))
-        groups: dict[Need, list[Item]] = defaultdict(list)
-        for item in items:
-            groups[need(item, now)].append(item)
-        for item in groups.pop(Need.OTHERS, ()):
-            self._spawn(self._take_turns([item], answers), namespace)
+        groups: dict[Need, list[ObjectState]] = defaultdict(list)
+        for state in items:
+            groups[need(state, now)].append(state)
+        for state in groups.pop(Need.OTHERS, ()):
+            self._spawn(self._take_turns([state], answers), namespace)
         for group in groups.values():
             self._spawn(self._take_turns(group, answers), namespace)
 
@@ -212,96 +213,100 @@ class Cycle:
 
         return ask
 
-    async def _take_turns(self, items: Sequence[Item], answers: Answers) -> None:
+    async def _take_turns(self, items: Sequence[ObjectState], answers: Answers) -> None:
         begun = self._clock()
         batch = []
-        for item in items:
+        for state in items:
             await self._yield.take()
-            judged = await self._judge(item, answers)
-            if judged is None:
-                self._end(item)
+            pending = await self._judge(state, answers)
+            if pending is None:
+                self._end(state)
             else:
-                batch.append(judged)
+                batch.append(pending)
         await self._writer.flush(batch, self._end)
         self.pulse.lag = max(self._clock() - begun, 0)
 
-    def _end(self, item: Item) -> None:
+    def _end(self, state: ObjectState) -> None:
         """An object's turn is over: it is due again one period later, at its next edge, or at once where it changed."""
         self.pulse.turns += 1
-        self._turning.pop(item.key, None)
-        poked = item.key in self._again
-        self._again.discard(item.key)
-        if self._inventory.items.get(item.key) is None:
+        self._turning.pop(state.key, None)
+        poked = state.key in self._again
+        self._again.discard(state.key)
+        if self._inventory.items.get(state.key) is None:
             return
         now = self._clock()
-        period = item.spec.options.sync_period if item.spec is not None else _UNREADABLE_PERIOD
-        at = now if poked else following(item.namespace, period, now)
-        if item.next_edge is not None:
+        period = state.spec.options.sync_period if state.spec is not None else _UNREADABLE_PERIOD
+        at = now if poked else following(state.namespace, period, now)
+        if state.next_edge is not None:
             # An edge that passed while the turn was under way has not been seen yet.
-            at = min(at, max(now, item.next_edge))
-        self._queue.put(item.key, at)
+            at = min(at, max(now, state.next_edge))
+        self._queue.put(state.key, at)
         self._poked.set()
 
-    async def _judge(self, item: Item, answers: Answers) -> Judged | None:
+    async def _judge(self, state: ObjectState, answers: Answers) -> PendingWrite | None:
         """The decision on one object; None where there is nothing to decide. A turn that fails ends here."""
         try:
             async with asyncio.timeout(_TURN_SECONDS):
-                if item.spec is None:
+                if state.spec is None:
                     # Its edges went with its schedules: one that has passed would bring turn after turn.
-                    item.next_edge = None
-                    await self._writer.reject(item, self._clock())
+                    state.next_edge = None
+                    await self._writer.reject(state, self._clock())
                     return None
-                return await self._decide(item, item.spec, answers)
+                return await self._decide(state, state.spec, answers)
         except TimeoutError:
-            LOG.warning("the turn of %s/%s took longer than %d s and is given up", *item.key, _TURN_SECONDS)
+            LOG.warning("the turn of %s/%s took longer than %d s and is given up", *state.key, _TURN_SECONDS)
         except Exception:
-            LOG.exception("the turn of %s/%s failed", *item.key)
+            LOG.exception("the turn of %s/%s failed", *state.key)
         self.pulse.errors += 1
-        if item.next_edge is not None and item.next_edge <= self._clock():
-            item.next_edge = None  # it brought this turn; the next period tries again
+        if state.next_edge is not None and state.next_edge <= self._clock():
+            state.next_edge = None  # it brought this turn; the next period tries again
         return None
 
-    async def _decide(self, item: Item, spec: Spec, answers: Answers) -> Judged | None:
-        generation = item.generation
-        if item.in_doubt:
-            await self._writer.refresh(item)
-        observation, now = await self._observe(item, spec, answers)
+    async def _decide(self, state: ObjectState, spec: Spec, answers: Answers) -> PendingWrite | None:
+        generation = state.generation
+        if state.in_doubt:
+            await self._writer.refresh(state)
+        observation, now = await self._observe(state, spec, answers)
         if isinstance(observation.scale, Scale):
             current = observation.scale.spec_replicas
-            item.memory = item.memory.settled(current, now) if item.resumed else item.memory.resumed(current, now)
-            item.resumed, item.uncertain = True, False
-        self._remember_load(item, spec, observation, now)
-        known, forecast = self._forecast(item, spec, now)
+            state.memory = state.memory.settled(current, now) if state.resumed else state.memory.resumed(current, now)
+            state.resumed, state.uncertain = True, False
+        self._remember_load(state, spec, observation, now)
+        known, forecast = self._forecast(state, spec, now)
         try:
             decided = await _worked_out(
-                decide, spec, observation, forecast, item.memory, now, apart=_takes_long(item, spec, now)
+                decide, spec, observation, forecast, state.memory, now, apart=_takes_long(state, spec, now)
             )
         except Exception:
             # A record is a regression test by copying it: what was to be decided upon, in one line.
-            LOG.exception("this cannot be decided: %s", encode(Record(spec, observation, forecast, item.memory, now)))
+            LOG.exception("this cannot be decided: %s", encode(Record(spec, observation, forecast, state.memory, now)))
             raise
-        decision = replace(decided, at=remembered_at(item, spec.options.sync_period, now))
-        item.next_edge = None if decision.next_edge is None else decision.next_edge.at
-        item.quiet = (generation, quiet_until(spec, item.next_edge, now))
+        decision = replace(decided, at=remembered_at(state, spec.options.sync_period, now))
+        state.next_edge = None if decision.next_edge is None else decision.next_edge.at
+        state.quiet = (generation, quiet_until(spec, state.next_edge, now))
         # Not in the turn of an edge: others may have the same one, and their scale-ups are waiting for theirs.
-        if item.checked is None or item.checked[0] != generation or item.checked[1] + spec.options.sync_period <= now:
-            item.conflicts = await _worked_out(conflicts, spec, now, apart=_is_heavy(spec))
-            item.checked = (generation, now + DAY if item.next_edge is None else item.next_edge)
-        target = item.target
+        if (
+            state.checked is None
+            or state.checked[0] != generation
+            or state.checked[1] + spec.options.sync_period <= now
+        ):
+            state.conflicts = await _worked_out(conflicts, spec, now, apart=_is_heavy(spec))
+            state.checked = (generation, now + DAY if state.next_edge is None else state.next_edge)
+        target = state.target
         if target is None:
             return None  # edited into what cannot be read while this turn waited: the edit brings a turn of its own
-        owner_problem = self._cluster.owners.problem(item, self._inventory.on_target(target))
+        owner_problem = self._cluster.owners.problem(state, self._inventory.on_target(target))
         used = None
-        is_current = item.generation == generation and self._inventory.items.get(item.key) is item
+        is_current = state.generation == generation and self._inventory.items.get(state.key) is state
         if known is not None and owner_problem is None and spec.mode is Mode.ACTIVE and is_current:
-            series = Series(item.namespace, item.name, known.metric)
-            self.budgets.count(series, spec, observation, item.memory, decision, now)
+            series = Series(state.namespace, state.name, known.metric)
+            self.budgets.count(series, spec, observation, state.memory, decision, now)
             used = self.budgets.used_permille(series)
-        return Judged(item, generation, spec, observation, decision, owner_problem, known, used)
+        return PendingWrite(state, generation, spec, observation, decision, owner_problem, known, used)
 
-    async def _observe(self, item: Item, spec: Spec, answers: Answers) -> tuple[Observation, Nanoseconds]:
+    async def _observe(self, state: ObjectState, spec: Spec, answers: Answers) -> tuple[Observation, Nanoseconds]:
         """What is seen of an object's target, and the instant at which it was."""
-        target = await self._cluster.targets.read(item.namespace, spec.target, fresh=item.uncertain)
+        target = await self._cluster.targets.read(state.namespace, spec.target, fresh=state.uncertain)
         if isinstance(target, Absent):
             now = self._clock()
             return observe(spec, target, (), (), now), now
@@ -311,7 +316,7 @@ class Cycle:
             unknown: Measurement = selector
             return observe(spec, scale, (), [unknown] * len(spec.metrics), now, selector_problem=selector), now
         pods = self._cluster.pods.matching(spec.namespace, selector)
-        blindness = self._cluster.blindness(item.namespace)
+        blindness = self._cluster.blindness(state.namespace)
         if blindness is not None:
             # Over the pods of a minute ago a load looks like that of few pods, and their count like the target's.
             now = self._clock()
@@ -325,20 +330,22 @@ class Cycle:
         now = self._clock()
         return observe(spec, scale, pods, measured, now), now
 
-    def _remember_load(self, item: Item, spec: Spec, observation: Observation, now: Nanoseconds) -> None:
+    def _remember_load(self, state: ObjectState, spec: Spec, observation: Observation, now: Nanoseconds) -> None:
         """The load that was seen goes to the recorder."""
         source = forecast_source(spec)
         for metric, reading in zip(spec.metrics, observation.readings, strict=False):
             if source is not None and metric is source and (load := load_of(reading)) is not None:
-                self.loads.append(LoadSample(Series(item.namespace, item.name, source.name), now, load))
+                self.loads.append(LoadSample(Series(state.namespace, state.name, source.name), now, load))
                 return
 
-    def _forecast(self, item: Item, spec: Spec, now: Nanoseconds) -> tuple[Forecast | None, Forecast | Absent | None]:
+    def _forecast(
+        self, state: ObjectState, spec: Spec, now: Nanoseconds
+    ) -> tuple[Forecast | None, Forecast | Absent | None]:
         """The newest forecast, where one is asked for; and what the decision is given, where the budget is spent."""
         name = forecast_metric(spec)
         if spec.forecast is None or name is None:
             return None, None
-        series = Series(item.namespace, item.name, name)
+        series = Series(state.namespace, state.name, name)
         latest = self._forecaster.latest(series)
         if isinstance(latest, Absent):
             return None, latest
@@ -378,19 +385,19 @@ class Need(Enum):
     OTHERS = "an answer of its own: of a metrics API, of a target that is not watched, of a write in doubt, of a thread"
 
 
-def need(item: Item, now: Nanoseconds) -> Need:
-    if item.spec is None:
+def need(state: ObjectState, now: Nanoseconds) -> Need:
+    if state.spec is None:
         return Need.NOTHING
-    if item.uncertain or item.in_doubt or not is_watched(item.spec.target) or _takes_long(item, item.spec, now):
+    if state.uncertain or state.in_doubt or not is_watched(state.spec.target) or _takes_long(state, state.spec, now):
         return Need.OTHERS
-    if not item.spec.metrics:
+    if not state.spec.metrics:
         return Need.NOTHING
-    if all(isinstance(metric, ResourceMetric) for metric in item.spec.metrics):
+    if all(isinstance(metric, ResourceMetric) for metric in state.spec.metrics):
         return Need.POD_METRICS
     return Need.OTHERS
 
 
-def remembered_at(item: Item, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
+def remembered_at(state: ObjectState, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
     """
     The instant that what a turn does is remembered by: that of the grid which brought it, where it is of the grid.
 
@@ -398,8 +405,8 @@ def remembered_at(item: Item, period: Nanoseconds, now: Nanoseconds) -> Nanoseco
     metrics had come, a step is a millisecond too young for every next turn whose metrics come faster, and that one
     waits a turn more: half of all steps, where the upstream, which rests between turns, never does.
     """
-    grid = following(item.namespace, period, now) - period
-    is_alone = all(event.at < grid for event in (*item.memory.scale_ups, *item.memory.scale_downs))
+    grid = following(state.namespace, period, now) - period
+    is_alone = all(event.at < grid for event in (*state.memory.scale_ups, *state.memory.scale_downs))
     return grid if is_alone and now - grid <= period // _LATE else now
 
 
@@ -408,15 +415,15 @@ async def _worked_out(work: Callable[..., R], *given: Any, apart: bool) -> R:
     return await asyncio.to_thread(work, *given) if apart else work(*given)
 
 
-def _takes_long(item: Item, spec: Spec, now: Nanoseconds) -> bool:
+def _takes_long(state: ObjectState, spec: Spec, now: Nanoseconds) -> bool:
     """Whether a decision may take long enough for others to notice: not while all that it needs was worked out."""
-    generation, until = item.quiet
-    return _is_heavy(spec) and (generation != item.generation or now >= until)
+    generation, until = state.quiet
+    return _is_heavy(spec) and (generation != state.generation or now >= until)
 
 
 def _is_heavy(spec: Spec) -> bool:
     return len(spec.schedules) > _WINDOWS_AT_ONCE or any(
-        isinstance(item.window, CronWindow)
-        and any(days is not None and days.holidays for days in (item.window.exclude, item.window.only))
-        for item in spec.schedules
+        isinstance(state.window, CronWindow)
+        and any(days is not None and days.holidays for days in (state.window.exclude, state.window.only))
+        for state in spec.schedules
     )

@@ -16,7 +16,7 @@ from cronhpa.api.events import Event
 from cronhpa.api.identity import API_VERSION
 from cronhpa.core.instant import MINUTE, Nanoseconds, format_instant
 from cronhpa.kube.client import Client, ClusterError, path_of
-from cronhpa.operator.inventory import Item
+from cronhpa.operator.object_state import ObjectState
 
 LOG = logging.getLogger(__name__)
 
@@ -49,36 +49,36 @@ class EventRecorder:
         self._known: OrderedDict[tuple[str, Event], _Known] = OrderedDict()
         self._known_of: dict[str, set[Event]] = {}
         self._spent: dict[str, tuple[float, Nanoseconds]] = {}
-        self._queue: asyncio.Queue[tuple[Item, Event, Nanoseconds]] = asyncio.Queue(_QUEUE)
+        self._queue: asyncio.Queue[tuple[ObjectState, Event, Nanoseconds]] = asyncio.Queue(_QUEUE)
 
-    def record(self, item: Item, event: Event, now: Nanoseconds) -> None:
+    def record(self, state: ObjectState, event: Event, now: Nanoseconds) -> None:
         """Queues an event, or counts it up, or drops it where the object's budget is spent."""
         if len(event.message) > _MESSAGE_MAX:
             event = replace(event, message=event.message[:_MESSAGE_MAX])
-        known = self._known.get((item.uid, event))
+        known = self._known.get((state.uid, event))
         if known is not None:
             known.count += 1
-            self._known.move_to_end((item.uid, event))
+            self._known.move_to_end((state.uid, event))
             if now - known.sent < _REPEAT:
                 return
             known.sent = now
-        if not self._spend(item.uid, now) or self._queue.full():
+        if not self._spend(state.uid, now) or self._queue.full():
             self.dropped += 1
             return
         if known is None:
             # Cut anywhere, a name may end with what must not stand in front of a dot.
             # Events of one instant must not share a name: with three digits, two of 25 did in one case of fourteen.
-            name = f"{item.name[:200].rstrip('-.')}.{now:x}{abs(hash(event)) % 2**32:08x}"
-            self._known[item.uid, event] = _Known(name, now)
-            self._known_of.setdefault(item.uid, set()).add(event)
+            name = f"{state.name[:200].rstrip('-.')}.{now:x}{abs(hash(event)) % 2**32:08x}"
+            self._known[state.uid, event] = _Known(name, now)
+            self._known_of.setdefault(state.uid, set()).add(event)
             if len(self._known) > _KEPT:
                 self._drop(*next(iter(self._known)))
-        self._queue.put_nowait((item, event, now))
+        self._queue.put_nowait((state, event, now))
 
-    def forget(self, item: Item) -> None:
-        self._spent.pop(item.uid, None)
-        for event in self._known_of.pop(item.uid, ()):
-            self._known.pop((item.uid, event), None)
+    def forget(self, state: ObjectState) -> None:
+        self._spent.pop(state.uid, None)
+        for event in self._known_of.pop(state.uid, ()):
+            self._known.pop((state.uid, event), None)
 
     def _drop(self, uid: str, event: Event) -> None:
         self._known.pop((uid, event), None)
@@ -97,22 +97,22 @@ class EventRecorder:
 
     async def _write_on(self) -> None:
         while True:
-            item, event, now = await self._queue.get()
+            state, event, now = await self._queue.get()
             try:
-                await self._write(item, event, now)
+                await self._write(state, event, now)
             except ClusterError as error:
-                self._drop(item.uid, event)
-                LOG.debug("event %s of %s/%s: %s", event.reason, item.namespace, item.name, error.message)
+                self._drop(state.uid, event)
+                LOG.debug("event %s of %s/%s: %s", event.reason, state.namespace, state.name, error.message)
             except Exception:
-                LOG.exception("an event of %s/%s could not be written", item.namespace, item.name)
+                LOG.exception("an event of %s/%s could not be written", state.namespace, state.name)
             finally:
                 self._queue.task_done()
 
-    async def _write(self, item: Item, event: Event, now: Nanoseconds) -> None:
-        known = self._known.get((item.uid, event))
+    async def _write(self, state: ObjectState, event: Event, now: Nanoseconds) -> None:
+        known = self._known.get((state.uid, event))
         if known is None:
             return
-        path = path_of("api", "v1", "namespaces", item.namespace, "events")
+        path = path_of("api", "v1", "namespaces", state.namespace, "events")
         stamp = format_instant(now)
         if known.exists:
             change = {"count": known.count, "lastTimestamp": stamp}
@@ -121,13 +121,13 @@ class EventRecorder:
         body = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": known.name, "namespace": item.namespace},
+            "metadata": {"name": known.name, "namespace": state.namespace},
             "involvedObject": {
                 "apiVersion": API_VERSION,
                 "kind": "CronHPA",
-                "namespace": item.namespace,
-                "name": item.name,
-                "uid": item.uid,
+                "namespace": state.namespace,
+                "name": state.name,
+                "uid": state.uid,
             },
             "type": event.type,
             "reason": event.reason,

@@ -24,15 +24,13 @@ from kubernetes.client import Configuration
 from cronhpa.api.identity import GROUP, PLURAL, VERSION
 from cronhpa.api.parse import SpecError, parse_spec
 from cronhpa.api.status_memory import read_memory
-from cronhpa.api.turn import Status
-from cronhpa.core.instant import Nanoseconds, parse_instant
+from cronhpa.core.instant import parse_instant
 from cronhpa.core.memory import Memory
-from cronhpa.core.scheduled.conflicts import Conflict
-from cronhpa.core.spec import ControllerOptions, Spec
-from cronhpa.history.series import Series
+from cronhpa.core.spec import ControllerOptions
 from cronhpa.kube.client import UNREADABLE, Client, ClusterError, bearer_token, path_of
 from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.delaying_queue import Key
+from cronhpa.operator.object_state import ObjectState, TargetKey
 
 LOG = logging.getLogger(__name__)
 
@@ -40,89 +38,6 @@ _SWEEP_SECONDS = 300.0
 # Of a text that anybody may have written a line of log is told.
 _TOLD_MAX = 300
 _RESTART_SECONDS = 5.0
-
-# (namespace, API group, kind, name) of what is scaled.
-Target = tuple[str, str, str, str]
-
-
-class Item:
-    """
-    One object.
-
-    status is what the API is known to hold at resource version `version`, `memory` what this process knows beyond it.
-    resumed: whether the memory has been taken up by this process. uncertain: whether the last write may have been done
-    or not. next_edge: when a schedule changes next. in_doubt: whether a status write may have been done or not.
-    complaint: what was logged last of status writes that failed, "" once one succeeds.
-    conflicts: schedules that contradict each other; checked: of which generation, and until when that holds.
-    forecast: the series that it is forecast by, None where it asks for no forecast.
-    quiet: of which generation, and until when, its decisions work out nothing of its schedules.
-    """
-
-    __slots__ = (
-        "checked",
-        "complaint",
-        "conflicts",
-        "created",
-        "forecast",
-        "generation",
-        "in_doubt",
-        "memory",
-        "name",
-        "namespace",
-        "next_edge",
-        "problems",
-        "quiet",
-        "resumed",
-        "spec",
-        "status",
-        "uid",
-        "uncertain",
-        "version",
-        "written",
-    )
-
-    def __init__(self, namespace: str, name: str, uid: str, created: Nanoseconds) -> None:
-        self.namespace = namespace
-        self.name = name
-        self.uid = uid
-        self.created = created
-        self.version = -1
-        self.generation = -1
-        self.spec: Spec | None = None
-        self.problems: tuple[str, ...] = ()
-        self.status: Status = {}
-        self.memory = Memory()
-        self.resumed = False
-        self.uncertain = False
-        self.in_doubt = False
-        self.complaint = ""
-        self.written: Nanoseconds = 0
-        self.next_edge: Nanoseconds | None = None
-        self.conflicts: tuple[Conflict, ...] = ()
-        self.checked: tuple[int, Nanoseconds] | None = None
-        self.quiet: tuple[int, Nanoseconds] = (-1, 0)
-        self.forecast: Series | None = None
-
-    @property
-    def key(self) -> Key:
-        return (self.namespace, self.name)
-
-    @property
-    def target(self) -> Target | None:
-        if self.spec is None:
-            return None
-        ref = self.spec.target
-        return (self.namespace, api_group(ref.api_version), ref.kind, ref.name)
-
-
-def api_group(api_version: str) -> str:
-    """The group of `group/version`; "" for the core."""
-    return api_version.rpartition("/")[0]
-
-
-def path_to(item: Item, *below: str) -> str:
-    """An object's path in the API."""
-    return path_of("apis", GROUP, VERSION, "namespaces", item.namespace, PLURAL, item.name, *below)
 
 
 class _Meta(msgspec.Struct, rename="camel", frozen=True):
@@ -139,12 +54,12 @@ class _Listed(msgspec.Struct):
 
 
 class Inventory:
-    """changed(key) is called for an object that came or whose spec changed, gone(item) for one that went."""
+    """changed(key) is called for an object that came or whose spec changed, gone(state) for one that went."""
 
     def __init__(
-        self, defaults: ControllerOptions, changed: Callable[[Key], None], gone: Callable[[Item], None]
+        self, defaults: ControllerOptions, changed: Callable[[Key], None], gone: Callable[[ObjectState], None]
     ) -> None:
-        self.items: dict[Key, Item] = {}
+        self.items: dict[Key, ObjectState] = {}
         self.seen = asyncio.Event()
         self.restarts = 0
         # What the last sweep found: whether the objects can be listed, and whether the API knows no such kind.
@@ -154,19 +69,19 @@ class Inventory:
         self._defaults = defaults
         self._changed = changed
         self._gone = gone
-        self._by_namespace: dict[str, dict[Key, Item]] = defaultdict(dict)
-        self._by_target: dict[Target, dict[Key, Item]] = defaultdict(dict)
+        self._by_namespace: dict[str, dict[Key, ObjectState]] = defaultdict(dict)
+        self._by_target: dict[TargetKey, dict[Key, ObjectState]] = defaultdict(dict)
         self._yield = CooperativeYield()
         self._deleted: set[str] = set()
         self._list_versions: dict[str, int] = {}
 
-    def __iter__(self) -> Iterator[Item]:
+    def __iter__(self) -> Iterator[ObjectState]:
         return iter(tuple(self.items.values()))
 
-    def in_namespace(self, namespace: str) -> tuple[Item, ...]:
+    def in_namespace(self, namespace: str) -> tuple[ObjectState, ...]:
         return tuple(self._by_namespace.get(namespace, {}).values())
 
-    def on_target(self, target: Target) -> tuple[Item, ...]:
+    def on_target(self, target: TargetKey) -> tuple[ObjectState, ...]:
         """The objects whose target this is."""
         return tuple(self._by_target.get(target, {}).values())
 
@@ -179,82 +94,82 @@ class Inventory:
         meta = msgspec.convert(plain(body["metadata"]), _Meta)
         version = int(meta.resource_version) if meta.resource_version.isdecimal() else 0
         key = (meta.namespace, meta.name)
-        item = self.items.get(key)
-        if meta.uid in self._deleted or (item is not None and version < item.version):
+        state = self.items.get(key)
+        if meta.uid in self._deleted or (state is not None and version < state.version):
             return
-        if item is None or item.uid != meta.uid:
-            if item is not None:
+        if state is None or state.uid != meta.uid:
+            if state is not None:
                 self.drop(key)
-            item = Item(*key, meta.uid, parse_instant(meta.creation_timestamp))
-            self.items[key] = self._by_namespace[meta.namespace][key] = item
-        if version > item.version:
+            state = ObjectState(*key, meta.uid, parse_instant(meta.creation_timestamp))
+            self.items[key] = self._by_namespace[meta.namespace][key] = state
+        if version > state.version:
             # What the API holds is what the next patch is made against, whoever wrote it.
             status = body.get("status")
-            item.status = plain(status) if isinstance(status, Mapping) else {}
-            item.version = version
-        if meta.generation == item.generation:
+            state.status = plain(status) if isinstance(status, Mapping) else {}
+            state.version = version
+        if meta.generation == state.generation:
             return
-        is_new = item.generation < 0
-        item.generation = meta.generation
-        before = item.target
-        self._parse(item, body)
+        is_new = state.generation < 0
+        state.generation = meta.generation
+        before = state.target
+        self._parse(state, body)
         if is_new:
-            remembered = read_memory(item.status, self._defaults)
-            item.memory = remembered.memory
+            remembered = read_memory(state.status, self._defaults)
+            state.memory = remembered.memory
             if remembered.problem is not None:
                 LOG.warning(
                     "status.memory of %s/%s is damaged, and begun anew with the current count: %s",
-                    *item.key,
+                    *state.key,
                     repr(remembered.problem[:_TOLD_MAX])[1:-1],
                 )
-        self._index(item, before)
-        if self._is_retargeted(item, before):
+        self._index(state, before)
+        if self._is_retargeted(state, before):
             # What is remembered is of the other target: seeded anew.
-            item.memory = Memory()
+            state.memory = Memory()
         self._changed(key)
 
-    def _parse(self, item: Item, body: Mapping[str, Any]) -> None:
+    def _parse(self, state: ObjectState, body: Mapping[str, Any]) -> None:
         """The spec, or what is wrong with it: whatever a user got past the API server stays that object's problem."""
-        item.spec, item.problems = None, ()
+        state.spec, state.problems = None, ()
         try:
-            item.spec = parse_spec(plain(body.get("spec") or {}), item.namespace, self._defaults)
+            state.spec = parse_spec(plain(body.get("spec") or {}), state.namespace, self._defaults)
         except SpecError as error:
-            item.problems = tuple(str(problem) for problem in error.problems)
+            state.problems = tuple(str(problem) for problem in error.problems)
         except Exception as error:
-            LOG.exception("the spec of %s/%s cannot be read", *item.key)
-            item.problems = (f"spec: {type(error).__name__}: {error}",)
+            LOG.exception("the spec of %s/%s cannot be read", *state.key)
+            state.problems = (f"spec: {type(error).__name__}: {error}",)
 
-    def _index(self, item: Item, before: Target | None) -> None:
-        if before is not None and before != item.target:
-            self._unindex(item.key, before)
-        if item.target is not None:
-            self._by_target[item.target][item.key] = item
+    def _index(self, state: ObjectState, before: TargetKey | None) -> None:
+        if before is not None and before != state.target:
+            self._unindex(state.key, before)
+        if state.target is not None:
+            self._by_target[state.target][state.key] = state
 
-    def _unindex(self, key: Key, target: Target) -> None:
+    def _unindex(self, key: Key, target: TargetKey) -> None:
         self._by_target[target].pop(key, None)
         if not self._by_target[target]:
             del self._by_target[target]
 
-    def _is_retargeted(self, item: Item, before: Target | None) -> bool:
-        if item.spec is None:
+    def _is_retargeted(self, state: ObjectState, before: TargetKey | None) -> bool:
+        if state.spec is None:
             return False
         if before is None:  # it was edited while no operator ran, or while its spec could not be read
-            told = f"{item.spec.target.kind}/{item.spec.target.name}"
-            return bool(item.status.get("target", told) != told)
-        return before != item.target
+            told = f"{state.spec.target.kind}/{state.spec.target.name}"
+            return bool(state.status.get("target", told) != told)
+        return before != state.target
 
     def drop(self, key: Key, uid: str | None = None) -> None:
         """Forgets an object; the one with this uid, where one is named."""
-        item = self.items.get(key)
-        if item is None or (uid is not None and item.uid != uid):
+        state = self.items.get(key)
+        if state is None or (uid is not None and state.uid != uid):
             return
         del self.items[key]
-        del self._by_namespace[item.namespace][key]
-        if not self._by_namespace[item.namespace]:
-            del self._by_namespace[item.namespace]
-        if item.target is not None:
-            self._unindex(key, item.target)
-        self._gone(item)
+        del self._by_namespace[state.namespace][key]
+        if not self._by_namespace[state.namespace]:
+            del self._by_namespace[state.namespace]
+        if state.target is not None:
+            self._unindex(key, state.target)
+        self._gone(state)
 
     async def watch(self, configuration: Configuration, namespaces: tuple[str, ...]) -> None:
         """
@@ -381,7 +296,7 @@ class Inventory:
 
     async def _sweep_once(self, client: Client, namespace: str) -> None:
         """One list of a namespace, or of all; drops what it does not hold any more."""
-        known = {item.uid for item in (self.in_namespace(namespace) if namespace else self)}
+        known = {state.uid for state in (self.in_namespace(namespace) if namespace else self)}
         self._deleted.clear()
         seen: set[str] = set()
         scope = ("namespaces", namespace) if namespace else ()
@@ -401,16 +316,16 @@ class Inventory:
                     self.put(body)
                 except (KeyError, TypeError, ValueError):
                     LOG.exception("a CronHPA of a list cannot be read and is skipped")
-        for item in self.in_namespace(namespace) if namespace else self:
-            if item.uid in known and item.uid not in seen:
-                self.drop(item.key, item.uid)
+        for state in self.in_namespace(namespace) if namespace else self:
+            if state.uid in known and state.uid not in seen:
+                self.drop(state.key, state.uid)
 
     def _note_list(self, namespace: str, version: int) -> None:
         """A store that was restored from a backup has older versions than we know: they are the truth now."""
         if version < self._list_versions.get(namespace, 0):
             LOG.warning("the API's store went back to version %d: the objects are taken anew", version)
-            for item in self.in_namespace(namespace) if namespace else self:
-                item.version = -1
+            for state in self.in_namespace(namespace) if namespace else self:
+                state.version = -1
         self._list_versions[namespace] = version
 
 
@@ -463,7 +378,7 @@ def connection(configuration: Configuration) -> kopf.ConnectionInfo:
 def plain(value: Any) -> Any:
     """kopf's read-only mappings as plain dicts and lists."""
     if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain(entry) for entry in value]
     return value

@@ -34,7 +34,8 @@ from cronhpa.kube.pods import Meta
 from cronhpa.kube.scale import Targets
 from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.event_recorder import EventRecorder
-from cronhpa.operator.inventory import Inventory, Item, path_to
+from cronhpa.operator.inventory import Inventory
+from cronhpa.operator.object_state import ObjectState, path_to
 
 LOG = logging.getLogger(__name__)
 
@@ -53,16 +54,24 @@ _DRIFTING = ("currentMetrics", "podStartupSeconds", "forecast")
 _DRIFTING_MEMORY = ("startUpSeconds", "requestPerPod")
 
 
-class Judged:
+class PendingWrite:
     """One object's decision on its way to the API."""
 
     __slots__ = (
-        "budget_used", "decision", "forecast", "generation", "item", "now", "observation", "owner_problem", "spec",
+        "budget_used",
+        "decision",
+        "forecast",
+        "generation",
+        "now",
+        "observation",
+        "owner_problem",
+        "spec",
+        "state",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913, PLR0917 - a value of so many parts
         self,
-        item: Item,
+        state: ObjectState,
         generation: int,
         spec: Spec,
         observation: Observation,
@@ -71,7 +80,7 @@ class Judged:
         forecast: Forecast | None = None,
         budget_used: int | None = None,
     ) -> None:
-        self.item, self.generation, self.spec, self.observation = item, generation, spec, observation
+        self.state, self.generation, self.spec, self.observation = state, generation, spec, observation
         self.decision, self.forecast, self.owner_problem = decision, forecast, owner_problem
         self.budget_used = budget_used
         self.now = decision.at
@@ -101,27 +110,27 @@ class Writer:
         self._slots = asyncio.Semaphore(_CONCURRENT)
         self._namespace_slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    async def flush(self, batch: list[Judged], done: Callable[[Item], None]) -> None:
+    async def flush(self, batch: list[PendingWrite], done: Callable[[ObjectState], None]) -> None:
         """
-        Writes what a batch of decisions asks for, and calls done(item) for each when it is over.
+        Writes what a batch of decisions asks for, and calls done(state) for each when it is over.
 
         One that fails costs the others nothing.
         """
-        ordered = sorted(batch, key=lambda judged: judged.urgency)
-        await asyncio.gather(*(self._finish(judged, done) for judged in ordered))
+        ordered = sorted(batch, key=lambda pending: pending.urgency)
+        await asyncio.gather(*(self._finish(pending, done) for pending in ordered))
 
-    async def _finish(self, judged: Judged, done: Callable[[Item], None]) -> None:
+    async def _finish(self, pending: PendingWrite, done: Callable[[ObjectState], None]) -> None:
         try:
             await self._yield.take()
-            if judged.acts:
-                async with self._place(judged.item.namespace):
-                    await self._write(judged)
+            if pending.acts:
+                async with self._place(pending.state.namespace):
+                    await self._write(pending)
             else:
-                await self._write(judged)
+                await self._write(pending)
         except Exception:
-            LOG.exception("the turn of %s/%s could not be written", *judged.item.key)
+            LOG.exception("the turn of %s/%s could not be written", *pending.state.key)
         finally:
-            done(judged.item)
+            done(pending.state)
 
     @asynccontextmanager
     async def _place(self, namespace: str) -> AsyncIterator[None]:
@@ -132,145 +141,145 @@ class Writer:
         async with slots, self._slots:
             yield
 
-    async def reject(self, item: Item, now: Nanoseconds) -> None:
+    async def reject(self, state: ObjectState, now: Nanoseconds) -> None:
         """Says on an object whose spec cannot be read as a whole what is wrong with it."""
-        text = clip("; ".join(item.problems))
-        stamp = {"reason": "Unreadable", "message": text, "observedGeneration": item.generation}
-        conditions = {entry["type"]: entry for entry in item.status.get("conditions", [])}
+        text = clip("; ".join(state.problems))
+        stamp = {"reason": "Unreadable", "message": text, "observedGeneration": state.generation}
+        conditions = {entry["type"]: entry for entry in state.status.get("conditions", [])}
         for kind in ("SpecAccepted", "Ready"):
             known = conditions.get(kind, {})
             since = known.get("lastTransitionTime") if known.get("status") == "False" else format_instant(now)
             conditions[kind] = {"type": kind, "status": "False", "lastTransitionTime": since, **stamp}
         # No edge of a spec that is gone comes any more: the column NEXT would promise what does not happen.
-        kept = {key: value for key, value in item.status.items() if key not in {"nextEdge", "schedules"}}
+        kept = {key: value for key, value in state.status.items() if key not in {"nextEdge", "schedules"}}
         status = {**kept, "conditions": list(conditions.values())}
-        if item.status != status:  # the message too: another edit may be as unreadable for another reason
-            await self._put_status(item, status, now)
-            self._events.record(item, Event("Warning", "SpecUnreadable", text), now)
+        if state.status != status:  # the message too: another edit may be as unreadable for another reason
+            await self._put_status(state, status, now)
+            self._events.record(state, Event("Warning", "SpecUnreadable", text), now)
 
-    async def refresh(self, item: Item) -> None:
+    async def refresh(self, state: ObjectState) -> None:
         """Reads the object anew after a status write that may have been done or not."""
         try:
-            self._inventory.put(await self._client.get(path_to(item), dict))
+            self._inventory.put(await self._client.get(path_to(state), dict))
         except ClusterError as error:
-            LOG.warning("%s/%s: %s", item.namespace, item.name, error.message)
+            LOG.warning("%s/%s: %s", state.namespace, state.name, error.message)
             return
-        item.in_doubt = False
+        state.in_doubt = False
 
-    def _is_current(self, judged: Judged) -> bool:
+    def _is_current(self, pending: PendingWrite) -> bool:
         """Whether the object is still what was decided upon: what it waits for takes seconds at times."""
-        item = judged.item
-        return self._inventory.items.get(item.key) is item and item.generation == judged.generation
+        state = pending.state
+        return self._inventory.items.get(state.key) is state and state.generation == pending.generation
 
-    async def _write(self, judged: Judged) -> None:
-        item, decision = judged.item, judged.decision
-        if not self._is_current(judged):
+    async def _write(self, pending: PendingWrite) -> None:
+        state, decision = pending.state, pending.decision
+        if not self._is_current(pending):
             return
-        before = item.status
-        outcome = await self._act(judged) if judged.acts else Withheld()
-        if item.spec is not None and item.spec.target != judged.spec.target:
+        before = state.status
+        outcome = await self._act(pending) if pending.acts else Withheld()
+        if state.spec is not None and state.spec.target != pending.spec.target:
             # Pointed at another target meanwhile: nothing of the old one may be remembered for the new one.
             return
-        if judged.acts and item.uncertain:
-            memory = item.memory.intending(decision, judged.spec, judged.observation)
+        if pending.acts and state.uncertain:
+            memory = state.memory.intending(decision, pending.spec, pending.observation)
         else:
-            memory = item.memory.after(decision, outcome, judged.spec, judged.observation)
-        turn = self._turn(judged, outcome, memory)
-        item.memory = memory
-        status = render(item.status, turn)
+            memory = state.memory.after(decision, outcome, pending.spec, pending.observation)
+        turn = self._turn(pending, outcome, memory)
+        state.memory = memory
+        status = render(state.status, turn)
         for event in (*events(turn), *new_conflict_events(before, turn)):
-            self._events.record(item, event, judged.now)
-        if not is_worth_writing(item.status, status) and (
-            abs(judged.now - item.written) < self._drift_interval(item.status, status)
-            or not has_drifted(item.status, status)
+            self._events.record(state, event, pending.now)
+        if not is_worth_writing(state.status, status) and (
+            abs(pending.now - state.written) < self._drift_interval(state.status, status)
+            or not has_drifted(state.status, status)
         ):
             return
-        if judged.acts:
-            await self._put_status(item, status, judged.now)
+        if pending.acts:
+            await self._put_status(state, status, pending.now)
             return
-        async with self._place(item.namespace):
-            if self._is_current(judged):
-                await self._put_status(item, status, judged.now)
+        async with self._place(state.namespace):
+            if self._is_current(pending):
+                await self._put_status(state, status, pending.now)
 
-    async def _act(self, judged: Judged) -> Outcome:
-        decision, item = judged.decision, judged.item
-        assert isinstance(judged.observation.scale, Scale)
+    async def _act(self, pending: PendingWrite) -> Outcome:
+        decision, state = pending.decision, pending.state
+        assert isinstance(pending.observation.scale, Scale)
         is_down = decision.desired < decision.current
         if is_down:
-            intending = item.memory.intending(decision, judged.spec, judged.observation)
+            intending = state.memory.intending(decision, pending.spec, pending.observation)
             written = await self._put_status(
-                item, render(item.status, self._turn(judged, Withheld(), intending)), judged.now
+                state, render(state.status, self._turn(pending, Withheld(), intending)), pending.now
             )
             if not written:
                 return Failed("the status could not be written, and a scale-down is written down before it is acted")
-            if not self._is_current(judged):
+            if not self._is_current(pending):
                 return Withheld()
         try:
-            await self._targets.write(item.namespace, judged.spec.target, judged.observation.scale, decision.desired)
+            await self._targets.write(state.namespace, pending.spec.target, pending.observation.scale, decision.desired)
         except ClusterError as error:
             self.failed += 1
-            item.uncertain = is_ambiguous(error)
-            LOG.warning("scaling %s/%s to %d: %s", item.namespace, item.name, decision.desired, error.message)
+            state.uncertain = is_ambiguous(error)
+            LOG.warning("scaling %s/%s to %d: %s", state.namespace, state.name, decision.desired, error.message)
             return Failed(error.message)
         self.scaled["down" if is_down else "up"] += 1
         LOG.info(
             "scaled %s/%s from %d to %d: %s",
-            item.namespace,
-            item.name,
+            state.namespace,
+            state.name,
             decision.current,
             decision.desired,
             decision.reason or decision.decided_by,
         )
-        return Scaled(judged.now)
+        return Scaled(pending.now)
 
-    def _turn(self, judged: Judged, outcome: Outcome, memory: Memory) -> Turn:
-        item = judged.item
+    def _turn(self, pending: PendingWrite, outcome: Outcome, memory: Memory) -> Turn:
+        state = pending.state
         return Turn(
-            judged.spec,
-            judged.decision,
+            pending.spec,
+            pending.decision,
             outcome,
             memory,
-            judged.generation,
-            judged.owner_problem,
-            item.problems,
-            judged.forecast,
-            judged.budget_used,
-            item.conflicts,
+            pending.generation,
+            pending.owner_problem,
+            state.problems,
+            pending.forecast,
+            pending.budget_used,
+            state.conflicts,
         )
 
-    async def _put_status(self, item: Item, status: Status, now: Nanoseconds) -> bool:
+    async def _put_status(self, state: ObjectState, status: Status, now: Nanoseconds) -> bool:
         """Whether the API holds this status now."""
-        if item.in_doubt:
+        if state.in_doubt:
             # A patch against what the API may not hold would leave behind what was to be taken back.
-            await self.refresh(item)
-            if item.in_doubt:
+            await self.refresh(state)
+            if state.in_doubt:
                 return False
-        patch = merge_patch(item.status, status)
+        patch = merge_patch(state.status, status)
         if not patch:
             return True
         # The uid is a precondition: a status must not land on an object of the same name that came since.
-        body: dict[str, Any] = {"metadata": {"uid": item.uid}, "status": patch}
+        body: dict[str, Any] = {"metadata": {"uid": state.uid}, "status": patch}
         self.status_writes += 1
         try:
-            written = await self._client.merge_patch(path_to(item, "status"), body, _Written)
+            written = await self._client.merge_patch(path_to(state, "status"), body, _Written)
         except ClusterError as error:
             if error.status in _REFUSED and "memory" in patch and set(patch) != {"memory"}:
                 # What people read can wait; what a restart must find cannot.
-                LOG.warning("status of %s/%s is refused, its memory alone is written: %s", *item.key, error.message)
-                return await self._put_status(item, {**item.status, "memory": status["memory"]}, now)
+                LOG.warning("status of %s/%s is refused, its memory alone is written: %s", *state.key, error.message)
+                return await self._put_status(state, {**state.status, "memory": status["memory"]}, now)
             if error.status == HTTPStatus.NOT_FOUND:
-                self._inventory.drop(item.key, item.uid)
-            item.in_doubt = is_ambiguous(error)
+                self._inventory.drop(state.key, state.uid)
+            state.in_doubt = is_ambiguous(error)
             # Once a trouble, not once a turn: a right that is taken away is taken away for every object.
-            if item.complaint != error.message:
-                LOG.warning("status of %s/%s: %s", item.namespace, item.name, error.message)
-            item.complaint = error.message
+            if state.complaint != error.message:
+                LOG.warning("status of %s/%s: %s", state.namespace, state.name, error.message)
+            state.complaint = error.message
             return False
-        item.complaint = ""
-        item.written = now
+        state.complaint = ""
+        state.written = now
         version = resource_version(written.metadata)
-        if version >= item.version:  # else somebody wrote after us, and the watch has told of it already
-            item.status, item.version = status, version
+        if version >= state.version:  # else somebody wrote after us, and the watch has told of it already
+            state.status, state.version = status, version
         return True
 
     def _drift_interval(self, before: Status, after: Status) -> Nanoseconds:
@@ -326,7 +335,7 @@ def _lasting(status: Status) -> dict[str, Any]:
     """The memory, its newest recommendation without a time: a restart takes it to have held until then anyway."""
     memory = dict(status.get("memory", {}))
     recommendations = memory.get("recommendations", [])
-    memory["recommendations"] = [*recommendations[:-1], *(item["replicas"] for item in recommendations[-1:])]
+    memory["recommendations"] = [*recommendations[:-1], *(newest["replicas"] for newest in recommendations[-1:])]
     return memory
 
 
@@ -334,8 +343,8 @@ def _substance(status: Status) -> dict[str, Any]:
     out = {key: value for key, value in status.items() if key not in _DRIFTING}
     out["conditions"] = [
         # What a forecast says in words has a new number in it at every turn.
-        (item["type"], item["status"], item["reason"], "" if item["type"] == "ForecastActive" else item["message"])
-        for item in status.get("conditions", [])
+        (entry["type"], entry["status"], entry["reason"], "" if entry["type"] == "ForecastActive" else entry["message"])
+        for entry in status.get("conditions", [])
     ]
     decision = status.get("decision", {})
     out["decision"] = {

@@ -11,13 +11,13 @@ from cronhpa.api.events import Event
 from cronhpa.core.instant import MINUTE
 from cronhpa.operator import recorder as module
 from cronhpa.operator.event_recorder import EventRecorder
-from cronhpa.operator.inventory import Item
+from cronhpa.operator.object_state import ObjectState
 
 GONE = Event("Warning", "FailedGetScale", 'deployments.apps "shop" not found')
 
 
 def item(name="shop"):
-    return Item("prod", name, f"uid-{name}", START)
+    return ObjectState("prod", name, f"uid-{name}", START)
 
 
 def written(record, *faults):

@@ -23,7 +23,7 @@ from cronhpa.kube.metrics import label_text
 from cronhpa.kube.pods import LABELS_MAX, RawPod, excess
 from cronhpa.operator.delaying_queue import DelayingQueue
 from cronhpa.operator.event_recorder import EventRecorder
-from cronhpa.operator.inventory import Item
+from cronhpa.operator.object_state import ObjectState
 
 WEB = TargetRef("apps/v1", "Deployment", "web")
 
@@ -140,7 +140,7 @@ def test_a_pod_of_more_than_any_pod_has_is_not_counted(large, told):
 
 def test_events_go_with_their_object_and_long_ones_are_kept_short():
     recorder = EventRecorder(None)
-    item = Item("prod", "web", "uid", 0)
+    item = ObjectState("prod", "web", "uid", 0)
     for number in range(5):
         recorder.record(item, Event("Warning", "SpecUnreadable", f"{number}" + "x" * 30_000), number)
 

@@ -12,7 +12,7 @@ from cronhpa.core.instant import HOUR, SECOND
 from cronhpa.core.memory import Memory, ScaleEvent
 from cronhpa.operator.cycle import remembered_at
 from cronhpa.operator.delaying_queue import following
-from cronhpa.operator.inventory import Item
+from cronhpa.operator.object_state import ObjectState
 
 
 def shop(replicas=2, load=1000, **spec):
@@ -73,7 +73,7 @@ def test_a_policy_of_a_period_allows_a_step_a_turn_though_metrics_come_faster_ea
 def test_what_comes_between_two_turns_is_remembered_by_its_own_time():
     """An edit right after a turn is no second step of that turn, and one in the middle none at all."""
     memory = Memory(scale_ups=(ScaleEvent(1, START),))
-    item = Item("prod", "shop", "uid", START)
+    item = ObjectState("prod", "shop", "uid", START)
     grid = following("prod", 15 * SECOND, START)
 
     assert grid == remembered_at(item, 15 * SECOND, grid + SECOND)
