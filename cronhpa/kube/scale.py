@@ -59,7 +59,7 @@ class Workload(Struct, frozen=True):
     status: _WorkloadStatus = _WorkloadStatus()
 
 
-class Target(Struct, frozen=True):
+class ScaleTarget(Struct, frozen=True):
     """What is scaled: its scale, and which pods it means or why that cannot be told."""
 
     scale: Scale
@@ -76,13 +76,13 @@ class _Watched(Struct):
     status_replicas: int
     version: str
     selector: bytes | None
-    target: Target | None = None
+    target: ScaleTarget | None = None
 
-    def told(self) -> Target:
+    def told(self) -> ScaleTarget:
         if self.target is None:
             text = too_long() if self.selector is None else workload_selector_text(msgspec.json.decode(self.selector))
             selector = select(text) if isinstance(text, str) else text
-            self.target = Target(self._scale("" if isinstance(text, Absent) else text), selector)
+            self.target = ScaleTarget(self._scale("" if isinstance(text, Absent) else text), selector)
         return self.target
 
     def after(self, before: _Watched | None) -> _Watched:
@@ -143,14 +143,14 @@ class Targets:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def read(self, namespace: str, ref: TargetRef, *, fresh: bool = False) -> Target | Absent:
+    async def read(self, namespace: str, ref: TargetRef, *, fresh: bool = False) -> ScaleTarget | Absent:
         """The target, or the reason that it is absent. fresh: asks the API server, whatever is cached."""
         try:
             resource = await self._discovery.resource(ref.api_version, ref.kind)
             informer = self._informer(resource, ref.kind, namespace)
             if fresh or informer is None or not informer.is_current:
                 scale = _scale(await self._get(resource, namespace, ref.name))
-                return Target(scale, select(scale.selector))
+                return ScaleTarget(scale, select(scale.selector))
         except ClusterError as error:
             return Absent("FailedGetScale", error.message)
         seen = self._seen.get((namespace, resource.group, ref.kind, ref.name))

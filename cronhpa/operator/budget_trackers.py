@@ -47,6 +47,10 @@ class BudgetTrackers:
         meter = self._trackers.get(series)
         return None if meter is None else meter.used_permille
 
+    def hours(self, series: Series) -> int:
+        """For how many hours the spend of a series is kept."""
+        return len(self._trackers[series].hours) if series in self._trackers else 0
+
     def drain(self) -> list[Spend]:
         """What was counted since the last call, for the store."""
         taken = [Spend(series, hour, item.extra, item.base) for (series, hour), item in self._unwritten.items()]

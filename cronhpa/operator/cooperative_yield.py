@@ -1,24 +1,24 @@
-"""How much is done in one pass of the loop, so that timers, sockets and other tasks wait for no crowd."""
+"""Bounds the work in one pass of the event loop, so that timers, sockets and other tasks are served in between."""
 
 from __future__ import annotations
 
 import asyncio
 
-# Two to five milliseconds of decisions, or of writes. One pass may do what was left of the one before as well.
-_TURNS = 25
+# A few milliseconds of decisions or of writes. One pass may also do what the pass before left over.
+_STEPS_PER_PASS = 25
 
 
 class CooperativeYield:
     """
-    So many turns between two looks of the loop at its timers and sockets, whichever tasks take them.
+    Allows so many steps in one pass of the event loop, counted over all tasks that share this value.
 
-    Where each task counted for itself, an edge that the objects of 200 namespaces share would be 200 times as many.
+    If each task counted for itself, an edge that the objects of 200 namespaces share would allow 200 times as many.
     """
 
     def __init__(self) -> None:
-        self._places = asyncio.Semaphore(_TURNS)
+        self._places = asyncio.Semaphore(_STEPS_PER_PASS)
 
-    async def take(self) -> None:
-        """Goes on in this pass of the loop where it has a place left, else in one of the next, in order."""
+    async def step(self) -> None:
+        """Continues in this pass of the event loop if a place is left, else in a later one, first come first served."""
         await self._places.acquire()
         asyncio.get_running_loop().call_soon(self._places.release)

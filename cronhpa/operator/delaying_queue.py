@@ -35,6 +35,11 @@ class DelayingQueue:
             self._heap = [(at, key) for key, at in self._at.items()]
             heapify(self._heap)
 
+    @property
+    def entries(self) -> int:
+        """How many entries the heap has, with those that count no more."""
+        return len(self._heap)
+
     def clear(self) -> None:
         self._heap.clear()
         self._at.clear()

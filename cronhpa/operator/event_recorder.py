@@ -87,6 +87,16 @@ class EventRecorder:
         if not events:
             self._known_of.pop(uid, None)
 
+    @property
+    def kept_events(self) -> int:
+        """How many events are kept to count their repetitions."""
+        return len(self._known)
+
+    @property
+    def kept_budgets(self) -> int:
+        """Of how many objects the budget is kept."""
+        return len(self._spent)
+
     async def run(self) -> None:
         """Writes what is queued until cancelled."""
         await asyncio.gather(*(self._write_on() for _ in range(_WRITERS)))

@@ -11,7 +11,6 @@ import copy
 import logging
 import re
 import threading
-import time
 from collections.abc import Callable
 from typing import TextIO
 
@@ -46,7 +45,7 @@ class _Seen:
 class RateLimited(logging.StreamHandler[TextIO]):
     """A stream of records. clock: monotonic seconds."""
 
-    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, stream: TextIO, clock: Callable[[], float]) -> None:
         super().__init__(stream)
         self._clock = clock
         self._seen: dict[_Template, _Seen] = {}

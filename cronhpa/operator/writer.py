@@ -121,7 +121,7 @@ class Writer:
 
     async def _finish(self, pending: PendingWrite, done: Callable[[ObjectState], None]) -> None:
         try:
-            await self._yield.take()
+            await self._yield.step()
             if pending.acts:
                 async with self._place(pending.state.namespace):
                     await self._write(pending)

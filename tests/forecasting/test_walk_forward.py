@@ -113,7 +113,7 @@ def test_it_has_learnt_for_a_week_when_the_span_begins(monkeypatch):
 
     def study(ask):
         studied = real(ask)
-        learnt.extend(ask.now for _ in studied.learnt)
+        learnt.extend(ask.now for _ in studied.fits)
         return studied
 
     monkeypatch.setattr(worker, "study", study)

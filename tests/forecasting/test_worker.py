@@ -50,9 +50,9 @@ def subject(series, *ignored, budget_percent=5):
 
 def study(store, now, *subjects):
     """What is learnt, or why nothing is."""
-    studied = worker.study(WorkerRequest(str(store.path), list(subjects or (subject(WEB),)), now))
+    studied = worker.fit(WorkerRequest(str(store.path), list(subjects or (subject(WEB),)), now))
     assert studied.fault is None
-    return dict((*studied.learnt, *studied.absent))
+    return dict((*studied.fits, *studied.absent))
 
 
 def forecast(store, now, *subjects):
@@ -474,4 +474,4 @@ def test_a_store_that_cannot_be_written_still_forecasts_and_says_so(store):
 
     assert isinstance(dict(made.answers)[WEB], Forecast)
     assert fault == made.fault
-    assert fault == worker.study(WorkerRequest(str(store.path), [subject(WEB)], MIDNIGHT)).fault
+    assert fault == worker.fit(WorkerRequest(str(store.path), [subject(WEB)], MIDNIGHT)).fault

@@ -94,7 +94,7 @@ def test_what_is_older_than_a_week_is_let_go():
     budgets = BudgetTrackers()
     budgets.load(Spend(SHOP, HOUR_NOW - i, 1.0, 1.0) for i in range(400, -1, -1))
 
-    assert 168 == len(budgets._trackers[SHOP].hours)
+    assert 168 == budgets.hours(SHOP)
 
 
 def test_a_forgotten_object_begins_anew():

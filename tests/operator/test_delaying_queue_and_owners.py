@@ -2,13 +2,14 @@
 
 from types import SimpleNamespace
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhpa.core.instant import SECOND
 from cronhpa.core.spec import Mode
 from cronhpa.operator.delaying_queue import DelayingQueue, following
-from cronhpa.operator.owners import Hpa, Owners, _HpaSpec, _Ref
+from cronhpa.operator.owners import Hpa, Owners
 
 A, B, C = ("prod", "a"), ("prod", "b"), ("test", "c")
 
@@ -63,7 +64,8 @@ def claim(name, created, mode=Mode.ACTIVE, *, readable=True, kind="Deployment"):
 
 
 def hpa(name="shop", kind="Deployment", api_version="apps/v1"):
-    return Hpa(spec=_HpaSpec(_Ref(kind, name, api_version)))
+    ref = {"kind": kind, "name": name, "apiVersion": api_version}
+    return msgspec.convert({"spec": {"scaleTargetRef": ref}}, Hpa)
 
 
 def test_the_older_of_two_objects_acts_and_the_younger_holds():

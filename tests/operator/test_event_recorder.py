@@ -9,7 +9,7 @@ from virtual_time import live
 
 from cronhpa.api.events import Event
 from cronhpa.core.instant import MINUTE
-from cronhpa.operator import recorder as module
+from cronhpa.operator import event_recorder as module
 from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.object_state import ObjectState
 
