@@ -33,7 +33,7 @@ def run(
     """
     from pydantic import ValidationError
 
-    from cronhpa.kube.client import ClusterError
+    from cronhpa.kube.errors import ClusterError
     from cronhpa.operator import app, log
     from cronhpa.operator.clock import Clock
     from cronhpa.operator.settings import Settings

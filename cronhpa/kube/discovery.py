@@ -8,11 +8,12 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from cronhpa.kube.client import Client, ClusterError, path_of
+from cronhpa.kube.client import Client, path_of
+from cronhpa.kube.errors import ClusterError
 
 _KEEP_SECONDS = 600.0
 _KEEP_VERSIONS_SECONDS = 30.0
-# Only what the API serves is kept, but what it served once may be gone: CRDs come and go. 10 kB a group of 100 kinds.
+# Groups that the API served: CRDs come and go, so the oldest entries are dropped.
 _GROUPS_KEPT = 1000
 _NOT_FOUND = 404
 
@@ -127,7 +128,7 @@ class Discovery:
 
 
 def _keep(known: dict[K, V], key: K, value: V) -> None:
-    """Keeps a value as the newest; beyond the limit the oldest goes."""
+    """Keeps a value as the newest, and drops the oldest beyond the limit."""
     known.pop(key, None)
     known[key] = value
     if len(known) > _GROUPS_KEPT:

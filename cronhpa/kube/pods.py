@@ -1,4 +1,4 @@
-"""Pods from the API, reduced to the fields that a decision reads. Other fields are never decoded."""
+"""Pods from the API, reduced to the fields that a decision reads. No other field is decoded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cronhpa.core.quantity import parse_milli
 
 
 class Meta(Struct, frozen=True, rename="camel"):
-    """What is read of any object. Its labels, of which there may be a megabyte, are read of pods alone."""
+    """The metadata that is read of any object. Labels, which can be a megabyte, are read of pods alone."""
 
     name: str = ""
     namespace: str = ""
@@ -62,15 +62,15 @@ class RawPod(Struct):
     status: _RawStatus = _RawStatus()
 
 
-# An API server takes a pod of 1.5 MB. One of so many labels cost 12 MB in the index, one of so many containers a
-# millisecond for each metric at each turn; nothing that runs comes near.
+# An API server accepts pods of 1.5 MB. Labels cost memory in the index, containers cost time at each reconciliation; no
+# real pod comes near these limits.
 LABELS_MAX = 500
 _CONTAINERS_MAX = 500
 _REQUESTS_MAX = 5000
 
 
 def excess(raw: RawPod) -> str | None:
-    """What a pod has more of than is read; None for one that is read."""
+    """Which limit a pod exceeds; None for a pod within all of them."""
     containers = (*(raw.spec.containers or ()), *(raw.spec.init_containers or ()))
     resources = (raw.spec.resources, *(item.resources for item in containers))
     counts = (
@@ -83,7 +83,7 @@ def excess(raw: RawPod) -> str | None:
 
 def pod_from(raw: RawPod) -> Pod:
     """
-    A pod as a decision sees it.
+    The pod of an observation.
 
     Raises ValueError for a time that cannot be read. A request that cannot be read counts as missing.
     """

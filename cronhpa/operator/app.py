@@ -13,7 +13,8 @@ from cronhpa.forecasting.pool import ProcessPool
 from cronhpa.forecasting.service import ForecastService
 from cronhpa.history.prometheus import Prometheus
 from cronhpa.history.series import Series
-from cronhpa.kube.client import Client, load_configuration
+from cronhpa.kube.client import Client
+from cronhpa.kube.credentials import load_configuration
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller, MakeWatch, kopf_watch
 from cronhpa.operator.endpoints import Endpoints, Progress

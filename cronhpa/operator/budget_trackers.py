@@ -1,4 +1,4 @@
-"""What the forecasts of all objects really cost, for the store, which keeps it over a restart."""
+"""The budget trackers of all objects: the pod-seconds that each forecast adds, kept by the store over a restart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cronhpa.core.spec import Spec
 from cronhpa.history.series import Series
 from cronhpa.history.spend import Spend
 
-# Where the store cannot be written what was spent waits here: 30 MB, the oldest hours go first.
+# While the store cannot be written, spend waits here; beyond this many hours the oldest are dropped.
 _UNWRITTEN_MAX = 100_000
 
 
@@ -25,21 +25,21 @@ class BudgetTrackers:
         self._unwritten: dict[tuple[Series, int], Hour] = {}
 
     def load(self, spend: Iterable[Spend]) -> None:
-        """Take up what the store kept of an earlier process."""
+        """Take over the spend that an earlier process stored."""
         for each in spend:
             self._trackers[each.series].add(each.hour, Hour(each.extra, each.base))
 
     def count(
         self, series: Series, spec: Spec, observation: Observation, memory: Memory, decision: Decision, now: Nanoseconds
     ) -> None:
-        """Count the pods of an object since its last turn; memory: as the turn began with it."""
+        """Count the pods of an object since its last reconciliation. memory: from the begin of this reconciliation."""
         counted = self._trackers[series].count(spec, observation, memory, decision, now)
         if counted is not None:
             key = (series, now // HOUR)
             self._unwritten[key] = self._unwritten.get(key, Hour()) + counted
 
     def exhausted(self, series: Series, spec: Spec, now: Nanoseconds) -> Absent | None:
-        """Why the forecast of this object must wait; None while its budget lasts, or where nothing was counted yet."""
+        """Why the forecast of this object must wait; None while its budget lasts."""
         return self._trackers[series].exhausted(spec, now) if series in self._trackers else None
 
     def used_permille(self, series: Series) -> int | None:
@@ -48,17 +48,17 @@ class BudgetTrackers:
         return None if meter is None else meter.used_permille
 
     def hours(self, series: Series) -> int:
-        """For how many hours the spend of a series is kept."""
+        """Number of hours whose spend is kept of a series."""
         return len(self._trackers[series].hours) if series in self._trackers else 0
 
     def drain(self) -> list[Spend]:
-        """What was counted since the last call, for the store."""
+        """The spend counted since the last call, for the store."""
         taken = [Spend(series, hour, item.extra, item.base) for (series, hour), item in self._unwritten.items()]
         self._unwritten.clear()
         return taken
 
     def restore(self, spend: Iterable[Spend]) -> None:
-        """Take back what the store could not write."""
+        """Take back spend that the store could not write."""
         for each in spend:
             key = (each.series, each.hour)
             self._unwritten[key] = self._unwritten.get(key, Hour()) + Hour(each.extra, each.base)

@@ -1,7 +1,7 @@
 """
-Events on the objects, tamed as client-go does: identical ones are counted, and each object has a budget.
+Events on the objects, limited as in client-go: identical events are counted, and each object has a budget.
 
-Writing them is nobody's turn: they wait in a queue of their own, and what does not fit is dropped and counted.
+No reconciliation waits for an event: they are written from a queue, and dropped and counted when the queue is full.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from cronhpa.api.events import Event
 from cronhpa.api.identity import API_VERSION
 from cronhpa.core.instant import MINUTE, Nanoseconds, format_instant
-from cronhpa.kube.client import Client, ClusterError, path_of
+from cronhpa.kube.client import Client, path_of
+from cronhpa.kube.errors import ClusterError
 from cronhpa.operator.object_state import ObjectState
 
 LOG = logging.getLogger(__name__)
@@ -24,17 +25,16 @@ COMPONENT = "cronhpa"
 _BURST = 25
 _REFILL = 5 * MINUTE
 _REPEAT = 5 * MINUTE
-# 2 kB each.
 _KEPT = 4096
-# 300 bytes each: of more objects than this the budget is full again for those that were heard of longest ago.
+# Beyond this many objects the least recently used budget is forgotten, and so full again.
 _BUDGETS_KEPT = 65_536
 _QUEUE = 2000
 _WRITERS = 4
 _MESSAGE_MAX = 1024
 
 
-class _Known:
-    """An event: under which name, how often it happened, when it was sent last, whether the API has it."""
+class _SentEvent:
+    """An event: its name, how often it happened, when it was sent last, whether the API holds it."""
 
     __slots__ = ("count", "exists", "name", "sent")
 
@@ -46,13 +46,13 @@ class EventRecorder:
     def __init__(self, client: Client) -> None:
         self.dropped = 0
         self._client = client
-        self._known: OrderedDict[tuple[str, Event], _Known] = OrderedDict()
+        self._known: OrderedDict[tuple[str, Event], _SentEvent] = OrderedDict()
         self._known_of: dict[str, set[Event]] = {}
         self._spent: dict[str, tuple[float, Nanoseconds]] = {}
         self._queue: asyncio.Queue[tuple[ObjectState, Event, Nanoseconds]] = asyncio.Queue(_QUEUE)
 
     def record(self, state: ObjectState, event: Event, now: Nanoseconds) -> None:
-        """Queues an event, or counts it up, or drops it where the object's budget is spent."""
+        """Queues an event; only counts a recent repetition; drops it if the object's budget is spent."""
         if len(event.message) > _MESSAGE_MAX:
             event = replace(event, message=event.message[:_MESSAGE_MAX])
         known = self._known.get((state.uid, event))
@@ -66,10 +66,10 @@ class EventRecorder:
             self.dropped += 1
             return
         if known is None:
-            # Cut anywhere, a name may end with what must not stand in front of a dot.
-            # Events of one instant must not share a name: with three digits, two of 25 did in one case of fourteen.
+            # A name that was cut may end with a character that must not precede a dot. The hash keeps events of one
+            # instant apart.
             name = f"{state.name[:200].rstrip('-.')}.{now:x}{abs(hash(event)) % 2**32:08x}"
-            self._known[state.uid, event] = _Known(name, now)
+            self._known[state.uid, event] = _SentEvent(name, now)
             self._known_of.setdefault(state.uid, set()).add(event)
             if len(self._known) > _KEPT:
                 self._drop(*next(iter(self._known)))
@@ -89,12 +89,12 @@ class EventRecorder:
 
     @property
     def kept_events(self) -> int:
-        """How many events are kept to count their repetitions."""
+        """Number of events that are kept to count their repetitions."""
         return len(self._known)
 
     @property
     def kept_budgets(self) -> int:
-        """Of how many objects the budget is kept."""
+        """Number of objects whose budget is kept."""
         return len(self._spent)
 
     async def run(self) -> None:
@@ -102,7 +102,7 @@ class EventRecorder:
         await asyncio.gather(*(self._write_on() for _ in range(_WRITERS)))
 
     async def flushed(self) -> None:
-        """Returns when everything queued so far is written."""
+        """Returns when the queue is written."""
         await self._queue.join()
 
     async def _write_on(self) -> None:

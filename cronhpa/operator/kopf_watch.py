@@ -18,7 +18,7 @@ import kopf
 from kubernetes.client import Configuration
 
 from cronhpa.api.identity import GROUP, PLURAL, VERSION
-from cronhpa.kube.client import bearer_token
+from cronhpa.kube.credentials import bearer_token
 from cronhpa.operator.sweep import Sweep
 
 LOG = logging.getLogger(__name__)

@@ -1,8 +1,10 @@
 """
-A log that no cause can flood: the same words once a second, one template a few times a second, and what was left out.
+A log that no cause can flood: the same message once a second, one template a few times a second, with a count of the
+messages left out.
 
-A cause is a template and its words, in warnings and errors without numbers: "watch of /api/v1/pods: HTTP 503" and
-"...: HTTP 504" are one, a failure of prod/shop and one of prod/cart are two. With a traceback it is the template alone.
+The cause of a record is its template and its message; in warnings and errors, without numbers. "watch of /api/v1/pods:
+HTTP 503" and "...: HTTP 504" have one cause, failures of prod/shop and of prod/cart two. With a traceback, the cause is
+the template alone.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ from collections.abc import Callable
 from typing import TextIO
 
 SECOND = 1.0
-# Different words of one template, such as the objects that one failure of the API is about.
+# Different messages of one template, such as the objects that one failure of the API affects.
 _LINES_OF_TEMPLATE = 20
-# More templates within a second are one: some libraries put their words into the template.
+# Further templates within a second count as one: some libraries put their values into the template.
 _TEMPLATES = 200
 _CAUSE_CHARACTERS = 200
 _NUMBER = re.compile(r"[0-9]+")
@@ -27,7 +29,7 @@ _OTHERS: _Template = ("cronhpa", logging.WARNING, "messages of many kinds")
 
 
 class _Seen:
-    """What was lately written of one template."""
+    """The recent messages of one template."""
 
     __slots__ = ("left_out", "muted_until", "since", "words")
 
@@ -35,7 +37,7 @@ class _Seen:
         self.words: dict[str, float] = {}
         self.left_out = 0
         self.since = 0.0
-        """When the first of those that were left out came."""
+        """When the first message was left out."""
         self.muted_until = 0.0
 
     def forget(self, now: float) -> None:
@@ -76,7 +78,7 @@ class RateLimited(logging.StreamHandler[TextIO]):
         seen.left_out = 0
 
     def tell(self) -> None:
-        """Writes what was left out of templates that are quiet now."""
+        """Writes the counts of messages left out, for templates that are quiet now."""
         self.acquire()
         try:
             now = self._clock()
@@ -117,7 +119,7 @@ class RateLimited(logging.StreamHandler[TextIO]):
                 del self._seen[template]
 
     def _tell_later(self) -> None:
-        """Nothing else may be logged for hours: what was left out is told all the same."""
+        """Starts a timer that writes the counts: the next record may come hours later."""
         if self._timer is None:
             self._timer = threading.Timer(1.5 * SECOND, self.tell)
             self._timer.daemon = True
@@ -136,7 +138,7 @@ def _cause(record: logging.LogRecord) -> tuple[_Template, str]:
 
 
 def _plain(text: str) -> str:
-    """The first line, numbers aside."""
+    """The first line with its numbers replaced."""
     return _NUMBER.sub("#", text.partition("\n")[0][:_CAUSE_CHARACTERS])
 
 

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from cronhpa.core.observation import Absent
 from cronhpa.core.observe import Measurement
 from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, UnknownMetric
-from cronhpa.kube.metrics import MetricReader, PodMetricsByName, samples_of
+from cronhpa.kube.metric_values import samples_of
+from cronhpa.kube.metrics import MetricReader, PodMetricsByName
 
 
 class MetricQueries:

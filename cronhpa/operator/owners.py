@@ -1,4 +1,4 @@
-"""Who else scales a target. With a HorizontalPodAutoscaler or an older CronHPA on it, an object holds and says so."""
+"""Other owners of a target: an object holds while a HorizontalPodAutoscaler or an older CronHPA scales it, too."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Hpa(Struct, frozen=True):
 
 
 class Owners:
-    """Targets by (namespace, API group, kind, name), with the HorizontalPodAutoscalers and CronHPAs that claim them."""
+    """The HorizontalPodAutoscalers that scale each target."""
 
     def __init__(self) -> None:
         self._hpas: dict[tuple[str, str], TargetKey] = {}
         self._by_target: dict[TargetKey, set[str]] = {}
 
     def note_hpa(self, namespace: str, name: str, hpa: Hpa | None) -> tuple[TargetKey, ...]:
-        """Takes over a HorizontalPodAutoscaler that came, changed or went; returns the targets won or lost by it."""
+        """Notes a HorizontalPodAutoscaler, None for a deleted one; returns the targets that it gained or lost."""
         before = self._hpas.pop((namespace, name), None)
         if before is not None:
             self._by_target[before].discard(name)
@@ -47,14 +47,14 @@ class Owners:
         self._hpas[namespace, name] = target
         self._by_target.setdefault(target, set()).add(name)
         if before == target:
-            return ()  # its status alone, which its controller writes at every turn
+            return ()  # only its status changed, which its controller writes all the time
         return (target,) if before is None else (before, target)
 
     def problem(self, state: ObjectState, rivals: Iterable[ObjectState]) -> str | None:
         """
-        Why this object must hold, naming the other owner; None when the target is its own.
+        Why this object must hold, with the name of the other owner; None if it is the only owner.
 
-        rivals: the CronHPAs on the same target, itself among them or not. A preview never counts as an owner.
+        rivals: the CronHPAs on the same target, with or without this one. A preview is no owner.
         """
         target = state.target
         if target is None:

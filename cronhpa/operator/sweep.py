@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from cronhpa.api.identity import GROUP, PLURAL, VERSION
-from cronhpa.kube.client import UNREADABLE, Client, ClusterError, path_of
+from cronhpa.kube.client import Client, path_of
+from cronhpa.kube.errors import UNREADABLE, ClusterError
 from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.inventory import Inventory
 

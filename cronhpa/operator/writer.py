@@ -1,8 +1,8 @@
 """
-What a turn writes, in which order, and when a status is worth a write.
+Writes decisions: in which order, and when a status is worth a write.
 
-A scale-up acts first and is written down then. A scale-down is written down first: killed in between the other way
-round, the next process would take the next step down too early.
+A scale-up is done first and then written to the status. A scale-down is written to the status first: in the other
+order, after a kill in between, the next process would take the next step down too early.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Observation, Scale
 from cronhpa.core.quantity import parse_milli
 from cronhpa.core.spec import Mode, Spec
-from cronhpa.kube.client import Client, ClusterError, is_ambiguous
+from cronhpa.kube.client import Client
+from cronhpa.kube.errors import ClusterError, is_ambiguous
 from cronhpa.kube.informer import resource_version
 from cronhpa.kube.pods import Meta
 from cronhpa.kube.scale import Targets
@@ -39,17 +40,17 @@ from cronhpa.operator.object_state import ObjectState, path_to
 
 LOG = logging.getLogger(__name__)
 
-# Writes at once: in all, and in one namespace, so that one whose writes hang leaves room for the others.
+# Concurrent writes: in all, and in one namespace, so that hanging writes of one leave room for the others.
 _CONCURRENT = 64
 _CONCURRENT_IN_NAMESPACE = 16
 _DRIFT = 30 * SECOND
-# For numbers that differ by no more than noise: the upstream's default tolerance, within which nobody would scale.
+# Numbers within the upstream's default tolerance of the written ones are noise: nobody would scale for them.
 _NOISE_DRIFT = 5 * MINUTE
 _NOISE = 0.1
 _REFUSED = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
-# The platform's objective for mutations is written for 20 a second; numbers that only drift stay below it.
+# Kubernetes' service level objective for mutating calls assumes up to 20 a second; drifting numbers stay below that.
 _WRITES_PER_SECOND = 20
-# What nobody acts on: it changes with every sample and is refreshed now and again.
+# Fields that change with every sample and that nobody acts on: written from time to time.
 _DRIFTING = ("currentMetrics", "podStartupSeconds", "forecast")
 _DRIFTING_MEMORY = ("startUpSeconds", "requestPerPod")
 
@@ -112,9 +113,9 @@ class Writer:
 
     async def flush(self, batch: list[PendingWrite], done: Callable[[ObjectState], None]) -> None:
         """
-        Writes what a batch of decisions asks for, and calls done(state) for each when it is over.
+        Writes a batch of decisions, and calls done(state) for each object at its end.
 
-        One that fails costs the others nothing.
+        A write that fails does not affect the others.
         """
         ordered = sorted(batch, key=lambda pending: pending.urgency)
         await asyncio.gather(*(self._finish(pending, done) for pending in ordered))
@@ -134,7 +135,7 @@ class Writer:
 
     @asynccontextmanager
     async def _place(self, namespace: str) -> AsyncIterator[None]:
-        """One of the places for writes. Who has nothing to write must not wait for one."""
+        """A place among the concurrent writes. A reconciliation without a write must not wait for one."""
         slots = self._namespace_slots.get(namespace)
         if slots is None:
             slots = self._namespace_slots[namespace] = asyncio.Semaphore(_CONCURRENT_IN_NAMESPACE)
@@ -142,7 +143,7 @@ class Writer:
             yield
 
     async def reject(self, state: ObjectState, now: Nanoseconds) -> None:
-        """Says on an object whose spec cannot be read as a whole what is wrong with it."""
+        """Writes the problems of an unreadable spec to the object's status."""
         text = clip("; ".join(state.problems))
         stamp = {"reason": "Unreadable", "message": text, "observedGeneration": state.generation}
         conditions = {entry["type"]: entry for entry in state.status.get("conditions", [])}
@@ -150,15 +151,15 @@ class Writer:
             known = conditions.get(kind, {})
             since = known.get("lastTransitionTime") if known.get("status") == "False" else format_instant(now)
             conditions[kind] = {"type": kind, "status": "False", "lastTransitionTime": since, **stamp}
-        # No edge of a spec that is gone comes any more: the column NEXT would promise what does not happen.
+        # An unreadable spec has no edges: the column NEXT must not promise one.
         kept = {key: value for key, value in state.status.items() if key not in {"nextEdge", "schedules"}}
         status = {**kept, "conditions": list(conditions.values())}
-        if state.status != status:  # the message too: another edit may be as unreadable for another reason
+        if state.status != status:  # with the message: the next edit may be unreadable for another reason
             await self._put_status(state, status, now)
             self._events.record(state, Event("Warning", "SpecUnreadable", text), now)
 
     async def refresh(self, state: ObjectState) -> None:
-        """Reads the object anew after a status write that may have been done or not."""
+        """Reads the object anew after a status write whose answer was lost."""
         try:
             self._inventory.put(await self._client.get(path_to(state), dict))
         except ClusterError as error:
@@ -167,7 +168,7 @@ class Writer:
         state.in_doubt = False
 
     def _is_current(self, pending: PendingWrite) -> bool:
-        """Whether the object is still what was decided upon: what it waits for takes seconds at times."""
+        """Whether the object is still the one that was decided upon: waiting for an answer can take seconds."""
         state = pending.state
         return self._inventory.items.get(state.key) is state and state.generation == pending.generation
 
@@ -178,7 +179,7 @@ class Writer:
         before = state.status
         outcome = await self._act(pending) if pending.acts else Withheld()
         if state.spec is not None and state.spec.target != pending.spec.target:
-            # Pointed at another target meanwhile: nothing of the old one may be remembered for the new one.
+            # The object has another target by now, and its memory must not hold anything of the old target.
             return
         if pending.acts and state.uncertain:
             memory = state.memory.intending(decision, pending.spec, pending.observation)
@@ -248,29 +249,29 @@ class Writer:
         )
 
     async def _put_status(self, state: ObjectState, status: Status, now: Nanoseconds) -> bool:
-        """Whether the API holds this status now."""
+        """Writes a status; whether the API holds it now."""
         if state.in_doubt:
-            # A patch against what the API may not hold would leave behind what was to be taken back.
+            # A patch is a difference: against a status that the API may not hold, it would leave old fields behind.
             await self.refresh(state)
             if state.in_doubt:
                 return False
         patch = merge_patch(state.status, status)
         if not patch:
             return True
-        # The uid is a precondition: a status must not land on an object of the same name that came since.
+        # The uid is a precondition: the status must not land on a later object of the same name.
         body: dict[str, Any] = {"metadata": {"uid": state.uid}, "status": patch}
         self.status_writes += 1
         try:
             written = await self._client.merge_patch(path_to(state, "status"), body, _Written)
         except ClusterError as error:
             if error.status in _REFUSED and "memory" in patch and set(patch) != {"memory"}:
-                # What people read can wait; what a restart must find cannot.
+                # A restart needs the memory; people can wait for the rest.
                 LOG.warning("status of %s/%s is refused, its memory alone is written: %s", *state.key, error.message)
                 return await self._put_status(state, {**state.status, "memory": status["memory"]}, now)
             if error.status == HTTPStatus.NOT_FOUND:
                 self._inventory.drop(state.key, state.uid)
             state.in_doubt = is_ambiguous(error)
-            # Once a trouble, not once a turn: a right that is taken away is taken away for every object.
+            # Once, not at every reconciliation: a right that was taken away is missing for every object.
             if state.complaint != error.message:
                 LOG.warning("status of %s/%s: %s", state.namespace, state.name, error.message)
             state.complaint = error.message
@@ -278,7 +279,7 @@ class Writer:
         state.complaint = ""
         state.written = now
         version = resource_version(written.metadata)
-        if version >= state.version:  # else somebody wrote after us, and the watch has told of it already
+        if version >= state.version:  # else somebody wrote later, and the watch has delivered that version already
             state.status, state.version = status, version
         return True
 
@@ -292,17 +293,17 @@ class _Written(msgspec.Struct):
 
 
 def is_worth_writing(before: Status, after: Status) -> bool:
-    """Whether something changed that a person acts on, or that a restart must find."""
+    """Whether anything changed that a person acts on, or that a restart needs."""
     return _substance(before) != _substance(after)
 
 
 def has_drifted(before: Status, after: Status) -> bool:
-    """Whether anything is different but what time alone moves on: where nothing changes, nothing is written."""
+    """Whether anything changed apart from what the passing of time changes."""
     return before != after and {**before, "memory": _lasting(before)} != {**after, "memory": _lasting(after)}
 
 
 def is_noise(before: Status, after: Status) -> bool:
-    """Whether no number that drifts is further than a tenth from what it was."""
+    """Whether every drifting number is within a tenth of its former value."""
     return _is_near(_drifting(before), _drifting(after))
 
 
@@ -310,7 +311,7 @@ def _drifting(status: Status) -> dict[str, Any]:
     forecast = status.get("forecast", {})
     memory = status.get("memory", {})
     return {
-        # When a forecast was made says nothing about the load.
+        # The time of a forecast says nothing about the load.
         "forecast": {key: value for key, value in forecast.items() if key not in {"issuedAt", "trainedUntil"}},
         "memory": {key: memory.get(key) for key in _DRIFTING_MEMORY},
         **{key: status.get(key) for key in _DRIFTING if key != "forecast"},
@@ -332,7 +333,7 @@ def _is_near(before: Any, after: Any) -> bool:
 
 
 def _lasting(status: Status) -> dict[str, Any]:
-    """The memory, its newest recommendation without a time: a restart takes it to have held until then anyway."""
+    """The memory with its newest recommendation without a time: a restart assumes that it held until then."""
     memory = dict(status.get("memory", {}))
     recommendations = memory.get("recommendations", [])
     memory["recommendations"] = [*recommendations[:-1], *(newest["replicas"] for newest in recommendations[-1:])]
@@ -342,7 +343,7 @@ def _lasting(status: Status) -> dict[str, Any]:
 def _substance(status: Status) -> dict[str, Any]:
     out = {key: value for key, value in status.items() if key not in _DRIFTING}
     out["conditions"] = [
-        # What a forecast says in words has a new number in it at every turn.
+        # The message of a forecast contains a number that changes at every reconciliation.
         (entry["type"], entry["status"], entry["reason"], "" if entry["type"] == "ForecastActive" else entry["message"])
         for entry in status.get("conditions", [])
     ]

@@ -9,7 +9,7 @@ from socket import TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL
 import pytest
 from aiohttp import web
 
-from cronhpa.kube.client import ClusterError
+from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.informer import Informer
 from cronhpa.kube.metrics import list_pod_metrics
 from cronhpa.kube.scale import Workload

@@ -21,7 +21,8 @@ from typing import Any
 from kubernetes.client import Configuration
 
 from cronhpa.core.instant import HOUR, SECOND, format_instant, parse_instant
-from cronhpa.kube.client import Client, ClusterError
+from cronhpa.kube.client import Client
+from cronhpa.kube.errors import ClusterError
 
 START = parse_instant("2027-01-15T07:00:00Z")
 # (API, plural) of what is served, with the kind.

@@ -1,4 +1,4 @@
-"""What hangs delays only those that asked it: the others keep their period of 15 s."""
+"""cronhpa.operator.metric_queries: what hangs delays only those that asked it: the others keep their period of 15 s."""
 
 import asyncio
 from itertools import pairwise

@@ -58,8 +58,8 @@ BY_VALUE = {
     "api.parse:_range": (2048, 600),
     "api.rules:_schema": (1, MIB),
     "api.rules:_compiled": (1024, 5000),
-    "kube.metrics:_instant": (4096, 300),
-    "kube.metrics:_duration": (64, 300),
+    "kube.metric_values:_instant": (4096, 300),
+    "kube.metric_values:_duration": (64, 300),
 }
 # Weak on both sides: what is in them somebody else has.
 WEAK = {
@@ -87,7 +87,7 @@ STATE = {
     "kube.informer:Informer._versions": "an object's deletion",
     "operator.controller:Controller._informers": "one each watched namespace",
     "operator.controller:Controller._uncounted": "a pod's deletion",
-    "operator.reconciler:Reconciler.loads": "200,000 samples, 60 MB, where the store cannot be opened; else those of 5 s",
+    "operator.reconciler:Reconciler.loads": "200,000 samples, 60 MB, without a store; else those of 5 s",
     "operator.control_loop:ControlLoop._under_way": "reconciliations under way",
     "operator.control_loop:ControlLoop._dirty": "reconciliations under way",
     "operator.control_loop:ControlLoop._tasks": "reconciliations under way",
@@ -100,7 +100,7 @@ STATE = {
     "operator.inventory:Inventory._deleted": "the next list, in five minutes",
     "operator.inventory:Inventory._list_versions": "one each watched namespace",
     "operator.budget_trackers:BudgetTrackers._trackers": "an object's deletion, or an edit of its forecast metric",
-    "operator.budget_trackers:BudgetTrackers._unwritten": "100,000 hours, 30 MB, where the store cannot be written; else those of 5 s",
+    "operator.budget_trackers:BudgetTrackers._unwritten": "100,000 hours, 30 MB, without a store; else those of 5 s",
     "operator.owners:Owners._hpas": "a HorizontalPodAutoscaler's deletion",
     "operator.owners:Owners._by_target": "a HorizontalPodAutoscaler's deletion",
     "operator.event_recorder:EventRecorder._known": "4,096 events of 1,024 characters; an object's deletion",
