@@ -42,7 +42,7 @@ _POD_LIST_BYTES = 2**25
 _POD_VALUES_BYTES = 2**22
 _VALUES_BYTES = 2**20
 # The longest answer that is decoded in the event loop, in a few milliseconds. msgspec keeps the interpreter until it
-# has decoded a text: longer answers are decoded in a thread, item by item, and the loop gets the interpreter in between.
+# has decoded a text: longer answers are decoded in a thread, item by item, so that the loop runs in between.
 _AT_ONCE_BYTES = 2**17
 # A pod's metrics have a dozen commas. A list of nothing but commas would be a gigabyte once decoded.
 _COMMAS_MAX = 2_000_000

@@ -1,6 +1,6 @@
 """
-Scale targets: the common kinds are read from informers, others through the scale subresource; all are written through the
-scale subresource.
+Scale targets: the common kinds are read from informers, others through the scale subresource. All of them are written
+through the scale subresource.
 
 A write carries the resource version that the decision saw, so it can never overwrite somebody else's later change.
 """

@@ -44,8 +44,8 @@ class BudgetTrackers:
 
     def used_permille(self, series: Series) -> int | None:
         """What the forecast added to the pod-hours of seven days, when last pending; None while nothing was counted."""
-        meter = self._trackers.get(series)
-        return None if meter is None else meter.used_permille
+        tracker = self._trackers.get(series)
+        return None if tracker is None else tracker.used_permille
 
     def hours(self, series: Series) -> int:
         """Number of hours whose spend is kept of a series."""

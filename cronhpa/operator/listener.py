@@ -164,7 +164,7 @@ class Listener:
             async with asyncio.timeout(self._budget.answer_seconds):
                 await loop.sock_sendall(sock, self._answer(head))
                 sock.shutdown(socket.SHUT_WR)
-                # Wait until the peer has everything: nothing counts the data that a closed connection has still to send.
+                # Wait until the peer has everything: unsent data of a closed connection would count nowhere.
                 while await loop.sock_recv(sock, self._budget.head_bytes):  # noqa: ASYNC110 - a pause, not a wait
                     await asyncio.sleep(_READ_PAUSE_SECONDS)
             connection.is_over = True

@@ -1,4 +1,4 @@
-"""cronhpa.operator.app, cronhpa.operator.endpoints: what probes and scrapers are told, and how the operator ends, in real time."""
+"""cronhpa.operator.app, cronhpa.operator.endpoints: probes, scrapers and the stop, in real time."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""cronhpa.operator.inventory, cronhpa.operator.object_state: the objects as last seen, whatever order, gap or absurdity the API tells of them in."""
+"""cronhpa.operator.inventory, cronhpa.operator.object_state: objects as last seen, in any order."""
 
 import asyncio
 
