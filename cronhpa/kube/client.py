@@ -27,7 +27,7 @@ from yarl import URL
 
 from cronhpa.core.printable import without_userinfo
 from cronhpa.kube.credentials import bearer_token, keepalive_socket, tls_context
-from cronhpa.kube.errors import UNREADABLE, Cause, ClusterError, told
+from cronhpa.kube.errors import UNREADABLE, Cause, ClusterError, text_of
 
 LOG = logging.getLogger(__name__)
 
@@ -207,7 +207,7 @@ class Client:
                 async for line in _lines(response.content, path):
                     yield line
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            raise ClusterError(0, "Unreachable", f"watch of {path}: {told(error)}") from error
+            raise ClusterError(0, "Unreachable", f"watch of {path}: {text_of(error)}") from error
 
     def _url(self, path: str) -> URL:
         """The URL of a path that `path_of` has quoted already."""
@@ -275,7 +275,7 @@ class Client:
                         raise _error(response, answer, path)
                     return answer
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise ClusterError(0, "Unreachable", f"{method} {path}: {told(error)}") from error
+                raise ClusterError(0, "Unreachable", f"{method} {path}: {text_of(error)}") from error
         raise AssertionError("every attempt returns or raises")
 
 
@@ -345,10 +345,10 @@ def _error(response: aiohttp.ClientResponse, answer: bytes, path: str) -> Cluste
     except UNREADABLE:
         failure = _Failure()
     text = failure.message or answer[:200].decode(errors="replace").strip() or f"HTTP {status}"
-    told = text if failure.message else f"{path}: {text}"
-    if len(told) > _MESSAGE_MAX:
-        told = told[:_MESSAGE_MAX] + "..."
+    message = text if failure.message else f"{path}: {text}"
+    if len(message) > _MESSAGE_MAX:
+        message = message[:_MESSAGE_MAX] + "..."
     causes = () if failure.details is None else failure.details.causes
     # It becomes the reason of a condition, and the API refuses a status with a malformed reason.
     reason = failure.reason if _REASON.fullmatch(failure.reason) else f"HTTP{status}"
-    return ClusterError(status, reason, without_userinfo(told), causes)
+    return ClusterError(status, reason, without_userinfo(message), causes)

@@ -9,7 +9,7 @@ import aiohttp
 import kubernetes.config
 from kubernetes.client import Configuration
 
-from cronhpa.kube.errors import ClusterError, told
+from cronhpa.kube.errors import ClusterError, text_of
 
 
 def load_configuration(kubeconfig: str | None = None, context: str | None = None) -> Configuration:
@@ -29,8 +29,8 @@ def load_configuration(kubeconfig: str | None = None, context: str | None = None
             load_kube_config(None, context, configuration)
     # The package raises anything for a file that is no kubeconfig: TypeError, YAMLError, ...
     except Exception as error:
-        found = " ".join(f"{kubeconfig or 'the default kubeconfig'}: {told(error)}".split())
-        message = f"no way to the Kubernetes API: {found}; run in a cluster, or name a kubeconfig with --kubeconfig"
+        problem = " ".join(f"{kubeconfig or 'the default kubeconfig'}: {text_of(error)}".split())
+        message = f"no way to the Kubernetes API: {problem}; run in a cluster, or name a kubeconfig with --kubeconfig"
         raise ClusterError(0, "NoConfiguration", message) from error
     return configuration
 

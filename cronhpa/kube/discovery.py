@@ -60,7 +60,7 @@ class _Group(Struct, rename="camel"):
     @property
     def names(self) -> list[str]:
         """The versions, the preferred one first."""
-        names = [self.preferred_version.version, *(item.version for item in self.versions)]
+        names = [self.preferred_version.version, *(version.version for version in self.versions)]
         return [name for name in dict.fromkeys(names) if name]
 
 
@@ -111,13 +111,13 @@ class Discovery:
 
     async def _kinds(self, group: str, version: str) -> dict[str, str]:
         now = asyncio.get_running_loop().time()
-        known = self._known.get((group, version))
-        if known is not None and now - known[0] < _KEEP_SECONDS:
-            return known[1]
+        kept = self._known.get((group, version))
+        if kept is not None and now - kept[0] < _KEEP_SECONDS:
+            return kept[1]
         path = Resource(group, version, "").root
         try:
             listed = await self._client.get(path, _ResourceList)
-            kinds = {item.kind: item.name for item in listed.resources if "/" not in item.name}
+            kinds = {entry.kind: entry.name for entry in listed.resources if "/" not in entry.name}
         except ClusterError as error:
             if error.status != _NOT_FOUND:
                 raise

@@ -40,6 +40,6 @@ def is_ambiguous(error: ClusterError) -> bool:
     return error.status == 0 or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
-def told(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
     """The text of an error without passwords of URLs; its type if it has no text, as a timeout."""
     return without_userinfo(str(error)) or type(error).__name__

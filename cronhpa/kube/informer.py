@@ -152,9 +152,9 @@ class Informer(Generic[T]):
             for raw in self._items(page):
                 # An object that cannot be read still exists: its known state stays.
                 seen.add(self._key(raw))
-                item = self._decode(raw)
-                if item is not None:
-                    self._put(item)
+                listed = self._decode(raw)
+                if listed is not None:
+                    self._put(listed)
             await asyncio.sleep(0)
         self._heard = asyncio.get_running_loop().time()
         self._lost = None
@@ -187,13 +187,13 @@ class Informer(Generic[T]):
                 raise ClusterError(failure.code, "WatchError", failure.message)
             if signal.type == "BOOKMARK":
                 continue
-            item = self._decode(signal.object)
-            if item is None:
+            changed = self._decode(signal.object)
+            if changed is None:
                 continue
             if signal.type == "DELETED":
-                self._drop((item.metadata.namespace, item.metadata.name))
+                self._drop((changed.metadata.namespace, changed.metadata.name))
             else:
-                self._put(item)
+                self._put(changed)
 
     def _items(self, page: bytes) -> Iterable[msgspec.Raw]:
         return decode(page, _Items, self.path).items
@@ -206,16 +206,16 @@ class Informer(Generic[T]):
             LOG.warning("watch of %s: an object cannot be read and is skipped: %s", self.path, error)
             return None
 
-    def _put(self, item: T) -> tuple[str, str]:
-        key = (item.metadata.namespace, item.metadata.name)
-        version = resource_version(item.metadata)
+    def _put(self, obj: T) -> tuple[str, str]:
+        key = (obj.metadata.namespace, obj.metadata.name)
+        version = resource_version(obj.metadata)
         if version < self._versions.get(key, -1):
             return key
         self._versions[key] = version
         if self._keep:
-            self.objects[key] = item
+            self.objects[key] = obj
         try:
-            self._changed(*key, item)
+            self._changed(*key, obj)
         except ValueError as error:
             LOG.warning("watch of %s: %s/%s cannot be read and is skipped: %s", self.path, *key, error)
         return key

@@ -90,18 +90,18 @@ def samples_of(metric: ResourceMetric, items: Iterable[PodMetrics]) -> dict[str,
     for a ContainerResource only that container counts.
     """
     samples: dict[str, Sample] = {}
-    found = False
-    for item in items:
-        found = True
-        sample = _sample(metric, item)
+    has_items = False
+    for pod_metrics in items:
+        has_items = True
+        sample = _sample(metric, pod_metrics)
         if sample is not None:
-            samples[item.metadata.name] = sample
-    return samples if found else EMPTY
+            samples[pod_metrics.metadata.name] = sample
+    return samples if has_items else EMPTY
 
 
-def _sample(metric: ResourceMetric, item: PodMetrics) -> Sample | None:
+def _sample(metric: ResourceMetric, pod_metrics: PodMetrics) -> Sample | None:
     total, counted = 0, False
-    for container in item.containers or ():
+    for container in pod_metrics.containers or ():
         if metric.container is not None and container.name != metric.container:
             continue
         text = (container.usage or {}).get(metric.name)
@@ -118,7 +118,7 @@ def _sample(metric: ResourceMetric, item: PodMetrics) -> Sample | None:
     if not counted:
         return None
     try:
-        return Sample(total, _instant(item.timestamp), _duration(item.window))
+        return Sample(total, _instant(pod_metrics.timestamp), _duration(pod_metrics.window))
     except ValueError:
         return None
 
@@ -126,24 +126,24 @@ def _sample(metric: ResourceMetric, item: PodMetrics) -> Sample | None:
 def pod_samples(items: Iterable[CustomMetric]) -> dict[str, Sample] | Absent:
     """The samples of a Pods metric by pod name; a value that cannot be read is none."""
     samples: dict[str, Sample] = {}
-    found = False
-    for item in items:
-        found = True
+    has_items = False
+    for metric in items:
+        has_items = True
         try:
             # Only CPU decisions use time and window, so a sample without them is as good here.
-            at = _instant(item.timestamp) if item.timestamp else 0
-            window = item.window if item.window_seconds is None else item.window_seconds
+            at = _instant(metric.timestamp) if metric.timestamp else 0
+            window = metric.window if metric.window_seconds is None else metric.window_seconds
             seconds = _CUSTOM_WINDOW_SECONDS if window is None else window
-            samples[item.described_object.name] = Sample(_milli(item.value), at, seconds * SECOND)
+            samples[metric.described_object.name] = Sample(_milli(metric.value), at, seconds * SECOND)
         except ValueError:
             continue
-    return samples if found else Absent("NoMetrics", "no metrics returned from custom metrics API")
+    return samples if has_items else Absent("NoMetrics", "no metrics returned from custom metrics API")
 
 
-def object_value(item: CustomMetric) -> int | Absent:
+def object_value(metric: CustomMetric) -> int | Absent:
     """The value of an Object metric in milli-units."""
     try:
-        return _milli(item.value)
+        return _milli(metric.value)
     except ValueError as error:
         return Absent("Malformed", f"unable to fetch metrics from custom metrics API: {error}")
 
@@ -155,13 +155,13 @@ def external_value(items: Iterable[ExternalMetricValue]) -> int | Absent:
     A running sum below zero counts as the largest number there is, as in the upstream: its guard against overflow
     takes a negative metric for one.
     """
-    total, found = 0, False
-    for item in items:
-        found = True
+    total, has_items = 0, False
+    for metric in items:
+        has_items = True
         try:
-            total += _milli(item.value)
+            total += _milli(metric.value)
         except ValueError as error:
             return Absent("Malformed", f"unable to fetch metrics from external metrics API: {error}")
         if total < 0 or total > INT64_MAX:
             return INT64_MAX
-    return total if found else Absent("NoMetrics", "no metrics returned from external metrics API")
+    return total if has_items else Absent("NoMetrics", "no metrics returned from external metrics API")

@@ -100,7 +100,7 @@ def _pods_by_name(answer: bytes) -> PodMetricsByName | Absent:
     if len(answer) <= _AT_ONCE_BYTES:
         listed = _decode(answer, _PodMetricsList, "resource")
         if not isinstance(listed, Absent):
-            return {item.metadata.name: item for item in listed.items or ()}
+            return {pod.metadata.name: pod for pod in listed.items or ()}
         problem = listed
     # One unreadable pod must not cost the namespace: read the others.
     raws = _decode(answer, _RawList, "resource")
@@ -109,11 +109,11 @@ def _pods_by_name(answer: bytes) -> PodMetricsByName | Absent:
     readable = {}
     for raw in raws.items or ():
         try:
-            item = _POD_METRICS.decode(raw)
+            pod = _POD_METRICS.decode(raw)
         except UNREADABLE as error:
             problem = problem or _unreadable("resource", error)
         else:
-            readable[item.metadata.name] = item
+            readable[pod.metadata.name] = pod
     return readable if readable or problem is None else problem
 
 
@@ -218,18 +218,19 @@ def label_text(selector: LabelSelector | None) -> str | Absent:
     """A label selector as query text, or why it is unusable: no API server checks the selectors of metrics."""
     if selector is None:
         return ""
-    for item in selector.match_expressions:
-        if item.operator not in FORMS:
-            return Absent(INVALID_METRIC_SELECTOR, f'"{item.operator}" is not a valid label selector operator')
-        if item.operator in {"In", "NotIn"} and not item.values:
+    for expression in selector.match_expressions:
+        if expression.operator not in FORMS:
+            return Absent(INVALID_METRIC_SELECTOR, f'"{expression.operator}" is not a valid label selector operator')
+        if expression.operator in {"In", "NotIn"} and not expression.values:
             problem = "for 'in', 'notin' operators, values set can't be empty"
             return Absent(INVALID_METRIC_SELECTOR, f"values: Invalid value: null: {problem}")
-        if item.operator in {"Exists", "DoesNotExist"} and item.values:
-            values = msgspec.json.encode(item.values).decode()
+        if expression.operator in {"Exists", "DoesNotExist"} and expression.values:
+            values = msgspec.json.encode(expression.values).decode()
             problem = "values set must be empty for exists and does not exist"
             return Absent(INVALID_METRIC_SELECTOR, f"values: Invalid value: {values}: {problem}")
     text = selector_text(
-        selector.match_labels, ((item.key, item.operator, item.values) for item in selector.match_expressions)
+        selector.match_labels,
+        ((expression.key, expression.operator, expression.values) for expression in selector.match_expressions),
     )
     if len(text) > SELECTOR_LENGTH_MAX:
         problem = f"it has {len(text)} characters, at most {SELECTOR_LENGTH_MAX} are asked for"

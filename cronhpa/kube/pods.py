@@ -72,11 +72,11 @@ _REQUESTS_MAX = 5000
 def excess(raw: RawPod) -> str | None:
     """Which limit a pod exceeds; None for a pod within all of them."""
     containers = (*(raw.spec.containers or ()), *(raw.spec.init_containers or ()))
-    resources = (raw.spec.resources, *(item.resources for item in containers))
+    resources = (raw.spec.resources, *(container.resources for container in containers))
     counts = (
         ("labels", len(raw.metadata.labels or ()), LABELS_MAX),
         ("containers", len(containers), _CONTAINERS_MAX),
-        ("requests", sum(len(item.requests or ()) for item in resources if item is not None), _REQUESTS_MAX),
+        ("requests", sum(len(one.requests or ()) for one in resources if one is not None), _REQUESTS_MAX),
     )
     return next((f"{count} {what}, at most {limit} are read" for what, count, limit in counts if count > limit), None)
 
@@ -87,7 +87,7 @@ def pod_from(raw: RawPod) -> Pod:
 
     Raises ValueError for a time that cannot be read. A request that cannot be read counts as missing.
     """
-    ready = next((item for item in raw.status.conditions or () if item.type == "Ready"), None)
+    ready = next((condition for condition in raw.status.conditions or () if condition.type == "Ready"), None)
     return Pod(
         name=raw.metadata.name,
         phase=raw.status.phase,
@@ -97,8 +97,8 @@ def pod_from(raw: RawPod) -> Pod:
         start_time=parse_instant(raw.status.start_time) if raw.status.start_time else None,
         created=_instant(raw.metadata.creation_timestamp),
         containers=(
-            *(_container(item, is_init=False) for item in raw.spec.containers or ()),
-            *(_container(item, is_init=True) for item in raw.spec.init_containers or ()),
+            *(_container(container, is_init=False) for container in raw.spec.containers or ()),
+            *(_container(container, is_init=True) for container in raw.spec.init_containers or ()),
         ),
         pod_requests=_milli(raw.spec.resources.requests)
         if raw.spec.resources and raw.spec.resources.requests

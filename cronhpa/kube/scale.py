@@ -194,14 +194,14 @@ class Targets:
         """Caches our own write: the next reconciliation must not act on a scale that the watch has not updated yet."""
         informer = self._informers.get((resource, namespace if self._namespaces != ("",) else ""))
         key = (namespace, resource.group, ref.kind, ref.name)
-        known, version = self._seen.get(key), written.metadata.resource_version
+        before, version = self._seen.get(key), written.metadata.resource_version
         if (
             informer is not None
-            and known is not None
+            and before is not None
             and informer.note(Meta(ref.name, namespace, resource_version=version))
         ):
-            seen = _Watched(written.spec.replicas, known.status_replicas, version, known.selector)
-            self._seen[key] = seen.after(known)
+            seen = _Watched(written.spec.replicas, before.status_replicas, version, before.selector)
+            self._seen[key] = seen.after(before)
 
     def _informer(self, resource: Resource, kind: str, namespace: str) -> Informer[Workload] | None:
         if (resource.group, resource.version, kind) not in WATCHED:
@@ -224,27 +224,27 @@ class Targets:
         return informer
 
     def _on_change(
-        self, informer: Informer[Workload] | None, key: tuple[str, str, str, str], item: Workload | None
+        self, informer: Informer[Workload] | None, key: tuple[str, str, str, str], workload: Workload | None
     ) -> None:
-        known = self._seen.pop(key, None)
-        if item is not None:
-            self._seen[key] = _watched(item).after(known)
-        if (item is None) == (known is None):
+        before = self._seen.pop(key, None)
+        if workload is not None:
+            self._seen[key] = _watched(workload).after(before)
+        if (workload is None) == (before is None):
             return
         # The targets of the first list existed before: the reconciliation that asked for them reads them anyway.
         if informer is not None and informer.synced.is_set():
             self._changed(*key)
 
 
-def _scale(item: _Scale) -> Scale:
-    return Scale(item.spec.replicas, item.status.replicas, item.status.selector, item.metadata.resource_version)
+def _scale(scale: _Scale) -> Scale:
+    return Scale(scale.spec.replicas, scale.status.replicas, scale.status.selector, scale.metadata.resource_version)
 
 
-def _watched(item: Workload) -> _Watched:
-    wanted = 1 if item.spec.replicas is None else item.spec.replicas
-    selector = bytes(item.spec.selector)
+def _watched(workload: Workload) -> _Watched:
+    wanted = 1 if workload.spec.replicas is None else workload.spec.replicas
+    selector = bytes(workload.spec.selector)
     kept = None if len(selector) > _SELECTOR_JSON_MAX else selector
-    return _Watched(wanted, item.status.replicas, item.metadata.resource_version, kept)
+    return _Watched(wanted, workload.status.replicas, workload.metadata.resource_version, kept)
 
 
 def workload_selector_text(selector: Any) -> str | Absent:
@@ -262,7 +262,8 @@ def workload_selector_text(selector: Any) -> str | Absent:
     if len(labels or ()) + len(expressions) > REQUIREMENTS_MAX:
         return too_long()
     return selector_text(
-        (labels or {}).items(), ((item["key"], item["operator"], item.get("values") or ()) for item in expressions)
+        (labels or {}).items(),
+        ((expression["key"], expression["operator"], expression.get("values") or ()) for expression in expressions),
     )
 
 

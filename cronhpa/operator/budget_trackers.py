@@ -1,4 +1,4 @@
-"""The budget trackers of all objects: the pod-seconds that each forecast adds, kept by the store over a restart."""
+"""The budget trackers of all objects: the pod-seconds that hourly forecast adds, kept by the store over a restart."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class BudgetTrackers:
 
     def load(self, spend: Iterable[Spend]) -> None:
         """Take over the spend that an earlier process stored."""
-        for each in spend:
-            self._trackers[each.series].add(each.hour, Hour(each.extra, each.base))
+        for hourly in spend:
+            self._trackers[hourly.series].add(hourly.hour, Hour(hourly.extra, hourly.base))
 
     def count(
         self, series: Series, spec: Spec, observation: Observation, memory: Memory, decision: Decision, now: Nanoseconds
@@ -53,15 +53,15 @@ class BudgetTrackers:
 
     def drain(self) -> list[Spend]:
         """The spend counted since the last call, for the store."""
-        taken = [Spend(series, hour, item.extra, item.base) for (series, hour), item in self._unwritten.items()]
+        taken = [Spend(series, hour, spent.extra, spent.base) for (series, hour), spent in self._unwritten.items()]
         self._unwritten.clear()
         return taken
 
     def restore(self, spend: Iterable[Spend]) -> None:
         """Take back spend that the store could not write."""
-        for each in spend:
-            key = (each.series, each.hour)
-            self._unwritten[key] = self._unwritten.get(key, Hour()) + Hour(each.extra, each.base)
+        for hourly in spend:
+            key = (hourly.series, hourly.hour)
+            self._unwritten[key] = self._unwritten.get(key, Hour()) + Hour(hourly.extra, hourly.base)
         while len(self._unwritten) > _UNWRITTEN_MAX:
             del self._unwritten[next(iter(self._unwritten))]
 

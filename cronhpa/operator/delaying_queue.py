@@ -25,8 +25,8 @@ class DelayingQueue:
 
     def put(self, key: Key, at: Nanoseconds) -> None:
         """Makes a key due at `at`, unless it is due earlier already."""
-        known = self._at.get(key)
-        if known is not None and known <= at:
+        due_at = self._at.get(key)
+        if due_at is not None and due_at <= at:
             return
         self._at[key] = at
         heappush(self._heap, (at, key))

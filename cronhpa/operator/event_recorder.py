@@ -36,10 +36,10 @@ _MESSAGE_MAX = 1024
 class _SentEvent:
     """An event: its name, how often it happened, when it was sent last, whether the API holds it."""
 
-    __slots__ = ("count", "exists", "name", "sent")
+    __slots__ = ("at", "count", "exists", "name")
 
-    def __init__(self, name: str, sent: Nanoseconds) -> None:
-        self.name, self.sent, self.count, self.exists = name, sent, 1, False
+    def __init__(self, name: str, at: Nanoseconds) -> None:
+        self.name, self.at, self.count, self.exists = name, at, 1, False
 
 
 class EventRecorder:
@@ -55,17 +55,17 @@ class EventRecorder:
         """Queues an event; only counts a recent repetition; drops it if the object's budget is spent."""
         if len(event.message) > _MESSAGE_MAX:
             event = replace(event, message=event.message[:_MESSAGE_MAX])
-        known = self._known.get((state.uid, event))
-        if known is not None:
-            known.count += 1
+        sent = self._known.get((state.uid, event))
+        if sent is not None:
+            sent.count += 1
             self._known.move_to_end((state.uid, event))
-            if now - known.sent < _REPEAT:
+            if now - sent.at < _REPEAT:
                 return
-            known.sent = now
+            sent.at = now
         if not self._spend(state.uid, now) or self._queue.full():
             self.dropped += 1
             return
-        if known is None:
+        if sent is None:
             # A name that was cut may end with a character that must not precede a dot. The hash keeps events of one
             # instant apart.
             name = f"{state.name[:200].rstrip('-.')}.{now:x}{abs(hash(event)) % 2**32:08x}"
@@ -119,19 +119,19 @@ class EventRecorder:
                 self._queue.task_done()
 
     async def _write(self, state: ObjectState, event: Event, now: Nanoseconds) -> None:
-        known = self._known.get((state.uid, event))
-        if known is None:
+        sent = self._known.get((state.uid, event))
+        if sent is None:
             return
         path = path_of("api", "v1", "namespaces", state.namespace, "events")
         stamp = format_instant(now)
-        if known.exists:
-            change = {"count": known.count, "lastTimestamp": stamp}
-            await self._client.merge_patch(path + path_of(known.name), change, dict)
+        if sent.exists:
+            change = {"count": sent.count, "lastTimestamp": stamp}
+            await self._client.merge_patch(path + path_of(sent.name), change, dict)
             return
         body = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": known.name, "namespace": state.namespace},
+            "metadata": {"name": sent.name, "namespace": state.namespace},
             "involvedObject": {
                 "apiVersion": API_VERSION,
                 "kind": "CronHPA",
@@ -145,10 +145,10 @@ class EventRecorder:
             "source": {"component": COMPONENT},
             "firstTimestamp": stamp,
             "lastTimestamp": stamp,
-            "count": known.count,
+            "count": sent.count,
         }
         await self._client.post(path, body)
-        known.exists = True
+        sent.exists = True
 
     def _spend(self, uid: str, now: Nanoseconds) -> bool:
         """A token bucket an object: 25 at once, one more each five minutes."""

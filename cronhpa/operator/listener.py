@@ -123,13 +123,13 @@ class Listener:
                     await asyncio.sleep(_ACCEPTS_PAUSE_SECONDS)
         finally:
             self._socket.close()
-            tasks = [each.task for each in self._open if each.task is not None]
+            tasks = [connection.task for connection in self._open if connection.task is not None]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _admit(self, connection: _Connection) -> None:
-        held = Counter(each.peer for each in self._open)
+        held = Counter(other.peer for other in self._open)
         if held[connection.peer] >= self._budget.per_peer:
             self._push_out({connection.peer})
         elif len(self._open) >= self._budget.connections:
@@ -142,7 +142,7 @@ class Listener:
 
     def _push_out(self, peers: set[str]) -> None:
         # The oldest connection, not one without a request: among readers that do not read, that is the new probe.
-        chosen = next(each for each in self._open if each.peer in peers)
+        chosen = next(other for other in self._open if other.peer in peers)
         del self._open[chosen]
         assert chosen.task is not None
         chosen.task.cancel()

@@ -108,8 +108,8 @@ class RateLimited(logging.StreamHandler[TextIO]):
     def _tell(self, template: _Template, seen: _Seen, now: float) -> None:
         if seen.left_out:
             name, level, text = template
-            told = f"{_count(seen, now)}: {text}"
-            super().emit(logging.LogRecord(name, level, "", 0, "%s", (told,), None))
+            summary = f"{_count(seen, now)}: {text}"
+            super().emit(logging.LogRecord(name, level, "", 0, "%s", (summary,), None))
             seen.left_out, seen.muted_until = 0, now + SECOND
 
     def _forget(self, now: float) -> None:
@@ -143,9 +143,9 @@ def _plain(text: str) -> str:
 
 
 def _with_count(record: logging.LogRecord, seen: _Seen, now: float) -> logging.LogRecord:
-    told = copy.copy(record)
-    told.msg, told.args = f"{record.getMessage()} [{_count(seen, now)}]", ()
-    return told
+    counted = copy.copy(record)
+    counted.msg, counted.args = f"{record.getMessage()} [{_count(seen, now)}]", ()
+    return counted
 
 
 def _count(seen: _Seen, now: float) -> str:

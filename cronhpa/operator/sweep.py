@@ -136,4 +136,4 @@ async def _is_discovered(client: Client) -> bool:
     except ClusterError as error:
         LOG.warning("what the API serves cannot be read: %s", error.message)
         return False
-    return any(one.name == GROUP for one in groups.groups) and any(one.name == PLURAL for one in kinds.resources)
+    return any(group.name == GROUP for group in groups.groups) and any(kind.name == PLURAL for kind in kinds.resources)

@@ -148,8 +148,8 @@ class Writer:
         stamp = {"reason": "Unreadable", "message": text, "observedGeneration": state.generation}
         conditions = {entry["type"]: entry for entry in state.status.get("conditions", [])}
         for kind in ("SpecAccepted", "Ready"):
-            known = conditions.get(kind, {})
-            since = known.get("lastTransitionTime") if known.get("status") == "False" else format_instant(now)
+            condition = conditions.get(kind, {})
+            since = condition.get("lastTransitionTime") if condition.get("status") == "False" else format_instant(now)
             conditions[kind] = {"type": kind, "status": "False", "lastTransitionTime": since, **stamp}
         # An unreadable spec has no edges: the column NEXT must not promise one.
         kept = {key: value for key, value in state.status.items() if key not in {"nextEdge", "schedules"}}
