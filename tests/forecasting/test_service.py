@@ -347,7 +347,7 @@ async def test_what_was_put_off_before_the_clock_stepped_back_is_not_put_off_for
     for now in (MIDNIGHT, MIDNIGHT - DAY):
         await forecaster.fit(subjects(JOBS, WEB), now)
         await forecaster.refresh(subjects(JOBS), now)
-        rounds.append((len(forecaster.problems), forecaster._learning[WEB] - now < MINUTE))
+        rounds.append((len(forecaster.problems), forecaster._next_fit_at[WEB] - now < MINUTE))
 
     assert [(1, True), (1, True)] == rounds
 
