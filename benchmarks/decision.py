@@ -37,7 +37,7 @@ from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Observation, Pod, Scale
 from cronhpa.core.observe import observe
 from cronhpa.core.spec import ControllerOptions, ResourceMetric, Spec
-from cronhpa.kube.metrics import PodMetrics, samples_of
+from cronhpa.kube.metric_values import PodMetrics, samples_of
 from cronhpa.kube.pods import RawPod, pod_from
 from cronhpa.operator.writer import is_worth_writing
 

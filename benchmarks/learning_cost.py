@@ -136,9 +136,9 @@ class Worker:
 
 async def studied(worker: Worker, wanted: list[ForecastTarget], now: Nanoseconds) -> float:
     """CPU seconds of a daily round."""
-    answers, cpu = await worker.ask(forecaster.study, wanted, now, forecaster.FITS_PER_TASK)
+    answers, cpu = await worker.ask(forecaster.fit, wanted, now, forecaster.FITS_PER_TASK)
     found = [msgspec.msgpack.decode(each, type=FitResponse) for each in answers]
-    if (learnt := sum(len(each.learnt) for each in found)) < len(wanted) or any(each.fault for each in found):
+    if (learnt := sum(len(each.fits) for each in found)) < len(wanted) or any(each.fault for each in found):
         sys.exit(f"learning_cost: {learnt} of {len(wanted)} were learnt: {found}")
     return cpu
 
@@ -168,8 +168,8 @@ async def run(count: int) -> dict[str, Any]:
         worker = Worker(store.path)
         try:
             # What starting a process and importing numpy takes is nobody's.
-            await worker.ask(forecaster.study, [], _NOW, 1)
-            await worker.ask(forecaster.study, wanted[:1], _NOW - DAY, 1)
+            await worker.ask(forecaster.fit, [], _NOW, 1)
+            await worker.ask(forecaster.fit, wanted[:1], _NOW - DAY, 1)
             first = await studied(worker, wanted, _NOW)
             record(store, wanted, _NOW, _NOW + DAY)
             ordinary = await studied(worker, wanted, _NOW + DAY)

@@ -94,10 +94,10 @@ async def run(count: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="cronhpa-bench-") as folder:
         path = Path(folder) / "history.db"
         fill(path, wanted, now)
-        forecaster = ForecastService(path, study_deadline_seconds=3600)
+        forecaster = ForecastService(path, time.monotonic, fit_deadline_seconds=3600)
         try:
             alone = await measured(asyncio.sleep(_ALONE_SECONDS))
-            fitted = await measured(forecaster.study(wanted, now))
+            fitted = await measured(forecaster.fit(wanted, now))
             forecast = await measured(forecaster.refresh(wanted, now))
             made = sum(isinstance(forecaster.latest(each.series), Forecast) for each in wanted)
             if forecaster.problems or made < count:

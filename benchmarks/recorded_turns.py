@@ -35,8 +35,9 @@ from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Scale
 from cronhpa.core.observe import Measurement, observe
 from cronhpa.core.spec import ResourceMetric, Spec
-from cronhpa.kube import metrics
-from cronhpa.kube.membership import PodIndex, select
+from cronhpa.kube import metric_values
+from cronhpa.kube.label_selector import select
+from cronhpa.kube.pod_indexer import PodIndexer
 from cronhpa.kube.pods import RawPod, pod_from
 
 VECTORS = Path(__file__).parents[1] / "tests" / "conformance" / "vectors" / "trajectories.jsonl.xz"
@@ -133,16 +134,16 @@ def measure(spec: Spec, tick: dict[str, Any], memory: Memory, status: dict[str, 
     selector = select(scale.selector)
     assert isinstance(metric, ResourceMetric)
     assert not isinstance(selector, Absent)
-    index = PodIndex()
+    index = PodIndexer()
     for item in tick["pods"]:
         raw = msgspec.convert(item, RawPod)
         index.put(trajectories.NAMESPACE, raw.metadata.labels or {}, pod_from(raw))
     pods = tuple(index.matching(trajectories.NAMESPACE, selector))
     text = msgspec.json.encode((tick.get("resource") or {}).get("items") or [])
-    decoder = msgspec.json.Decoder(list[metrics.PodMetrics])
+    decoder = msgspec.json.Decoder(list[metric_values.PodMetrics])
 
     def decode() -> Measurement:
-        return metrics.samples_of(metric, decoder.decode(text))
+        return metric_values.samples_of(metric, decoder.decode(text))
 
     measured = decode()
     observation = observe(spec, scale, pods, [measured], now)

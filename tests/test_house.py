@@ -22,7 +22,6 @@ WITHOUT_A_TEST = {
     "cronhpa.core.spec": _REWORKED,
     "cronhpa.forecasting.dask": _REWORKED,
     "cronhpa.forecasting.messages": _REWORKED,
-    "cronhpa.operator.app": "about to be split; tests/operator covers it by what the operator does",
     "cronhpa.simulation.target": _REWORKED,
     "cronhpa_models.clock": _REWORKED,
     "cronhpa_models.clock_increments": _REWORKED,
@@ -42,10 +41,7 @@ _CASES = "one subject, many cases"
 LONG = {
     "cronhpa/core/scheduled/bounds.py": _SPLIT,
     "cronhpa/core/scheduled/windows.py": _SPLIT,
-    "cronhpa/kube/client.py": "a request with its bounds and deadlines; the credentials at its top may part from it",
     "cronhpa/kube/metrics.py": "one subject: five kinds of answers, each decoded whole and item by item",
-    "cronhpa/operator/cycle.py": _SPLIT,
-    "cronhpa/operator/inventory.py": _SPLIT,
     "models/cronhpa_models/error_mixture.py": _SPLIT,
     "tests/api/test_render.py": _CASES,
     "tests/cluster/test_scaling.py": _CASES,

@@ -57,7 +57,9 @@ def adopt(
     You need the rights to get, create and delete both kinds in the namespace. Exit code 1: it stopped and printed the
     reason; the HPA acts as before unless the message says otherwise.
     """
-    from cronhpa.kube.client import Client, ClusterError, load_configuration
+    from cronhpa.kube.client import Client
+    from cronhpa.kube.credentials import load_configuration
+    from cronhpa.kube.errors import ClusterError
     from cronhpa.migration.document import Unconvertible
 
     async def move() -> None:
@@ -90,7 +92,7 @@ class _Place:
 
     async def read(self, collection: str) -> Json | None:
         """The object of this name; None where there is none."""
-        from cronhpa.kube.client import ClusterError
+        from cronhpa.kube.errors import ClusterError
 
         try:
             found: Json = await self.client.get(f"{collection}/{quote(self.name, safe='')}", dict)

@@ -19,7 +19,9 @@ def explain(
     """Explain an object's replica count: the proposals, the limits that changed it, and the next schedule edge."""
     import asyncio
 
-    from cronhpa.kube.client import Client, ClusterError, load_configuration
+    from cronhpa.kube.client import Client
+    from cronhpa.kube.credentials import load_configuration
+    from cronhpa.kube.errors import ClusterError
 
     async def read() -> dict[str, Any]:
         async with Client(load_configuration(kubeconfig, context)) as client:

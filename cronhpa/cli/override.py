@@ -53,7 +53,9 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 
     Exit codes: 0 done; 1 the API server refused or could not be reached; 2 an option is wrong.
     """
-    from cronhpa.kube.client import Client, ClusterError, load_configuration
+    from cronhpa.kube.client import Client
+    from cronhpa.kube.credentials import load_configuration
+    from cronhpa.kube.errors import ClusterError
 
     asked = _Asked(minimum, maximum, replicas, length, until, reason)
     if clear and asked != _Asked():

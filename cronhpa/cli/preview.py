@@ -118,7 +118,9 @@ def _from_file(path: Path) -> list[Mapping[str, Any]]:
 def _from_cluster(name: str, namespace: str, kubeconfig: str | None, context: str | None) -> dict[str, Any]:
     import asyncio
 
-    from cronhpa.kube.client import Client, ClusterError, load_configuration
+    from cronhpa.kube.client import Client
+    from cronhpa.kube.credentials import load_configuration
+    from cronhpa.kube.errors import ClusterError
 
     async def read() -> dict[str, Any]:
         async with Client(load_configuration(kubeconfig, context)) as client:

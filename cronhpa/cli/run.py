@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,8 +33,9 @@ def run(
     """
     from pydantic import ValidationError
 
-    from cronhpa.kube.client import ClusterError
+    from cronhpa.kube.errors import ClusterError
     from cronhpa.operator import app, log
+    from cronhpa.operator.clock import Clock
     from cronhpa.operator.settings import Settings
 
     stated: dict[str, Any] = {
@@ -53,9 +55,11 @@ def run(
             found = "" if "prometheus_url" in item["loc"] else f"{item['input']!r}: "
             say(f"{name}: {found}{item['msg']}", err=True)
         raise typer.Exit(2) from error
-    log.configure(settings.log_format, settings.log_level)
+    # The one place where the operator gets the system's clocks.
+    clock = Clock(time.time_ns, time.monotonic)
+    log.configure(settings.log_format, settings.log_level, clock.monotonic)
     try:
-        raise typer.Exit(app.main(settings))
+        raise typer.Exit(app.main(settings, clock))
     except (ClusterError, OSError) as error:
         say(f"cronhpa run: {error}", err=True)
         raise typer.Exit(1) from error

@@ -60,12 +60,12 @@ class TimedAttempts(Attempts):
         if self._deadlines.late[name] >= self._deadlines.objects_max:
             self.failures[name] = f"no answer for {self._deadlines.late[name]} other objects"
             return None
-        begin = time.monotonic()
+        begin = time.monotonic()  # noqa: TID251 - a deadline of real seconds in a worker process
         try:
             answer = _interrupted(left, partial(super().__call__, name, work))
         except OverrunError:
             answer = None
-        self._left[name] = left - (time.monotonic() - begin)
+        self._left[name] = left - (time.monotonic() - begin)  # noqa: TID251 - as above
         if self._left[name] > 0:
             return answer
         # Where the alarm interrupts nothing, and where the method swallowed it.

@@ -100,7 +100,7 @@ class WorkerRequest(Struct, frozen=True):
 class FitResponse(Struct, frozen=True):
     """What came of a round of learning, and why it could not be kept in the store."""
 
-    learnt: list[tuple[Series, FitInfo]]
+    fits: list[tuple[Series, FitInfo]]
     absent: list[tuple[Series, Absent]]
     fault: Fault | None
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import time
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,8 +48,8 @@ _FITS_PER_CLUSTER_TASK = 500
 _RETRY_AFTER: Nanoseconds = 10 * MINUTE
 # Who has too little history is looked at again after ten seconds, so that an imported past counts at once; where there
 # are many of them, later by the 5 ms that each takes.
-_LEARNING_AGAIN: Nanoseconds = 10 * SECOND
-_LEARNING_AGAIN_EACH: Nanoseconds = 5 * MILLISECOND
+_FIT_AGAIN: Nanoseconds = 10 * SECOND
+_FIT_AGAIN_EACH: Nanoseconds = 5 * MILLISECOND
 # What nobody asks for any more is kept so long: an answer that was under way comes after it was forgotten.
 _FORGOTTEN_AFTER: Nanoseconds = 10 * MINUTE
 WORKER_NEEDS = ("numpy",)
@@ -60,7 +59,7 @@ _ASKS = msgspec.json.Encoder()
 _ASK = msgspec.json.Decoder(WorkerRequest)
 _ENCODER = msgspec.msgpack.Encoder()
 _ANSWERS = msgspec.msgpack.Decoder(ForecastResponse)
-_STUDIED = msgspec.msgpack.Decoder(FitResponse)
+_FITS = msgspec.msgpack.Decoder(FitResponse)
 
 
 def forecast(payload: bytes) -> bytes:
@@ -70,7 +69,7 @@ def forecast(payload: bytes) -> bytes:
     return _ENCODER.encode(worker.forecast(_ASK.decode(payload)))
 
 
-def study(payload: bytes) -> bytes:
+def fit(payload: bytes) -> bytes:
     """Runs in a worker: encoded WorkerRequest to encoded FitResponse."""
     from cronhpa.forecasting import worker  # noqa: PLC0415 - imports numpy: only here, only in the worker
 
@@ -81,7 +80,7 @@ class ForecastService:
     """
     Forecasts for the operator's loop.
 
-    `latest` answers from memory and never waits; `refresh` and `study` ask the workers. A restarted operator begins
+    `latest` answers from memory and never waits; `refresh` and `fit` ask the workers. A restarted operator begins
     with what the store kept, with its issue time: whoever uses a forecast judges its age. `problems` says what went
     wrong in the last rounds, in sentences for people.
     """
@@ -89,46 +88,49 @@ class ForecastService:
     def __init__(  # noqa: PLR0913 - settings by their names, each with a default
         self,
         store: Path,
+        monotonic: Callable[[], float],
         *,
         workers: WorkerPool | None = None,
         cluster: DaskCluster | None = None,
         deadline_seconds: float = 60.0,
-        study_deadline_seconds: float = 300.0,
+        fit_deadline_seconds: float = 300.0,
         share_percent: int = 100,
         on_first: Callable[[Series], None] = lambda _series: None,
         forecast_task: Callable[[bytes], bytes] = forecast,
-        study_task: Callable[[bytes], bytes] = study,
+        fit_task: Callable[[bytes], bytes] = fit,
     ) -> None:
         """
         No process is started before it is needed.
 
-        workers: who forecasts and learns; they read the store. None: one process of our own.
+        monotonic: seconds of a clock that never goes back, for the share of time.
+        workers: they fit and forecast, and read the store. None: one process of our own.
         cluster: on which fits are computed. A process more waits for them, so that forecasts do not.
-        deadline_seconds, study_deadline_seconds: for a task of several series, the start of a worker included.
-        share_percent: how much of a worker's time learning may take.
+        deadline_seconds, fit_deadline_seconds: of a task of several series, with the start of its worker.
+        share_percent: how much of a worker's time fits may take.
         on_first: told of every series that has a forecast where it had none.
-        forecast_task, study_task: what the workers run, functions that a new process can import by their names.
+        forecast_task, fit_task: what the workers run, functions that a new process can import by their names.
         """
         self._store = store
+        self._monotonic = monotonic
         self._workers = workers if workers is not None else ProcessPool(1)
         self._cluster = cluster
-        self._students = self._workers if cluster is None else ProcessPool(1)
+        self._fit_workers = self._workers if cluster is None else ProcessPool(1)
         self._deadline_seconds = deadline_seconds
-        self._study_deadline_seconds = study_deadline_seconds
+        self._fit_deadline_seconds = fit_deadline_seconds
         self._share_percent = share_percent
         self._on_first = on_first
         self._forecast_task = forecast_task
-        self._study_task = study_task
+        self._fit_task = fit_task
         self._latest: dict[Series, Forecast | Absent] = {}
-        self._learnt: dict[Series, FitInfo] = {}
+        self._fits: dict[Series, FitInfo] = {}
         self._digests: dict[Series, tuple[Spec, str]] = {}
         # Series of a task that failed, and when they may be asked for again.
         self._suspects: dict[Series, Nanoseconds] = {}
         # Series with too little history, and when they are looked at again.
-        self._learning: dict[Series, Nanoseconds] = {}
+        self._next_fit_at: dict[Series, Nanoseconds] = {}
         self._wanted_at: dict[Series, Nanoseconds] = {}
         self._problems: dict[str, tuple[str, ...]] = {}
-        self._refreshing, self._studying = asyncio.Lock(), asyncio.Lock()
+        self._refreshing, self._fitting = asyncio.Lock(), asyncio.Lock()
         self._load()
 
     @property
@@ -158,33 +160,33 @@ class ForecastService:
                 tasks, self._workers.width, lambda task: self._refresh(task, now)
             )
 
-    async def study(self, subjects: Iterable[ForecastTarget], now: Nanoseconds) -> None:
-        """Learn the history of those whose turn it is, and forecast them at once."""
-        async with self._studying:
+    async def fit(self, subjects: Iterable[ForecastTarget], now: Nanoseconds) -> None:
+        """Fit the series that are due, and forecast them at once."""
+        async with self._fitting:
             wanted = {each.series: each for each in subjects}
             if self._abstained(wanted):
                 return
             chosen = [
                 each
                 for each in await asyncio.to_thread(self._due, wanted, now)
-                if _has_come(self._learning.get(each.series, now), now)
+                if _has_come(self._next_fit_at.get(each.series, now), now)
             ]
             tasks = self._split(chosen, FITS_PER_TASK if self._cluster is None else _FITS_PER_CLUSTER_TASK, now)
-            width = self._students.width
-            self._problems["study"] = await _in_turn(tasks, width, lambda task: self._study_and_rest(task, now))
+            width = self._fit_workers.width
+            self._problems["fit"] = await _in_turn(tasks, width, lambda task: self._fit_and_rest(task, now))
 
     def forget(self, series: Series) -> None:
         """Keep nothing more of a series in memory; its history stays in the store for its time."""
         self._latest.pop(series, None)
-        self._learnt.pop(series, None)
+        self._fits.pop(series, None)
         self._digests.pop(series, None)
         self._suspects.pop(series, None)
-        self._learning.pop(series, None)
+        self._next_fit_at.pop(series, None)
         self._wanted_at.pop(series, None)
 
     def _forget_unwanted(self, wanted: Iterable[Series], now: Nanoseconds) -> None:
         """Forget what nobody has asked for in the last minutes: its object was deleted, or names another metric."""
-        for series in (*self._latest, *self._learnt, *self._suspects, *self._learning, *self._digests):
+        for series in (*self._latest, *self._fits, *self._suspects, *self._next_fit_at, *self._digests):
             # What the store kept waits as long for its object to be listed.
             self._wanted_at.setdefault(series, now)
         self._wanted_at.update(dict.fromkeys(wanted, now))
@@ -196,7 +198,7 @@ class ForecastService:
     async def close(self) -> None:
         """End the workers, whatever they are doing."""
         await self._workers.close()
-        await self._students.close()
+        await self._fit_workers.close()
 
     def _load(self) -> None:
         if not self._store.exists():
@@ -208,9 +210,9 @@ class ForecastService:
             return
         try:
             self._latest.update(store.forecasts.newest())
-            self._learnt.update(store.fits.infos())
+            self._fits.update(store.fits.infos())
         except (StoreError, msgspec.MsgspecError, TypeError, ValueError) as problem:
-            # A value that somebody else wrote may be anything: what is kept there can be learnt again.
+            # Somebody else may have written anything into the file: what cannot be read is fitted again.
             self._problems["store"] = (str(problem),)
         finally:
             store.close()
@@ -230,7 +232,7 @@ class ForecastService:
         """Whether there is a fit, and not one of which it is known that it says nothing until the next."""
         latest = self._latest.get(series)
         is_idle = isinstance(latest, Absent) and latest.reason == NOTHING_TO_GAIN
-        return series in self._learnt and not is_idle
+        return series in self._fits and not is_idle
 
     def _due(self, wanted: dict[Series, ForecastTarget], now: Nanoseconds) -> list[ForecastTarget]:
         """Those whose turn it is. In a thread: 10,000 digests take half a second once, and are kept."""
@@ -238,7 +240,7 @@ class ForecastService:
             known = self._digests.get(series)
             if known is None or known[0] is not subject.spec:
                 self._digests[series] = (subject.spec, digest(subject.spec))
-        return [wanted[each] for each in due({each: self._digests[each][1] for each in wanted}, self._learnt, now)]
+        return [wanted[each] for each in due({each: self._digests[each][1] for each in wanted}, self._fits, now)]
 
     def _split(self, subjects: Sequence[ForecastTarget], size: int, now: Nanoseconds) -> list[list[ForecastTarget]]:
         """Tasks of the trusted, in their order; then the suspects one by one, those whose time has come."""
@@ -262,34 +264,34 @@ class ForecastService:
                 self._on_first(series)
         return found.fault.message if found.fault else None
 
-    async def _study_and_rest(self, task: list[ForecastTarget], now: Nanoseconds) -> str | None:
-        began = time.monotonic()
-        problem = await self._study(task, now)
-        await asyncio.sleep((time.monotonic() - began) * (100 / self._share_percent - 1))
+    async def _fit_and_rest(self, task: list[ForecastTarget], now: Nanoseconds) -> str | None:
+        began = self._monotonic()
+        problem = await self._fit(task, now)
+        await asyncio.sleep((self._monotonic() - began) * (100 / self._share_percent - 1))
         return problem
 
-    async def _study(self, task: list[ForecastTarget], now: Nanoseconds) -> str | None:
-        """Why the learning, or the storing of it, failed; None where it did not."""
+    async def _fit(self, task: list[ForecastTarget], now: Nanoseconds) -> str | None:
+        """Why the fits, or the storing of them, failed; None if they did not."""
         try:
             ask = _ASKS.encode(WorkerRequest(str(self._store), task, now, self._cluster))
-            answer = await self._students.run(self._study_task, ask, self._study_deadline_seconds)
-            found = _STUDIED.decode(answer)
+            answer = await self._fit_workers.run(self._fit_task, ask, self._fit_deadline_seconds)
+            found = _FITS.decode(answer)
         except (WorkerError, msgspec.MsgspecError) as error:
             return self._suspect(task, "fit", str(error), now)
         self._trust(task)
-        learnt = dict(found.learnt)
+        fits = dict(found.fits)
         if found.fault is not None:
             # A fit that could not be kept is of no use to a forecast: what there was stays, and it is made again.
-            self._learning.update(dict.fromkeys(learnt, now + _RETRY_AFTER))
-            learnt = {}
-        self._learnt.update(learnt)
-        for series in learnt:
-            self._learning.pop(series, None)
+            self._next_fit_at.update(dict.fromkeys(fits, now + _RETRY_AFTER))
+            fits = {}
+        self._fits.update(fits)
+        for series in fits:
+            self._next_fit_at.pop(series, None)
         for series, absent in found.absent:
-            self._learnt.pop(series, None)
+            self._fits.pop(series, None)
             self._latest[series] = absent
-            self._learning[series] = now + _LEARNING_AGAIN + len(self._learning) * _LEARNING_AGAIN_EACH
-        fitted = [each for each in task if each.series in learnt]
+            self._next_fit_at[series] = now + _FIT_AGAIN + len(self._next_fit_at) * _FIT_AGAIN_EACH
+        fitted = [each for each in task if each.series in fits]
         problem = await self._refresh(fitted, now) if fitted else None
         return found.fault.message if found.fault else problem
 

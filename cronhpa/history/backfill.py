@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import time
 from typing import TYPE_CHECKING
 
 from cronhpa.core.instant import DAY, HOUR, Nanoseconds
@@ -42,7 +41,7 @@ class Backfills:
     asked about goes behind them.
     """
 
-    def __init__(self, prometheus: Prometheus, elapsed_seconds: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, prometheus: Prometheus, elapsed_seconds: Callable[[], float]) -> None:
         self._prometheus = prometheus
         self._elapsed_seconds = elapsed_seconds
         self._asked_again_at: dict[Series, float] = {}

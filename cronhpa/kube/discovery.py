@@ -8,11 +8,12 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from cronhpa.kube.client import Client, ClusterError, path_of
+from cronhpa.kube.client import Client, path_of
+from cronhpa.kube.errors import ClusterError
 
 _KEEP_SECONDS = 600.0
 _KEEP_VERSIONS_SECONDS = 30.0
-# Only what the API serves is kept, but what it served once may be gone: CRDs come and go. 10 kB a group of 100 kinds.
+# Groups that the API served: CRDs come and go, so the oldest entries are dropped.
 _GROUPS_KEPT = 1000
 _NOT_FOUND = 404
 
@@ -59,7 +60,7 @@ class _Group(Struct, rename="camel"):
     @property
     def names(self) -> list[str]:
         """The versions, the preferred one first."""
-        names = [self.preferred_version.version, *(item.version for item in self.versions)]
+        names = [self.preferred_version.version, *(version.version for version in self.versions)]
         return [name for name in dict.fromkeys(names) if name]
 
 
@@ -110,13 +111,13 @@ class Discovery:
 
     async def _kinds(self, group: str, version: str) -> dict[str, str]:
         now = asyncio.get_running_loop().time()
-        known = self._known.get((group, version))
-        if known is not None and now - known[0] < _KEEP_SECONDS:
-            return known[1]
+        kept = self._known.get((group, version))
+        if kept is not None and now - kept[0] < _KEEP_SECONDS:
+            return kept[1]
         path = Resource(group, version, "").root
         try:
             listed = await self._client.get(path, _ResourceList)
-            kinds = {item.kind: item.name for item in listed.resources if "/" not in item.name}
+            kinds = {entry.kind: entry.name for entry in listed.resources if "/" not in entry.name}
         except ClusterError as error:
             if error.status != _NOT_FOUND:
                 raise
@@ -127,7 +128,7 @@ class Discovery:
 
 
 def _keep(known: dict[K, V], key: K, value: V) -> None:
-    """Keeps a value as the newest; beyond the limit the oldest goes."""
+    """Keeps a value as the newest, and drops the oldest beyond the limit."""
     known.pop(key, None)
     known[key] = value
     if len(known) > _GROUPS_KEPT:

@@ -1,75 +1,56 @@
 """
-The three metrics APIs. Resource metrics: one LIST for all objects of a namespace, decoded once, read per target.
+Queries to the three metrics APIs. Resource metrics: one LIST for all objects of a namespace, decoded once.
 
-What an answer says is distrusted: a number that is none, or is not finite, is no sample; a list that cannot be read
-is an absence with its reason, never an empty list. A long one is read piece by piece beside the loop, a longer one than
-there can be is not read.
+An answer that cannot be read is an absence with its reason, never an empty list. A long answer is decoded item by item
+in a thread; an answer longer than any real one is not read.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 
-from cronhpa.core.instant import SECOND, Nanoseconds, parse_duration, parse_instant
 from cronhpa.core.observation import Absent, Sample
 from cronhpa.core.observe import INVALID_METRIC_SELECTOR
-from cronhpa.core.quantity import parse_milli
-from cronhpa.core.reactive.arithmetic import INT64_MAX
-from cronhpa.core.spec import ExternalMetric, LabelSelector, ObjectMetric, PodsMetric, ResourceMetric
-from cronhpa.kube.client import TOO_LARGE, UNREADABLE, Client, ClusterError
+from cronhpa.core.spec import ExternalMetric, LabelSelector, ObjectMetric, PodsMetric
+from cronhpa.kube.client import TOO_LARGE, Client
 from cronhpa.kube.discovery import Discovery
-from cronhpa.kube.membership import SELECTOR_LENGTH_MAX
-from cronhpa.kube.selector_text import FORMS, selector_text
+from cronhpa.kube.errors import UNREADABLE, ClusterError
+from cronhpa.kube.label_selector import FORMS, SELECTOR_LENGTH_MAX, selector_text
+from cronhpa.kube.metric_values import (
+    CustomMetric,
+    ExternalMetricValue,
+    PodMetrics,
+    external_value,
+    object_value,
+    pod_samples,
+)
 
 RESOURCE_API = "/apis/metrics.k8s.io/v1beta1"
 CUSTOM_GROUP = "custom.metrics.k8s.io"
 # What is read of a value is spelled alike in both.
 CUSTOM_VERSIONS = ("v1beta2", "v1beta1")
 EXTERNAL_API = "/apis/external.metrics.k8s.io/v1beta1"
-_CUSTOM_WINDOW_SECONDS = 60
 # 120,000 pods of one namespace: a cluster has 150,000 at most.
 _POD_LIST_BYTES = 2**25
 # One value a pod: 15,000 pods of one target. Of an Object or External metric a value a series.
 _POD_VALUES_BYTES = 2**22
 _VALUES_BYTES = 2**20
-# What the loop reads at once, in 5 ms or so. msgspec holds on to the interpreter until a text is read: what is longer
-# is read in a thread and item by item, between which the loop gets its turns.
+# The longest answer that is decoded in the event loop, in a few milliseconds. msgspec keeps the interpreter until it
+# has decoded a text: longer answers are decoded in a thread, item by item, so that the loop runs in between.
 _AT_ONCE_BYTES = 2**17
-# A pod's metrics have a dozen. A list of nothing but commas would be a gigabyte as values.
+# A pod's metrics have a dozen commas. A list of nothing but commas would be a gigabyte once decoded.
 _COMMAS_MAX = 2_000_000
-# What a tick keeps to answer the same question twice.
+# Answers that a tick keeps for objects with the same query.
 _KEPT_BYTES = 2**24
-_TIME_LENGTH_MAX = 64
-EMPTY = Absent("NoMetrics", "no metrics returned from resource metrics API")
 
 
 T = TypeVar("T")
-
-
-class _Meta(Struct, frozen=True, gc=False):
-    name: str = ""
-    namespace: str = ""
-
-
-class _Usage(Struct, gc=False):
-    name: str = ""
-    usage: dict[str, Any] | None = None
-
-
-class PodMetrics(Struct, gc=False):
-    """One pod's metrics, its times and quantities still as text: most of them are never looked at."""
-
-    metadata: _Meta = _Meta()
-    timestamp: str = ""
-    window: str = ""
-    containers: list[_Usage] | None = None
 
 
 class _PodMetricsList(Struct):
@@ -83,26 +64,8 @@ class _RawList(Struct):
 _POD_METRICS = msgspec.json.Decoder(PodMetrics)
 
 
-class _ObjectRef(Struct, frozen=True):
-    name: str = ""
-
-
-class CustomMetric(Struct, rename="camel"):
-    """One value of custom.metrics.k8s.io. An adapter that knows no time of it writes null; v1beta1 says `window`."""
-
-    described_object: _ObjectRef = _ObjectRef()
-    timestamp: str | None = None
-    window_seconds: int | None = None
-    window: int | None = None
-    value: Any = None
-
-
-class ExternalMetricValue(Struct):
-    value: Any = None
-
-
 class _Listing(Struct, Generic[T]):
-    """An empty list of a Go program is null. A list that is left out is an answer of something else."""
+    """A Go program writes an empty list as null. An answer without the field is an answer of something else."""
 
     items: list[T] | None
 
@@ -126,7 +89,7 @@ async def list_pod_metrics(client: Client, namespace: str) -> PodMetricsByName |
 
 
 async def _apart(read: Callable[[bytes], T], answer: bytes) -> T:
-    """What an answer is read as, a long one in a thread."""
+    """The decoded answer; a long one is decoded in a thread."""
     return await asyncio.to_thread(read, answer) if len(answer) > _AT_ONCE_BYTES else read(answer)
 
 
@@ -137,26 +100,26 @@ def _pods_by_name(answer: bytes) -> PodMetricsByName | Absent:
     if len(answer) <= _AT_ONCE_BYTES:
         listed = _decode(answer, _PodMetricsList, "resource")
         if not isinstance(listed, Absent):
-            return {item.metadata.name: item for item in listed.items or ()}
+            return {pod.metadata.name: pod for pod in listed.items or ()}
         problem = listed
-    # One pod must not cost a namespace: those that can be read are.
+    # One unreadable pod must not cost the namespace: read the others.
     raws = _decode(answer, _RawList, "resource")
     if isinstance(raws, Absent):
         return raws
     readable = {}
     for raw in raws.items or ():
         try:
-            item = _POD_METRICS.decode(raw)
+            pod = _POD_METRICS.decode(raw)
         except UNREADABLE as error:
             problem = problem or _unreadable("resource", error)
         else:
-            readable[item.metadata.name] = item
+            readable[pod.metadata.name] = pod
     return readable if readable or problem is None else problem
 
 
 class MetricReader:
     """
-    The custom and external metrics of one tick: the same question is asked once, however many objects ask it.
+    The custom and external metrics of one tick: each query is sent once, however many objects have it.
     """
 
     def __init__(self, client: Client, discovery: Discovery) -> None:
@@ -166,7 +129,7 @@ class MetricReader:
         self._kept_bytes = 0
 
     async def pods(self, namespace: str, metric: PodsMetric, selector: str) -> dict[str, Sample] | Absent:
-        """The samples of a Pods metric over the pods that a selector text means."""
+        """The samples of a Pods metric over the pods that a selector text selects."""
         items = await self._custom(namespace, ("pods", "*", metric.name), metric.selector, _POD_VALUES_BYTES, selector)
         return items if isinstance(items, Absent) else pod_samples(items)
 
@@ -175,7 +138,7 @@ class MetricReader:
         described = metric.described
         group = described.api_version.rpartition("/")[0]
         if described.kind == "Namespace" and not group:
-            # The object's own namespace, whatever name is described, in the form that the upstream's client asks.
+            # As the upstream's client: the object's own namespace, whatever name is described.
             path: tuple[str, ...] = ("metrics", metric.name)
         else:
             try:
@@ -245,28 +208,29 @@ class MetricReader:
             return _unfetched(api, error)
         self._kept_bytes += len(answer)
         if self._kept_bytes > _KEPT_BYTES:
-            # Rather asked twice than a gigabyte of answers that nobody asks for again.
+            # Better to send a query twice than to keep a gigabyte of answers.
             self._asked.clear()
             self._kept_bytes = 0
         return answer
 
 
 def label_text(selector: LabelSelector | None) -> str | Absent:
-    """A label selector as a query states it; why not, where it says nothing: no API server checks those of metrics."""
+    """A label selector as query text, or why it is unusable: no API server checks the selectors of metrics."""
     if selector is None:
         return ""
-    for item in selector.match_expressions:
-        if item.operator not in FORMS:
-            return Absent(INVALID_METRIC_SELECTOR, f'"{item.operator}" is not a valid label selector operator')
-        if item.operator in {"In", "NotIn"} and not item.values:
+    for expression in selector.match_expressions:
+        if expression.operator not in FORMS:
+            return Absent(INVALID_METRIC_SELECTOR, f'"{expression.operator}" is not a valid label selector operator')
+        if expression.operator in {"In", "NotIn"} and not expression.values:
             problem = "for 'in', 'notin' operators, values set can't be empty"
             return Absent(INVALID_METRIC_SELECTOR, f"values: Invalid value: null: {problem}")
-        if item.operator in {"Exists", "DoesNotExist"} and item.values:
-            values = msgspec.json.encode(item.values).decode()
+        if expression.operator in {"Exists", "DoesNotExist"} and expression.values:
+            values = msgspec.json.encode(expression.values).decode()
             problem = "values set must be empty for exists and does not exist"
             return Absent(INVALID_METRIC_SELECTOR, f"values: Invalid value: {values}: {problem}")
     text = selector_text(
-        selector.match_labels, ((item.key, item.operator, item.values) for item in selector.match_expressions)
+        selector.match_labels,
+        ((expression.key, expression.operator, expression.values) for expression in selector.match_expressions),
     )
     if len(text) > SELECTOR_LENGTH_MAX:
         problem = f"it has {len(text)} characters, at most {SELECTOR_LENGTH_MAX} are asked for"
@@ -298,7 +262,7 @@ def _external_values(answer: bytes) -> list[ExternalMetricValue] | Absent:
 
 
 def _values(answer: bytes, whole: type[_Listing[T]], one: msgspec.json.Decoder[T], api: str) -> list[T] | Absent:
-    """The items of an answer: all at once, of a long one one by one. One that cannot be read costs them all."""
+    """The items of an answer; a long answer is decoded item by item. An item that cannot be read costs all of them."""
     if len(answer) <= _AT_ONCE_BYTES:
         listed = _decode(answer, whole, api)
         return listed if isinstance(listed, Absent) else listed.items or []
@@ -309,111 +273,3 @@ def _values(answer: bytes, whole: type[_Listing[T]], one: msgspec.json.Decoder[T
         return [one.decode(raw) for raw in raws.items or ()]
     except UNREADABLE as error:
         return _unreadable(api, error)
-
-
-# The pods of one list share a few instants and one window: reading them anew was half of what a sample costs. Texts
-# that are longer than a time are not kept.
-@lru_cache(maxsize=4096)
-def _instant(text: str) -> Nanoseconds:
-    if len(text) > _TIME_LENGTH_MAX:
-        raise ValueError("a time is shorter")
-    return parse_instant(text)
-
-
-@lru_cache(maxsize=64)
-def _duration(text: str) -> Nanoseconds:
-    if len(text) > _TIME_LENGTH_MAX:
-        raise ValueError("a duration is shorter")
-    return parse_duration(text)
-
-
-def _milli(value: Any) -> int:
-    """A quantity in milli-units, as text or as a number. Raises ValueError for all else, however deep it is."""
-    if not isinstance(value, str | int | float):
-        raise ValueError(f"a {type(value).__name__} is no quantity")  # noqa: TRY004 - of what came, not of our code
-    return parse_milli(str(value))
-
-
-def samples_of(metric: ResourceMetric, items: Iterable[PodMetrics]) -> dict[str, Sample] | Absent:
-    """
-    The samples of a resource by pod name.
-
-    items: the metrics of the target's pods. A pod one of whose containers says nothing readable has no sample; for a
-    ContainerResource only that container is asked.
-    """
-    samples: dict[str, Sample] = {}
-    found = False
-    for item in items:
-        found = True
-        sample = _sample(metric, item)
-        if sample is not None:
-            samples[item.metadata.name] = sample
-    return samples if found else EMPTY
-
-
-def _sample(metric: ResourceMetric, item: PodMetrics) -> Sample | None:
-    total, counted = 0, False
-    for container in item.containers or ():
-        if metric.container is not None and container.name != metric.container:
-            continue
-        text = (container.usage or {}).get(metric.name)
-        if text is None:
-            return None
-        try:
-            value = _milli(text)
-        except ValueError:
-            return None
-        if value < 0:
-            return None
-        total += value
-        counted = True
-    if not counted:
-        return None
-    try:
-        return Sample(total, _instant(item.timestamp), _duration(item.window))
-    except ValueError:
-        return None
-
-
-def pod_samples(items: Iterable[CustomMetric]) -> dict[str, Sample] | Absent:
-    """The samples of a Pods metric by pod name; a value that cannot be read is none."""
-    samples: dict[str, Sample] = {}
-    found = False
-    for item in items:
-        found = True
-        try:
-            # Neither decides anything for a metric that is not CPU, so a sample without them is as good.
-            at = _instant(item.timestamp) if item.timestamp else 0
-            window = item.window if item.window_seconds is None else item.window_seconds
-            seconds = _CUSTOM_WINDOW_SECONDS if window is None else window
-            samples[item.described_object.name] = Sample(_milli(item.value), at, seconds * SECOND)
-        except ValueError:
-            continue
-    return samples if found else Absent("NoMetrics", "no metrics returned from custom metrics API")
-
-
-def object_value(item: CustomMetric) -> int | Absent:
-    """The value of an Object metric in milli-units."""
-    try:
-        return _milli(item.value)
-    except ValueError as error:
-        return Absent("Malformed", f"unable to fetch metrics from custom metrics API: {error}")
-
-
-def external_value(items: Iterable[ExternalMetricValue]) -> int | Absent:
-    """
-    The sum of an External metric's values in milli-units.
-
-    A running sum below zero counts as the largest number there is, as in the upstream: its guard against overflow
-    takes a negative metric for one.
-    """
-    total, found = 0, False
-    for item in items:
-        found = True
-        try:
-            total += _milli(item.value)
-        except ValueError as error:
-            return Absent("Malformed", f"unable to fetch metrics from external metrics API: {error}")
-        if total < 0 or total > INT64_MAX:
-            return INT64_MAX
-    return total if found else Absent("NoMetrics", "no metrics returned from external metrics API")

@@ -1,4 +1,4 @@
-"""Pods from the API, reduced to the fields that a decision reads. Other fields are never decoded."""
+"""Pods from the API, reduced to the fields that a decision reads. No other field is decoded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cronhpa.core.quantity import parse_milli
 
 
 class Meta(Struct, frozen=True, rename="camel"):
-    """What is read of any object. Its labels, of which there may be a megabyte, are read of pods alone."""
+    """The metadata that is read of any object. Labels, which can be a megabyte, are read of pods alone."""
 
     name: str = ""
     namespace: str = ""
@@ -62,32 +62,32 @@ class RawPod(Struct):
     status: _RawStatus = _RawStatus()
 
 
-# An API server takes a pod of 1.5 MB. One of so many labels cost 12 MB in the index, one of so many containers a
-# millisecond for each metric at each turn; nothing that runs comes near.
+# An API server accepts pods of 1.5 MB. Labels cost memory in the index, containers cost time at each reconciliation; no
+# real pod comes near these limits.
 LABELS_MAX = 500
 _CONTAINERS_MAX = 500
 _REQUESTS_MAX = 5000
 
 
 def excess(raw: RawPod) -> str | None:
-    """What a pod has more of than is read; None for one that is read."""
+    """Which limit a pod exceeds; None for a pod within all of them."""
     containers = (*(raw.spec.containers or ()), *(raw.spec.init_containers or ()))
-    resources = (raw.spec.resources, *(item.resources for item in containers))
+    resources = (raw.spec.resources, *(container.resources for container in containers))
     counts = (
         ("labels", len(raw.metadata.labels or ()), LABELS_MAX),
         ("containers", len(containers), _CONTAINERS_MAX),
-        ("requests", sum(len(item.requests or ()) for item in resources if item is not None), _REQUESTS_MAX),
+        ("requests", sum(len(one.requests or ()) for one in resources if one is not None), _REQUESTS_MAX),
     )
     return next((f"{count} {what}, at most {limit} are read" for what, count, limit in counts if count > limit), None)
 
 
 def pod_from(raw: RawPod) -> Pod:
     """
-    A pod as a decision sees it.
+    The pod of an observation.
 
     Raises ValueError for a time that cannot be read. A request that cannot be read counts as missing.
     """
-    ready = next((item for item in raw.status.conditions or () if item.type == "Ready"), None)
+    ready = next((condition for condition in raw.status.conditions or () if condition.type == "Ready"), None)
     return Pod(
         name=raw.metadata.name,
         phase=raw.status.phase,
@@ -97,8 +97,8 @@ def pod_from(raw: RawPod) -> Pod:
         start_time=parse_instant(raw.status.start_time) if raw.status.start_time else None,
         created=_instant(raw.metadata.creation_timestamp),
         containers=(
-            *(_container(item, is_init=False) for item in raw.spec.containers or ()),
-            *(_container(item, is_init=True) for item in raw.spec.init_containers or ()),
+            *(_container(container, is_init=False) for container in raw.spec.containers or ()),
+            *(_container(container, is_init=True) for container in raw.spec.init_containers or ()),
         ),
         pod_requests=_milli(raw.spec.resources.requests)
         if raw.spec.resources and raw.spec.resources.requests

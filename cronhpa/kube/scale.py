@@ -1,8 +1,8 @@
 """
-Scale targets: read from watches where their kind is watched, through the scale subresource where it is not, and always
-written through it.
+Scale targets: the common kinds are read from informers, others through the scale subresource. All of them are written
+through the scale subresource.
 
-A write carries the resource version that the decision saw, so it can never overwrite what somebody did since.
+A write carries the resource version that the decision saw, so it can never overwrite somebody else's later change.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from msgspec.structs import replace
 
 from cronhpa.core.observation import Absent, Scale
 from cronhpa.core.spec import TargetRef
-from cronhpa.kube.client import Client, ClusterError
+from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery, Resource
-from cronhpa.kube.membership import REQUIREMENTS_MAX, SELECTOR_LENGTH_MAX, Selector, select
+from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.informer import Informer
+from cronhpa.kube.label_selector import REQUIREMENTS_MAX, SELECTOR_LENGTH_MAX, Selector, select, selector_text
 from cronhpa.kube.pods import Meta
-from cronhpa.kube.selector_text import selector_text
-from cronhpa.kube.watch import View
 
 _CONFLICT = 409
 _ATTEMPTS = 3
-# A selector of as many characters as are read takes less than that as JSON, with quotes and braces around each word.
+# A selector of the longest accepted text is shorter than this as JSON, with quotes and braces.
 _SELECTOR_JSON_MAX = 8 * SELECTOR_LENGTH_MAX
-# Kinds whose own object says all that their scale says.
+# Kinds whose objects contain everything that their scale contains.
 WATCHED = {
     ("apps", "v1", "Deployment"),
     ("apps", "v1", "StatefulSet"),
@@ -38,7 +38,7 @@ WATCHED = {
 
 
 def is_watched(ref: TargetRef) -> bool:
-    """Whether a target is read from a watch, without a request of its own."""
+    """Whether a target is read from an informer, without a request of its own."""
     group, _, version = ref.api_version.rpartition("/")
     return (group, version, ref.kind) in WATCHED
 
@@ -61,7 +61,7 @@ class Workload(Struct, frozen=True):
 
 
 class ScaleTarget(Struct, frozen=True):
-    """What is scaled: its scale, and which pods it means or why that cannot be told."""
+    """The scale of a target, and the selector of its pods or why it is unusable."""
 
     scale: Scale
     selector: Selector | Absent
@@ -69,8 +69,8 @@ class ScaleTarget(Struct, frozen=True):
 
 class _Watched(Struct):
     """
-    A target as its watch told of it last. selector: as it came, in JSON, None where it is too long to be read.
-    target: made when it is first read, and until the selector changes with the same one.
+    A target as last seen by its informer. selector: as JSON, None if it is too long to be read.
+    target: made at the first read; it keeps its parsed selector until the selector changes.
     """
 
     replicas: int
@@ -79,7 +79,7 @@ class _Watched(Struct):
     selector: bytes | None
     target: ScaleTarget | None = None
 
-    def told(self) -> ScaleTarget:
+    def read(self) -> ScaleTarget:
         if self.target is None:
             text = too_long() if self.selector is None else workload_selector_text(msgspec.json.decode(self.selector))
             selector = select(text) if isinstance(text, str) else text
@@ -87,7 +87,7 @@ class _Watched(Struct):
         return self.target
 
     def after(self, before: _Watched | None) -> _Watched:
-        """This version of a target, with what was made of the one before where their selectors are the same."""
+        """This version of a target, with the parsed selector of the version before if the selector is the same."""
         if before is not None and before.target is not None and before.selector == self.selector:
             self.target = replace(before.target, scale=self._scale(before.target.scale.selector))
         return self
@@ -115,9 +115,9 @@ class _Scale(Struct, frozen=True):
 
 class Targets:
     """
-    changed(namespace, group, kind, name) is called when a watched target comes or goes. A change of its replicas waits
-    for the next turn, as in the upstream: were it to bring a turn of its own, every write would, and the rate limits,
-    which count turns, would limit nothing.
+    changed(namespace, group, kind, name) is called when a watched target is created or deleted. A change of its
+    replicas waits for the next reconciliation, as upstream: rate policies count reconciliations, and if each write
+    caused one, they would limit nothing.
     """
 
     def __init__(
@@ -131,13 +131,13 @@ class Targets:
         self._discovery = discovery
         self._changed = changed
         self._namespaces = namespaces or ("",)
-        self._views: dict[tuple[Resource, str], View[Workload]] = {}
+        self._informers: dict[tuple[Resource, str], Informer[Workload]] = {}
         self._seen: dict[tuple[str, str, str, str], _Watched] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
-    def views(self) -> list[View[Workload]]:
-        return list(self._views.values())
+    def informers(self) -> list[Informer[Workload]]:
+        return list(self._informers.values())
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -145,11 +145,11 @@ class Targets:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def read(self, namespace: str, ref: TargetRef, *, fresh: bool = False) -> ScaleTarget | Absent:
-        """The target, or the reason that it is absent. fresh: asks the API server, whatever is cached."""
+        """The target, or why it is absent. fresh: read it from the API server, whatever is cached."""
         try:
             resource = await self._discovery.resource(ref.api_version, ref.kind)
-            view = self._view(resource, ref.kind, namespace)
-            if fresh or view is None or not view.is_current:
+            informer = self._informer(resource, ref.kind, namespace)
+            if fresh or informer is None or not informer.is_current:
                 scale = _scale(await self._get(resource, namespace, ref.name))
                 return ScaleTarget(scale, select(scale.selector))
         except ClusterError as error:
@@ -157,14 +157,14 @@ class Targets:
         seen = self._seen.get((namespace, resource.group, ref.kind, ref.name))
         if seen is None:
             return Absent("FailedGetScale", f'{resource.full_name} "{ref.name}" not found')
-        return seen.told()
+        return seen.read()
 
     async def write(self, namespace: str, ref: TargetRef, seen: Scale, replicas: int) -> None:
         """
-        Sets the target's replicas, if they are still what the decision saw.
+        Sets the target's replicas, if they are still the ones that the decision saw.
 
-        Raises ClusterError: status 409 when somebody changed them since, and this decision is void. An error for which
-        `is_ambiguous` may have come after the write was done.
+        Raises ClusterError: status 409 if somebody changed them since, so that the decision is void. After an error
+        that `is_ambiguous`, the write may have been done.
         """
         resource = await self._discovery.resource(ref.api_version, ref.kind)
         version = seen.resource_version
@@ -192,60 +192,66 @@ class Targets:
 
     def _note(self, resource: Resource, namespace: str, ref: TargetRef, written: _Scale) -> None:
         """Caches our own write: the next reconciliation must not act on a scale that the watch has not updated yet."""
-        view = self._views.get((resource, namespace if self._namespaces != ("",) else ""))
+        informer = self._informers.get((resource, namespace if self._namespaces != ("",) else ""))
         key = (namespace, resource.group, ref.kind, ref.name)
-        known, version = self._seen.get(key), written.metadata.resource_version
-        if view is not None and known is not None and view.note(Meta(ref.name, namespace, resource_version=version)):
-            seen = _Watched(written.spec.replicas, known.status_replicas, version, known.selector)
-            self._seen[key] = seen.after(known)
+        before, version = self._seen.get(key), written.metadata.resource_version
+        if (
+            informer is not None
+            and before is not None
+            and informer.note(Meta(ref.name, namespace, resource_version=version))
+        ):
+            seen = _Watched(written.spec.replicas, before.status_replicas, version, before.selector)
+            self._seen[key] = seen.after(before)
 
-    def _view(self, resource: Resource, kind: str, namespace: str) -> View[Workload] | None:
+    def _informer(self, resource: Resource, kind: str, namespace: str) -> Informer[Workload] | None:
         if (resource.group, resource.version, kind) not in WATCHED:
             return None
         scope = namespace if self._namespaces != ("",) else ""
-        view = self._views.get((resource, scope))
-        if view is None:
+        informer = self._informers.get((resource, scope))
+        if informer is None:
             path = (
                 f"{resource.root}/namespaces/{scope}/{resource.name}" if scope else f"{resource.root}/{resource.name}"
             )
-            view = View(
+            informer = Informer(
                 self._client,
                 path,
                 Workload,
-                lambda ns, name, item: self._on_change(view, (ns, resource.group, kind, name), item),
+                lambda ns, name, item: self._on_change(informer, (ns, resource.group, kind, name), item),
                 keep=False,
             )
-            self._views[resource, scope] = view
-            self._tasks.append(asyncio.create_task(view.run(), name=f"watch {path}"))
-        return view
+            self._informers[resource, scope] = informer
+            self._tasks.append(asyncio.create_task(informer.run(), name=f"watch {path}"))
+        return informer
 
-    def _on_change(self, view: View[Workload] | None, key: tuple[str, str, str, str], item: Workload | None) -> None:
-        known = self._seen.pop(key, None)
-        if item is not None:
-            self._seen[key] = _watched(item).after(known)
-        if (item is None) == (known is None):
+    def _on_change(
+        self, informer: Informer[Workload] | None, key: tuple[str, str, str, str], workload: Workload | None
+    ) -> None:
+        before = self._seen.pop(key, None)
+        if workload is not None:
+            self._seen[key] = _watched(workload).after(before)
+        if (workload is None) == (before is None):
             return
-        # What the first list holds was there before, and who asked for it was told: it brings nobody a second turn.
-        if view is not None and view.synced.is_set():
+        # The targets of the first list existed before: the reconciliation that asked for them reads them anyway.
+        if informer is not None and informer.synced.is_set():
             self._changed(*key)
 
 
-def _scale(item: _Scale) -> Scale:
-    return Scale(item.spec.replicas, item.status.replicas, item.status.selector, item.metadata.resource_version)
+def _scale(scale: _Scale) -> Scale:
+    return Scale(scale.spec.replicas, scale.status.replicas, scale.status.selector, scale.metadata.resource_version)
 
 
-def _watched(item: Workload) -> _Watched:
-    wanted = 1 if item.spec.replicas is None else item.spec.replicas
-    selector = bytes(item.spec.selector)
+def _watched(workload: Workload) -> _Watched:
+    wanted = 1 if workload.spec.replicas is None else workload.spec.replicas
+    selector = bytes(workload.spec.selector)
     kept = None if len(selector) > _SELECTOR_JSON_MAX else selector
-    return _Watched(wanted, item.status.replicas, item.metadata.resource_version, kept)
+    return _Watched(wanted, workload.status.replicas, workload.metadata.resource_version, kept)
 
 
 def workload_selector_text(selector: Any) -> str | Absent:
     """
     A workload's selector as its scale states it: requirements sorted by label, joined by commas.
 
-    Absent where it has more requirements than are read.
+    Absent for a selector with more requirements than are read.
     """
     if not isinstance(selector, dict):
         return ""
@@ -256,12 +262,13 @@ def workload_selector_text(selector: Any) -> str | Absent:
     if len(labels or ()) + len(expressions) > REQUIREMENTS_MAX:
         return too_long()
     return selector_text(
-        (labels or {}).items(), ((item["key"], item["operator"], item.get("values") or ()) for item in expressions)
+        (labels or {}).items(),
+        ((expression["key"], expression["operator"], expression.get("values") or ()) for expression in expressions),
     )
 
 
 def too_long() -> Absent:
-    """Why a workload's selector is not read."""
+    """The reason why a workload's selector is not read."""
     return Absent(
         "InvalidSelector",
         f"the target's selector has more than {REQUIREMENTS_MAX} requirements or {SELECTOR_LENGTH_MAX} characters, "

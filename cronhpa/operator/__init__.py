@@ -1,1 +1,1 @@
-"""The live shell: watches objects, takes each one's turn when it is due, writes what changed."""
+"""The live shell: watches objects, reconciles each of them when it is due, and writes what changed."""

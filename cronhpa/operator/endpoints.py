@@ -1,16 +1,15 @@
 """
 /healthz, /readyz and /metrics.
 
-Health is progress: a loop that has not ticked for a while is stuck, whatever its process does. A broken watch alone
-restarts nothing. Per-object series are written as text by hand: a client library takes 250 ms for 10,000 of them.
+Health is progress: a control loop without a recent tick is stuck, whatever its process does. A broken watch alone
+restarts nothing. Per-object series are written as text by hand: a client library would stop the event loop for long.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
-from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -19,49 +18,39 @@ from prometheus_client.registry import Collector
 
 from cronhpa.core.instant import SECOND
 from cronhpa.kube.client import Client
-from cronhpa.kube.watch import View
-from cronhpa.operator.cycle import Cycle
+from cronhpa.operator.clock import Clock
+from cronhpa.operator.controller import Controller
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.listener import Listener, Route, response
-from cronhpa.operator.recorder import Recorder
-from cronhpa.operator.writer import Writer
 
 STUCK_SECONDS = 30.0
-# Every request in a turn has a deadline; a turn this old waits for something that has none.
-_TURN_STUCK_SECONDS = 180.0
+# Every request of a reconciliation has a deadline; one this old waits for something without a deadline.
+_RECONCILE_STUCK_SECONDS = 180.0
 _METRICS_SECONDS = 1.0
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Progress(Collector):
-    """The loop's counters in Prometheus' terms."""
+    """The counters of the operator as Prometheus metrics."""
 
-    def __init__(
-        self,
-        cycle: Cycle,
-        inventory: Inventory,
-        writer: Writer,
-        recorder: Recorder,
-        client: Client,
-        views: Callable[[], Sequence[View[Any]]],
-        listeners: Sequence[Listener],
-    ) -> None:
-        self._cycle, self._inventory, self._writer = cycle, inventory, writer
-        self._recorder, self._client, self._views = recorder, client, views
-        self._listeners = listeners
+    def __init__(self, controller: Controller, client: Client, listeners: Sequence[Listener]) -> None:
+        self._controller, self._client, self._listeners = controller, client, listeners
 
     def collect(self) -> Iterator[Metric]:
-        pulse, writer = self._cycle.pulse, self._writer
-        yield GaugeMetricFamily("cronhpa_objects", "CronHPA objects known.", len(self._inventory.items))
-        yield CounterMetricFamily("cronhpa_turns", "Decisions taken.", pulse.turns)
-        yield CounterMetricFamily("cronhpa_turn_errors", "Turns that ended with an error of ours.", pulse.errors)
+        controller = self._controller
+        loop, writer = controller.control_loop.metrics, controller.writer
+        yield GaugeMetricFamily("cronhpa_objects", "CronHPA objects known.", len(controller.inventory.items))
+        yield CounterMetricFamily("cronhpa_turns", "Decisions taken.", loop.reconciles)
+        yield CounterMetricFamily("cronhpa_turn_errors", "Turns that ended with an error of ours.", loop.errors)
         yield GaugeMetricFamily(
-            "cronhpa_tick_duration_seconds", "Length of the last tick of a namespace.", pulse.lag / SECOND
+            "cronhpa_tick_duration_seconds", "Length of the last tick of a namespace.", loop.tick_duration / SECOND
         )
-        yield CounterMetricFamily("cronhpa_pod_metrics_lists", "Lists asked of metrics.k8s.io.", pulse.lists)
+        yield CounterMetricFamily("cronhpa_pod_metrics_lists", "Lists asked of metrics.k8s.io.", loop.lists)
         yield CounterMetricFamily("cronhpa_status_writes", "Writes of a status.", writer.status_writes)
         yield CounterMetricFamily("cronhpa_scale_failures", "Scale writes that the API refused.", writer.failed)
-        yield CounterMetricFamily("cronhpa_events_dropped", "Events over an object's budget.", self._recorder.dropped)
+        yield CounterMetricFamily(
+            "cronhpa_events_dropped", "Events over an object's budget.", controller.events.dropped
+        )
         scaled = CounterMetricFamily("cronhpa_scale_writes", "Scale writes done.", labels=["direction"])
         for direction, count in writer.scaled.items():
             scaled.add_metric([direction], count)
@@ -74,10 +63,10 @@ class Progress(Collector):
         restarts = CounterMetricFamily(
             "cronhpa_watch_restarts", "Times a watch was started again.", labels=["resource"]
         )
-        restarts.add_metric(["cronhpas"], self._inventory.restarts)
-        for view in self._views():
-            silent.add_metric([view.path], view.silent_seconds)
-            restarts.add_metric([view.path], view.restarts)
+        restarts.add_metric(["cronhpas"], controller.watch.restarts)
+        for informer in controller.informers:
+            silent.add_metric([informer.path], informer.silent_seconds)
+            restarts.add_metric([informer.path], informer.restarts)
         yield silent
         yield restarts
         dropped = CounterMetricFamily(
@@ -86,48 +75,49 @@ class Progress(Collector):
         for listener in self._listeners:
             dropped.add_metric([str(listener.address[1])], listener.dropped)
         yield dropped
-        oldest = self._cycle.oldest_turn() / SECOND
+        oldest = controller.control_loop.oldest_reconcile() / SECOND
         yield GaugeMetricFamily("cronhpa_oldest_turn_seconds", "Length of the longest turn under way.", oldest)
 
 
 class Endpoints:
-    """What is answered at each path; `probes` are those that the kubelet asks, at a port of their own."""
+    """The routes of both ports. all: with /metrics. probes: those of the kubelet's own port."""
 
-    def __init__(self, progress: Progress, cycle: Cycle, inventory: Inventory, is_ready: Callable[[], bool]) -> None:
-        self._cycle, self._inventory, self._is_ready = cycle, inventory, is_ready
+    def __init__(self, progress: Progress, controller: Controller, clock: Clock) -> None:
+        self._controller, self._clock = controller, clock
         self._registry = CollectorRegistry()
         self._registry.register(progress)
         ProcessCollector(registry=self._registry)
-        self._metrics, self._metrics_until = b"", 0.0
+        self._metrics, self._metrics_until = b"", -math.inf
         self.probes: dict[str, Route] = {"/healthz": self._healthz, "/readyz": self._readyz}
         self.all: dict[str, Route] = {**self.probes, "/metrics": self._metrics_text}
 
     def _healthz(self) -> bytes:
-        silent = (time.time_ns() - self._cycle.pulse.last_tick) / SECOND
+        loop = self._controller.control_loop
+        silent = (self._clock.now() - loop.metrics.last_tick) / SECOND
         if silent > STUCK_SECONDS:
             return response(HTTPStatus.SERVICE_UNAVAILABLE, f"no tick for {silent:.0f} s\n")
-        turning = self._cycle.oldest_turn() / SECOND
-        if turning > _TURN_STUCK_SECONDS:
-            return response(HTTPStatus.SERVICE_UNAVAILABLE, f"a turn takes {turning:.0f} s already\n")
+        oldest = loop.oldest_reconcile() / SECOND
+        if oldest > _RECONCILE_STUCK_SECONDS:
+            return response(HTTPStatus.SERVICE_UNAVAILABLE, f"a turn takes {oldest:.0f} s already\n")
         return response(HTTPStatus.OK, "ok\n")
 
     def _readyz(self) -> bytes:
-        if self._is_ready():
+        if self._controller.is_ready():
             return response(HTTPStatus.OK, "ok\n")
         return response(HTTPStatus.SERVICE_UNAVAILABLE, "the first lists are not there yet\n")
 
     def _metrics_text(self) -> bytes:
-        """Made once a second at most: with many objects it holds the loop, and anybody may ask for it."""
-        now = time.monotonic()
+        """The exposition, computed once a second at most: with many objects it costs time, and anybody may ask."""
+        now = self._clock.monotonic()
         if now >= self._metrics_until:
-            body = generate_latest(self._registry) + objects_text(self._inventory).encode()
+            body = generate_latest(self._registry) + objects_text(self._controller.inventory).encode()
             self._metrics = response(HTTPStatus.OK, body, _TEXT)
             self._metrics_until = now + _METRICS_SECONDS
         return self._metrics
 
 
 def objects_text(inventory: Inventory) -> str:
-    """The per-object gauges, from the statuses as last written."""
+    """The per-object gauges, from the last written statuses."""
     lines: list[str] = []
     for name, key, about in (
         ("cronhpa_current_replicas", "currentReplicas", "Replicas found."),
@@ -135,8 +125,8 @@ def objects_text(inventory: Inventory) -> str:
     ):
         lines += [f"# HELP {name} {about}", f"# TYPE {name} gauge"]
         lines += [
-            f'{name}{{namespace="{item.namespace}",name="{item.name}"}} {item.status[key]}'
-            for item in inventory
-            if key in item.status
+            f'{name}{{namespace="{state.namespace}",name="{state.name}"}} {state.status[key]}'
+            for state in inventory
+            if key in state.status
         ]
     return "\n".join(lines) + "\n"

@@ -1,15 +1,15 @@
 """
-An HTTP server for whoever can reach a port: GET alone, one request a connection, a limit to everything.
+An HTTP server for anybody who can reach a port: GET alone, one request per connection, everything limited.
 
-A general server takes as many connections as the process may have files, and waits for the rest of a request. A
-thousand half-open connections then take the probes, the API connections and the log with them. Rules of this one:
+A general server accepts as many connections as the process may have files, and waits for the rest of each request. A
+thousand half-open connections then block the probes, the API connections and the log. The rules of this server:
 
-- At most `connections` are open, at most `per_peer` of them from one address. A new connection is always taken: where
-  there is no room, the oldest of the address that holds most is closed, whatever it waits for. So one address cannot
-  push out another, and a probe that asks at once is answered however many connections are held.
-- A request's head has a size and a deadline as a whole; an answer has a deadline; a body is refused; a connection
-  ends with its answer. So none lasts longer than the two deadlines together.
-- What an address can cost is paced: accepts a second, reads a second of a head that comes in pieces.
+- At most `connections` are open, at most `per_peer` of them from one address. A new connection is always accepted: if
+  there is no room, the oldest connection of the address with the most connections is closed. So one address cannot
+  push out another, and a probe that sends its request at once is answered however many connections are held.
+- The head of a request has a maximum size and one deadline; an answer has a deadline; a body is refused; a connection
+  ends with its answer. So no connection lasts longer than both deadlines together.
+- The cost that an address can cause is paced: accepts per second, and reads per second of a head in pieces.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from http import HTTPStatus
 LOG = logging.getLogger(__name__)
 
 TEXT = "text/plain; charset=utf-8"
-# Waits for its turn in the kernel: at 800 accepts a second for a third of a second at most.
+# Connections that wait in the kernel to be accepted.
 _BACKLOG = 256
-# No more accepts at once than one address may hold, so that each is read once before another can push it out.
+# Not more accepts at once than one address may hold, so that each is read once before another can push it out.
 _ACCEPTS_AT_ONCE = 8
 _ACCEPTS_PAUSE_SECONDS = 0.01
-# A head that comes byte by byte would otherwise wake the loop for each.
+# A head that arrives byte by byte would otherwise wake the loop for each byte.
 _READ_PAUSE_SECONDS = 0.05
-# Between two tries where the system has no file or memory for a connection.
+# Before the next try after the system had no file or memory for a connection.
 _NO_ROOM_SECONDS = 0.1
-# What is closed before its end is forgotten by the kernel at once, with the data that a slow reader did not take.
+# Makes the kernel forget a connection that is closed early at once, with the data that a slow reader did not take.
 _RESET = struct.pack("ii", 1, 0)
 # All listeners together take at most an eighth of the files that the process may open; the rest is for the API.
 _SHARE_OF_FILES = 16
@@ -43,7 +43,7 @@ _SHARE_OF_FILES = 16
 
 @dataclass(frozen=True)
 class Budget:
-    """What all peers of one listener may take together, and what one address may."""
+    """Limits of one listener: for all peers together, and for one address."""
 
     connections: int = 32
     per_peer: int = _ACCEPTS_AT_ONCE
@@ -53,13 +53,13 @@ class Budget:
 
     @classmethod
     def within(cls, files: int) -> Budget:
-        """The budget of each of two listeners in a process that may open so many files."""
+        """The budget of each of two listeners in a process that may open this many files."""
         connections = max(2, min(cls.connections, files // _SHARE_OF_FILES))
         return cls(connections, per_peer=min(cls.per_peer, connections))
 
 
 def response(status: HTTPStatus, body: bytes | str, content_type: str = TEXT) -> bytes:
-    """A whole answer as it goes over the wire."""
+    """A complete HTTP answer as bytes."""
     content = body.encode() if isinstance(body, str) else body
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {content_type}\r\n"
@@ -69,7 +69,7 @@ def response(status: HTTPStatus, body: bytes | str, content_type: str = TEXT) ->
 
 
 Route = Callable[[], bytes]
-"""Makes a `response`. It must not wait: it runs in the loop."""
+"""Makes a `response`. It runs in the event loop, so it must not block."""
 
 
 class _Connection:
@@ -85,13 +85,13 @@ class Listener:
     """
     `listener = Listener(host, port, routes)` is bound; `await listener.run()` serves until it is cancelled.
 
-    host: an address; port: 0 takes a free one, `address` says which. routes: by path.
-    Raises OSError where it cannot be bound.
+    host: an address. port: 0 takes a free one, named by `address`. routes: by path.
+    Raises OSError if it cannot be bound.
     """
 
     def __init__(self, host: str, port: int, routes: Mapping[str, Route], budget: Budget | None = None) -> None:
         self.dropped = 0
-        """Connections that were closed without an answer: pushed out, too slow, or ended by the peer."""
+        """Number of connections closed without an answer: pushed out, too slow, or ended by the peer."""
         self._routes, self._budget = routes, budget or Budget()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         is_dual = host == "::" and socket.has_dualstack_ipv6()
@@ -123,13 +123,13 @@ class Listener:
                     await asyncio.sleep(_ACCEPTS_PAUSE_SECONDS)
         finally:
             self._socket.close()
-            tasks = [each.task for each in self._open if each.task is not None]
+            tasks = [connection.task for connection in self._open if connection.task is not None]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _admit(self, connection: _Connection) -> None:
-        held = Counter(each.peer for each in self._open)
+        held = Counter(other.peer for other in self._open)
         if held[connection.peer] >= self._budget.per_peer:
             self._push_out({connection.peer})
         elif len(self._open) >= self._budget.connections:
@@ -137,12 +137,12 @@ class Listener:
             self._push_out({peer for peer, count in held.items() if count == most})
         self._open[connection] = None
         connection.task = asyncio.create_task(self._serve(connection))
-        # Not in the task itself: one that is cancelled before its first step runs no `finally`.
+        # Not in the task itself: a task that is cancelled before its first step runs no `finally`.
         connection.task.add_done_callback(lambda _: self._close(connection))
 
     def _push_out(self, peers: set[str]) -> None:
-        # The oldest, and not one without a request: that is what a new probe is, among readers that do not read.
-        chosen = next(each for each in self._open if each.peer in peers)
+        # The oldest connection, not one without a request: among readers that do not read, that is the new probe.
+        chosen = next(other for other in self._open if other.peer in peers)
         del self._open[chosen]
         assert chosen.task is not None
         chosen.task.cancel()
@@ -164,16 +164,16 @@ class Listener:
             async with asyncio.timeout(self._budget.answer_seconds):
                 await loop.sock_sendall(sock, self._answer(head))
                 sock.shutdown(socket.SHUT_WR)
-                # Until the peer has it all: what a closed connection still has to send would be counted nowhere.
+                # Wait until the peer has everything: unsent data of a closed connection would count nowhere.
                 while await loop.sock_recv(sock, self._budget.head_bytes):  # noqa: ASYNC110 - a pause, not a wait
                     await asyncio.sleep(_READ_PAUSE_SECONDS)
             connection.is_over = True
         except (TimeoutError, OSError):
-            # Nobody to tell: it is the peer who is slow or gone. It counts as dropped.
+            # The peer is slow or gone: the connection counts as dropped.
             return
 
     async def _head(self, sock: socket.socket) -> bytes | None:
-        """A request's head without the blank line; what came of it where it is too long; None without one."""
+        """The head of a request without the blank line; what was read of it if it is too long; None without one."""
         loop, limit = asyncio.get_running_loop(), self._budget.head_bytes
         data = b""
         while len(data) <= limit:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Callable
 from typing import Any, Literal
 
 from cronhpa.core.printable import printable, without_userinfo
@@ -26,9 +27,9 @@ class _JsonLines(logging.Formatter):
 
 class _TextLines(logging.Formatter):
     """
-    A line for a record; those of a traceback are indented.
+    One line for a record; the lines of a traceback are indented.
 
-    So nothing that a tenant, a backend or the API wrote begins a line that looks like a record.
+    So no text of a tenant, a backend or the API can begin a line that looks like a record.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
@@ -45,14 +46,14 @@ def _indented(text: str) -> str:
     return "\n".join(f"    {printable(line)}" for line in without_userinfo(text).split("\n"))
 
 
-def configure(form: Literal["json", "text"], level: str) -> None:
-    """Sends everything to standard error; kopf's chatter below warnings is left out."""
-    stream = RateLimited(sys.stderr)
+def configure(form: Literal["json", "text"], level: str, monotonic: Callable[[], float]) -> None:
+    """Sends everything to standard error; kopf's chatter below warnings is left out. monotonic: seconds."""
+    stream = RateLimited(sys.stderr, monotonic)
     stream.setFormatter(
         _JsonLines() if form == "json" else _TextLines("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     )
     logging.basicConfig(level=level.upper(), handlers=[stream], force=True)
     for noisy in ("kopf", "asyncio", "aiohttp.access"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLogger().level))
-    # It tells each time that it leaves the signals to us, which is what its thread is for.
+    # It warns at each start that it leaves the signals to us; its thread is there for that.
     logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)

@@ -1,8 +1,10 @@
 """
-A log that no cause can flood: the same words once a second, one template a few times a second, and what was left out.
+A log that no cause can flood: the same message once a second, one template a few times a second, with a count of the
+messages left out.
 
-A cause is a template and its words, in warnings and errors without numbers: "watch of /api/v1/pods: HTTP 503" and
-"...: HTTP 504" are one, a failure of prod/shop and one of prod/cart are two. With a traceback it is the template alone.
+The cause of a record is its template and its message; in warnings and errors, without numbers. "watch of /api/v1/pods:
+HTTP 503" and "...: HTTP 504" have one cause, failures of prod/shop and of prod/cart two. With a traceback, the cause is
+the template alone.
 """
 
 from __future__ import annotations
@@ -11,14 +13,13 @@ import copy
 import logging
 import re
 import threading
-import time
 from collections.abc import Callable
 from typing import TextIO
 
 SECOND = 1.0
-# Different words of one template, such as the objects that one failure of the API is about.
+# Different messages of one template, such as the objects that one failure of the API affects.
 _LINES_OF_TEMPLATE = 20
-# More templates within a second are one: some libraries put their words into the template.
+# Further templates within a second count as one: some libraries put their values into the template.
 _TEMPLATES = 200
 _CAUSE_CHARACTERS = 200
 _NUMBER = re.compile(r"[0-9]+")
@@ -28,7 +29,7 @@ _OTHERS: _Template = ("cronhpa", logging.WARNING, "messages of many kinds")
 
 
 class _Seen:
-    """What was lately written of one template."""
+    """The recent messages of one template."""
 
     __slots__ = ("left_out", "muted_until", "since", "words")
 
@@ -36,7 +37,7 @@ class _Seen:
         self.words: dict[str, float] = {}
         self.left_out = 0
         self.since = 0.0
-        """When the first of those that were left out came."""
+        """When the first message was left out."""
         self.muted_until = 0.0
 
     def forget(self, now: float) -> None:
@@ -46,7 +47,7 @@ class _Seen:
 class RateLimited(logging.StreamHandler[TextIO]):
     """A stream of records. clock: monotonic seconds."""
 
-    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, stream: TextIO, clock: Callable[[], float]) -> None:
         super().__init__(stream)
         self._clock = clock
         self._seen: dict[_Template, _Seen] = {}
@@ -77,7 +78,7 @@ class RateLimited(logging.StreamHandler[TextIO]):
         seen.left_out = 0
 
     def tell(self) -> None:
-        """Writes what was left out of templates that are quiet now."""
+        """Writes the counts of messages left out, for templates that are quiet now."""
         self.acquire()
         try:
             now = self._clock()
@@ -107,8 +108,8 @@ class RateLimited(logging.StreamHandler[TextIO]):
     def _tell(self, template: _Template, seen: _Seen, now: float) -> None:
         if seen.left_out:
             name, level, text = template
-            told = f"{_count(seen, now)}: {text}"
-            super().emit(logging.LogRecord(name, level, "", 0, "%s", (told,), None))
+            summary = f"{_count(seen, now)}: {text}"
+            super().emit(logging.LogRecord(name, level, "", 0, "%s", (summary,), None))
             seen.left_out, seen.muted_until = 0, now + SECOND
 
     def _forget(self, now: float) -> None:
@@ -118,7 +119,7 @@ class RateLimited(logging.StreamHandler[TextIO]):
                 del self._seen[template]
 
     def _tell_later(self) -> None:
-        """Nothing else may be logged for hours: what was left out is told all the same."""
+        """Starts a timer that writes the counts: the next record may come hours later."""
         if self._timer is None:
             self._timer = threading.Timer(1.5 * SECOND, self.tell)
             self._timer.daemon = True
@@ -137,14 +138,14 @@ def _cause(record: logging.LogRecord) -> tuple[_Template, str]:
 
 
 def _plain(text: str) -> str:
-    """The first line, numbers aside."""
+    """The first line with its numbers replaced."""
     return _NUMBER.sub("#", text.partition("\n")[0][:_CAUSE_CHARACTERS])
 
 
 def _with_count(record: logging.LogRecord, seen: _Seen, now: float) -> logging.LogRecord:
-    told = copy.copy(record)
-    told.msg, told.args = f"{record.getMessage()} [{_count(seen, now)}]", ()
-    return told
+    counted = copy.copy(record)
+    counted.msg, counted.args = f"{record.getMessage()} [{_count(seen, now)}]", ()
+    return counted
 
 
 def _count(seen: _Seen, now: float) -> str:

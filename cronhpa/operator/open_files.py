@@ -1,4 +1,4 @@
-"""How many files the process may open: connections are files."""
+"""The limit of open files, which is also the limit of connections."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from contextlib import suppress
 
 LOG = logging.getLogger(__name__)
 
-# Watches, requests, metric reads, listeners, the store and the workers' pipes: some 350 where all are at their most.
+# Watches, requests, metric reads, listeners, the store and the workers' pipes need some hundreds at most.
 _WANTED = 1024
 
 
 def raise_open_files() -> int:
     """
-    Raises the soft limit of open files to the hard one, and returns the limit.
+    Raises the soft limit of open files to the hard limit, and returns it.
 
-    Soft limits of 1,024 are for programs that use select(2), which ours do not; Go programs do the same at their start.
+    Low soft limits protect programs that use select(2), and this one does not. Go programs do the same at their start.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
@@ -35,6 +35,6 @@ def raise_open_files() -> int:
 
 
 def open_files() -> int:
-    """The limit in force."""
+    """The current limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft

@@ -1,4 +1,4 @@
-"""Who else scales a target. With a HorizontalPodAutoscaler or an older CronHPA on it, an object holds and says so."""
+"""Other owners of a target: an object holds while a HorizontalPodAutoscaler or an older CronHPA scales it, too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from cronhpa.core.spec import Mode
 from cronhpa.kube.pods import Meta
-from cronhpa.operator.inventory import Item, Target, api_group
+from cronhpa.operator.object_state import ObjectState, TargetKey, api_group
 
 
 class _Ref(Struct, rename="camel", frozen=True):
@@ -27,14 +27,14 @@ class Hpa(Struct, frozen=True):
 
 
 class Owners:
-    """Targets by (namespace, API group, kind, name), with the HorizontalPodAutoscalers and CronHPAs that claim them."""
+    """The HorizontalPodAutoscalers that scale each target."""
 
     def __init__(self) -> None:
-        self._hpas: dict[tuple[str, str], Target] = {}
-        self._by_target: dict[Target, set[str]] = {}
+        self._hpas: dict[tuple[str, str], TargetKey] = {}
+        self._by_target: dict[TargetKey, set[str]] = {}
 
-    def note_hpa(self, namespace: str, name: str, hpa: Hpa | None) -> tuple[Target, ...]:
-        """Takes over a HorizontalPodAutoscaler that came, changed or went; returns the targets won or lost by it."""
+    def note_hpa(self, namespace: str, name: str, hpa: Hpa | None) -> tuple[TargetKey, ...]:
+        """Notes a HorizontalPodAutoscaler, None for a deleted one; returns the targets that it gained or lost."""
         before = self._hpas.pop((namespace, name), None)
         if before is not None:
             self._by_target[before].discard(name)
@@ -47,32 +47,34 @@ class Owners:
         self._hpas[namespace, name] = target
         self._by_target.setdefault(target, set()).add(name)
         if before == target:
-            return ()  # its status alone, which its controller writes at every turn
+            return ()  # only its status changed, which its controller writes all the time
         return (target,) if before is None else (before, target)
 
-    def problem(self, item: Item, rivals: Iterable[Item]) -> str | None:
+    def problem(self, state: ObjectState, rivals: Iterable[ObjectState]) -> str | None:
         """
-        Why this object must hold, naming the other owner; None when the target is its own.
+        Why this object must hold, with the name of the other owner; None if it is the only owner.
 
-        rivals: the CronHPAs on the same target, itself among them or not. A preview never counts as an owner.
+        rivals: the CronHPAs on the same target, with or without this one. A preview is no owner.
         """
-        target = item.target
+        target = state.target
         if target is None:
             return None
         hpas = self._by_target.get(target)
         if hpas:
             names = ", ".join(sorted(hpas))
             return f"HorizontalPodAutoscaler {names} scales {target[2]}/{target[3]} too: delete it or this object"
-        older = [other for other in rivals if other.uid != item.uid and _is_active(other) and _age(other) < _age(item)]
+        older = [
+            other for other in rivals if other.uid != state.uid and _is_active(other) and _age(other) < _age(state)
+        ]
         if older:
             oldest = min(older, key=_age)
             return f"CronHPA {oldest.name} is older and scales {target[2]}/{target[3]} too: delete one of them"
         return None
 
 
-def _is_active(item: Item) -> bool:
-    return item.spec is not None and item.spec.mode is Mode.ACTIVE
+def _is_active(state: ObjectState) -> bool:
+    return state.spec is not None and state.spec.mode is Mode.ACTIVE
 
 
-def _age(item: Item) -> tuple[int, str, str]:
-    return (item.created, item.name, item.uid)
+def _age(state: ObjectState) -> tuple[int, str, str]:
+    return (state.created, state.name, state.uid)

@@ -42,7 +42,7 @@ def _as_queries(queries: dict[str, str]) -> dict[str, str]:
 
 
 def _as_dask_scheduler(text: str, info: ValidationInfo) -> str:
-    """Of dask nobody proves who he is unless told to, and what it sends is code: both are asked for here."""
+    """dask authenticates nobody by default, and executes what it receives: require TLS with certificates."""
     if info.data.get("dask_insecure"):
         if not text.startswith(("tls://", "tcp://")):
             raise ValueError("tls://HOST:PORT or tcp://HOST:PORT is accepted")
@@ -60,7 +60,7 @@ def _as_dask_scheduler(text: str, info: ValidationInfo) -> str:
 
 
 class Settings(BaseSettings):
-    """Durations are Go texts such as 15s or 5m; what the upstream sets by flags has the upstream's defaults."""
+    """Durations are Go texts such as 15s or 5m. Settings that are flags upstream have the upstream's defaults."""
 
     model_config = SettingsConfigDict(env_prefix="CRONHPA_", extra="ignore", validate_default=True)
 
@@ -99,7 +99,7 @@ class Settings(BaseSettings):
     forecast_workers: int = Field(
         1, ge=1, le=64, description="Processes that learn and forecast; each takes some 200 MB."
     )
-    # Those that a check of the scheduler reads stand before it.
+    # The check of dask_scheduler reads the fields in front of it.
     dask_insecure: bool = Field(
         default=False,
         description="Whether a dask scheduler may be reached without TLS: whoever reaches it owns the pod.",

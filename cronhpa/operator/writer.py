@@ -1,8 +1,8 @@
 """
-What a turn writes, in which order, and when a status is worth a write.
+Writes decisions: in which order, and when a status is worth a write.
 
-A scale-up acts first and is written down then. A scale-down is written down first: killed in between the other way
-round, the next process would take the next step down too early.
+A scale-up is done first and then written to the status. A scale-down is written to the status first: in the other
+order, after a kill in between, the next process would take the next step down too early.
 """
 
 from __future__ import annotations
@@ -28,41 +28,51 @@ from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Observation, Scale
 from cronhpa.core.quantity import parse_milli
 from cronhpa.core.spec import Mode, Spec
-from cronhpa.kube.client import Client, ClusterError, is_ambiguous
+from cronhpa.kube.client import Client
+from cronhpa.kube.errors import ClusterError, is_ambiguous
+from cronhpa.kube.informer import resource_version
 from cronhpa.kube.pods import Meta
 from cronhpa.kube.scale import Targets
-from cronhpa.kube.watch import resource_version
-from cronhpa.operator.breath import Breath
-from cronhpa.operator.inventory import Inventory, Item, path_to
-from cronhpa.operator.recorder import Recorder
+from cronhpa.operator.cooperative_yield import CooperativeYield
+from cronhpa.operator.event_recorder import EventRecorder
+from cronhpa.operator.inventory import Inventory
+from cronhpa.operator.object_state import ObjectState, path_to
 
 LOG = logging.getLogger(__name__)
 
-# Writes at once: in all, and in one namespace, so that one whose writes hang leaves room for the others.
+# Concurrent writes: in all, and in one namespace, so that hanging writes of one leave room for the others.
 _CONCURRENT = 64
 _CONCURRENT_IN_NAMESPACE = 16
 _DRIFT = 30 * SECOND
-# For numbers that differ by no more than noise: the upstream's default tolerance, within which nobody would scale.
+# Numbers within the upstream's default tolerance of the written ones are noise: nobody would scale for them.
 _NOISE_DRIFT = 5 * MINUTE
 _NOISE = 0.1
 _REFUSED = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
-# The platform's objective for mutations is written for 20 a second; numbers that only drift stay below it.
+# Kubernetes' service level objective for mutating calls assumes up to 20 a second; drifting numbers stay below that.
 _WRITES_PER_SECOND = 20
-# What nobody acts on: it changes with every sample and is refreshed now and again.
+# Fields that change with every sample and that nobody acts on: written from time to time.
 _DRIFTING = ("currentMetrics", "podStartupSeconds", "forecast")
 _DRIFTING_MEMORY = ("startUpSeconds", "requestPerPod")
 
 
-class Judged:
+class PendingWrite:
     """One object's decision on its way to the API."""
 
     __slots__ = (
-        "budget_used", "decision", "forecast", "generation", "item", "now", "observation", "owner_problem", "spec",
+        "budget_used",
+        "decision",
+        "forecast",
+        "generation",
+        "now",
+        "observation",
+        "owner_problem",
+        "spec",
+        "state",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913, PLR0917 - a value of so many parts
         self,
-        item: Item,
+        state: ObjectState,
         generation: int,
         spec: Spec,
         observation: Observation,
@@ -71,7 +81,7 @@ class Judged:
         forecast: Forecast | None = None,
         budget_used: int | None = None,
     ) -> None:
-        self.item, self.generation, self.spec, self.observation = item, generation, spec, observation
+        self.state, self.generation, self.spec, self.observation = state, generation, spec, observation
         self.decision, self.forecast, self.owner_problem = decision, forecast, owner_problem
         self.budget_used = budget_used
         self.now = decision.at
@@ -89,188 +99,188 @@ class Judged:
 
 
 class Writer:
-    def __init__(self, client: Client, targets: Targets, recorder: Recorder, inventory: Inventory) -> None:
+    def __init__(self, client: Client, targets: Targets, recorder: EventRecorder, inventory: Inventory) -> None:
         self.scaled = {"up": 0, "down": 0}
         self.failed = 0
         self.status_writes = 0
         self._client = client
         self._targets = targets
-        self._recorder = recorder
+        self._events = recorder
         self._inventory = inventory
-        self._breath = Breath()
+        self._yield = CooperativeYield()
         self._slots = asyncio.Semaphore(_CONCURRENT)
         self._namespace_slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    async def flush(self, batch: list[Judged], done: Callable[[Item], None]) -> None:
+    async def flush(self, batch: list[PendingWrite], done: Callable[[ObjectState], None]) -> None:
         """
-        Writes what a batch of decisions asks for, and calls done(item) for each when it is over.
+        Writes a batch of decisions, and calls done(state) for each object at its end.
 
-        One that fails costs the others nothing.
+        A write that fails does not affect the others.
         """
-        ordered = sorted(batch, key=lambda judged: judged.urgency)
-        await asyncio.gather(*(self._finish(judged, done) for judged in ordered))
+        ordered = sorted(batch, key=lambda pending: pending.urgency)
+        await asyncio.gather(*(self._finish(pending, done) for pending in ordered))
 
-    async def _finish(self, judged: Judged, done: Callable[[Item], None]) -> None:
+    async def _finish(self, pending: PendingWrite, done: Callable[[ObjectState], None]) -> None:
         try:
-            await self._breath.take()
-            if judged.acts:
-                async with self._place(judged.item.namespace):
-                    await self._write(judged)
+            await self._yield.step()
+            if pending.acts:
+                async with self._place(pending.state.namespace):
+                    await self._write(pending)
             else:
-                await self._write(judged)
+                await self._write(pending)
         except Exception:
-            LOG.exception("the turn of %s/%s could not be written", *judged.item.key)
+            LOG.exception("the turn of %s/%s could not be written", *pending.state.key)
         finally:
-            done(judged.item)
+            done(pending.state)
 
     @asynccontextmanager
     async def _place(self, namespace: str) -> AsyncIterator[None]:
-        """One of the places for writes. Who has nothing to write must not wait for one."""
+        """A place among the concurrent writes. A reconciliation without a write must not wait for one."""
         slots = self._namespace_slots.get(namespace)
         if slots is None:
             slots = self._namespace_slots[namespace] = asyncio.Semaphore(_CONCURRENT_IN_NAMESPACE)
         async with slots, self._slots:
             yield
 
-    async def reject(self, item: Item, now: Nanoseconds) -> None:
-        """Says on an object whose spec cannot be read as a whole what is wrong with it."""
-        text = clip("; ".join(item.problems))
-        stamp = {"reason": "Unreadable", "message": text, "observedGeneration": item.generation}
-        conditions = {entry["type"]: entry for entry in item.status.get("conditions", [])}
+    async def reject(self, state: ObjectState, now: Nanoseconds) -> None:
+        """Writes the problems of an unreadable spec to the object's status."""
+        text = clip("; ".join(state.problems))
+        stamp = {"reason": "Unreadable", "message": text, "observedGeneration": state.generation}
+        conditions = {entry["type"]: entry for entry in state.status.get("conditions", [])}
         for kind in ("SpecAccepted", "Ready"):
-            known = conditions.get(kind, {})
-            since = known.get("lastTransitionTime") if known.get("status") == "False" else format_instant(now)
+            condition = conditions.get(kind, {})
+            since = condition.get("lastTransitionTime") if condition.get("status") == "False" else format_instant(now)
             conditions[kind] = {"type": kind, "status": "False", "lastTransitionTime": since, **stamp}
-        # No edge of a spec that is gone comes any more: the column NEXT would promise what does not happen.
-        kept = {key: value for key, value in item.status.items() if key not in {"nextEdge", "schedules"}}
+        # An unreadable spec has no edges: the column NEXT must not promise one.
+        kept = {key: value for key, value in state.status.items() if key not in {"nextEdge", "schedules"}}
         status = {**kept, "conditions": list(conditions.values())}
-        if item.status != status:  # the message too: another edit may be as unreadable for another reason
-            await self._put_status(item, status, now)
-            self._recorder.record(item, Event("Warning", "SpecUnreadable", text), now)
+        if state.status != status:  # with the message: the next edit may be unreadable for another reason
+            await self._put_status(state, status, now)
+            self._events.record(state, Event("Warning", "SpecUnreadable", text), now)
 
-    async def refresh(self, item: Item) -> None:
-        """Reads the object anew after a status write that may have been done or not."""
+    async def refresh(self, state: ObjectState) -> None:
+        """Reads the object anew after a status write whose answer was lost."""
         try:
-            self._inventory.put(await self._client.get(path_to(item), dict))
+            self._inventory.put(await self._client.get(path_to(state), dict))
         except ClusterError as error:
-            LOG.warning("%s/%s: %s", item.namespace, item.name, error.message)
+            LOG.warning("%s/%s: %s", state.namespace, state.name, error.message)
             return
-        item.in_doubt = False
+        state.in_doubt = False
 
-    def _is_current(self, judged: Judged) -> bool:
-        """Whether the object is still what was decided upon: what it waits for takes seconds at times."""
-        item = judged.item
-        return self._inventory.items.get(item.key) is item and item.generation == judged.generation
+    def _is_current(self, pending: PendingWrite) -> bool:
+        """Whether the object is still the one that was decided upon: waiting for an answer can take seconds."""
+        state = pending.state
+        return self._inventory.items.get(state.key) is state and state.generation == pending.generation
 
-    async def _write(self, judged: Judged) -> None:
-        item, decision = judged.item, judged.decision
-        if not self._is_current(judged):
+    async def _write(self, pending: PendingWrite) -> None:
+        state, decision = pending.state, pending.decision
+        if not self._is_current(pending):
             return
-        before = item.status
-        outcome = await self._act(judged) if judged.acts else Withheld()
-        if item.spec is not None and item.spec.target != judged.spec.target:
-            # Pointed at another target meanwhile: nothing of the old one may be remembered for the new one.
+        before = state.status
+        outcome = await self._act(pending) if pending.acts else Withheld()
+        if state.spec is not None and state.spec.target != pending.spec.target:
+            # The object has another target by now, and its memory must not hold anything of the old target.
             return
-        if judged.acts and item.uncertain:
-            memory = item.memory.intending(decision, judged.spec, judged.observation)
+        if pending.acts and state.uncertain:
+            memory = state.memory.intending(decision, pending.spec, pending.observation)
         else:
-            memory = item.memory.after(decision, outcome, judged.spec, judged.observation)
-        turn = self._turn(judged, outcome, memory)
-        item.memory = memory
-        status = render(item.status, turn)
+            memory = state.memory.after(decision, outcome, pending.spec, pending.observation)
+        turn = self._turn(pending, outcome, memory)
+        state.memory = memory
+        status = render(state.status, turn)
         for event in (*events(turn), *new_conflict_events(before, turn)):
-            self._recorder.record(item, event, judged.now)
-        if not is_worth_writing(item.status, status) and (
-            abs(judged.now - item.written) < self._drift_interval(item.status, status)
-            or not has_drifted(item.status, status)
+            self._events.record(state, event, pending.now)
+        if not is_worth_writing(state.status, status) and (
+            abs(pending.now - state.written) < self._drift_interval(state.status, status)
+            or not has_drifted(state.status, status)
         ):
             return
-        if judged.acts:
-            await self._put_status(item, status, judged.now)
+        if pending.acts:
+            await self._put_status(state, status, pending.now)
             return
-        async with self._place(item.namespace):
-            if self._is_current(judged):
-                await self._put_status(item, status, judged.now)
+        async with self._place(state.namespace):
+            if self._is_current(pending):
+                await self._put_status(state, status, pending.now)
 
-    async def _act(self, judged: Judged) -> Outcome:
-        decision, item = judged.decision, judged.item
-        assert isinstance(judged.observation.scale, Scale)
+    async def _act(self, pending: PendingWrite) -> Outcome:
+        decision, state = pending.decision, pending.state
+        assert isinstance(pending.observation.scale, Scale)
         is_down = decision.desired < decision.current
         if is_down:
-            intending = item.memory.intending(decision, judged.spec, judged.observation)
+            intending = state.memory.intending(decision, pending.spec, pending.observation)
             written = await self._put_status(
-                item, render(item.status, self._turn(judged, Withheld(), intending)), judged.now
+                state, render(state.status, self._turn(pending, Withheld(), intending)), pending.now
             )
             if not written:
                 return Failed("the status could not be written, and a scale-down is written down before it is acted")
-            if not self._is_current(judged):
+            if not self._is_current(pending):
                 return Withheld()
         try:
-            await self._targets.write(item.namespace, judged.spec.target, judged.observation.scale, decision.desired)
+            await self._targets.write(state.namespace, pending.spec.target, pending.observation.scale, decision.desired)
         except ClusterError as error:
             self.failed += 1
-            item.uncertain = is_ambiguous(error)
-            LOG.warning("scaling %s/%s to %d: %s", item.namespace, item.name, decision.desired, error.message)
+            state.uncertain = is_ambiguous(error)
+            LOG.warning("scaling %s/%s to %d: %s", state.namespace, state.name, decision.desired, error.message)
             return Failed(error.message)
         self.scaled["down" if is_down else "up"] += 1
         LOG.info(
             "scaled %s/%s from %d to %d: %s",
-            item.namespace,
-            item.name,
+            state.namespace,
+            state.name,
             decision.current,
             decision.desired,
             decision.reason or decision.decided_by,
         )
-        return Scaled(judged.now)
+        return Scaled(pending.now)
 
-    def _turn(self, judged: Judged, outcome: Outcome, memory: Memory) -> Turn:
-        item = judged.item
+    def _turn(self, pending: PendingWrite, outcome: Outcome, memory: Memory) -> Turn:
+        state = pending.state
         return Turn(
-            judged.spec,
-            judged.decision,
+            pending.spec,
+            pending.decision,
             outcome,
             memory,
-            judged.generation,
-            judged.owner_problem,
-            item.problems,
-            judged.forecast,
-            judged.budget_used,
-            item.conflicts,
+            pending.generation,
+            pending.owner_problem,
+            state.problems,
+            pending.forecast,
+            pending.budget_used,
+            state.conflicts,
         )
 
-    async def _put_status(self, item: Item, status: Status, now: Nanoseconds) -> bool:
-        """Whether the API holds this status now."""
-        if item.in_doubt:
-            # A patch against what the API may not hold would leave behind what was to be taken back.
-            await self.refresh(item)
-            if item.in_doubt:
+    async def _put_status(self, state: ObjectState, status: Status, now: Nanoseconds) -> bool:
+        """Writes a status; whether the API holds it now."""
+        if state.in_doubt:
+            # A patch is a difference: against a status that the API may not hold, it would leave old fields behind.
+            await self.refresh(state)
+            if state.in_doubt:
                 return False
-        patch = merge_patch(item.status, status)
+        patch = merge_patch(state.status, status)
         if not patch:
             return True
-        # The uid is a precondition: a status must not land on an object of the same name that came since.
-        body: dict[str, Any] = {"metadata": {"uid": item.uid}, "status": patch}
+        # The uid is a precondition: the status must not land on a later object of the same name.
+        body: dict[str, Any] = {"metadata": {"uid": state.uid}, "status": patch}
         self.status_writes += 1
         try:
-            written = await self._client.merge_patch(path_to(item, "status"), body, _Written)
+            written = await self._client.merge_patch(path_to(state, "status"), body, _Written)
         except ClusterError as error:
             if error.status in _REFUSED and "memory" in patch and set(patch) != {"memory"}:
-                # What people read can wait; what a restart must find cannot.
-                LOG.warning("status of %s/%s is refused, its memory alone is written: %s", *item.key, error.message)
-                return await self._put_status(item, {**item.status, "memory": status["memory"]}, now)
+                # A restart needs the memory; people can wait for the rest.
+                LOG.warning("status of %s/%s is refused, its memory alone is written: %s", *state.key, error.message)
+                return await self._put_status(state, {**state.status, "memory": status["memory"]}, now)
             if error.status == HTTPStatus.NOT_FOUND:
-                self._inventory.drop(item.key, item.uid)
-            item.in_doubt = is_ambiguous(error)
-            # Once a trouble, not once a turn: a right that is taken away is taken away for every object.
-            if item.complaint != error.message:
-                LOG.warning("status of %s/%s: %s", item.namespace, item.name, error.message)
-            item.complaint = error.message
+                self._inventory.drop(state.key, state.uid)
+            state.in_doubt = is_ambiguous(error)
+            # Once, not at every reconciliation: a right that was taken away is missing for every object.
+            if state.complaint != error.message:
+                LOG.warning("status of %s/%s: %s", state.namespace, state.name, error.message)
+            state.complaint = error.message
             return False
-        item.complaint = ""
-        item.written = now
+        state.complaint = ""
+        state.written = now
         version = resource_version(written.metadata)
-        if version >= item.version:  # else somebody wrote after us, and the watch has told of it already
-            item.status, item.version = status, version
+        if version >= state.version:  # else somebody wrote later, and the watch has delivered that version already
+            state.status, state.version = status, version
         return True
 
     def _drift_interval(self, before: Status, after: Status) -> Nanoseconds:
@@ -283,17 +293,17 @@ class _Written(msgspec.Struct):
 
 
 def is_worth_writing(before: Status, after: Status) -> bool:
-    """Whether something changed that a person acts on, or that a restart must find."""
+    """Whether anything changed that a person acts on, or that a restart needs."""
     return _substance(before) != _substance(after)
 
 
 def has_drifted(before: Status, after: Status) -> bool:
-    """Whether anything is different but what time alone moves on: where nothing changes, nothing is written."""
+    """Whether anything changed apart from what the passing of time changes."""
     return before != after and {**before, "memory": _lasting(before)} != {**after, "memory": _lasting(after)}
 
 
 def is_noise(before: Status, after: Status) -> bool:
-    """Whether no number that drifts is further than a tenth from what it was."""
+    """Whether every drifting number is within a tenth of its former value."""
     return _is_near(_drifting(before), _drifting(after))
 
 
@@ -301,7 +311,7 @@ def _drifting(status: Status) -> dict[str, Any]:
     forecast = status.get("forecast", {})
     memory = status.get("memory", {})
     return {
-        # When a forecast was made says nothing about the load.
+        # The time of a forecast says nothing about the load.
         "forecast": {key: value for key, value in forecast.items() if key not in {"issuedAt", "trainedUntil"}},
         "memory": {key: memory.get(key) for key in _DRIFTING_MEMORY},
         **{key: status.get(key) for key in _DRIFTING if key != "forecast"},
@@ -323,19 +333,19 @@ def _is_near(before: Any, after: Any) -> bool:
 
 
 def _lasting(status: Status) -> dict[str, Any]:
-    """The memory, its newest recommendation without a time: a restart takes it to have held until then anyway."""
+    """The memory with its newest recommendation without a time: a restart assumes that it held until then."""
     memory = dict(status.get("memory", {}))
     recommendations = memory.get("recommendations", [])
-    memory["recommendations"] = [*recommendations[:-1], *(item["replicas"] for item in recommendations[-1:])]
+    memory["recommendations"] = [*recommendations[:-1], *(newest["replicas"] for newest in recommendations[-1:])]
     return memory
 
 
 def _substance(status: Status) -> dict[str, Any]:
     out = {key: value for key, value in status.items() if key not in _DRIFTING}
     out["conditions"] = [
-        # What a forecast says in words has a new number in it at every turn.
-        (item["type"], item["status"], item["reason"], "" if item["type"] == "ForecastActive" else item["message"])
-        for item in status.get("conditions", [])
+        # The message of a forecast contains a number that changes at every reconciliation.
+        (entry["type"], entry["status"], entry["reason"], "" if entry["type"] == "ForecastActive" else entry["message"])
+        for entry in status.get("conditions", [])
     ]
     decision = status.get("decision", {})
     out["decision"] = {

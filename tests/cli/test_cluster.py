@@ -3,7 +3,7 @@
 import pytest
 
 from cronhpa.cli.cluster import path_of_object, read_object
-from cronhpa.kube.client import ClusterError
+from cronhpa.kube.errors import ClusterError
 from kube.fake_api import FakeApi, answering
 
 SHOP = "/apis/cronhpa.io/v1alpha1/namespaces/prod/cronhpas/shop"

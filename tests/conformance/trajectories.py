@@ -37,8 +37,9 @@ from cronhpa.core.spec import (
     Spec,
     UnknownMetric,
 )
-from cronhpa.kube import metrics
-from cronhpa.kube.membership import PodIndex, Selector, select
+from cronhpa.kube import metric_values
+from cronhpa.kube.label_selector import Selector, select
+from cronhpa.kube.pod_indexer import PodIndexer
 from cronhpa.kube.pods import RawPod, pod_from
 
 NAMESPACE = "prod"
@@ -104,12 +105,12 @@ def observe_tick(spec: Spec, tick: dict[str, Any], now: int) -> Observation:
         return observe(spec, Absent("FailedGetScale", NOT_FOUND), (), (), now)
     scale = Scale(text.get("specReplicas", 0), text.get("statusReplicas", 0), text.get("selector", ""))
     selector = select(scale.selector)
-    index = PodIndex()
+    index = PodIndexer()
     for item in tick.get("pods") or ():
         raw = msgspec.convert(item, RawPod)
         index.put(NAMESPACE, raw.metadata.labels or {}, pod_from(raw))
     if isinstance(selector, Absent):
-        return observe(spec, scale, (), [metrics.EMPTY] * len(spec.metrics), now, selector_problem=selector)
+        return observe(spec, scale, (), [metric_values.EMPTY] * len(spec.metrics), now, selector_problem=selector)
     pods = index.matching(NAMESPACE, selector)
     return observe(spec, scale, pods, [_measured(item, tick, selector) for item in spec.metrics], now)
 
@@ -132,12 +133,12 @@ def _measured(metric: Metric, tick: dict[str, Any], selector: Selector) -> Measu
     items = answer.get("items") or []
     if isinstance(metric, ResourceMetric):
         listed = [item for item in items if selector.matches(item["metadata"].get("labels") or {})]
-        return metrics.samples_of(metric, msgspec.convert(listed, list[metrics.PodMetrics]))
+        return metric_values.samples_of(metric, msgspec.convert(listed, list[metric_values.PodMetrics]))
     if isinstance(metric, PodsMetric):
-        return metrics.pod_samples(msgspec.convert(items, list[metrics.CustomMetric]))
+        return metric_values.pod_samples(msgspec.convert(items, list[metric_values.CustomMetric]))
     if isinstance(metric, ObjectMetric):
-        return metrics.object_value(msgspec.convert(items[0], metrics.CustomMetric))
-    return metrics.external_value(msgspec.convert(items, list[metrics.ExternalMetricValue]))
+        return metric_values.object_value(msgspec.convert(items[0], metric_values.CustomMetric))
+    return metric_values.external_value(msgspec.convert(items, list[metric_values.ExternalMetricValue]))
 
 
 def compare(expect: dict[str, Any], turn: Turn, status: dict[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -2,6 +2,7 @@
 
 import subprocess
 import tempfile
+import time
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from cronhpa.core.observation import Absent
 from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
 from cronhpa.forecasting import worker
 from cronhpa.forecasting.messages import DaskCluster, FitResult, ForecastTarget, TrainingData
-from cronhpa.forecasting.service import ForecastService, study
+from cronhpa.forecasting.service import ForecastService, fit
 from cronhpa.history.series import STEP, Series
 from cronhpa.history.store import Store
 from cronhpa.operator.settings import Settings
@@ -168,8 +169,8 @@ async def test_a_cluster_is_reached_with_certificates_of_its_authority_and_with_
                 path = Path(folder) / f"{name}.db"
                 remember(path)
                 cluster = DaskCluster(dask.scheduler_address, shown["ca"], shown["cert"], shown["key"])
-                forecaster = ForecastService(path, cluster=cluster, study_task=study)
-                await forecaster.study([subject(WEB)], MIDNIGHT)
+                forecaster = ForecastService(path, time.monotonic, cluster=cluster, fit_task=fit)
+                await forecaster.fit([subject(WEB)], MIDNIGHT)
                 found[name] = (forecaster.latest(WEB), forecaster.problems)
                 await forecaster.close()
 

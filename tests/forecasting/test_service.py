@@ -28,7 +28,7 @@ from cronhpa.forecasting.messages import (
     digest,
 )
 from cronhpa.forecasting.pool import ProcessPool
-from cronhpa.forecasting.service import ForecastService, study
+from cronhpa.forecasting.service import ForecastService, fit
 from cronhpa.history.database import Fault
 from cronhpa.history.fits import Fit, FitInfo
 from cronhpa.history.series import STEP, Series
@@ -49,8 +49,8 @@ async def made():
     open_ones = []
 
     def make(path, **settings):
-        settings = {"study_task": learns_all, **settings}
-        open_ones.append(ForecastService(path, **settings))
+        settings = {"fit_task": learns_all, **settings}
+        open_ones.append(ForecastService(path, time.monotonic, **settings))
         return open_ones[-1]
 
     yield make
@@ -116,13 +116,13 @@ def learns_and_cannot_keep_it_while_the_disk_is_full(payload):
     ask = msgspec.json.decode(payload, type=WorkerRequest)
     studied = msgspec.msgpack.decode(learns_all(payload), type=FitResponse)
     full = Path(ask.store).with_name("full").exists()
-    return msgspec.msgpack.encode(FitResponse(studied.learnt, [], Fault("disk is full") if full else None))
+    return msgspec.msgpack.encode(FitResponse(studied.fits, [], Fault("disk is full") if full else None))
 
 
 def learns_nothing_of_web(payload):
     studied = msgspec.msgpack.decode(learns_all(payload), type=FitResponse)
-    learnt = [pair for pair in studied.learnt if pair[0] != WEB]
-    absent = [(each, Absent("Learning", "1 h of 48")) for each, _ in studied.learnt if each == WEB]
+    learnt = [pair for pair in studied.fits if pair[0] != WEB]
+    absent = [(each, Absent("Learning", "1 h of 48")) for each, _ in studied.fits if each == WEB]
     return msgspec.msgpack.encode(FitResponse(learnt, absent, None))
 
 
@@ -178,9 +178,9 @@ def tells_its_process(payload):
 
 async def test_a_forecast_comes_back_from_the_worker_and_is_answered_from_memory(path, made):
     remember(path, WEB)
-    forecaster = made(path, study_task=study)
+    forecaster = made(path, fit_task=fit)
 
-    await forecaster.study(subjects(WEB, API), MIDNIGHT)
+    await forecaster.fit(subjects(WEB, API), MIDNIGHT)
     first = forecaster.latest(WEB)
     await forecaster.refresh(subjects(WEB, API), MIDNIGHT + MINUTE)
 
@@ -197,9 +197,9 @@ async def test_what_lasts_until_the_end_of_all_years_ends_no_round(path, made):
     for_good = Override(until=end, reason="for good", floor=1)
     asked = [msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, override=for_good)), *subjects(WEB)]
     remember(path, JOBS, WEB)
-    forecaster = made(path, study_task=study)
+    forecaster = made(path, fit_task=fit)
 
-    await forecaster.study(asked, MIDNIGHT)
+    await forecaster.fit(asked, MIDNIGHT)
 
     assert () == forecaster.problems
     assert [MIDNIGHT, MIDNIGHT] == [forecaster.latest(each).issued_at for each in (JOBS, WEB)]
@@ -215,10 +215,10 @@ async def test_a_restarted_operator_begins_with_what_was_stored(path, made):
     store.fits.save(Fit("m", MIDNIGHT, MIDNIGHT, b""), {WEB: FitInfo(MIDNIGHT, digest(subjects(WEB)[0].spec))})
     store.forecasts.save([(WEB, stated(WEB, MIDNIGHT - DAY)), (WEB, stated(WEB, MIDNIGHT))])
     store.close()
-    forecaster = made(path, study_task=dies_learning_jobs, forecast_task=forecasts_all)
+    forecaster = made(path, fit_task=dies_learning_jobs, forecast_task=forecasts_all)
 
     assert stated(WEB, MIDNIGHT) == forecaster.latest(WEB)
-    await forecaster.study(subjects(WEB), MIDNIGHT + MINUTE)
+    await forecaster.fit(subjects(WEB), MIDNIGHT + MINUTE)
     assert stated(WEB, MIDNIGHT) == forecaster.latest(WEB)  # fitted a minute ago: nobody's turn
     await forecaster.refresh(subjects(WEB), MIDNIGHT + MINUTE)
     assert stated(WEB, MIDNIGHT + MINUTE) == forecaster.latest(WEB)
@@ -240,10 +240,10 @@ async def test_a_stored_forecast_that_is_none_is_a_problem_and_not_the_end(path,
 
 async def test_a_store_that_cannot_be_opened_is_a_problem_and_not_the_end(path, made):
     path.write_text("no database\n" * 1000)
-    forecaster = made(path, study_task=study)
+    forecaster = made(path, fit_task=fit)
 
     assert "a SQLite file written by cronhpa is needed" in forecaster.problems[0]
-    await forecaster.study(subjects(WEB), MIDNIGHT)
+    await forecaster.fit(subjects(WEB), MIDNIGHT)
     assert "ForecastFailed" == forecaster.latest(WEB).reason
     assert "StoreError" in forecaster.problems[-1]
 
@@ -251,14 +251,14 @@ async def test_a_store_that_cannot_be_opened_is_a_problem_and_not_the_end(path, 
 async def test_a_worker_that_hangs_is_killed_and_costs_its_own_forecasts_only(path, made):
     workers = ProcessPool(1)
     forecaster = made(path, workers=workers, forecast_task=hangs_on_jobs)
-    await forecaster.study(subjects(WEB), MIDNIGHT)
+    await forecaster.fit(subjects(WEB), MIDNIGHT)
     (hung,) = workers.pids
 
     forecaster._deadline_seconds = 0.5
-    await forecaster.study(subjects(JOBS), MIDNIGHT)
+    await forecaster.fit(subjects(JOBS), MIDNIGHT)
     problems = forecaster.problems
     forecaster._deadline_seconds = 60
-    await forecaster.study(subjects(API), MIDNIGHT)
+    await forecaster.fit(subjects(API), MIDNIGHT)
 
     assert ("forecast of shop/jobs cpu: no answer within 0.5 s",) == problems
     assert "cpu could not be forecast: no answer within 0.5 s" == forecaster.latest(JOBS).message
@@ -276,7 +276,7 @@ async def test_the_loop_goes_on_while_a_worker_hangs(path, made):
             await asyncio.sleep(0.02)
 
     turning = asyncio.create_task(turn())
-    await forecaster.study(subjects(JOBS), MIDNIGHT)
+    await forecaster.fit(subjects(JOBS), MIDNIGHT)
     turning.cancel()
 
     assert max(later - earlier for earlier, later in itertools.pairwise(turns)) < 1
@@ -286,11 +286,11 @@ async def test_learning_takes_hardly_any_time_of_the_process_that_decides(path, 
     """Thirty fits of three days take a worker a second or so; here they are bytes in and bytes out."""
     many = [Series("shop", f"web-{i}", "cpu") for i in range(30)]
     remember(path, WEB, *many)
-    forecaster = made(path, study_task=study)
-    await forecaster.study(subjects(WEB), MIDNIGHT)  # the start of the process
+    forecaster = made(path, fit_task=fit)
+    await forecaster.fit(subjects(WEB), MIDNIGHT)  # the start of the process
 
     began = time.process_time()
-    await forecaster.study(subjects(*many), MIDNIGHT)
+    await forecaster.fit(subjects(*many), MIDNIGHT)
 
     assert time.process_time() - began < 0.2
     assert all(isinstance(forecaster.latest(each), Forecast) for each in many)
@@ -302,7 +302,7 @@ async def test_a_series_that_breaks_the_worker_costs_the_others_one_round(path, 
     three = subjects(WEB, JOBS, API)
     forecaster = made(path, forecast_task=task)
 
-    await forecaster.study(three, MIDNIGHT)
+    await forecaster.fit(three, MIDNIGHT)
     first = [forecaster.latest(each) for each in (WEB, JOBS, API)]
     await forecaster.refresh(three, MIDNIGHT + MINUTE)
 
@@ -314,10 +314,10 @@ async def test_a_series_that_breaks_the_worker_costs_the_others_one_round(path, 
 
 
 async def test_what_failed_alone_is_left_alone_for_ten_minutes(path, made):
-    forecaster = made(path, study_task=dies_learning_jobs, forecast_task=forecasts_all)
+    forecaster = made(path, fit_task=dies_learning_jobs, forecast_task=forecasts_all)
     rounds = []
     for minutes in (0, 9, 10):
-        await forecaster.study(subjects(JOBS), MIDNIGHT + minutes * MINUTE)
+        await forecaster.fit(subjects(JOBS), MIDNIGHT + minutes * MINUTE)
         rounds.append(len(forecaster.problems))
 
     assert [1, 0, 1] == rounds
@@ -328,11 +328,11 @@ async def test_a_fit_that_could_not_be_kept_is_made_again_ten_minutes_later(path
     """It was counted as made: a disk that was full for an hour cost a new object a day of forecasts."""
     remember(path, WEB)
     path.with_name("full").touch()
-    forecaster = made(path, study_task=learns_and_cannot_keep_it_while_the_disk_is_full, forecast_task=forecasts_all)
+    forecaster = made(path, fit_task=learns_and_cannot_keep_it_while_the_disk_is_full, forecast_task=forecasts_all)
     found = []
 
     for minutes in (0, 9, 10):
-        await forecaster.study(subjects(WEB), MIDNIGHT + minutes * MINUTE)
+        await forecaster.fit(subjects(WEB), MIDNIGHT + minutes * MINUTE)
         path.with_name("full").unlink(missing_ok=True)
         found.append((forecaster.problems, type(forecaster.latest(WEB))))
 
@@ -341,13 +341,13 @@ async def test_a_fit_that_could_not_be_kept_is_made_again_ten_minutes_later(path
 
 async def test_what_was_put_off_before_the_clock_stepped_back_is_not_put_off_for_a_day(path, made):
     """A suspect waits for ten minutes, who is learning for ten seconds: not for a day and that."""
-    forecaster = made(path, forecast_task=raises_on_jobs, study_task=learns_nothing_of_web)
+    forecaster = made(path, forecast_task=raises_on_jobs, fit_task=learns_nothing_of_web)
     rounds = []
 
     for now in (MIDNIGHT, MIDNIGHT - DAY):
-        await forecaster.study(subjects(JOBS, WEB), now)
+        await forecaster.fit(subjects(JOBS, WEB), now)
         await forecaster.refresh(subjects(JOBS), now)
-        rounds.append((len(forecaster.problems), forecaster._learning[WEB] - now < MINUTE))
+        rounds.append((len(forecaster.problems), forecaster._next_fit_at[WEB] - now < MINUTE))
 
     assert [(1, True), (1, True)] == rounds
 
@@ -359,9 +359,9 @@ async def test_a_fit_that_fails_costs_no_forecast_that_there_is(path, made):
     store.fits.save(Fit("m", MIDNIGHT - 2 * DAY, MIDNIGHT, b""), {JOBS: FitInfo(MIDNIGHT - 2 * DAY, "of before")})
     store.forecasts.save([(JOBS, stated(JOBS, MIDNIGHT - MINUTE))])
     store.close()
-    forecaster = made(path, study_task=dies_learning_jobs, forecast_task=forecasts_all)
+    forecaster = made(path, fit_task=dies_learning_jobs, forecast_task=forecasts_all)
 
-    await forecaster.study(subjects(JOBS), MIDNIGHT)
+    await forecaster.fit(subjects(JOBS), MIDNIGHT)
 
     assert stated(JOBS, MIDNIGHT - MINUTE) == forecaster.latest(JOBS)
     assert ("fit of shop/jobs cpu: the worker process died",) == forecaster.problems
@@ -371,10 +371,10 @@ async def test_two_processes_work_side_by_side_and_one_that_dies_costs_the_other
     workers = ProcessPool(2)
     forecaster = made(path, workers=workers, forecast_task=dies_on_jobs)
     many = [Series("shop", f"web-{i}", "cpu") for i in range(60)]
-    await forecaster.study(subjects(*many), MIDNIGHT)
+    await forecaster.fit(subjects(*many), MIDNIGHT)
     both = set(workers.pids)
 
-    await forecaster.study(subjects(JOBS), MIDNIGHT)
+    await forecaster.fit(subjects(JOBS), MIDNIGHT)
 
     assert 2 == len(both)
     assert 1 == len(both & set(workers.pids))
@@ -382,13 +382,13 @@ async def test_two_processes_work_side_by_side_and_one_that_dies_costs_the_other
 
 
 async def test_who_is_learning_is_looked_at_again_after_ten_seconds_and_an_import_counts_then(path, made):
-    forecaster = made(path, study_task=study)
-    await forecaster.study(subjects(WEB), MIDNIGHT)
+    forecaster = made(path, fit_task=fit)
+    await forecaster.fit(subjects(WEB), MIDNIGHT)
     remember(path, WEB)
 
-    await forecaster.study(subjects(WEB), MIDNIGHT + 9 * SECOND)
+    await forecaster.fit(subjects(WEB), MIDNIGHT + 9 * SECOND)
     early = forecaster.latest(WEB)
-    await forecaster.study(subjects(WEB), MIDNIGHT + 11 * SECOND)
+    await forecaster.fit(subjects(WEB), MIDNIGHT + 11 * SECOND)
 
     assert "Learning" == early.reason
     assert isinstance(forecaster.latest(WEB), Forecast)
@@ -398,8 +398,8 @@ async def test_an_edit_that_matters_brings_a_new_fit_and_one_that_does_not_bring
     forecaster = made(path, forecast_task=forecasts_all)
     fitted = []
     for minutes, changes in enumerate(({}, {"mode": Mode.PREVIEW}, {"budget_percent": 2})):
-        await forecaster.study(subjects(WEB, **changes), MIDNIGHT + minutes * MINUTE)
-        fitted.append(forecaster._learnt[WEB].fitted_at)
+        await forecaster.fit(subjects(WEB, **changes), MIDNIGHT + minutes * MINUTE)
+        fitted.append(forecaster._fits[WEB].fitted_at)
 
     assert [MIDNIGHT, MIDNIGHT, MIDNIGHT + 2 * MINUTE] == fitted
 
@@ -413,9 +413,9 @@ async def test_a_fit_that_another_release_made_is_made_anew_at_once(path, made, 
         store = Store(path)
         store.fits.save(Fit("ErrorMixture/0", MIDNIGHT, MIDNIGHT, b""), {WEB: learnt})
         store.close()
-    forecaster = made(path, study_task=study)
+    forecaster = made(path, fit_task=fit)
 
-    await forecaster.study(subjects(WEB), MIDNIGHT + MINUTE)
+    await forecaster.fit(subjects(WEB), MIDNIGHT + MINUTE)
 
     assert MIDNIGHT + MINUTE == forecaster.latest(WEB).issued_at
 
@@ -424,10 +424,10 @@ async def test_who_has_nothing_to_gain_is_not_asked_about_until_it_is_learnt_ane
     forecaster = made(path, forecast_task=gains_nothing_with_jobs)
     remember(path, WEB, JOBS)
 
-    await forecaster.study(subjects(WEB, JOBS), MIDNIGHT)
+    await forecaster.fit(subjects(WEB, JOBS), MIDNIGHT)
     for minute in (1, 2):
         await forecaster.refresh(subjects(WEB, JOBS), MIDNIGHT + minute * MINUTE)
-    await forecaster.study(subjects(JOBS, budget_percent=50), MIDNIGHT + 3 * MINUTE)
+    await forecaster.fit(subjects(JOBS, budget_percent=50), MIDNIGHT + 3 * MINUTE)
 
     assert ["jobs web", "web", "web", "jobs"] == path.with_name("asked").read_text().splitlines()
 
@@ -436,7 +436,7 @@ async def test_the_first_forecast_of_a_series_is_told_and_no_later_one(path, mad
     told = []
     forecaster = made(path, forecast_task=forecasts_all, on_first=told.append)
 
-    await forecaster.study(subjects(WEB), MIDNIGHT)
+    await forecaster.fit(subjects(WEB), MIDNIGHT)
     await forecaster.refresh(subjects(WEB), MIDNIGHT + MINUTE)
 
     assert [WEB] == told
@@ -444,10 +444,10 @@ async def test_the_first_forecast_of_a_series_is_told_and_no_later_one(path, mad
 
 async def test_learning_rests_for_as_long_as_it_worked_at_a_share_of_half(path, made):
     forecaster = made(path, forecast_task=tells_its_process, share_percent=50)
-    await forecaster.study(subjects(API), MIDNIGHT)  # the start of the process
+    await forecaster.fit(subjects(API), MIDNIGHT)  # the start of the process
 
     began = time.monotonic()
-    await forecaster.study(subjects(WEB), MIDNIGHT)
+    await forecaster.fit(subjects(WEB), MIDNIGHT)
 
     assert 0.4 <= time.monotonic() - began  # 0.2 s of work, as much of rest
 
@@ -462,10 +462,10 @@ async def test_fits_of_a_dask_cluster_are_those_of_the_worker_here(path, tmp_pat
     with LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp"
     ) as dask:
-        here = made(path, study_task=study)
-        there = made(tmp_path / "other.db", study_task=study, cluster=DaskCluster(dask.scheduler_address))
-        await here.study(subjects(WEB, API), MIDNIGHT)
-        await there.study(subjects(WEB, API), MIDNIGHT)
+        here = made(path, fit_task=fit)
+        there = made(tmp_path / "other.db", fit_task=fit, cluster=DaskCluster(dask.scheduler_address))
+        await here.fit(subjects(WEB, API), MIDNIGHT)
+        await there.fit(subjects(WEB, API), MIDNIGHT)
 
     assert isinstance(here.latest(WEB), Forecast)
     assert [here.latest(each) for each in (WEB, API)] == [there.latest(each) for each in (WEB, API)]
@@ -473,10 +473,10 @@ async def test_fits_of_a_dask_cluster_are_those_of_the_worker_here(path, tmp_pat
 
 async def test_a_cluster_that_is_not_there_costs_no_forecast_that_there_is(path, made):
     remember(path, WEB)
-    forecaster = made(path, study_task=study, forecast_task=forecasts_all, cluster=DaskCluster("tcp://127.0.0.1:9"))
+    forecaster = made(path, fit_task=fit, forecast_task=forecasts_all, cluster=DaskCluster("tcp://127.0.0.1:9"))
     forecaster._latest[WEB] = stated(WEB, MIDNIGHT - MINUTE)
 
-    await forecaster.study(subjects(WEB), MIDNIGHT)
+    await forecaster.fit(subjects(WEB), MIDNIGHT)
 
     assert stated(WEB, MIDNIGHT - MINUTE) == forecaster.latest(WEB)
     assert "Timed out trying to connect to tcp://127.0.0.1:9" in forecaster.problems[0]
@@ -485,7 +485,7 @@ async def test_a_cluster_that_is_not_there_costs_no_forecast_that_there_is(path,
 async def test_the_worker_is_nice_and_has_one_thread_for_algebra_before_numpy_is_there(path, made):
     forecaster = made(path, forecast_task=tells_its_environment)
 
-    await forecaster.study(subjects(WEB), MIDNIGHT)
+    await forecaster.fit(subjects(WEB), MIDNIGHT)
 
     niceness = min(os.nice(0) + 10, 19)
     assert isinstance(forecaster.latest(Series(f"1/{niceness}/no numpy", "", "cpu")), Forecast)
@@ -496,7 +496,7 @@ async def test_without_the_forecast_extra_it_abstains_and_says_what_to_install(p
     workers = ProcessPool(1)
     forecaster = made(path, workers=workers)
 
-    await forecaster.study(subjects(WEB), MIDNIGHT)
+    await forecaster.fit(subjects(WEB), MIDNIGHT)
 
     assert "NotInstalled" == forecaster.latest(WEB).reason
     assert "no_such_package is not installed: install cronhpa[forecast]" in forecaster.latest(WEB).message
@@ -522,7 +522,7 @@ def test_the_worker_imports_pandas_and_statsmodels_only_for_a_method_that_needs_
 
 
 _OPERATOR = """
-import asyncio, sys
+import asyncio, sys, time
 from pathlib import Path
 from cronhpa.core.spec import ForecastSettings, Spec, TargetRef
 from cronhpa.forecasting.service import ForecastService
@@ -531,10 +531,10 @@ from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.pool import ProcessPool
 async def main():
     workers = ProcessPool(1)
-    forecaster = ForecastService(Path(sys.argv[1]), workers=workers)
+    forecaster = ForecastService(Path(sys.argv[1]), time.monotonic, workers=workers)
     web = Series("shop", "web", "cpu")
     spec = Spec(TargetRef("apps/v1", "Deployment", "web"), 1, 9, forecast=ForecastSettings())
-    await forecaster.study([ForecastTarget(web, spec)], 10**18)
+    await forecaster.fit([ForecastTarget(web, spec)], 10**18)
     wanted = {"pandas", "numpy", "cronhpa_models"} & set(sys.modules)
     print(*workers.pids, forecaster.latest(web).reason, sorted(wanted), flush=True)
     await asyncio.sleep(60)

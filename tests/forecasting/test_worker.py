@@ -53,7 +53,7 @@ def study(store, now, *subjects):
     """What is learnt, or why nothing is."""
     studied = worker.fit(WorkerRequest(str(store.path), list(subjects or (subject(WEB),)), now))
     assert studied.fault is None
-    return dict((*studied.learnt, *studied.absent))
+    return dict((*studied.fits, *studied.absent))
 
 
 def forecast(store, now, *subjects):

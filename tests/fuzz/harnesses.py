@@ -49,9 +49,10 @@ from cronhpa.core.spec import ExternalMetric as External
 from cronhpa.history.files import HistoryError, import_csv, read_points
 from cronhpa.history.prometheus import Prometheus, PrometheusError
 from cronhpa.history.series import RecordedBatch, Series
-from cronhpa.kube.client import ClusterError
 from cronhpa.kube.discovery import Discovery
-from cronhpa.kube.metrics import MetricReader, list_pod_metrics, samples_of
+from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.metric_values import samples_of
+from cronhpa.kube.metrics import MetricReader, list_pod_metrics
 from cronhpa.migration.convert import Document, convert
 from fuzz import specs
 from fuzz.draw import Draw

@@ -42,14 +42,14 @@ class FakeApi:
         self.asked.append((request.method, request.path, dict(request.query)))
         self.tokens.append(request.headers.get("Authorization"))
         if request.query.get("watch"):
-            return await self.watch_answers.get(request.path, self._watch)(request)
+            return await self.watch_answers.get(request.path, self.watch)(request)
         answer = self.answers.get(request.path)
         if answer is None:
             failure = {"kind": "Status", "code": 404, "reason": "NotFound", "message": f"{request.path} not found"}
             return web.json_response(failure, status=404)
         return await answer(request)
 
-    async def _watch(self, request: web.Request) -> web.StreamResponse:
+    async def watch(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
         rounds = self.watches.get(request.path, [])

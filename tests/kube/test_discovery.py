@@ -2,8 +2,8 @@
 
 import pytest
 
-from cronhpa.kube.client import ClusterError
 from cronhpa.kube.discovery import Discovery, Resource
+from cronhpa.kube.errors import ClusterError
 from kube.fake_api import FakeApi, answering
 
 APPS = {"resources": [{"name": "deployments", "kind": "Deployment"}, {"name": "deployments/scale", "kind": "Scale"}]}

@@ -15,9 +15,10 @@ from aiohttp import web
 
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import ExternalMetric, MetricTarget, ObjectMetric, PodsMetric, TargetRef
-from cronhpa.kube.client import ClusterError
 from cronhpa.kube.discovery import Discovery
-from cronhpa.kube.metrics import MetricReader, PodMetrics, list_pod_metrics
+from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.metric_values import PodMetrics
+from cronhpa.kube.metrics import MetricReader, list_pod_metrics
 from kube.fake_api import FakeApi, answering
 
 MIB = 2**20

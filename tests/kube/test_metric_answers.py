@@ -12,18 +12,17 @@ from hypothesis import strategies as st
 from cronhpa.core.instant import SECOND, parse_instant
 from cronhpa.core.observation import Absent, Sample
 from cronhpa.core.spec import ExternalMetric, MetricTarget, ResourceMetric
-from cronhpa.kube.client import ClusterError
-from cronhpa.kube.metrics import (
+from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.metric_values import (
     CustomMetric,
     ExternalMetricValue,
-    MetricReader,
     PodMetrics,
     external_value,
-    list_pod_metrics,
     object_value,
     pod_samples,
     samples_of,
 )
+from cronhpa.kube.metrics import MetricReader, list_pod_metrics
 from kube.fake_api import FakeApi, answering
 
 NOON = "2026-11-23T12:00:00Z"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Self
 
 from model_api import START, ModelApi, ModelClient
 
+from cronhpa.core.decide import decide
 from cronhpa.core.instant import SECOND
-from cronhpa.operator.app import Operator
-from cronhpa.operator.settings import Settings
+from cronhpa.core.observation import Absent
+from cronhpa.core.spec import ControllerOptions
+from cronhpa.operator.clock import Clock
+from cronhpa.operator.controller import Controller
 
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}
 
@@ -29,43 +32,73 @@ def rules(up: dict[str, Any], down: dict[str, Any]) -> dict[str, Any]:
     return {"scaleUp": up, "scaleDown": down}
 
 
-class Life:
-    """The operator as a process: `async with` kills it at the end without any farewell."""
+class StubForecasts:
+    """`forecast` makes the newest forecast of a series; `forgotten` are the series that nobody asks for any more."""
 
-    def __init__(self, api: ModelApi) -> None:
+    def __init__(self) -> None:
+        self.forecast: Callable[[Any], Any] = lambda series: Absent("Learning", f"{series.metric} has no forecast yet")
+        self.forgotten: list[Any] = []
+
+    def latest(self, series: Any) -> Any:
+        return self.forecast(series)
+
+    def forget(self, series: Any) -> None:
+        self.forgotten.append(series)
+
+
+class ModelWatch:
+    """A watch of the CronHPA objects of the model."""
+
+    restarts = 0
+
+    def __init__(self, api: ModelApi, take: Callable[[str | None, Any], None]) -> None:
+        self._api, self._take = api, take
+
+    async def run(self) -> None:
+        queue = self._api.subscribe("cronhpas")
+        while True:
+            self._take(*await queue.get())
+
+
+def clock_of(api: ModelApi) -> Clock:
+    return Clock(api.now, lambda: asyncio.get_running_loop().time())
+
+
+class Life:
+    """The controller as a process: `async with` kills it at the end without any farewell."""
+
+    def __init__(self, api: ModelApi, *, timeout_seconds: float = 15.0, decide: Any = decide) -> None:
         self.api = api
-        self.client = ModelClient(api)
-        self.operator = Operator(Settings(store=Path("/nowhere/history.db")), self.client)
-        self.cycle = self.operator._cycle
-        self.cycle._clock = api.now
-        self.inventory = self.operator._inventory
+        self.client = ModelClient(api, timeout_seconds=timeout_seconds)
+        self.forecasts = StubForecasts()
+        self.controller = Controller(
+            self.client,
+            clock_of(api),
+            self.forecasts,
+            options=ControllerOptions(),
+            watch=lambda _client, _namespaces, take, _sweep: ModelWatch(api, take),
+            decide=decide,
+        )
+        self.control_loop = self.controller.control_loop
+        self.inventory = self.controller.inventory
         self._tasks: list[asyncio.Task[Any]] = []
 
     async def __aenter__(self) -> Self:
-        operator = self.operator
-        works = [view.run() for views in operator._views.values() for view in views]
-        works += [self._hear(), self.inventory.sweep(self.client, ()), operator._recorder.run(), self._turn()]
-        self._tasks = [asyncio.create_task(work) for work in works]
+        works = [work for _, work in self.controller.watching()]
+        self._tasks = [asyncio.create_task(work) for work in (*works, self._scale())]
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self.client.dead = True
-        tasks = [*self._tasks, *self.cycle._tasks]
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self.operator._targets.close()
+        await self.control_loop.close(0)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.controller.targets.close()
 
-    async def _hear(self) -> None:
-        """What kopf's thread tells of the CronHPA objects."""
-        queue = self.api.subscribe("cronhpas")
-        while True:
-            self.inventory._take(*await queue.get())
-
-    async def _turn(self) -> None:
-        while not self.operator._is_ready():  # noqa: ASYNC110 - views tell of it one by one
-            await asyncio.sleep(0.01)
-        await self.cycle.run()
+    async def _scale(self) -> None:
+        await self.controller.synced()
+        await self.control_loop.run()
 
     def memory(self, name: str = "shop", namespace: str = "prod") -> Any:
         return self.inventory.items[namespace, name].memory

@@ -21,7 +21,8 @@ from typing import Any
 from kubernetes.client import Configuration
 
 from cronhpa.core.instant import HOUR, SECOND, format_instant, parse_instant
-from cronhpa.kube.client import Client, ClusterError
+from cronhpa.kube.client import Client
+from cronhpa.kube.errors import ClusterError
 
 START = parse_instant("2027-01-15T07:00:00Z")
 # (API, plural) of what is served, with the kind.
@@ -52,7 +53,8 @@ class Fault:
     What goes wrong with requests of a method whose path matches.
 
     status: the answer, 0 where the connection breaks instead. applied: after it was done. hangs: there is no answer.
-    waits: it is done and answered once this is set. times: how often it happens, None for ever.
+    waits: it is done and answered once this is set. error: it is raised where the client expects an answer, as a bug
+    in the client would be. times: how often it happens, None for ever.
     """
 
     method: str
@@ -61,12 +63,16 @@ class Fault:
     applied: bool = False
     hangs: bool = False
     waits: asyncio.Event | None = None
+    error: Exception | None = None
     times: int | None = 1
     met: int = field(default=0, init=False)
 
 
 class ModelApi:
-    """writes: the PATCHes of operators. scalings: (instant, target, from, to) of each change of a target's replicas."""
+    """
+    writes: the PATCHes of operators. scalings: (instant, target, from, to) of each change of a target's replicas.
+    latency: seconds until a request (method, path) is looked at. version: the newest resource version.
+    """
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[tuple[str, str], dict[str, Any]]] = defaultdict(dict)
@@ -79,7 +85,8 @@ class ModelApi:
         self.start_up: float | None = None
         self.clock_offset = 0
         self.on_write: Callable[[int, bool], bool] | None = None
-        self._version = 100
+        self.latency: Callable[[str, str], float] = lambda _method, _path: 0.001
+        self.version = 100
         self._watchers: dict[str, list[asyncio.Queue[tuple[str, dict[str, Any]]]]] = defaultdict(list)
 
     def now(self) -> int:
@@ -91,12 +98,12 @@ class ModelApi:
         key = (namespace, name)
         if key in self.objects[plural]:
             raise RefusedError(409, "AlreadyExists", f'{plural} "{name}" already exists')
-        self._version += 1
+        self.version += 1
         meta = {
             "name": name,
             "namespace": namespace,
-            "uid": f"uid-{plural}-{name}-{self._version}",
-            "resourceVersion": str(self._version),
+            "uid": f"uid-{plural}-{name}-{self.version}",
+            "resourceVersion": str(self.version),
             "generation": 1,
             "creationTimestamp": format_instant(self.now() // SECOND * SECOND),
             **body.pop("metadata", {}),
@@ -115,8 +122,8 @@ class ModelApi:
 
     def delete(self, plural: str, namespace: str, name: str) -> None:
         item = self.objects[plural].pop((namespace, name))
-        self._version += 1
-        item["metadata"]["resourceVersion"] = str(self._version)
+        self.version += 1
+        item["metadata"]["resourceVersion"] = str(self.version)
         self._tell(plural, "DELETED", item)
         if plural == "deployments":
             self._remove_pods(namespace, name, 0)
@@ -150,12 +157,13 @@ class ModelApi:
 
     async def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
         self.asked.append((self.now(), method, path))
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(self.latency(method, path))
         fault = self._fault(method, path)
         if fault is not None and not fault.applied:
             await self._go_wrong(fault)
         answer = self._do(method, path, query, body)
         if fault is not None and fault.applied:
+            answer = deepcopy(answer)  # what happens from now on is not in it
             await self._go_wrong(fault)
         return answer
 
@@ -172,6 +180,8 @@ class ModelApi:
             await fault.waits.wait()
         elif fault.hangs:
             await asyncio.Event().wait()
+        elif fault.error is not None:
+            raise fault.error
         elif fault.status:
             raise RefusedError(fault.status, "Trouble", f"answered {fault.status} on purpose")
         else:
@@ -205,7 +215,7 @@ class ModelApi:
     def _list(self, plural: str, namespace: str | None, query: dict[str, str]) -> dict[str, Any]:
         items = [item for key, item in sorted(self.objects[plural].items()) if namespace in {None, key[0]}]
         first, limit = int(query.get("continue", 0)), int(query.get("limit", 500))
-        meta = {"resourceVersion": str(self._version)}
+        meta = {"resourceVersion": str(self.version)}
         if first + limit < len(items):
             meta["continue"] = str(first + limit)
         return {"metadata": meta, "items": items[first : first + limit]}
@@ -234,8 +244,8 @@ class ModelApi:
     def _changed(self, plural: str, before: dict[str, Any], item: dict[str, Any]) -> None:
         if before == item:
             return  # a write that changes nothing has no version and no event
-        self._version += 1
-        item["metadata"]["resourceVersion"] = str(self._version)
+        self.version += 1
+        item["metadata"]["resourceVersion"] = str(self.version)
         if before.get("spec") != item.get("spec"):
             item["metadata"]["generation"] += 1
         self._tell(plural, "MODIFIED", item)

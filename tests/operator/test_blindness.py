@@ -1,4 +1,4 @@
-"""A watch that is lost for good, as when a right is taken away: what was seen before it is not believed for long."""
+"""cronhpa.operator.controller: after a watch is lost for good, what was seen before is not believed for long."""
 
 from lives import Life, condition, cronhpa, deployment, status, timeline, until
 from model_api import Fault, ModelApi

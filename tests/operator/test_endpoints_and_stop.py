@@ -1,6 +1,7 @@
-"""cronhpa.operator.endpoints: what probes and scrapers are told, and how the operator ends, in real time."""
+"""cronhpa.operator.app, cronhpa.operator.endpoints: probes, scrapers and the stop, in real time."""
 
 import asyncio
+import re
 import time
 
 import aiohttp
@@ -13,34 +14,40 @@ from cronhpa.core.instant import SECOND
 from cronhpa.history.series import Series
 from cronhpa.history.store import Store
 from cronhpa.operator.app import Operator
+from cronhpa.operator.clock import Clock
+from cronhpa.operator.endpoints import Endpoints, Progress
 from cronhpa.operator.settings import Settings
+
+
+class Silent:
+    """A watch that tells nothing, or ends with an error."""
+
+    restarts = 0
+
+    def __init__(self, error=None):
+        self._error = error
+
+    async def run(self):
+        if self._error is not None:
+            raise self._error
+        await asyncio.Event().wait()
 
 
 class Process:
     """`Operator.run` as the command runs it, without kopf: the first list of the sweep is all that is told."""
 
-    def __init__(self, api, tmp_path):
+    def __init__(self, api, tmp_path, watch=None):
         self.client = ModelClient(api, timeout_seconds=3)
-        self.store = tmp_path / "history.db"
-        settings = Settings(store=self.store, listen_host="127.0.0.1", listen_port=0, probe_port=0)
-        self.operator = Operator(settings, self.client)
-        self.operator._inventory.watch = self._watch
-        listen = self.operator._listen
-
-        def listened():
-            self.listeners = listen()
-            return self.listeners
-
-        self.operator._listen = listened
-        self.listeners = None
+        self.stepped = 0
+        settings = Settings(store=tmp_path / "history.db", listen_host="127.0.0.1", listen_port=0, probe_port=0)
+        clock = Clock(lambda: time.time_ns() + self.stepped, time.monotonic)
+        self.operator = Operator(settings, self.client, clock, watch=lambda *_: watch or Silent())
+        self.loop = self.operator.controller.control_loop
         self.stop = asyncio.Event()
-
-    async def _watch(self, *_):
-        await asyncio.Event().wait()
 
     async def __aenter__(self):
         self.task = asyncio.create_task(self.operator.run(self.stop))
-        while self.listeners is None:  # noqa: ASYNC110 - nothing tells of it
+        while not self.operator.listeners:  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.01)
         return self
 
@@ -49,7 +56,7 @@ class Process:
         await self.task
 
     async def get(self, path, listener=0):
-        host, port = self.listeners[listener].address
+        host, port = self.operator.listeners[listener].address
         async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}{path}") as answer:
             return answer.status, await answer.text()
 
@@ -82,22 +89,42 @@ async def test_ready_when_the_first_lists_are_there_and_healthy_before(tmp_path)
         await asyncio.sleep(0.1)
         assert (503, "the first lists are not there yet\n") == await process.get("/readyz")
         assert (200, "ok\n") == await process.get("/healthz")
-        assert 0 == process.operator._cycle.pulse.turns
+        assert 0 == process.loop.metrics.reconciles
         goes_on.set()
         await process.ready()
 
 
-async def test_a_loop_that_stands_still_is_not_healthy(tmp_path):
-    async with Process(shop(), tmp_path) as process:
+async def test_a_reconciliation_that_never_ends_is_not_healthy(tmp_path):
+    """Every request has a deadline, so only a bug hangs for 200 s: here the clock steps on meanwhile."""
+    api = shop(2, 2000)
+    goes_on = asyncio.Event()
+    api.faults = [Fault("PATCH", "/scale$", waits=goes_on)]
+    async with Process(api, tmp_path) as process:
         await process.ready()
-        cycle = process.operator._cycle
-        await eventually(lambda: cycle.pulse.turns)
-        cycle._turning["prod", "shop"] = time.time_ns() - 200 * SECOND
+        await eventually(process.loop.oldest_reconcile)
+        process.stepped = 200 * SECOND
+        tick = process.loop.metrics.last_tick
+        await eventually(lambda: process.loop.metrics.last_tick > tick + 199 * SECOND)
         code, text = await process.get("/healthz")
-        assert (503, "a turn takes 200 s already\n") == (code, text)
-        cycle._turning.clear()
-        cycle.pulse.last_tick = time.time_ns() - 31 * SECOND
-        assert (503, "no tick for 31 s\n") == await process.get("/healthz")
+        goes_on.set()
+
+    assert 503 == code
+    assert re.fullmatch("a turn takes 20[0-5] s already\n", text)
+
+
+async def test_a_loop_that_stands_still_is_not_healthy(tmp_path):
+    """The loop of an operator that does not run ticks no more."""
+    now = [time.time_ns()]
+    process = Process(shop(), tmp_path)
+    controller = process.operator.controller
+    controller.control_loop.note_tick()
+    progress = Progress(controller, process.client, ())
+    healthz = Endpoints(progress, controller, Clock(lambda: now[0], time.monotonic)).probes["/healthz"]
+
+    now[0] = controller.control_loop.metrics.last_tick + 30 * SECOND
+    assert healthz().endswith(b"\r\n\r\nok\n")
+    now[0] += SECOND
+    assert healthz().endswith(b"\r\n\r\nno tick for 31 s\n")
 
 
 async def test_the_metrics_can_be_read_by_prometheus(tmp_path):
@@ -105,7 +132,7 @@ async def test_the_metrics_can_be_read_by_prometheus(tmp_path):
     cronhpa(api, "odd", maxReplicas="many")
     async with Process(api, tmp_path) as process:
         await process.ready()
-        await eventually(lambda: process.operator._cycle.pulse.turns >= 2)
+        await eventually(lambda: process.loop.metrics.reconciles >= 2)
         _, text = await process.get("/metrics")
 
     samples = {
@@ -129,7 +156,7 @@ async def test_a_stop_ends_the_turn_under_way_and_keeps_its_load(tmp_path):
     api.faults = [fault]
     async with Process(api, tmp_path) as process:
         await process.ready()
-        await eventually(lambda: fault.met and process.operator._store is not None)
+        await eventually(lambda: fault.met and process.operator.learning.is_open)
         process.stop.set()
         await asyncio.sleep(0.2)
         assert not process.task.done()
@@ -148,7 +175,7 @@ async def test_no_turn_begins_after_the_stop(tmp_path):
     api = shop(2, 1000, syncPeriodSeconds=1)
     async with Process(api, tmp_path) as process:
         await process.ready()
-        await eventually(lambda: process.operator._cycle.pulse.turns)
+        await eventually(lambda: process.loop.metrics.reconciles)
         process.stop.set()
         await process.task
         asked = len(api.asked)
@@ -159,25 +186,21 @@ async def test_no_turn_begins_after_the_stop(tmp_path):
 
 async def test_a_part_that_ends_with_an_error_ends_the_process(tmp_path):
     """The kubelet starts it anew; a process that only looks alive would scale nothing."""
-    process = Process(shop(), tmp_path)
+    process = Process(shop(), tmp_path, Silent(RuntimeError("a bug of ours")))
 
-    async def broken():
-        raise RuntimeError("a bug of ours")
-
-    process.operator._cycle.run = broken
     with pytest.raises(RuntimeError, match="a bug of ours"):
         await asyncio.wait_for(process.operator.run(process.stop), 5)
 
 
 @pytest.mark.parametrize("rounds", range(4))
 def test_the_loop_ends_when_cancelled_in_the_moment_it_is_poked(rounds):
-    """So many rounds of the event loop after the poke: in some of them Python 3.11's wait_for forgets it."""
+    """So many rounds of the event loop after the enqueue: in some of them Python 3.11's wait_for forgets it."""
 
     async def scenario():
         life = Life(ModelApi())
-        loop = asyncio.create_task(life.cycle.run())
+        loop = asyncio.create_task(life.control_loop.run())
         await asyncio.sleep(0.05)
-        life.cycle._poked.set()
+        life.control_loop.enqueue(("prod", "shop"))
         for _ in range(rounds):
             await asyncio.sleep(0)
         loop.cancel()

@@ -1,18 +1,27 @@
-"""What happens to the history's file while it is open."""
+"""cronhpa.operator.learning: what happens to the history's file while it is open."""
 
 import asyncio
+import time
+from collections import deque
+from types import SimpleNamespace
 
 import pytest
-from model_api import ModelApi, ModelClient
 
 from cronhpa.history.database import Fault, StoreError
 from cronhpa.history.series import LoadSample, RecordedBatch, Series
 from cronhpa.history.store import Store
-from cronhpa.operator import app
-from cronhpa.operator.app import Operator
-from cronhpa.operator.settings import Settings
+from cronhpa.operator.budget_trackers import BudgetTrackers
+from cronhpa.operator.clock import Clock
+from cronhpa.operator.learning import Learning, LearningPauses
 
 SERIES = Series("prod", "shop", "cpu")
+SAMPLE = LoadSample(SERIES, 10**18, 3.0)
+
+
+def learning(path, loads, **more):
+    """The keeping of a history, without anything that forecasts."""
+    clock, pauses = Clock(time.time_ns, time.monotonic), LearningPauses(flush=0.01)
+    return Learning(path, clock, None, objects=(), loads=loads, budgets=BudgetTrackers(), pauses=pauses, **more)
 
 
 def vanish(path):
@@ -26,22 +35,22 @@ def replace(path):
 
 
 @pytest.mark.parametrize("befall", [vanish, replace])
-def test_a_file_that_is_gone_is_noticed_and_opened_anew(tmp_path, monkeypatch, befall):
+def test_a_file_that_is_gone_is_noticed_and_opened_anew(tmp_path, befall):
     """Else what is measured goes to a file without a name, and is lost with the process."""
-    monkeypatch.setattr(app, "_FLUSH_SECONDS", 0.01)
     path = tmp_path / "history.db"
-    operator = Operator(Settings(store=path), ModelClient(ModelApi()))
+    loads = deque()
+    keeper = learning(path, loads)
 
     async def scenario():
-        keeping = asyncio.create_task(operator._keep_history())
-        while not path.exists():  # noqa: ASYNC110 - a thread makes it
+        keeping = asyncio.create_task(keeper.keep_history())
+        while not keeper.is_open:  # noqa: ASYNC110 - a thread opens it
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.2)
         befall(path)
         with pytest.raises(StoreError, match="removed or replaced"):
             await asyncio.wait_for(keeping, 5)
-        operator._cycle.loads.append(LoadSample(SERIES, 10**18, 3.0))
-        again = asyncio.create_task(operator._keep_history())
+        loads.append(SAMPLE)
+        again = asyncio.create_task(keeper.keep_history())
         await asyncio.sleep(0.3)
         again.cancel()
 
@@ -50,17 +59,30 @@ def test_a_file_that_is_gone_is_noticed_and_opened_anew(tmp_path, monkeypatch, b
     assert [SERIES] == Store(path).loads.series()
 
 
-def test_what_keeps_the_history_from_being_written_is_told_once(tmp_path, monkeypatch, caplog):
+class FullDisk:
+    """A store whose answers are given: a fault, or that the loads were recorded."""
+
+    def __init__(self, *answers):
+        self._answers = iter(answers)
+        self.loads = SimpleNamespace(record=lambda _: next(self._answers))
+        self.spend = SimpleNamespace(since=lambda _: [])
+
+
+def test_what_keeps_the_history_from_being_written_is_told_once(tmp_path, caplog):
     """Not every five seconds for as long as a disk is full; and anew when it is full again."""
-    operator = Operator(Settings(store=tmp_path / "history.db"), ModelClient(ModelApi()))
-    operator._store = Store(tmp_path / "history.db")
-    answers = iter([Fault("disk full"), Fault("disk full"), RecordedBatch(1), Fault("disk full")])
-    monkeypatch.setattr(operator._store.loads, "record", lambda _: next(answers))
+    full = Fault("disk full")
+    store = FullDisk(full, full, RecordedBatch(1), full)
+    loads = deque()
+    keeper = learning(tmp_path / "history.db", loads, open_store=lambda _: store)
 
     async def scenario():
+        keeping = asyncio.create_task(keeper.keep_history())
+        while not keeper.is_open:  # noqa: ASYNC110 - a thread opens it
+            await asyncio.sleep(0)
+        keeping.cancel()
         for _ in range(4):
-            operator._cycle.loads.append(LoadSample(SERIES, 10**18, 3.0))
-            await operator._flush_loads()
+            loads.append(SAMPLE)
+            await keeper.flush()
 
     asyncio.run(scenario())
 

@@ -1,4 +1,4 @@
-"""The objects as last seen, whatever order, gap or absurdity the API tells of them in."""
+"""cronhpa.operator.inventory, cronhpa.operator.object_state: objects as last seen, in any order."""
 
 import asyncio
 
@@ -9,8 +9,8 @@ from virtual_time import live
 
 from cronhpa.core.memory import Memory
 from cronhpa.core.spec import ControllerOptions
-from cronhpa.operator import inventory as module
 from cronhpa.operator.inventory import Inventory
+from cronhpa.operator.sweep import Sweep
 
 KEY = ("prod", "shop")
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
@@ -26,9 +26,10 @@ def body(version, *, uid="one", generation=1, name="shop", status=None, **spec):
 class Told:
     """An inventory with what it told of changes and departures."""
 
-    def __init__(self):
+    def __init__(self, **more):
         self.changed, self.gone = [], []
-        self.inventory = Inventory(ControllerOptions(), self.changed.append, lambda item: self.gone.append(item.uid))
+        gone = lambda state: self.gone.append(state.uid)  # noqa: E731 - a callback of one line
+        self.inventory = Inventory(ControllerOptions(), self.changed.append, gone, **more)
 
     @property
     def item(self):
@@ -69,7 +70,7 @@ def test_another_object_of_the_same_name_takes_the_place_of_the_first():
     told = Told()
     told.inventory.put(body(10))
     told.inventory.put(body(20, uid="two"))
-    told.inventory._take("DELETED", body(15))
+    told.inventory.apply_event("DELETED", body(15))
 
     assert ["one"] == told.gone
     assert "two" == told.item.uid
@@ -79,7 +80,7 @@ def test_another_object_of_the_same_name_takes_the_place_of_the_first():
 def test_a_stale_page_brings_no_deleted_object_back():
     told = Told()
     told.inventory.put(body(10))
-    told.inventory._take("DELETED", body(12))
+    told.inventory.apply_event("DELETED", body(12))
     told.inventory.put(body(10))
 
     assert told.item is None
@@ -92,20 +93,24 @@ def test_a_stale_page_brings_no_deleted_object_back():
 def test_an_event_that_is_no_object_costs_nothing(event):
     told = Told()
     told.inventory.put(body(10, name="other"))
-    told.inventory._take("MODIFIED", event)
-    told.inventory._take("DELETED", event)
+    told.inventory.apply_event("MODIFIED", event)
+    told.inventory.apply_event("DELETED", event)
 
     assert ("prod", "other") in told.inventory.items
 
 
-def test_a_spec_that_nobody_can_read_is_a_problem_of_its_object(monkeypatch):
+def test_a_spec_that_nobody_can_read_is_a_problem_of_its_object():
     told = Told()
     told.inventory.put(body(10, maxReplicas="many"))
+
     assert told.item.spec is None
     assert "spec.maxReplicas" in told.item.problems[0]
 
-    monkeypatch.setattr(module, "parse_spec", lambda *_: 1 // 0)
-    told.inventory.put(body(11, generation=2))
+
+def test_a_parser_that_fails_for_a_reason_of_ours_costs_its_object_only():
+    told = Told(parse=lambda *_: 1 // 0)
+    told.inventory.put(body(11))
+
     assert ("spec: ZeroDivisionError: integer division or modulo by zero",) == told.item.problems
 
 
@@ -161,31 +166,25 @@ def swept(change, *, first=None):
         api, told = ModelApi(), Told()
         cronhpa(api)
         cronhpa(api, "other")
-        client = ModelClient(api)
-        await told.inventory._sweep_once(client, "")
+        sweep = Sweep(ModelClient(api), told.inventory, ())
+        await sweep.list_once("")
         if first is not None:
             first(api)
         goes_on = asyncio.Event()
         # The list is made before the change and read after it.
         api.faults = [Fault("GET", "/cronhpas$", applied=True, waits=goes_on)]
-        answer = api._list("cronhpas", None, {})
-        api._list = lambda *_: _copied(answer)
-        sweep = asyncio.create_task(told.inventory._sweep_once(client, ""))
+        listing = asyncio.create_task(sweep.list_once(""))
         await asyncio.sleep(1)
         change(api, told.inventory)
         goes_on.set()
-        await sweep
+        await listing
         return told
 
     return live(scenario)
 
 
-def _copied(answer):
-    return {"metadata": dict(answer["metadata"]), "items": [dict(item) for item in answer["items"]]}
-
-
 def test_what_is_deleted_during_a_list_stays_away():
-    told = swept(lambda api, inventory: inventory._take("DELETED", api.objects["cronhpas"][KEY]))
+    told = swept(lambda api, inventory: inventory.apply_event("DELETED", api.objects["cronhpas"][KEY]))
 
     assert [("prod", "other")] == list(told.inventory.items)
 
@@ -214,17 +213,17 @@ def test_a_store_that_was_restored_is_believed():
     async def scenario():
         api, told = ModelApi(), Told()
         cronhpa(api)
-        client = ModelClient(api)
-        await told.inventory._sweep_once(client, "")
+        sweep = Sweep(ModelClient(api), told.inventory, ())
+        await sweep.list_once("")
         api.edit("cronhpas", *KEY, spec={"maxReplicas": 7})
-        api._version = 5000
+        api.version = 5000
         api.edit("cronhpas", *KEY, spec={"maxReplicas": 8})
-        await told.inventory._sweep_once(client, "")
+        await sweep.list_once("")
         assert 8 == told.item.spec.max_replicas
-        api._version = 50
+        api.version = 50
         api.objects["cronhpas"][KEY]["metadata"].update(resourceVersion="40", generation=2)
         api.objects["cronhpas"][KEY]["spec"]["maxReplicas"] = 7
-        await told.inventory._sweep_once(client, "")
+        await sweep.list_once("")
         assert 7 == told.item.spec.max_replicas
 
     live(scenario)

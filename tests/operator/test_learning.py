@@ -1,23 +1,24 @@
-"""Learning beside the turns: a budget that ends, a past that is fetched, a spend that is kept."""
+"""cronhpa.operator.learning: a budget that ends, a past that is fetched, a spend that is kept."""
 
 import asyncio
 import time
-from types import SimpleNamespace
+from collections import deque
 
 from lives import Life, condition, cronhpa, deployment, status, until
-from model_api import ModelApi, ModelClient
+from model_api import ModelApi
 from virtual_time import live
 
 from core.situations import forecast
 from cronhpa.core.instant import DAY, HOUR, SECOND
-from cronhpa.core.memory import Memory
-from cronhpa.core.spec import ForecastSettings, Spec, TargetRef
+from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
+from cronhpa.history.prometheus import Prometheus
 from cronhpa.history.series import Series
 from cronhpa.history.spend import Spend
 from cronhpa.history.store import Store
-from cronhpa.operator import app
-from cronhpa.operator.app import Operator
-from cronhpa.operator.settings import Settings
+from cronhpa.operator.budget_trackers import BudgetTrackers
+from cronhpa.operator.clock import Clock
+from cronhpa.operator.learning import Learning, LearningPauses
+from cronhpa.operator.object_state import ObjectState
 from forecasting.answering import Answering
 
 SHOP = Series("prod", "shop", "cpu")
@@ -39,7 +40,7 @@ def foreseeing(life, cores):
         now = life.api.now()
         return forecast(cores, cores, metric=series.metric, issued_at=now, start=now)
 
-    life.operator._forecaster.latest = latest
+    life.forecasts.forecast = latest
 
 
 def test_a_forecast_that_costs_too_much_in_a_day_waits_and_the_target_goes_back():
@@ -92,7 +93,9 @@ def test_a_load_that_pods_share_is_recorded_wherever_it_is_measured():
         api.external["jobs"] = 40
         async with Life(api) as life:
             await until(20)
-            return {(sample.series.name, sample.series.metric, sample.value) for sample in life.cycle.loads}
+            return {
+                (sample.series.name, sample.series.metric, sample.value) for sample in life.controller.reconciler.loads
+            }
 
     assert {("shop", "cpu", 1.0), ("worker", "jobs", 40.0)} == live(scenario)
 
@@ -109,34 +112,46 @@ def test_a_forecast_in_preview_spends_nothing():
     live(scenario)
 
 
-async def test_what_was_spent_is_kept_over_a_restart(tmp_path, monkeypatch):
-    monkeypatch.setattr(app, "_FLUSH_SECONDS", 0.01)
-    hour = time.time_ns() // HOUR
-    earlier, later = (Operator(Settings(store=tmp_path / "history.db"), ModelClient(ModelApi())) for _ in range(2))
-    earlier._cycle.ledger.restore([Spend(SHOP, hour, 3600.0, 7200.0)])
+def learning(path, **more):
+    """What learns, with nothing to learn from but what is given."""
+    given = {"objects": (), "loads": deque(), "budgets": BudgetTrackers(), **more}
+    pauses = LearningPauses(flush=0.01, backfill=0.01)
+    return Learning(path, Clock(time.time_ns, time.monotonic), None, pauses=pauses, **given)
 
-    await lived(earlier._keep_history(), lambda: stored(tmp_path) != [])
-    assert later._cycle.ledger.used_permille(SHOP) is None
-    await lived(later._keep_history(), lambda: later._cycle.ledger.used_permille(SHOP) is not None)
+
+async def test_what_was_spent_is_kept_over_a_restart(tmp_path):
+    hour = time.time_ns() // HOUR
+    earlier, later = BudgetTrackers(), BudgetTrackers()
+    earlier.restore([Spend(SHOP, hour, 3600.0, 7200.0)])
+
+    await lived(learning(tmp_path / "history.db", budgets=earlier).keep_history(), lambda: stored(tmp_path) != [])
+    assert later.used_permille(SHOP) is None
+    keeping = learning(tmp_path / "history.db", budgets=later).keep_history()
+    await lived(keeping, lambda: later.used_permille(SHOP) is not None)
 
     assert [Spend(SHOP, hour, 3600.0, 7200.0)] == stored(tmp_path)
 
 
-async def test_the_past_of_each_object_is_asked_of_prometheus_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(app, "_BACKFILL_SECONDS", 0.01)
-    spec = Spec(TargetRef("apps/v1", "Deployment", "shop-server"), 1, 9, metrics=(), forecast=ForecastSettings())
+async def test_the_past_of_each_object_is_asked_of_prometheus_once(tmp_path):
+    target = TargetRef("apps/v1", "Deployment", "shop-server")
+    metrics = (ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=50)),)
+    shop = ObjectState("prod", "shop", "uid", 0)
+    shop.spec = Spec(target, 1, 9, metrics=metrics, forecast=ForecastSettings())
+    path = tmp_path / "history.db"
+    store = Store(path)
     async with Answering() as server:
-        settings = Settings(
-            store=tmp_path / "history.db", prometheus_url=server.url, prometheus_queries={"cpu": "load{of='$target'}"}
-        )
-        operator = Operator(settings, ModelClient(ModelApi()))
-        operator._store = Store(settings.store)
-        monkeypatch.setattr(app, "forecast_metric", lambda _spec: "cpu")
-        operator._inventory = [SimpleNamespace(namespace="prod", name="shop", spec=spec, memory=Memory())]
-        noted = lambda: operator._store.loads.backfilled_until(Series("prod", "shop", "cpu"))  # noqa: E731 - asked twice
-        await lived(operator._keep_backfilled(), lambda: len(server.asked) >= 4 and noted() is not None)
-        await lived(operator._keep_backfilled(), lambda: len(server.asked) >= 5)
-        operator._store.close()
+        queries = {"cpu": "load{of='$target'}"}
+
+        async def learned(is_over):
+            """A process that keeps the history and asks Prometheus, until so much has happened."""
+            process = learning(path, objects=[shop], open_prometheus=lambda: Prometheus(server.url, queries, None))
+            keeping = asyncio.create_task(process.keep_history())
+            await lived(process.keep_backfilled(), is_over)
+            keeping.cancel()
+
+        await learned(lambda: len(server.asked) >= 4 and store.loads.backfilled_until(SHOP) is not None)
+        await learned(lambda: len(server.asked) >= 5)
+    store.close()
 
     assert {"load{of='shop-server'}"} == {query for query, *_ in server.asked}
     starts = [start for _, start, _, _ in server.asked]

@@ -7,9 +7,9 @@ import sys
 import pytest
 
 SCRIPT = """
-import logging
+import logging, time
 from cronhpa.operator.log import configure
-configure(FORM, LEVEL)
+configure(FORM, LEVEL, time.monotonic)
 logging.getLogger("kopf.objects").info("chatter")
 logging.getLogger("kopf.objects").warning("a warning of kopf")
 logging.getLogger("cronhpa").debug("detail")

@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import time
 
 import pytest
 from hypothesis import given
@@ -29,7 +30,7 @@ def _as_it_was():
 def written(form, message, *, error=None):
     """What stands on standard error after one record."""
     handlers = logging.getLogger().handlers[:]
-    log.configure(form, "info")
+    log.configure(form, "info", time.monotonic)
     (stream,) = logging.getLogger().handlers
     stream.setStream(io.StringIO())
     logging.getLogger("cronhpa.test").warning("history: %s", message, exc_info=error)

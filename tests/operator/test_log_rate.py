@@ -93,7 +93,7 @@ def test_what_was_left_out_is_told_when_it_is_over(log):
 
 def test_it_is_told_though_nothing_else_is_logged():
     """In real time: a timer of the handler's own."""
-    handler = RateLimited(io.StringIO())
+    handler = RateLimited(io.StringIO(), time.monotonic)
     logger = logging.Logger("cronhpa.test")  # noqa: LOG001
     logger.addHandler(handler)
     logger.warning("away")

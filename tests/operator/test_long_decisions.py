@@ -8,7 +8,7 @@ import pytest
 from lives import Life, cronhpa, deployment, status
 from model_api import ModelApi
 
-from cronhpa.operator import cycle
+from cronhpa.core.decide import decide
 
 NIGHTS = [
     {"name": f"night-{hour}", "start": f"0 {hour} * * *", "durationMinutes": 30, "minReplicas": 3} for hour in range(17)
@@ -19,16 +19,13 @@ FEAST = NIGHTS[0] | {"exclude": {"holidays": [{"country": "DE"}]}}
 
 
 @pytest.mark.parametrize("schedules", [NIGHTS, [FEAST]], ids=["many schedules", "holidays"])
-def test_what_takes_long_to_work_out_does_not_hold_up_its_neighbours(monkeypatch, schedules):
+def test_what_takes_long_to_work_out_does_not_hold_up_its_neighbours(schedules):
     """50 windows with an edge a minute take 0.3 s, the import of the holidays as long; here it is 2 s."""
-    decide = cycle.decide
 
     def slow(spec, *others):
         if spec.target.name == "long":
             time.sleep(2)
         return decide(spec, *others)
-
-    monkeypatch.setattr(cycle, "decide", slow)
 
     async def scenario():
         api = ModelApi()
@@ -36,7 +33,7 @@ def test_what_takes_long_to_work_out_does_not_hold_up_its_neighbours(monkeypatch
             deployment(api, name)
             cronhpa(api, name, metrics=None, schedules=own)
         begun = time.monotonic()
-        async with Life(api), asyncio.timeout(30):
+        async with Life(api, decide=slow), asyncio.timeout(30):
             while not status(api, "one"):  # noqa: ASYNC110 - the model tells nobody
                 await asyncio.sleep(0.01)
             took = time.monotonic() - begun
@@ -47,21 +44,19 @@ def test_what_takes_long_to_work_out_does_not_hold_up_its_neighbours(monkeypatch
     assert asyncio.run(scenario()) < 1.5
 
 
-def test_what_is_kept_is_decided_without_a_thread(monkeypatch):
+def test_what_is_kept_is_decided_without_a_thread():
     """The first of four turns works out 17 schedules; the next edge is two hours away."""
-    decide, threads = cycle.decide, []
+    threads = []
 
     def told(*given):
         threads.append(threading.current_thread() is threading.main_thread())
         return decide(*given)
 
-    monkeypatch.setattr(cycle, "decide", told)
-
     async def scenario():
         api = ModelApi()
         deployment(api)
         cronhpa(api, metrics=None, syncPeriodSeconds=1, schedules=[{**item, "start": "0 20 * * *"} for item in NIGHTS])
-        async with Life(api), asyncio.timeout(30):
+        async with Life(api, decide=told), asyncio.timeout(30):
             while len(threads) < 4:  # noqa: ASYNC110 - nobody tells of a turn
                 await asyncio.sleep(0.01)
 

@@ -11,7 +11,7 @@ from virtual_time import live
 from cronhpa.api.events import Event
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import LabelRequirement, LabelSelector, TargetRef
-from cronhpa.kube.membership import (
+from cronhpa.kube.label_selector import (
     REQUIREMENTS_MAX,
     SELECTOR_LENGTH_MAX,
     Selector,
@@ -21,9 +21,9 @@ from cronhpa.kube.membership import (
 )
 from cronhpa.kube.metrics import label_text
 from cronhpa.kube.pods import LABELS_MAX, RawPod, excess
-from cronhpa.operator.due import Due
-from cronhpa.operator.inventory import Item
-from cronhpa.operator.recorder import Recorder
+from cronhpa.operator.delaying_queue import DelayingQueue
+from cronhpa.operator.event_recorder import EventRecorder
+from cronhpa.operator.object_state import ObjectState
 
 WEB = TargetRef("apps/v1", "Deployment", "web")
 
@@ -59,7 +59,7 @@ def test_a_target_of_fifty_thousand_labels_is_told_of_and_costs_no_turn_anything
         cronhpa(api, "web")
         async with Life(api) as life:
             await until(5)
-            targets = life.operator._targets
+            targets = life.controller.targets
             first, second = [await targets.read("prod", WEB) for _ in range(2)]
         assert first is second
         assert first.selector.reason == "InvalidSelector"
@@ -78,7 +78,7 @@ def test_a_selector_is_read_once_and_not_again_for_every_change_of_the_target():
         cronhpa(api, "web")
         async with Life(api) as life:
             await until(5)
-            targets = life.operator._targets
+            targets = life.controller.targets
             before = await targets.read("prod", WEB)
             api.edit(
                 "deployments", "prod", "web", spec={**api.objects["deployments"]["prod", "web"]["spec"], "replicas": 7}
@@ -138,26 +138,26 @@ def test_a_pod_of_more_than_any_pod_has_is_not_counted(large, told):
 # --- what is left behind -----------------------------------------------------------------------------------------
 
 
-def test_events_go_with_their_object_and_long_ones_are_kept_short():
-    recorder = Recorder(None)
-    item = Item("prod", "web", "uid", 0)
+def test_events_go_with_their_object():
+    recorder = EventRecorder(None)
+    state = ObjectState("prod", "web", "uid", 0)
     for number in range(5):
-        recorder.record(item, Event("Warning", "SpecUnreadable", f"{number}" + "x" * 30_000), number)
+        recorder.record(state, Event("Warning", "SpecUnreadable", f"{number}"), number)
 
-    assert 1024 == max(len(event.message) for _, event in recorder._known)
-    recorder.forget(item)
-    assert (0, 0, 0) == (len(recorder._known), len(recorder._known_of), len(recorder._spent))
+    assert (5, 1) == (recorder.kept_events, recorder.kept_budgets)
+    recorder.forget(state)
+    assert (0, 0) == (recorder.kept_events, recorder.kept_budgets)
 
 
 def test_keys_that_come_and_go_leave_no_entries_behind():
-    due = Due()
+    queue = DelayingQueue()
     for number in range(10_000):
-        due.put(("prod", f"web-{number}"), 1000)
-        due.drop(("prod", f"web-{number}"))
-    due.put(("prod", "web"), 1)
+        queue.put(("prod", f"web-{number}"), 1000)
+        queue.drop(("prod", f"web-{number}"))
+    queue.put(("prod", "web"), 1)
 
-    assert len(due._heap) <= 1002
-    assert {"prod": [("prod", "web")]} == due.pop(2000)
+    assert queue.entries <= 1002
+    assert {"prod": [("prod", "web")]} == queue.pop(2000)
 
 
 def test_an_edit_of_the_forecast_metric_leaves_nothing_of_the_series_before_it():
@@ -169,9 +169,7 @@ def test_an_edit_of_the_forecast_metric_leaves_nothing_of_the_series_before_it()
         api = ModelApi()
         deployment(api, "web")
         cronhpa(api, "web", metrics=[metric(0)], forecast={})
-        forgotten = []
         async with Life(api) as life:
-            life.operator._forecaster.forget = forgotten.append
             await until(2)
             for number in (1, 2):
                 spec = {**api.objects["cronhpas"]["prod", "web"]["spec"], "metrics": [metric(number)]}
@@ -179,6 +177,6 @@ def test_an_edit_of_the_forecast_metric_leaves_nothing_of_the_series_before_it()
                 await until(2 + number)
             api.delete("cronhpas", "prod", "web")
             await until(6)
-        assert ["queue-0", "queue-1", "queue-2"] == [series.metric for series in forgotten]
+        assert ["queue-0", "queue-1", "queue-2"] == [series.metric for series in life.forecasts.forgotten]
 
     live(scenario)

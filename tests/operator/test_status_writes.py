@@ -147,9 +147,9 @@ def test_problems_of_any_length_fit_into_the_status():
         cronhpa(api)
         async with Life(api) as life:
             await until(20)
-            item = life.inventory.items["prod", "shop"]
-            item.problems = tuple(f"spec.schedules[{number}].start: {'x' * 1000}" for number in range(50))
-            await life.operator._writer.reject(item, api.now())
+            state = life.inventory.items["prod", "shop"]
+            state.problems = tuple(f"spec.schedules[{number}].start: {'x' * 1000}" for number in range(50))
+            await life.controller.writer.reject(state, api.now())
             return condition(api, "SpecAccepted")["message"]
 
     message = live(scenario)

@@ -1,12 +1,11 @@
-"""Whatever ends kopf's watch, another one begins; and none is begun that would watch nothing."""
+"""cronhpa.operator.kopf_watch, cronhpa.operator.sweep: whatever ends a watch, another begins; none watches nothing."""
 
 import asyncio
 
-import pytest
-
 from cronhpa.core.spec import ControllerOptions
-from cronhpa.operator import inventory as module
 from cronhpa.operator.inventory import Inventory
+from cronhpa.operator.kopf_watch import KopfWatch
+from cronhpa.operator.sweep import Sweep, SweepPauses
 from kube.fake_api import FakeApi, answering
 
 _LIST = "/apis/cronhpa.io/v1alpha1/cronhpas"
@@ -42,65 +41,57 @@ class Kopf:
         self.stops += 1
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch):
-    monkeypatch.setattr(module, "_RESTART_SECONDS", 0.05)
-    monkeypatch.setattr(module, "_SWEEP_SECONDS", 0.05)
-
-
-async def watched(api, until):
-    """Runs sweep and watch until `until()`; the inventory. Raises TimeoutError where that never comes."""
+async def watched(api, kopf, until):
+    """Runs sweep and watch until `until()`; the watch. Raises TimeoutError where that never comes."""
     inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
     async with api.client() as client, asyncio.timeout(10), asyncio.TaskGroup() as group:
-        sweep = group.create_task(inventory.sweep(client, ()))
-        watch = group.create_task(inventory.watch(client.configuration, ()))
+        sweep = Sweep(client, inventory, (), SweepPauses(0.05, 0.05))
+        watch = KopfWatch(client.configuration, (), inventory.apply_event, sweep, restart_seconds=0.05, run_kopf=kopf)
+        tasks = [group.create_task(sweep.run()), group.create_task(watch.run())]
         while not until():  # noqa: ASYNC110 - what is waited for happens in kopf's thread
             await asyncio.sleep(0.01)
-        sweep.cancel()
-        watch.cancel()
-    return inventory
+        for task in tasks:
+            task.cancel()
+    return watch
 
 
-def test_a_watch_that_failed_is_begun_again(monkeypatch):
+def test_a_watch_that_failed_is_begun_again():
     """A 403, a 404 or an error within the stream ends kopf, and the thread that waits for its flag must not keep it."""
     api = FakeApi()
     api.answers = _LISTED | _TOLD
     kopf = Kopf(api, RuntimeError("404 page not found"), RuntimeError("Error in the watch-stream"))
-    monkeypatch.setattr(module.kopf, "operator", kopf)
 
-    inventory = asyncio.run(watched(api, lambda: kopf.starts == 3))
+    watch = asyncio.run(watched(api, kopf, lambda: kopf.starts == 3))
 
-    assert 2 == inventory.restarts
+    assert 2 == watch.restarts
 
 
-def test_a_watch_begins_when_there_is_something_to_watch(monkeypatch):
+def test_a_watch_begins_when_there_is_something_to_watch():
     api = FakeApi()
     kopf = Kopf(api)
-    monkeypatch.setattr(module.kopf, "operator", kopf)
 
     async def scenario():
         loop = asyncio.get_running_loop()
         loop.call_later(0.5, api.answers.update, _LISTED)
         # A new kind is served for some seconds before the API tells of it.
         loop.call_later(1.5, api.answers.update, _TOLD)
-        await watched(api, lambda: kopf.starts)
+        await watched(api, kopf, lambda: kopf.starts)
 
     asyncio.run(scenario())
 
     assert [True] == kopf.found
 
 
-def test_a_watch_of_a_kind_that_is_gone_ends_and_begins_again_with_the_kind(monkeypatch):
+def test_a_watch_of_a_kind_that_is_gone_ends_and_begins_again_with_the_kind():
     api = FakeApi()
     api.answers = _LISTED | _TOLD
     kopf = Kopf(api)
-    monkeypatch.setattr(module.kopf, "operator", kopf)
 
     async def scenario():
         loop = asyncio.get_running_loop()
         loop.call_later(0.5, api.answers.clear)
         loop.call_later(1.5, api.answers.update, _LISTED | _TOLD)
-        await watched(api, lambda: kopf.starts == 2)
+        await watched(api, kopf, lambda: kopf.starts == 2)
 
     asyncio.run(scenario())
 

@@ -26,7 +26,7 @@ from typing import Any
 import urllib3
 
 from cronhpa.core.instant import SECOND, Nanoseconds, format_instant, parse_instant
-from cronhpa.operator.due import following
+from cronhpa.operator.delaying_queue import following
 from testbed.control_plane import HOLD, ControlPlane
 from testbed.metrics_api import Fault
 from testbed.objects import deployment

@@ -7,8 +7,8 @@ from lives import Life, cronhpa, deployment, until
 from model_api import ModelApi
 from virtual_time import live
 
-from cronhpa.operator import cycle, writer
-from cronhpa.operator.breath import Breath
+from cronhpa.core.decide import decide
+from cronhpa.operator.cooperative_yield import CooperativeYield
 
 NAMESPACES = [f"team-{number}" for number in range(20)]
 
@@ -17,11 +17,11 @@ def test_many_tasks_share_the_turns_of_a_pass_and_keep_their_order():
     """10 tasks of 30 turns each: 25 a pass of the loop, 50 in any, and no task is left behind."""
 
     async def scenario():
-        breath, passes, order = Breath(), Counter(), []
+        cooperative, passes, order = CooperativeYield(), Counter(), []
 
         async def work(name):
             for turn in range(30):
-                await breath.take()
+                await cooperative.step()
                 passes[asyncio.get_running_loop().time()] += 1
                 order.append((turn, name))
 
@@ -35,23 +35,18 @@ def test_many_tasks_share_the_turns_of_a_pass_and_keep_their_order():
     assert min(turn for turn, _ in order[-20:]) >= 27
 
 
-def test_an_edge_that_many_namespaces_share_is_no_burst(monkeypatch):
+def test_an_edge_that_many_namespaces_share_is_no_burst():
     """
     20 namespaces of 20 objects each, whose windows open at 07:01: all 400 are due in one moment.
 
     A pass of the loop decides 50 of them at most, where each namespace on its own would make it 400.
     """
-    passes = {name: Counter() for name in ("decide", "render")}
+    decisions = Counter()
 
-    def counted(name, work):
-        def count(*given):
-            passes[name][asyncio.get_running_loop().time()] += 1
-            return work(*given)
+    def counted(*given):
+        decisions[asyncio.get_running_loop().time()] += 1
+        return decide(*given)
 
-        return count
-
-    for module, name in ((cycle, "decide"), (writer, "render")):
-        monkeypatch.setattr(module, name, counted(name, getattr(module, name)))
     opening = {"name": "day", "start": "1 7 * * *", "durationMinutes": 60, "minReplicas": 4, "leadTimeSeconds": 0}
 
     async def scenario():
@@ -60,13 +55,15 @@ def test_an_edge_that_many_namespaces_share_is_no_burst(monkeypatch):
             for number in range(20):
                 deployment(api, f"app-{number}", namespace=namespace)
                 cronhpa(api, f"app-{number}", namespace=namespace, metrics=None, schedules=[opening])
-        async with Life(api):
+        async with Life(api, decide=counted):
             await until(62)
-        return api.scalings
+        return api
 
-    scaled = live(scenario)
+    api = live(scenario)
+    writes = Counter(at for at, method, _ in api.asked if method == "PATCH")
 
-    assert 400 == len(scaled)
-    assert all(passes[name].total() >= 400 for name in passes)
-    assert max(passes["decide"].values()) <= 50
-    assert max(passes["render"].values()) <= 100  # twice where something is scaled
+    assert 400 == len(api.scalings)
+    assert decisions.total() >= 400
+    assert max(decisions.values()) <= 50
+    assert writes.total() >= 800
+    assert max(writes.values()) <= 50

@@ -1,20 +1,21 @@
-"""cronhpa.operator.due, cronhpa.operator.owners: whose turn it is, and whose target."""
+"""cronhpa.operator.delaying_queue, cronhpa.operator.owners: whose turn it is, and whose target."""
 
 from types import SimpleNamespace
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhpa.core.instant import SECOND
 from cronhpa.core.spec import Mode
-from cronhpa.operator.due import Due, following
-from cronhpa.operator.owners import Hpa, Owners, _HpaSpec, _Ref
+from cronhpa.operator.delaying_queue import DelayingQueue, following
+from cronhpa.operator.owners import Hpa, Owners
 
 A, B, C = ("prod", "a"), ("prod", "b"), ("test", "c")
 
 
 def test_what_is_due_comes_by_namespace_and_once():
-    due = Due()
+    due = DelayingQueue()
     for key, at in ((A, 5), (B, 7), (C, 6), (A, 9)):
         due.put(key, at)
 
@@ -26,7 +27,7 @@ def test_what_is_due_comes_by_namespace_and_once():
 
 
 def test_the_earliest_instant_counts():
-    due = Due()
+    due = DelayingQueue()
     due.put(A, 9)
     due.put(A, 3)
     due.put(A, 6)
@@ -36,7 +37,7 @@ def test_the_earliest_instant_counts():
 
 
 def test_what_is_dropped_or_cleared_is_due_no_more_until_put_again():
-    due = Due()
+    due = DelayingQueue()
     due.put(A, 1)
     due.put(B, 2)
     due.drop(A)
@@ -63,7 +64,8 @@ def claim(name, created, mode=Mode.ACTIVE, *, readable=True, kind="Deployment"):
 
 
 def hpa(name="shop", kind="Deployment", api_version="apps/v1"):
-    return Hpa(spec=_HpaSpec(_Ref(kind, name, api_version)))
+    ref = {"kind": kind, "name": name, "apiVersion": api_version}
+    return msgspec.convert({"spec": {"scaleTargetRef": ref}}, Hpa)
 
 
 def test_the_older_of_two_objects_acts_and_the_younger_holds():

@@ -1,4 +1,4 @@
-"""cronhpa.operator.cycle: an object gets a turn by its period, an edit, an edge, a foreign HPA, nothing else."""
+"""cronhpa.operator.control_loop, cronhpa.operator.needs, cronhpa.operator.reconciler: who is due, and when."""
 
 import asyncio
 
@@ -8,11 +8,12 @@ from model_api import START, Fault, ModelApi
 from msgspec.structs import replace
 from virtual_time import live
 
+from cronhpa.core.decide import decide
 from cronhpa.core.instant import HOUR, SECOND
 from cronhpa.core.memory import Memory, ScaleEvent
-from cronhpa.operator.cycle import remembered_at
-from cronhpa.operator.due import following
-from cronhpa.operator.inventory import Item
+from cronhpa.operator.delaying_queue import following
+from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.reconciler import remembered_at
 
 
 def shop(replicas=2, load=1000, **spec):
@@ -25,9 +26,9 @@ def shop(replicas=2, load=1000, **spec):
 
 async def turns_until(life, seconds):
     """How many turns end from now until so many seconds after the start."""
-    before = life.cycle.pulse.turns
+    before = life.control_loop.metrics.reconciles
     await until(seconds)
-    return life.cycle.pulse.turns - before
+    return life.control_loop.metrics.reconciles - before
 
 
 def next_turn(seconds, period=15, namespace="prod"):
@@ -55,14 +56,9 @@ def test_a_policy_of_a_period_allows_a_step_a_turn_though_metrics_come_faster_ea
 
     async def scenario():
         api = shop(2, 30_000, behavior=rules(one_pod_each(15), one_pod_each(15)))
-        async with Life(api) as life:
-            observe, waits = life.cycle._observe, iter(range(450, 0, -50))
-
-            async def observed_later(*args):
-                await asyncio.sleep(next(waits) / 1000)
-                return await observe(*args)
-
-            life.cycle._observe = observed_later
+        waits = iter(range(450, 0, -50))
+        api.latency = lambda _, path: next(waits) / 1000 if "/metrics.k8s.io" in path else 0.001
+        async with Life(api):
             first = next_turn(15)
             await until(first + 3 * 15 + 1)
         assert [(0, 2, 3), *((int(first + 15 * turn), 3 + turn, 4 + turn) for turn in range(4))] == timeline(api)
@@ -73,7 +69,7 @@ def test_a_policy_of_a_period_allows_a_step_a_turn_though_metrics_come_faster_ea
 def test_what_comes_between_two_turns_is_remembered_by_its_own_time():
     """An edit right after a turn is no second step of that turn, and one in the middle none at all."""
     memory = Memory(scale_ups=(ScaleEvent(1, START),))
-    item = Item("prod", "shop", "uid", START)
+    item = ObjectState("prod", "shop", "uid", START)
     grid = following("prod", 15 * SECOND, START)
 
     assert grid == remembered_at(item, 15 * SECOND, grid + SECOND)
@@ -133,7 +129,7 @@ def test_an_edit_into_what_cannot_be_read_ends_a_turn_that_waits_without_an_erro
             await until(2)
             goes_on.set()
             await until(3)
-            assert 0 == life.cycle.pulse.errors
+            assert 0 == life.control_loop.metrics.errors
         assert [] == timeline(api)
         assert "False" == condition(api, "SpecAccepted")["status"]
 
@@ -179,21 +175,16 @@ def test_a_turn_that_is_given_up_does_not_lose_the_edge():
     async def scenario():
         rush = {"name": "rush", "start": "2 7 * * *", "end": "3 7 * * *", "minReplicas": 4, "leadTimeSeconds": 0}
         api = shop(schedules=[rush], syncPeriodSeconds=3600)
-        async with Life(api) as life:
+        async with Life(api, timeout_seconds=100) as life:
             await until(10)
-            life.cycle._cluster.targets.read = _never
+            api.faults = [Fault("GET", "/metrics.k8s.io", hangs=True)]
             api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": 9})
             await until(55)
-            assert 1 == life.cycle.pulse.errors
-            del life.cycle._cluster.targets.read
+            assert 1 == life.control_loop.metrics.errors
             await until(121)
         assert [(120, 2, 4)] == timeline(api)
 
     live(scenario)
-
-
-async def _never(*_args, **_more):
-    await asyncio.Event().wait()
 
 
 def test_a_spec_that_became_unreadable_does_not_spin_on_the_edge_it_had():
@@ -314,33 +305,35 @@ def test_a_clock_that_steps_back_does_not_free_the_rate_policies():
     live(scenario)
 
 
-def _fails_for_shop(item, _spec, _now):
-    if item.name == "shop":
-        raise RuntimeError("a bug of ours")
-    return None, None
+def _fails(_series):
+    raise RuntimeError("a bug of ours")
 
 
-@pytest.mark.parametrize("problem", ["the decision", "the reader"])
-def test_a_turn_that_fails_for_a_reason_of_ours_costs_its_own_object_only(problem, monkeypatch):
+@pytest.mark.parametrize("problem", ["the forecasts", "the reader", "the decision"])
+def test_a_turn_that_fails_for_a_reason_of_ours_costs_its_own_object_only(problem):
+    def deciding(spec, *others):
+        if problem == "the decision" and spec.target.name == "shop":
+            raise RuntimeError("a bug of ours")
+        return decide(spec, *others)
+
     async def scenario():
-        api = shop()
+        api = ModelApi()
+        if problem == "the reader":
+            api.create("widgets", "prod", "shop", spec={"replicas": 2})
+            widget = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "shop"}
+            api.faults = [Fault("GET", "/widgets/shop/scale$", error=RuntimeError("a bug of ours"), times=None)]
+            cronhpa(api, scaleTargetRef=widget)
+        else:
+            deployment(api)
+            cronhpa(api, forecast={})
         deployment(api, "other", 2)
         api.load["prod", "other"] = 2000
         cronhpa(api, "other", metrics=[CPU])
-        async with Life(api) as life:
-            if problem == "the decision":
-                monkeypatch.setattr(life.cycle, "_forecast", _fails_for_shop)
-            else:
-                read = life.cycle._cluster.targets.read
-
-                async def failing(namespace, ref, **more):
-                    if ref.name == "shop":
-                        raise RuntimeError("a bug of ours")
-                    return await read(namespace, ref, **more)
-
-                monkeypatch.setattr(life.cycle._cluster.targets, "read", failing)
+        async with Life(api, decide=deciding) as life:
+            if problem == "the forecasts":
+                life.forecasts.forecast = _fails
             await until(20)
-            assert life.cycle.pulse.errors >= 2
+            assert life.control_loop.metrics.errors >= 2
         assert [(2, 4)] == [change[1:] for change in timeline(api, "prod/other")]
         assert {} == status(api)
 

@@ -9,15 +9,15 @@ from virtual_time import live
 
 from cronhpa.api.events import Event
 from cronhpa.core.instant import MINUTE
-from cronhpa.operator import recorder as module
-from cronhpa.operator.inventory import Item
-from cronhpa.operator.recorder import Recorder
+from cronhpa.operator import event_recorder as module
+from cronhpa.operator.event_recorder import EventRecorder
+from cronhpa.operator.object_state import ObjectState
 
 GONE = Event("Warning", "FailedGetScale", 'deployments.apps "shop" not found')
 
 
 def item(name="shop"):
-    return Item("prod", name, f"uid-{name}", START)
+    return ObjectState("prod", name, f"uid-{name}", START)
 
 
 def written(record, *faults):
@@ -26,7 +26,7 @@ def written(record, *faults):
     async def scenario():
         api = ModelApi()
         api.faults = list(faults)
-        recorder = Recorder(ModelClient(api))
+        recorder = EventRecorder(ModelClient(api))
         tasks = [asyncio.create_task(recorder.run())]
         await record(recorder)
         await recorder.flushed()
@@ -40,7 +40,7 @@ def written(record, *faults):
 def test_an_event_names_its_object():
     async def scenario():
         api = ModelApi()
-        recorder = Recorder(ModelClient(api))
+        recorder = EventRecorder(ModelClient(api))
         task = asyncio.create_task(recorder.run())
         recorder.record(item(), GONE, START)
         await recorder.flushed()
@@ -59,7 +59,7 @@ def test_the_event_of_a_long_name_has_a_name_that_the_api_takes(cut):
 
     async def scenario():
         api = ModelApi()
-        recorder = Recorder(ModelClient(api))
+        recorder = EventRecorder(ModelClient(api))
         task = asyncio.create_task(recorder.run())
         recorder.record(item(name), GONE, START)
         await recorder.flushed()

@@ -1,4 +1,4 @@
-"""cronhpa.kube.client, cronhpa.kube.watch: against an API server that misbehaves on purpose."""
+"""cronhpa.kube.client, cronhpa.kube.informer: against an API server that misbehaves on purpose."""
 
 import asyncio
 import socket
@@ -9,10 +9,10 @@ from socket import TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL
 import pytest
 from aiohttp import web
 
-from cronhpa.kube.client import ClusterError
+from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.informer import Informer
 from cronhpa.kube.metrics import list_pod_metrics
 from cronhpa.kube.scale import Workload
-from cronhpa.kube.watch import View
 from kube.fake_api import FakeApi, answering
 
 DEPLOYMENTS = "/apis/apps/v1/deployments"
@@ -34,7 +34,7 @@ async def eventually(check, seconds=5.0):
 
 
 class Watched:
-    """A running view of the Deployments of a fake API."""
+    """A running informer of the Deployments of a fake API."""
 
     def __init__(self, api):
         self.api, self.gone = api, []
@@ -42,8 +42,8 @@ class Watched:
     async def __aenter__(self):
         self._context = self.api.client()
         client = await self._context.__aenter__()
-        self.view = View(client, DEPLOYMENTS, Workload, self._on_change)
-        self._task = asyncio.create_task(self.view.run())
+        self.informer = Informer(client, DEPLOYMENTS, Workload, self._on_change)
+        self._task = asyncio.create_task(self.informer.run())
         return self
 
     async def __aexit__(self, *error):
@@ -56,7 +56,7 @@ class Watched:
             self.gone.append(name)
 
     def replicas(self, name):
-        item = self.view.objects.get(("prod", name))
+        item = self.informer.objects.get(("prod", name))
         return None if item is None else item.spec.replicas
 
 
@@ -112,7 +112,7 @@ async def test_bookmarks_with_odd_bodies_and_objects_that_cannot_be_read_end_not
     async with Watched(api) as watched:
         await eventually(lambda: watched.replicas("shop") == 4)
 
-        assert 0 == watched.view.restarts
+        assert 0 == watched.informer.restarts
 
 
 async def test_a_watch_that_fails_is_started_again():

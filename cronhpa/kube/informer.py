@@ -1,8 +1,8 @@
 """
-Views of the cluster that keep themselves fresh: list, then watch, and from the start again after any fault.
+Informers: list the objects of one resource, watch them, and list again after any fault.
 
-A view never goes back in time: an object older than the one known is ignored, so a stale API server cannot undo what
-was seen. An object that vanished while nobody watched is dropped by the next list.
+An informer never goes back in time: it ignores an object that is older than the known one, so a stale API server cannot
+undo what was seen. The next list drops an object that vanished while nobody watched.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from cronhpa.kube.client import UNREADABLE, Client, ClusterError, decode
+from cronhpa.kube.client import Client, decode
+from cronhpa.kube.errors import UNREADABLE, ClusterError
 from cronhpa.kube.pods import Meta
 
 LOG = logging.getLogger(__name__)
 
-# The server sends a bookmark every 60 to 75 s, on a busy machine a little later: a watch that has missed two is taken
-# for dead. A peer that is gone altogether is noticed by the connection itself, much earlier.
+# The server sends a bookmark about once a minute: a watch that has missed two is dead. The connection itself notices a
+# peer that is gone much earlier.
 IDLE_SECONDS = 150.0
 _BACKOFF_SECONDS = (0.5, 1, 2, 4, 8, 15)
-# A watch that lived this long did its work; one that ends at once is waited for, lest lists follow lists.
+# After a watch that lived this long there is no pause; after a shorter one there is, lest lists follow lists.
 _LIVED_SECONDS = 5.0
-# What is seen of a cluster is believed so long without a watch: a server that is restarted is back by then.
+# How long the objects are believed without a watch: a server that is restarted is back by then.
 _BELIEVED_SECONDS = 30.0
 _GONE = 410
 
@@ -63,11 +64,11 @@ class _Items(Struct):
     items: list[msgspec.Raw]
 
 
-class View(Generic[T]):
+class Informer(Generic[T]):
     """
-    The objects of one resource by (namespace, name), kept fresh by `run`.
+    The objects of one resource by (namespace, name); `run` keeps them up to date.
 
-    changed(namespace, name, object or None) is called for each object that came, changed or went.
+    changed(namespace, name, object) is called for each object that was created or changed, with None for a deleted one.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class View(Generic[T]):
         self.objects: dict[tuple[str, str], T] = {}
         self.synced = asyncio.Event()
         self.restarts = 0
-        # Why it was lost last, for people.
+        # Why the last watch ended, for people.
         self.problem = ""
         self._client = client
         self._changed = changed
@@ -96,17 +97,17 @@ class View(Generic[T]):
 
     @property
     def silent_seconds(self) -> float:
-        """How long ago the API server was heard of last; 0 before the first list."""
+        """Seconds since the last answer of the API server; 0 before the first list."""
         return asyncio.get_running_loop().time() - self._heard if self._heard else 0.0
 
     @property
     def is_current(self) -> bool:
-        """Whether what it holds can be believed: it was listed once, and is watched or was just now."""
+        """Whether the objects can be believed: they were listed, and are watched or were a moment ago."""
         lost = 0.0 if self._lost is None else asyncio.get_running_loop().time() - self._lost
         return self.synced.is_set() and lost < _BELIEVED_SECONDS
 
     async def run(self) -> None:
-        """Keeps the view fresh until cancelled."""
+        """Lists and watches until cancelled."""
         failures = 0
         loop = asyncio.get_running_loop()
         while True:
@@ -133,7 +134,7 @@ class View(Generic[T]):
             await asyncio.sleep(wait * (0.5 + random.random()))  # noqa: S311 - jitter, no secret
 
     def note(self, meta: Meta) -> bool:
-        """Whether an object that was read or written elsewhere is newer than the one known, and known from now on."""
+        """Notes the version of an object that was read or written elsewhere; whether it is newer than the known one."""
         key, version = (meta.namespace, meta.name), resource_version(meta)
         if version < self._versions.get(key, -1):
             return False
@@ -141,7 +142,7 @@ class View(Generic[T]):
         return True
 
     async def _list(self) -> str:
-        """Takes over one list; its resource version."""
+        """Takes over one list; returns its resource version."""
         seen: set[tuple[str, str]] = set()
         version = ""
         async for page, at in self._client.pages(self.path):
@@ -149,11 +150,11 @@ class View(Generic[T]):
                 self._note_list(int(at) if at.isdecimal() else 0)
             version = at
             for raw in self._items(page):
-                # One that cannot be read is there all the same: what is known of it stays.
+                # An object that cannot be read still exists: its known state stays.
                 seen.add(self._key(raw))
-                item = self._decode(raw)
-                if item is not None:
-                    self._put(item)
+                listed = self._decode(raw)
+                if listed is not None:
+                    self._put(listed)
             await asyncio.sleep(0)
         self._heard = asyncio.get_running_loop().time()
         self._lost = None
@@ -162,7 +163,7 @@ class View(Generic[T]):
         return version
 
     def _note_list(self, version: int) -> None:
-        """A store that was restored from a backup has older versions than we know: they are the truth now."""
+        """Believes a list that is older than the one before: the API's store was restored from a backup."""
         if version < self._list_version:
             LOG.warning("%s went back from version %d to %d: it is taken anew", self.path, self._list_version, version)
             self._versions = dict.fromkeys(self._versions, -1)
@@ -186,35 +187,35 @@ class View(Generic[T]):
                 raise ClusterError(failure.code, "WatchError", failure.message)
             if signal.type == "BOOKMARK":
                 continue
-            item = self._decode(signal.object)
-            if item is None:
+            changed = self._decode(signal.object)
+            if changed is None:
                 continue
             if signal.type == "DELETED":
-                self._drop((item.metadata.namespace, item.metadata.name))
+                self._drop((changed.metadata.namespace, changed.metadata.name))
             else:
-                self._put(item)
+                self._put(changed)
 
     def _items(self, page: bytes) -> Iterable[msgspec.Raw]:
         return decode(page, _Items, self.path).items
 
     def _decode(self, raw: msgspec.Raw) -> T | None:
-        """One object; one that cannot be read is skipped, so that it costs only itself."""
+        """The decoded object; None, with a warning, if it cannot be read."""
         try:
             return self._decoder.decode(raw)
         except UNREADABLE as error:
             LOG.warning("watch of %s: an object cannot be read and is skipped: %s", self.path, error)
             return None
 
-    def _put(self, item: T) -> tuple[str, str]:
-        key = (item.metadata.namespace, item.metadata.name)
-        version = resource_version(item.metadata)
+    def _put(self, obj: T) -> tuple[str, str]:
+        key = (obj.metadata.namespace, obj.metadata.name)
+        version = resource_version(obj.metadata)
         if version < self._versions.get(key, -1):
             return key
         self._versions[key] = version
         if self._keep:
-            self.objects[key] = item
+            self.objects[key] = obj
         try:
-            self._changed(*key, item)
+            self._changed(*key, obj)
         except ValueError as error:
             LOG.warning("watch of %s: %s/%s cannot be read and is skipped: %s", self.path, *key, error)
         return key

@@ -10,7 +10,7 @@ from cronhpa.core.observation import Absent, Observation, PodCounts, Scale
 from cronhpa.core.spec import ForecastSettings, MetricTarget, PodsMetric
 from cronhpa.history.series import Series
 from cronhpa.history.spend import Spend
-from cronhpa.operator.ledger import Ledger
+from cronhpa.operator.budget_trackers import BudgetTrackers
 
 SHOP = Series("prod", "shop", "requests")
 HOUR_NOW = NOW // HOUR
@@ -24,7 +24,7 @@ def of(budget=5):
     return spec(metrics=(metric,), forecast=ForecastSettings(budget_percent=budget))
 
 
-def turn(ledger, now, pods, *, load=100, foreseen=150):
+def turn(budgets, now, pods, *, load=100, foreseen=150):
     """A load of 100 needs ten pods, one of 150 fifteen."""
     tally = PodCounts(
         ready=pods, unready=0, missing=0, counted=pods, matched=pods, usage=load * 1000, request=0,
@@ -33,88 +33,88 @@ def turn(ledger, now, pods, *, load=100, foreseen=150):
     observation = Observation(Scale(pods, pods, "app=shop"), (tally,))
     told = forecast(foreseen, foreseen, metric="requests", issued_at=now, start=now)
     decision = decide(of(), observation, told, Memory(), now)
-    ledger.count(SHOP, of(), observation, Memory(), decision, now)
+    budgets.count(SHOP, of(), observation, Memory(), decision, now)
     return decision.desired
 
 
 def test_pods_above_the_shadow_are_counted_from_turn_to_turn():
     """Ten at the first turn, fifteen by the forecast for the next two: 2 x 15 s of five pods more."""
-    ledger, pods = Ledger(), 10
+    budgets, pods = BudgetTrackers(), 10
     for tick in range(4):
-        pods = turn(ledger, NOW + tick * 15 * SECOND, pods)
+        pods = turn(budgets, NOW + tick * 15 * SECOND, pods)
 
-    assert [Spend(SHOP, HOUR_NOW, 3 * 15 * 5.0, 3 * 15 * 10.0)] == ledger.drain()
-    assert [] == ledger.drain()
+    assert [Spend(SHOP, HOUR_NOW, 3 * 15 * 5.0, 3 * 15 * 10.0)] == budgets.drain()
+    assert [] == budgets.drain()
 
 
 def test_a_long_pause_is_nobodys_pods():
     """Four periods of 15 s count, five do not."""
-    ledger = Ledger()
+    budgets = BudgetTrackers()
     for at in (0, 60, 135):
-        turn(ledger, NOW + at * SECOND, 10, foreseen=0)
+        turn(budgets, NOW + at * SECOND, 10, foreseen=0)
 
-    assert [Spend(SHOP, HOUR_NOW, 0.0, 600.0)] == ledger.drain()
+    assert [Spend(SHOP, HOUR_NOW, 0.0, 600.0)] == budgets.drain()
 
 
 def test_an_unreadable_scale_counts_nothing():
-    ledger = Ledger()
+    budgets = BudgetTrackers()
     unreadable = Observation(Absent("FailedGetScale", "gone"), ())
 
-    ledger.count(SHOP, of(), unreadable, Memory(), decide(of(), unreadable, None, Memory(), NOW), NOW)
+    budgets.count(SHOP, of(), unreadable, Memory(), decide(of(), unreadable, None, Memory(), NOW), NOW)
 
-    assert [] == ledger.drain()
+    assert [] == budgets.drain()
 
 
 def test_a_budget_that_is_spent_is_told_with_its_numbers_and_kept_over_a_restart():
     """Ten pods for a week, and one more all the time: a tenth, twice a budget of 5 %."""
-    ledger = Ledger()
-    ledger.load(Spend(SHOP, HOUR_NOW - i, 3600.0, 36_000.0) for i in range(168, -1, -1))
+    budgets = BudgetTrackers()
+    budgets.load(Spend(SHOP, HOUR_NOW - i, 3600.0, 36_000.0) for i in range(168, -1, -1))
 
     assert (
         "the forecast added 10.0 % pod-hours over the last seven days, budgetPercent allows 5 %"
-        == ledger.limit(SHOP, of(), FORECAST, NOW).message
+        == budgets.limit(SHOP, of(), FORECAST, NOW).message
     )
-    assert 100 == ledger.used_permille(SHOP)
-    assert FORECAST == Ledger().limit(SHOP, of(), FORECAST, NOW)
+    assert 100 == budgets.used_permille(SHOP)
+    assert FORECAST == BudgetTrackers().limit(SHOP, of(), FORECAST, NOW)
 
 
 def test_a_budget_that_lasts_is_no_reason_to_wait():
-    ledger = Ledger()
-    ledger.load(Spend(SHOP, HOUR_NOW - i, 3600.0, 36_000.0) for i in range(168, -1, -1))
+    budgets = BudgetTrackers()
+    budgets.load(Spend(SHOP, HOUR_NOW - i, 3600.0, 36_000.0) for i in range(168, -1, -1))
 
-    assert FORECAST == ledger.limit(SHOP, of(budget=20), FORECAST, NOW)
+    assert FORECAST == budgets.limit(SHOP, of(budget=20), FORECAST, NOW)
 
 
 def test_near_its_budget_the_forecast_is_that_of_dearer_pods():
     """A tenth was used: of a budget of 9 % that is 111 %, of one of 8 % 125 %."""
-    ledger = Ledger()
-    ledger.load(Spend(SHOP, HOUR_NOW - i, 3600.0, 36_000.0) for i in range(168, -1, -1))
+    budgets = BudgetTrackers()
+    budgets.load(Spend(SHOP, HOUR_NOW - i, 3600.0, 36_000.0) for i in range(168, -1, -1))
 
-    assert FORECAST.thrifty[0] == ledger.limit(SHOP, of(budget=9), FORECAST, NOW).load
-    assert FORECAST.thrifty[1] == ledger.limit(SHOP, of(budget=8), FORECAST, NOW + HOUR // 2).load
+    assert FORECAST.thrifty[0] == budgets.limit(SHOP, of(budget=9), FORECAST, NOW).load
+    assert FORECAST.thrifty[1] == budgets.limit(SHOP, of(budget=8), FORECAST, NOW + HOUR // 2).load
 
 
 def test_what_the_store_could_not_write_is_written_the_next_time():
-    ledger = Ledger()
+    budgets = BudgetTrackers()
     for at in (0, 15):
-        turn(ledger, NOW + at * SECOND, 10, foreseen=0)
-    ledger.restore(ledger.drain())
-    turn(ledger, NOW + 30 * SECOND, 10, foreseen=0)
+        turn(budgets, NOW + at * SECOND, 10, foreseen=0)
+    budgets.restore(budgets.drain())
+    turn(budgets, NOW + 30 * SECOND, 10, foreseen=0)
 
-    assert [Spend(SHOP, HOUR_NOW, 0.0, 300.0)] == ledger.drain()
+    assert [Spend(SHOP, HOUR_NOW, 0.0, 300.0)] == budgets.drain()
 
 
 def test_what_is_older_than_a_week_is_let_go():
-    ledger = Ledger()
-    ledger.load(Spend(SHOP, HOUR_NOW - i, 1.0, 1.0) for i in range(400, -1, -1))
+    budgets = BudgetTrackers()
+    budgets.load(Spend(SHOP, HOUR_NOW - i, 1.0, 1.0) for i in range(400, -1, -1))
 
-    assert 168 == len(ledger._meters[SHOP].hours)
+    assert 168 == budgets.hours(SHOP)
 
 
 def test_a_forgotten_object_begins_anew():
-    ledger = Ledger()
-    ledger.load([Spend(SHOP, HOUR_NOW, 3600.0, 1.0)])
+    budgets = BudgetTrackers()
+    budgets.load([Spend(SHOP, HOUR_NOW, 3600.0, 1.0)])
 
-    ledger.forget(SHOP)
+    budgets.forget(SHOP)
 
-    assert (FORECAST, None) == (ledger.limit(SHOP, of(), FORECAST, NOW), ledger.used_permille(SHOP))
+    assert (FORECAST, None) == (budgets.limit(SHOP, of(), FORECAST, NOW), budgets.used_permille(SHOP))

@@ -1,6 +1,6 @@
 """
-Whose turn it is. Every object has its own period; the objects of a namespace share a phase, so that one LIST of its
-metrics serves them all. An edit or an edge makes an object due at once.
+When each object is due. Each object has its own period; the objects of a namespace share a phase, so that one LIST of
+pod metrics serves all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Key = tuple[str, str]
 _IDLE_ENTRIES = 1000
 
 
-class Due:
+class DelayingQueue:
     """A heap of (instant, key) in which only each key's earliest entry counts."""
 
     def __init__(self) -> None:
@@ -24,16 +24,21 @@ class Due:
         self._at: dict[Key, Nanoseconds] = {}
 
     def put(self, key: Key, at: Nanoseconds) -> None:
-        """Makes a key due at `at`, unless it is due earlier."""
-        known = self._at.get(key)
-        if known is not None and known <= at:
+        """Makes a key due at `at`, unless it is due earlier already."""
+        due_at = self._at.get(key)
+        if due_at is not None and due_at <= at:
             return
         self._at[key] = at
         heappush(self._heap, (at, key))
-        # Of a key that is dropped, or due earlier than it was, the entry stays until its time, an hour at most.
+        # The entry of a key that is dropped, or made due earlier, stays in the heap until its instant.
         if len(self._heap) > _IDLE_ENTRIES + 2 * len(self._at):
             self._heap = [(at, key) for key, at in self._at.items()]
             heapify(self._heap)
+
+    @property
+    def entries(self) -> int:
+        """Number of entries in the heap, with the outdated ones."""
+        return len(self._heap)
 
     def clear(self) -> None:
         self._heap.clear()
@@ -49,7 +54,7 @@ class Due:
         return self._heap[0][0] if self._heap else None
 
     def pop(self, now: Nanoseconds) -> dict[str, list[Key]]:
-        """The keys that are due, by namespace; they are due no more until put again."""
+        """Takes out the keys that are due, by namespace."""
         out: dict[str, list[Key]] = defaultdict(list)
         while (at := self.next_at()) is not None and at <= now:
             _, key = heappop(self._heap)

@@ -1,0 +1,78 @@
+"""How to reach the API: kubeconfig or the pod's own account, token, TLS, sockets."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+import aiohttp
+import kubernetes.config
+from kubernetes.client import Configuration
+
+from cronhpa.kube.errors import ClusterError, text_of
+
+
+def load_configuration(kubeconfig: str | None = None, context: str | None = None) -> Configuration:
+    """
+    How to reach the API: the named kubeconfig, else the pod's own account, else the default kubeconfig.
+
+    Raises ClusterError if none of them can be read.
+    """
+    configuration = Configuration()
+    try:
+        if kubeconfig is not None:
+            load_kube_config(kubeconfig, context, configuration)
+            return configuration
+        try:
+            kubernetes.config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # kubernetes is untyped here
+        except kubernetes.config.ConfigException:
+            load_kube_config(None, context, configuration)
+    # The package raises anything for a file that is no kubeconfig: TypeError, YAMLError, ...
+    except Exception as error:
+        problem = " ".join(f"{kubeconfig or 'the default kubeconfig'}: {text_of(error)}".split())
+        message = f"no way to the Kubernetes API: {problem}; run in a cluster, or name a kubeconfig with --kubeconfig"
+        raise ClusterError(0, "NoConfiguration", message) from error
+    return configuration
+
+
+def load_kube_config(path: str | None, context: str | None, configuration: Configuration) -> None:
+    kubernetes.config.load_kube_config(  # type: ignore[no-untyped-call]  # kubernetes is untyped here
+        config_file=path, context=context, client_configuration=configuration, persist_config=False
+    )
+
+
+def bearer_token(configuration: Configuration) -> str | None:
+    """The current value of the Authorization header; may read a file or run an exec plugin."""
+    hook = getattr(configuration, "refresh_api_key_hook", None)
+    if hook is not None:
+        hook(configuration)
+    for key in ("BearerToken", "authorization"):
+        value = configuration.api_key.get(key)
+        if value:
+            scheme, _, token = str(value).partition(" ")
+            return f"Bearer {token}" if token else f"Bearer {scheme}"
+    return None
+
+
+def tls_context(configuration: Configuration) -> ssl.SSLContext | bool:
+    """The TLS settings of a configuration; True, the default, if it is not https."""
+    if not str(configuration.host).startswith("https"):
+        return True
+    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    return context
+
+
+def keepalive_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket that probes a silent peer after 30 s: the system's default is two hours."""
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):  # Linux and macOS know different ones
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made

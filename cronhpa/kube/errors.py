@@ -1,0 +1,45 @@
+"""What can go wrong with a request to the API, as one exception."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from msgspec import Struct
+
+from cronhpa.core.printable import without_userinfo
+
+# Errors of decoding somebody else's answer: msgspec's own, and those of text that is not UTF-8, are ValueErrors; deeply
+# nested lists end in a RecursionError.
+UNREADABLE = (ValueError, RecursionError)
+
+
+class Cause(Struct, frozen=True):
+    """One field that the API server refused, and why."""
+
+    field: str = ""
+    message: str = ""
+
+
+class ClusterError(Exception):
+    """
+    The API refused a request, or could not be reached.
+
+    status: the HTTP status, 0 without an answer. causes: the refused fields of an object.
+    """
+
+    def __init__(self, status: int, reason: str, message: str, causes: tuple[Cause, ...] = ()) -> None:
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.causes = causes
+        super().__init__(message)
+
+
+def is_ambiguous(error: ClusterError) -> bool:
+    """Whether a write that ended in this error may have been done: no answer, or an internal error of the server."""
+    return error.status == 0 or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def text_of(error: BaseException) -> str:
+    """The text of an error without passwords of URLs; its type if it has no text, as a timeout."""
+    return without_userinfo(str(error)) or type(error).__name__

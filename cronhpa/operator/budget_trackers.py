@@ -1,0 +1,70 @@
+"""The budget trackers of all objects: the pod-seconds that hourly forecast adds, kept by the store over a restart."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from cronhpa.core.decision import Decision
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import HOUR, Nanoseconds
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Absent, Observation
+from cronhpa.core.predictive.budget import Hour
+from cronhpa.core.predictive.budget_tracker import BudgetTracker
+from cronhpa.core.spec import Spec
+from cronhpa.history.series import Series
+from cronhpa.history.spend import Spend
+
+# While the store cannot be written, spend waits here; beyond this many hours the oldest are dropped.
+_UNWRITTEN_MAX = 100_000
+
+
+class BudgetTrackers:
+    def __init__(self) -> None:
+        self._trackers: dict[Series, BudgetTracker] = defaultdict(BudgetTracker)
+        self._unwritten: dict[tuple[Series, int], Hour] = {}
+
+    def load(self, spend: Iterable[Spend]) -> None:
+        """Take over the spend that an earlier process stored."""
+        for hourly in spend:
+            self._trackers[hourly.series].add(hourly.hour, Hour(hourly.extra, hourly.base))
+
+    def count(
+        self, series: Series, spec: Spec, observation: Observation, memory: Memory, decision: Decision, now: Nanoseconds
+    ) -> None:
+        """Count the pods of an object since its last reconciliation. memory: from the begin of this reconciliation."""
+        counted = self._trackers[series].count(spec, observation, memory, decision, now)
+        if counted is not None:
+            key = (series, now // HOUR)
+            self._unwritten[key] = self._unwritten.get(key, Hour()) + counted
+
+    def limit(self, series: Series, spec: Spec, forecast: Forecast, now: Nanoseconds) -> Forecast | Absent:
+        """The forecast of this object as its budget allows it; as it is where nothing was counted yet."""
+        return self._trackers[series].limit(spec, forecast, now) if series in self._trackers else forecast
+
+    def used_permille(self, series: Series) -> int | None:
+        """What the forecast added to the pod-hours of seven days, when last pending; None while nothing was counted."""
+        tracker = self._trackers.get(series)
+        return None if tracker is None else tracker.used_permille
+
+    def hours(self, series: Series) -> int:
+        """Number of hours whose spend is kept of a series."""
+        return len(self._trackers[series].hours) if series in self._trackers else 0
+
+    def drain(self) -> list[Spend]:
+        """The spend counted since the last call, for the store."""
+        taken = [Spend(series, hour, spent.extra, spent.base) for (series, hour), spent in self._unwritten.items()]
+        self._unwritten.clear()
+        return taken
+
+    def restore(self, spend: Iterable[Spend]) -> None:
+        """Take back spend that the store could not write."""
+        for hourly in spend:
+            key = (hourly.series, hourly.hour)
+            self._unwritten[key] = self._unwritten.get(key, Hour()) + Hour(hourly.extra, hourly.base)
+        while len(self._unwritten) > _UNWRITTEN_MAX:
+            del self._unwritten[next(iter(self._unwritten))]
+
+    def forget(self, series: Series) -> None:
+        self._trackers.pop(series, None)

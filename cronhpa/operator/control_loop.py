@@ -1,0 +1,212 @@
+"""
+The control loop: which objects are due, in which tasks they are reconciled, when each is due again.
+
+A reconciliation that hangs delays only those that wait for the same answer; one that fails costs only its own object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
+
+from msgspec import Struct
+
+from cronhpa.core.instant import SECOND, Nanoseconds
+from cronhpa.core.observation import Absent
+from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics
+from cronhpa.operator.cooperative_yield import CooperativeYield
+from cronhpa.operator.delaying_queue import DelayingQueue, Key, following
+from cronhpa.operator.inventory import Inventory
+from cronhpa.operator.metric_queries import MetricQueries
+from cronhpa.operator.needs import Need, need
+from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.reconciler import Cluster, Reconciler
+from cronhpa.operator.writer import PendingWrite, Writer
+
+LOG = logging.getLogger(__name__)
+
+# A longer reconciliation is given up, and the next one tries again: every request in it has a shorter deadline.
+_RECONCILE_SECONDS = 40
+# An unreadable spec waits for its edit; meanwhile its condition is checked this often.
+_UNREADABLE_PERIOD = 60 * SECOND
+_CLOCK_STEP = 5 * SECOND
+
+
+class LoopMetrics(Struct):
+    """
+    reconciles, errors, lists: counters for /metrics. last_tick: when the loop ran last, for /healthz.
+    tick_duration: of the last group of reconciliations.
+    """
+
+    reconciles: int = 0
+    errors: int = 0
+    lists: int = 0
+    last_tick: Nanoseconds = 0
+    tick_duration: Nanoseconds = 0
+
+
+class ControlLoop:
+    """
+    Reconciles the objects that are due, in separate tasks:
+
+    - the objects of a namespace that need its pod metrics: together, after one LIST;
+    - the objects that need no metric: together, at once;
+    - each object that needs an answer of its own: alone.
+
+    A hanging answer thus delays only the objects that asked for it. No object is reconciled twice at the same time.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        inventory: Inventory,
+        reconciler: Reconciler,
+        writer: Writer,
+        clock: Callable[[], Nanoseconds],
+    ) -> None:
+        self.metrics = LoopMetrics()
+        self._cluster = cluster
+        self._inventory = inventory
+        self._reconciler = reconciler
+        self._writer = writer
+        self._clock = clock
+        self._queue = DelayingQueue()
+        self._yield = CooperativeYield()
+        self._has_new = asyncio.Event()
+        # Begin of each reconciliation under way, and those of them that are due again at their end.
+        self._under_way: dict[Key, Nanoseconds] = {}
+        self._dirty: set[Key] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def enqueue(self, key: Key) -> None:
+        """Makes an object due now, or at the end of its reconciliation that is under way."""
+        if key in self._under_way:
+            self._dirty.add(key)
+            return
+        self._queue.put(key, self._clock())
+        self._has_new.set()
+
+    def forget(self, key: Key) -> None:
+        """Removes an object that is gone from the queue."""
+        self._queue.drop(key)
+
+    def oldest_reconcile(self) -> Nanoseconds:
+        """How long the longest reconciliation under way has taken; 0 without one."""
+        return self._clock() - min(self._under_way.values()) if self._under_way else 0
+
+    def note_tick(self) -> None:
+        """Notes that the process makes progress, for /healthz."""
+        self.metrics.last_tick = self._clock()
+
+    async def run(self) -> None:
+        """Reconciles until cancelled."""
+        while True:
+            now = self._clock()
+            if now < self.metrics.last_tick - _CLOCK_STEP:
+                step = (self.metrics.last_tick - now) // SECOND
+                LOG.warning("the clock stepped back by %d s: every object is due", step)
+                self._queue.clear()
+                for state in self._inventory:
+                    self._queue.put(state.key, now)
+            self.metrics.last_tick = now
+            for namespace, keys in self._queue.pop(now).items():
+                self._begin(namespace, keys, now)
+            at = self._queue.next_at()
+            wait = 1.0 if at is None else min(1.0, max(0.0, (at - self._clock()) / SECOND))
+            # Not wait_for: Python 3.11's forgets a cancellation that comes at the moment at which the event is set.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._has_new.wait()
+            self._has_new.clear()
+
+    async def close(self, seconds: float) -> None:
+        """Waits this long for the reconciliations under way: half of one is a scale without its status."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=seconds)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    def _begin(self, namespace: str, keys: Sequence[Key], now: Nanoseconds) -> None:
+        if not self._cluster.is_synced(namespace):
+            for key in keys:
+                self._queue.put(key, now + SECOND)
+            return
+        self._dirty.update(key for key in keys if key in self._under_way)
+        due = (self._inventory.items.get(key) for key in keys if key not in self._under_way)
+        states = [state for state in due if state is not None]
+        for state in states:
+            self._under_way[state.key] = now
+        queries = MetricQueries(self._listing(namespace), MetricReader(self._cluster.client, self._cluster.discovery))
+        groups: dict[Need, list[ObjectState]] = defaultdict(list)
+        for state in states:
+            groups[need(state, now)].append(state)
+        for state in groups.pop(Need.OTHERS, ()):
+            self._spawn(self._reconcile_group([state], queries), namespace)
+        for group in groups.values():
+            self._spawn(self._reconcile_group(group, queries), namespace)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], namespace: str) -> None:
+        task = asyncio.create_task(work, name=f"reconcile {namespace}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _listing(self, namespace: str) -> Callable[[], Awaitable[PodMetricsByName | Absent]]:
+        """The LIST of a namespace's pod metrics: sent at the first call, shared by all calls."""
+        request: list[asyncio.Task[PodMetricsByName | Absent]] = []
+
+        async def listed() -> PodMetricsByName | Absent:
+            if not request:
+                self.metrics.lists += 1
+                request.append(asyncio.create_task(list_pod_metrics(self._cluster.client, namespace)))
+            return await asyncio.shield(request[0])
+
+        return listed
+
+    async def _reconcile_group(self, states: Sequence[ObjectState], queries: MetricQueries) -> None:
+        begun = self._clock()
+        batch = []
+        for state in states:
+            await self._yield.step()
+            pending = await self._reconcile(state, queries)
+            if pending is None:
+                self._end(state)
+            else:
+                batch.append(pending)
+        await self._writer.flush(batch, self._end)
+        self.metrics.tick_duration = max(self._clock() - begun, 0)
+
+    async def _reconcile(self, state: ObjectState, queries: MetricQueries) -> PendingWrite | None:
+        """The decision to write, if any. A reconciliation that fails or takes too long ends here."""
+        try:
+            async with asyncio.timeout(_RECONCILE_SECONDS):
+                return await self._reconciler.reconcile(state, queries)
+        except TimeoutError:
+            LOG.warning("the turn of %s/%s took longer than %d s and is given up", *state.key, _RECONCILE_SECONDS)
+        except Exception:
+            LOG.exception("the turn of %s/%s failed", *state.key)
+        self.metrics.errors += 1
+        if state.next_edge is not None and state.next_edge <= self._clock():
+            state.next_edge = None  # this edge caused the failed reconciliation; the next period tries again
+        return None
+
+    def _end(self, state: ObjectState) -> None:
+        """Makes a reconciled object due again: a period later, at its next edge, or at once if it is dirty."""
+        self.metrics.reconciles += 1
+        self._under_way.pop(state.key, None)
+        is_dirty = state.key in self._dirty
+        self._dirty.discard(state.key)
+        state.reconciled_at = now = self._clock()
+        if self._inventory.items.get(state.key) is None:
+            return
+        period = state.spec.options.sync_period if state.spec is not None else _UNREADABLE_PERIOD
+        at = now if is_dirty else following(state.namespace, period, now)
+        if state.next_edge is not None:
+            # An edge that passed during the reconciliation has not been decided upon yet.
+            at = min(at, max(now, state.next_edge))
+        self._queue.put(state.key, at)
+        self._has_new.set()

@@ -1,0 +1,186 @@
+"""
+The part of the operator that scales: informers, inventory and control loop, and which change makes an object due.
+
+It does not listen on ports and does not learn; a test can run it alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol
+
+from cronhpa.core.decide import decide as decide_with
+from cronhpa.core.observation import Absent
+from cronhpa.core.spec import ControllerOptions
+from cronhpa.history.series import Series
+from cronhpa.kube.client import Client, path_of
+from cronhpa.kube.discovery import Discovery
+from cronhpa.kube.informer import Informer
+from cronhpa.kube.pod_indexer import PodIndexer
+from cronhpa.kube.pods import RawPod, excess, pod_from
+from cronhpa.kube.scale import Targets
+from cronhpa.operator.clock import Clock
+from cronhpa.operator.control_loop import ControlLoop
+from cronhpa.operator.delaying_queue import Key
+from cronhpa.operator.event_recorder import EventRecorder
+from cronhpa.operator.inventory import Inventory
+from cronhpa.operator.kopf_watch import KopfWatch
+from cronhpa.operator.learning import target_of
+from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.owners import Hpa, Owners
+from cronhpa.operator.reconciler import Cluster, Decide, LatestForecasts, Reconciler
+from cronhpa.operator.sweep import Sweep
+from cronhpa.operator.writer import Writer
+
+LOG = logging.getLogger(__name__)
+
+_SYNC_SECONDS = 60.0
+
+
+class ObjectWatch(Protocol):
+    """A watch of the CronHPA objects. restarts: how often it was started again."""
+
+    restarts: int
+
+    async def run(self) -> None: ...
+
+
+MakeWatch = Callable[[Client, tuple[str, ...], Callable[[str | None, Mapping[str, Any]], None], Sweep], ObjectWatch]
+
+
+def kopf_watch(
+    client: Client, namespaces: tuple[str, ...], take: Callable[[str | None, Mapping[str, Any]], None], sweep: Sweep
+) -> ObjectWatch:
+    return KopfWatch(client.configuration, namespaces, take, sweep)
+
+
+class Controller:
+    """
+    namespaces: empty for all. forecasts: the newest forecasts, in memory. watch: makes the watch of CronHPA objects.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        forecasts: LatestForecasts,
+        *,
+        options: ControllerOptions,
+        namespaces: tuple[str, ...] = (),
+        watch: MakeWatch = kopf_watch,
+        decide: Decide = decide_with,
+    ) -> None:
+        self.owners = Owners()
+        self.inventory = Inventory(options, self._on_object, self._on_gone)
+        discovery = Discovery(client)
+        self.targets = Targets(client, discovery, self._on_target, namespaces)
+        self.events = EventRecorder(client)
+        self.writer = Writer(client, self.targets, self.events, self.inventory)
+        self.sweep = Sweep(client, self.inventory, namespaces)
+        self.watch = watch(client, namespaces, self.inventory.apply_event, self.sweep)
+        self._clock = clock
+        self._forecasts = forecasts
+        self._pods = PodIndexer()
+        # Pods that are too large to be counted: each is logged once.
+        self._uncounted: set[Key] = set()
+        cluster = Cluster(client, discovery, self._pods, self.targets, self.owners, self._is_synced, self._blindness)
+        self.reconciler = Reconciler(cluster, self.inventory, self.writer, forecasts, clock.now, decide)
+        self.control_loop = ControlLoop(cluster, self.inventory, self.reconciler, self.writer, clock.now)
+        # By namespace; one pair under "" for all of them.
+        self._informers: dict[str, tuple[Informer[RawPod], Informer[Hpa]]] = {}
+        for namespace in namespaces or ("",):
+            scope = ("namespaces", namespace) if namespace else ()
+            hpas = path_of("apis", "autoscaling", "v2", *scope, "horizontalpodautoscalers")
+            self._informers[namespace] = (
+                Informer(client, path_of("api", "v1", *scope, "pods"), RawPod, self._on_pod, keep=False),
+                Informer(client, hpas, Hpa, self._on_hpa, keep=False),
+            )
+
+    @property
+    def informers(self) -> list[Informer[Any]]:
+        """Those of pods, of HorizontalPodAutoscalers, and of the kinds of targets."""
+        return [*(informer for pair in self._informers.values() for informer in pair), *self.targets.informers]
+
+    def watching(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
+        """What has to run beside the control loop, by name; each ends by being cancelled."""
+        own = [informer for pair in self._informers.values() for informer in pair]
+        return [
+            *((f"watch {informer.path}", informer.run()) for informer in own),
+            ("sweep", self.sweep.run()),
+            ("watch of CronHPA objects", self.watch.run()),
+            ("events", self.events.run()),
+        ]
+
+    async def synced(self) -> None:
+        """Waits for the first lists: a pod that was not listed yet must not count as gone."""
+        started = self._clock.monotonic()
+        while not self.is_ready():
+            self.control_loop.note_tick()
+            await asyncio.sleep(0.05)
+            if self._clock.monotonic() - started > _SYNC_SECONDS:
+                LOG.warning("the first lists are still not there after %d s", _SYNC_SECONDS)
+                started = self._clock.monotonic()
+        LOG.info("ready: %d CronHPA objects, %d pods", len(self.inventory.items), self._pods.count())
+
+    def is_ready(self) -> bool:
+        """Whether the objects were listed, and one namespace: the others may be unreadable."""
+        return self.sweep.listed.is_set() and any(self._is_synced(namespace) for namespace in self._informers)
+
+    def on_first_forecast(self, series: Series) -> None:
+        """A first forecast makes its object due at once. A newer one does not: rate policies count reconciliations."""
+        self.control_loop.enqueue((series.namespace, series.name))
+
+    def _is_synced(self, namespace: str) -> bool:
+        """Whether the pods and HorizontalPodAutoscalers of a namespace have been listed."""
+        informers = self._informers.get(namespace) or self._informers.get("")
+        return informers is not None and all(informer.synced.is_set() for informer in informers)
+
+    def _blindness(self, namespace: str) -> Absent | None:
+        """Why the pods of a namespace are not known any more; None while they are."""
+        informers = self._informers.get(namespace) or self._informers.get("")
+        if informers is None or informers[0].is_current:
+            return None
+        # Without a number of seconds: a text that changes each time would be a status write each time.
+        return Absent("PodsUnknown", f"the pods cannot be listed or watched any more: {informers[0].problem}")
+
+    def _on_object(self, key: Key) -> None:
+        state = self.inventory.items[key]
+        forecast_target = target_of(state)
+        series = None if forecast_target is None else forecast_target.series
+        if state.forecast is not None and series != state.forecast:
+            self._forget_series(state.forecast)
+        state.forecast = series
+        self.control_loop.enqueue(key)
+
+    def _on_gone(self, state: ObjectState) -> None:
+        self.control_loop.forget(state.key)
+        self.events.forget(state)
+        if state.forecast is not None:
+            self._forget_series(state.forecast)
+
+    def _forget_series(self, series: Series) -> None:
+        self.reconciler.budgets.forget(series)
+        self._forecasts.forget(series)
+
+    def _on_target(self, namespace: str, group: str, kind: str, name: str) -> None:
+        for state in self.inventory.on_target((namespace, group, kind, name)):
+            self.control_loop.enqueue(state.key)
+
+    def _on_hpa(self, namespace: str, name: str, hpa: Hpa | None) -> None:
+        for target in self.owners.note_hpa(namespace, name, hpa):
+            for state in self.inventory.on_target(target):
+                self.control_loop.enqueue(state.key)
+
+    def _on_pod(self, namespace: str, name: str, raw: RawPod | None) -> None:
+        problem = None if raw is None else excess(raw)
+        if problem is not None and (namespace, name) not in self._uncounted:
+            LOG.warning("pod %s/%s is not counted: it has %s", namespace, name, problem)
+            self._uncounted.add((namespace, name))
+        if problem is None:
+            self._uncounted.discard((namespace, name))
+        if raw is None or problem is not None:
+            self._pods.drop(namespace, name)
+        else:
+            self._pods.put(namespace, raw.metadata.labels or {}, pod_from(raw))

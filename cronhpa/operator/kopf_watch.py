@@ -1,0 +1,153 @@
+"""
+The watch of the CronHPA objects. kopf is hidden behind this file.
+
+kopf logs in and watches. It gets `on.event` alone, so it writes nothing: no finalizer, no annotation. When its watch
+fails for good, scaling goes on with the known objects, and another watch is started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from typing import Any
+
+import kopf
+from kubernetes.client import Configuration
+
+from cronhpa.api.identity import GROUP, PLURAL, VERSION
+from cronhpa.kube.credentials import bearer_token
+from cronhpa.operator.sweep import Sweep
+
+LOG = logging.getLogger(__name__)
+
+_RESTART_SECONDS = 5.0
+
+
+class KopfWatch:
+    """
+    take(type, object) is called in the caller's event loop for each event.
+
+    run_kopf: `kopf.operator`, or what a test runs in its place.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        namespaces: tuple[str, ...],
+        take: Callable[[str | None, Mapping[str, Any]], None],
+        sweep: Sweep,
+        *,
+        restart_seconds: float = _RESTART_SECONDS,
+        run_kopf: Callable[..., Coroutine[Any, Any, None]] = kopf.operator,
+    ) -> None:
+        self.restarts = 0
+        self._configuration = configuration
+        self._namespaces = namespaces
+        self._take = take
+        self._sweep = sweep
+        self._restart_seconds = restart_seconds
+        self._run_kopf = run_kopf
+
+    async def run(self) -> None:
+        """
+        Watches until cancelled.
+
+        kopf looks for the kind once, at its start: started without the CRD, it would never watch anything. So it is
+        started after a list succeeded and discovery names the kind, and ended when a list finds the kind gone.
+        """
+        while True:
+            await self._sweep.watchable.wait()
+            try:
+                await self._watch_once()
+                LOG.warning("the watch of CronHPA objects ended; it is started again")
+            except asyncio.CancelledError:
+                raise
+            except Exception:
+                LOG.exception("the watch of CronHPA objects failed; scaling goes on, the watch is started again")
+            self.restarts += 1
+            # A deletion between two watches causes no event, and a kind that is gone needs no watch: list first.
+            self._sweep.request()
+            await asyncio.sleep(self._restart_seconds)
+
+    async def _watch_once(self) -> None:
+        registry = kopf.OperatorRegistry()
+        loop = asyncio.get_running_loop()
+
+        @kopf.on.login(registry=registry)
+        def login(**_: Any) -> kopf.ConnectionInfo:
+            return connection(self._configuration)
+
+        @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
+        async def event(event: kopf.RawEvent, **_: Any) -> None:  # not async, kopf would pass it to a thread each time
+            loop.call_soon_threadsafe(self._take, event["type"], event["object"])
+
+        settings = kopf.OperatorSettings()
+        settings.posting.enabled = False
+        settings.scanning.disabled = True
+        settings.networking.error_backoffs = [1, 2, 3, 5, 8, *[10] * 500]
+        settings.networking.request_timeout = 30
+        stop = threading.Event()
+        operator = self._run_kopf(
+            registry=registry,
+            settings=settings,
+            clusterwide=not self._namespaces,
+            namespaces=self._namespaces,
+            standalone=True,
+            stop_flag=stop,
+        )
+        # In a thread of its own: its first list of many objects takes seconds of CPU that no decision may wait for, and
+        # in the main thread it would take over the signals that end the process.
+        ended: asyncio.Future[None] = loop.create_future()
+
+        async def watching() -> None:
+            try:
+                await operator
+            finally:
+                # kopf waits for the flag in a thread, and asyncio.run for that thread: unset, a failure never ends.
+                stop.set()
+
+        def watch() -> None:
+            error: BaseException | None = None
+            try:
+                asyncio.run(watching())
+            except BaseException as caught:  # noqa: BLE001 - the supervisor hears of whatever ends it
+                error = caught
+            with suppress(RuntimeError):  # the loop may be closed by now
+                loop.call_soon_threadsafe(_settle, ended, error)
+
+        threading.Thread(target=watch, name="kopf", daemon=True).start()
+        unserved = asyncio.ensure_future(self._sweep.unserved.wait())
+        try:
+            await asyncio.wait((ended, unserved), return_when=asyncio.FIRST_COMPLETED)
+            if ended.done():
+                ended.result()
+        finally:
+            unserved.cancel()
+            ended.cancel()
+            stop.set()
+
+
+def _settle(ended: asyncio.Future[None], error: BaseException | None) -> None:
+    if ended.done():
+        return
+    if error is None:
+        ended.set_result(None)
+    else:
+        ended.set_exception(RuntimeError(f"kopf ended with {type(error).__name__}: {error}"))
+
+
+def connection(configuration: Configuration) -> kopf.ConnectionInfo:
+    """The credentials in kopf's terms, read anew at each login."""
+    token = bearer_token(configuration)
+    return kopf.ConnectionInfo(
+        server=str(configuration.host),
+        ca_path=configuration.ssl_ca_cert,
+        insecure=not configuration.verify_ssl,
+        certificate_path=configuration.cert_file,
+        private_key_path=configuration.key_file,
+        scheme="Bearer" if token else None,
+        token=token.removeprefix("Bearer ") if token else None,
+    )

@@ -1,0 +1,201 @@
+"""
+The side job beside scaling: loads and spend into the store, the past from Prometheus, fits, forecasts, compaction.
+
+Whatever happens here, decisions go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.predictive.floor import forecast_metric
+from cronhpa.forecasting.messages import ForecastTarget
+from cronhpa.forecasting.service import ForecastService
+from cronhpa.history.backfill import Backfills
+from cronhpa.history.database import Fault, StoreError
+from cronhpa.history.prometheus import Prometheus
+from cronhpa.history.series import LoadSample, Series
+from cronhpa.history.spend import SPEND_KEPT
+from cronhpa.history.store import Store
+from cronhpa.operator.budget_trackers import BudgetTrackers
+from cronhpa.operator.clock import Clock
+from cronhpa.operator.object_state import ObjectState
+
+LOG = logging.getLogger(__name__)
+
+# Between two passes of the event loop: a millisecond or so.
+_OBJECTS_PER_PASS = 500
+
+
+class LearningPauses(Struct, frozen=True):
+    """Seconds between two rounds of each part; restart: before a part that failed is started again."""
+
+    forecast: float = 60.0
+    fit: float = 5.0
+    flush: float = 5.0
+    compact: float = 3600.0
+    backfill: float = 10.0
+    restart: float = 60.0
+    # While no object asks for a forecast.
+    idle: float = 2.0
+
+
+class Learning:
+    """
+    store: path of the history. objects: all known objects, anew at each iteration.
+    loads, budgets: what the reconciler has seen and spent since the last flush.
+    open_prometheus: opens the Prometheus to take the past from; None without one. open_store: opens the history.
+    """
+
+    def __init__(  # noqa: PLR0913 - its parts by their names, three of them with a default
+        self,
+        store: Path,
+        clock: Clock,
+        service: ForecastService,
+        *,
+        objects: Iterable[ObjectState],
+        loads: deque[LoadSample],
+        budgets: BudgetTrackers,
+        open_prometheus: Callable[[], Prometheus] | None = None,
+        open_store: Callable[[Path], Store] = Store,
+        pauses: LearningPauses | None = None,
+    ) -> None:
+        self._path = store
+        self._clock = clock
+        self._service = service
+        self._objects = objects
+        self._loads = loads
+        self._budgets = budgets
+        self._open_prometheus = open_prometheus
+        self._open_store = open_store
+        self._pauses = pauses or LearningPauses()
+        self._store: Store | None = None
+        # The last fault that was logged, "" after a flush that succeeded.
+        self._history_problem = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the history has been opened."""
+        return self._store is not None
+
+    def working(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
+        """The parts that have to run, by name. Each is started again after a failure, and ends by being cancelled."""
+        parts = [("history", self.keep_history), ("fits", self.keep_fits), ("forecasts", self.keep_forecasts)]
+        if self._open_prometheus is not None:
+            parts.append(("backfill", self.keep_backfilled))
+        return [(name, self._supervised(part)) for name, part in parts]
+
+    async def _supervised(self, part: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await part()
+            except (OSError, StoreError) as error:
+                LOG.warning("history in %s: %s", self._path, error)
+            except Exception:
+                LOG.exception("learning failed; it is started again")
+            await asyncio.sleep(self._pauses.restart)
+
+    async def keep_history(self) -> None:
+        """
+        Opens the history, flushes what was seen into it, and compacts it, until cancelled.
+
+        Raises StoreError if the file is removed or replaced.
+        """
+        store = await asyncio.to_thread(self._open_store, self._path)
+        if self._store is None:
+            self._budgets.load(await asyncio.to_thread(store.spend.since, self._clock.now() - SPEND_KEPT))
+        self._store = store
+        file = _identity(self._path)
+        compacted = self._clock.monotonic()
+        while True:
+            await asyncio.sleep(self._pauses.flush)
+            if _identity(self._path) != file:
+                # The open connection would write to a file without a name, and the workers would read another file.
+                raise StoreError("the file was removed or replaced while it was open; it is opened anew in a minute")
+            await self.flush()
+            if self._clock.monotonic() - compacted > self._pauses.compact:
+                compacted = self._clock.monotonic()
+                await asyncio.to_thread(store.compact, self._clock.now())
+
+    async def flush(self) -> None:
+        """Writes loads and spend to the store. If it cannot be written, the loads are lost and the spend waits."""
+        if self._store is None:
+            return
+        batch, spend = list(self._loads), self._budgets.drain()
+        self._loads.clear()
+        recorded = await asyncio.to_thread(self._store.loads.record, batch) if batch else None
+        fault = await asyncio.to_thread(self._store.spend.add, spend) if spend else None
+        if fault is not None:
+            self._budgets.restore(spend)
+        problem = recorded if isinstance(recorded, Fault) else fault
+        logged, self._history_problem = self._history_problem, "" if problem is None else problem.message
+        # Once, not at every flush for as long as a disk is full.
+        if problem is not None and problem.message != logged:
+            LOG.warning("history in %s: %s", self._path, problem.message)
+
+    async def keep_backfilled(self) -> None:
+        """Takes the past of each object from Prometheus: once for each, and again after a restart."""
+        assert self._open_prometheus is not None
+        async with self._open_prometheus() as prometheus:
+            backfills = Backfills(prometheus, self._clock.monotonic)
+            while True:
+                await asyncio.sleep(self._pauses.backfill)
+                wanted = [target for state in self._objects if (target := target_of(state)) is not None]
+                if self._store is not None:
+                    targets = ((target.series, target.spec.target) for target in wanted)
+                    await backfills.run_round(self._store.loads, targets, self._clock.now)
+
+    async def keep_fits(self) -> None:
+        """Fits the objects that are due for it, until cancelled."""
+        await self._keep(self._service.fit, self._pauses.fit)
+
+    async def keep_forecasts(self) -> None:
+        """Forecasts all fitted objects anew, until cancelled."""
+        await self._keep(self._service.refresh, self._pauses.forecast)
+
+    async def _keep(
+        self, work: Callable[[Iterable[ForecastTarget], Nanoseconds], Awaitable[None]], pause: float
+    ) -> None:
+        logged: tuple[str, ...] = ()
+        while True:
+            targets: list[ForecastTarget] = []
+            for count, state in enumerate(tuple(self._objects)):
+                target = target_of(state)
+                if target is not None:
+                    targets.append(target)
+                if count % _OBJECTS_PER_PASS == 0:
+                    await asyncio.sleep(0)
+            if targets:
+                await work(targets, self._clock.now())
+            for problem in self._service.problems:
+                if problem not in logged:
+                    LOG.warning("forecasts: %s", problem)
+            logged = self._service.problems
+            await asyncio.sleep(pause if targets else min(pause, self._pauses.idle))
+
+
+def target_of(state: ObjectState) -> ForecastTarget | None:
+    """What the forecast of an object depends on; None if the object asks for no forecast."""
+    if state.spec is None or state.spec.forecast is None or (name := forecast_metric(state.spec)) is None:
+        return None
+    memory = state.memory
+    return ForecastTarget(
+        Series(state.namespace, state.name, name), state.spec, memory.start_up, memory.request_per_pod.get(name)
+    )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Device and inode of the file at a path; None without one."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino

@@ -1,0 +1,99 @@
+"""What the operator knows of one CronHPA object."""
+
+from __future__ import annotations
+
+from cronhpa.api.identity import GROUP, PLURAL, VERSION
+from cronhpa.api.turn import Status
+from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.memory import Memory
+from cronhpa.core.scheduled.conflicts import Conflict
+from cronhpa.core.spec import Spec
+from cronhpa.history.series import Series
+from cronhpa.kube.client import path_of
+from cronhpa.operator.delaying_queue import Key
+
+# (namespace, API group, kind, name) of a scale target.
+TargetKey = tuple[str, str, str, str]
+
+
+class ObjectState:
+    """
+    One CronHPA object as last seen, and what this process remembers of it.
+
+    status: what the API is known to hold at resource version `version`. memory: what this process knows beyond it.
+    resumed: this process has taken up the memory. uncertain: the last scale write may or may not have been done.
+    in_doubt: the last status write may or may not have been done. written: when the status was written last.
+    next_edge: when a schedule changes next. reconciled_at: when the last reconciliation ended.
+    complaint: the last logged failure of a status write, "" once a write succeeds.
+    conflicts: schedules that contradict each other; checked: their generation, and until when they hold.
+    quiet: generation, and the instant until which a decision computes nothing of its schedules anew.
+    forecast: the series that is forecast for it, None without a forecast.
+    """
+
+    __slots__ = (
+        "checked",
+        "complaint",
+        "conflicts",
+        "created",
+        "forecast",
+        "generation",
+        "in_doubt",
+        "memory",
+        "name",
+        "namespace",
+        "next_edge",
+        "problems",
+        "quiet",
+        "reconciled_at",
+        "resumed",
+        "spec",
+        "status",
+        "uid",
+        "uncertain",
+        "version",
+        "written",
+    )
+
+    def __init__(self, namespace: str, name: str, uid: str, created: Nanoseconds) -> None:
+        self.namespace = namespace
+        self.name = name
+        self.uid = uid
+        self.created = created
+        self.version = -1
+        self.generation = -1
+        self.spec: Spec | None = None
+        self.problems: tuple[str, ...] = ()
+        self.status: Status = {}
+        self.memory = Memory()
+        self.resumed = False
+        self.uncertain = False
+        self.in_doubt = False
+        self.complaint = ""
+        self.written: Nanoseconds = 0
+        self.next_edge: Nanoseconds | None = None
+        self.conflicts: tuple[Conflict, ...] = ()
+        self.checked: tuple[int, Nanoseconds] | None = None
+        self.quiet: tuple[int, Nanoseconds] = (-1, 0)
+        self.forecast: Series | None = None
+        self.reconciled_at: Nanoseconds | None = None
+
+    @property
+    def key(self) -> Key:
+        return (self.namespace, self.name)
+
+    @property
+    def target(self) -> TargetKey | None:
+        if self.spec is None:
+            return None
+        ref = self.spec.target
+        return (self.namespace, api_group(ref.api_version), ref.kind, ref.name)
+
+
+def api_group(api_version: str) -> str:
+    """The group of `group/version`; "" for the core group."""
+    return api_version.rpartition("/")[0]
+
+
+def path_to(state: ObjectState, *below: str) -> str:
+    """An object's path in the API."""
+    return path_of("apis", GROUP, VERSION, "namespaces", state.namespace, PLURAL, state.name, *below)

@@ -1,0 +1,232 @@
+"""Reconciles one object: what is observed of its target, what is decided, what has to be written."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from msgspec.structs import replace
+
+from cronhpa.core.decide import decide as decide_with
+from cronhpa.core.decision import Decision
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import DAY, Nanoseconds
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Absent, Observation, Scale
+from cronhpa.core.observe import Measurement, observe
+from cronhpa.core.predictive.floor import forecast_metric, forecast_source, load_of
+from cronhpa.core.record import Record, encode
+from cronhpa.core.scheduled.bounds import quiet_until
+from cronhpa.core.scheduled.conflicts import conflicts
+from cronhpa.core.spec import Mode, ResourceMetric, Spec
+from cronhpa.history.series import LoadSample, Series
+from cronhpa.kube.client import Client
+from cronhpa.kube.discovery import Discovery
+from cronhpa.kube.pod_indexer import PodIndexer
+from cronhpa.kube.scale import Targets
+from cronhpa.operator.budget_trackers import BudgetTrackers
+from cronhpa.operator.delaying_queue import following
+from cronhpa.operator.inventory import Inventory
+from cronhpa.operator.metric_queries import MetricQueries
+from cronhpa.operator.needs import has_heavy_schedules, takes_long
+from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.owners import Owners
+from cronhpa.operator.writer import PendingWrite, Writer
+
+R = TypeVar("R")
+
+LOG = logging.getLogger(__name__)
+
+# A decision belongs to its grid instant while it comes within this part of its period: 1.5 s of a period of 15 s.
+_LATE = 10
+# Loads wait here for the store. While the store cannot be written, the oldest are dropped.
+_LOADS_KEPT = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """
+    What the operator reads the cluster through.
+
+    is_synced: whether the pods and HorizontalPodAutoscalers of a namespace have been listed. blindness: why the pods of
+    a namespace are not known any more.
+    """
+
+    client: Client
+    discovery: Discovery
+    pods: PodIndexer
+    targets: Targets
+    owners: Owners
+    is_synced: Callable[[str], bool]
+    blindness: Callable[[str], Absent | None]
+
+
+class LatestForecasts(Protocol):
+    """The forecasts of all series, in memory."""
+
+    def latest(self, series: Series) -> Forecast | Absent: ...
+
+    def forget(self, series: Series) -> None: ...
+
+
+class Decide(Protocol):
+    """`core.decide.decide`, or what a test puts around it."""
+
+    def __call__(
+        self, spec: Spec, observation: Observation, forecast: Forecast | Absent | None, memory: Memory, now: Nanoseconds
+    ) -> Decision: ...
+
+
+class Reconciler:
+    """`loads`: the loads that were seen and are not stored yet. `budgets`: what the forecasts really cost."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        inventory: Inventory,
+        writer: Writer,
+        forecasts: LatestForecasts,
+        clock: Callable[[], Nanoseconds],
+        decide: Decide = decide_with,
+    ) -> None:
+        self.loads: deque[LoadSample] = deque(maxlen=_LOADS_KEPT)
+        self.budgets = BudgetTrackers()
+        self._cluster = cluster
+        self._inventory = inventory
+        self._writer = writer
+        self._forecasts = forecasts
+        self._clock = clock
+        self._decide = decide
+
+    async def reconcile(self, state: ObjectState, queries: MetricQueries) -> PendingWrite | None:
+        """The decision on an object, to be written; None for one that has nothing to decide."""
+        if state.spec is None:
+            # The edges went with the schedules: an edge in the past would cause one reconciliation after another.
+            state.next_edge = None
+            await self._writer.reject(state, self._clock())
+            return None
+        return await self._reconcile(state, state.spec, queries)
+
+    async def _reconcile(self, state: ObjectState, spec: Spec, queries: MetricQueries) -> PendingWrite | None:
+        generation = state.generation
+        if state.in_doubt:
+            await self._writer.refresh(state)
+        observation, now = await self._observe(state, spec, queries)
+        if isinstance(observation.scale, Scale):
+            current = observation.scale.spec_replicas
+            state.memory = state.memory.settled(current, now) if state.resumed else state.memory.resumed(current, now)
+            state.resumed, state.uncertain = True, False
+        self._note_load(state, spec, observation, now)
+        forecast, forecast_or_reason = self._forecast(state, spec, now)
+        decided = await self._decided(state, spec, observation, forecast_or_reason, now)
+        decision = replace(decided, at=remembered_at(state, spec.options.sync_period, now))
+        state.next_edge = None if decision.next_edge is None else decision.next_edge.at
+        state.quiet = (generation, quiet_until(spec, state.next_edge, now))
+        await self._check_conflicts(state, spec, generation, now)
+        target = state.target
+        if target is None:
+            return None  # an edit made the spec unreadable meanwhile; the edit causes its own reconciliation
+        owner_problem = self._cluster.owners.problem(state, self._inventory.on_target(target))
+        budget_used = None
+        is_current = state.generation == generation and self._inventory.items.get(state.key) is state
+        if forecast is not None and owner_problem is None and spec.mode is Mode.ACTIVE and is_current:
+            series = Series(state.namespace, state.name, forecast.metric)
+            self.budgets.count(series, spec, observation, state.memory, decision, now)
+            budget_used = self.budgets.used_permille(series)
+        return PendingWrite(state, generation, spec, observation, decision, owner_problem, forecast, budget_used)
+
+    async def _decided(
+        self,
+        state: ObjectState,
+        spec: Spec,
+        observation: Observation,
+        forecast: Forecast | Absent | None,
+        now: Nanoseconds,
+    ) -> Decision:
+        in_thread = takes_long(state, spec, now)
+        try:
+            return await _computed(self._decide, spec, observation, forecast, state.memory, now, in_thread=in_thread)
+        except Exception:
+            # One line with all inputs: `cronhpa replay` decides them again, and a copy is a regression test.
+            LOG.exception("this cannot be decided: %s", encode(Record(spec, observation, forecast, state.memory, now)))
+            raise
+
+    async def _check_conflicts(self, state: ObjectState, spec: Spec, generation: int, now: Nanoseconds) -> None:
+        """Looks for contradicting schedules: once a generation, after each edge, and once a day without an edge."""
+        # One period late: other objects may share the edge, and their scale-ups wait for this loop.
+        if (
+            state.checked is None
+            or state.checked[0] != generation
+            or state.checked[1] + spec.options.sync_period <= now
+        ):
+            state.conflicts = await _computed(conflicts, spec, now, in_thread=has_heavy_schedules(spec))
+            state.checked = (generation, now + DAY if state.next_edge is None else state.next_edge)
+
+    async def _observe(self, state: ObjectState, spec: Spec, queries: MetricQueries) -> tuple[Observation, Nanoseconds]:
+        """The observation of an object's target, and its instant."""
+        target = await self._cluster.targets.read(state.namespace, spec.target, fresh=state.uncertain)
+        if isinstance(target, Absent):
+            now = self._clock()
+            return observe(spec, target, (), (), now), now
+        scale, selector = target.scale, target.selector
+        if isinstance(selector, Absent):
+            now = self._clock()
+            unknown: Measurement = selector
+            return observe(spec, scale, (), [unknown] * len(spec.metrics), now, selector_problem=selector), now
+        pods = self._cluster.pods.matching(spec.namespace, selector)
+        blindness = self._cluster.blindness(state.namespace)
+        if blindness is not None:
+            # Over outdated pods the load would look like that of too few pods, and their count like the target's.
+            now = self._clock()
+            return observe(spec, scale, pods, [blindness] * len(spec.metrics), now), now
+        pod_names = [pod.name for pod in pods]
+        asked = (queries.measure(metric, spec.namespace, scale.selector, pod_names) for metric in spec.metrics)
+        if all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
+            # All of them read the same LIST: tasks would only cost.
+            measured = [await measurement for measurement in asked]
+        else:
+            measured = list(await asyncio.gather(*asked))
+        now = self._clock()
+        return observe(spec, scale, pods, measured, now), now
+
+    def _note_load(self, state: ObjectState, spec: Spec, observation: Observation, now: Nanoseconds) -> None:
+        """Keeps the observed load for the store."""
+        source = forecast_source(spec)
+        for metric, reading in zip(spec.metrics, observation.readings, strict=False):
+            if source is not None and metric is source and (load := load_of(reading)) is not None:
+                self.loads.append(LoadSample(Series(state.namespace, state.name, source.name), now, load))
+                return
+
+    def _forecast(
+        self, state: ObjectState, spec: Spec, now: Nanoseconds
+    ) -> tuple[Forecast | None, Forecast | Absent | None]:
+        """The newest forecast; and what its budget leaves of it for the decision."""
+        name = forecast_metric(spec)
+        if spec.forecast is None or name is None:
+            return None, None
+        series = Series(state.namespace, state.name, name)
+        latest = self._forecasts.latest(series)
+        if isinstance(latest, Absent):
+            return None, latest
+        return latest, self.budgets.limit(series, spec, latest, now)
+
+
+def remembered_at(state: ObjectState, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
+    """
+    The instant under which a decision is remembered: the grid instant that caused it, if there is one.
+
+    The period of a rate policy is often a whole number of sync periods. Remembered under the instant at which its
+    metrics arrived, a step is a millisecond too young for every next reconciliation whose metrics arrive faster, and
+    that one waits a sync period more: half of all steps. The upstream rests between two reconciliations and never does.
+    """
+    grid = following(state.namespace, period, now) - period
+    is_alone = all(event.at < grid for event in (*state.memory.scale_ups, *state.memory.scale_downs))
+    return grid if is_alone and now - grid <= period // _LATE else now
+
+
+async def _computed(work: Callable[..., R], *given: Any, in_thread: bool) -> R:
+    return await asyncio.to_thread(work, *given) if in_thread else work(*given)

@@ -1,0 +1,139 @@
+"""
+A list of the CronHPA objects at the start and every few minutes: finds what a broken watch missed.
+
+It also finds out whether the API serves the kind at all, which decides when a watch can begin and when it is useless.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from cronhpa.api.identity import GROUP, PLURAL, VERSION
+from cronhpa.kube.client import Client, path_of
+from cronhpa.kube.errors import UNREADABLE, ClusterError
+from cronhpa.operator.cooperative_yield import CooperativeYield
+from cronhpa.operator.inventory import Inventory
+
+LOG = logging.getLogger(__name__)
+
+
+class SweepPauses(Struct, frozen=True):
+    """seconds: between two lists. retry_seconds: after a list that failed, or while the kind is not discovered."""
+
+    seconds: float = 300.0
+    retry_seconds: float = 5.0
+
+
+class _Listed(msgspec.Struct):
+    items: list[dict[str, Any]]
+
+
+class Sweep:
+    """
+    listed: set after the first list that succeeded, or that found an object.
+    watchable: set while the objects can be listed and discovery names the kind. unserved: set while it does not exist.
+    """
+
+    def __init__(
+        self, client: Client, inventory: Inventory, namespaces: tuple[str, ...], pauses: SweepPauses | None = None
+    ) -> None:
+        self.listed = asyncio.Event()
+        self.watchable = asyncio.Event()
+        self.unserved = asyncio.Event()
+        self._client = client
+        self._inventory = inventory
+        self._namespaces = namespaces or ("",)
+        self._pauses = pauses or SweepPauses()
+        self._is_wanted = asyncio.Event()
+        self._yield = CooperativeYield()
+
+    def request(self) -> None:
+        """Asks for a list now. Until it succeeds, no watch begins."""
+        self.watchable.clear()
+        self._is_wanted.set()
+
+    async def run(self) -> None:
+        """Lists at once and then again and again, until cancelled."""
+        while True:
+            has_failed = is_unserved = False
+            for namespace in self._namespaces:
+                try:
+                    await self.list_once(namespace)
+                except ClusterError as error:
+                    has_failed = True
+                    is_unserved |= error.status == HTTPStatus.NOT_FOUND
+                    where = f"namespace {namespace}" if namespace else "all namespaces"
+                    LOG.warning("list of the CronHPA objects of %s: %s", where, error.message)
+                except Exception:
+                    has_failed = True
+                    LOG.exception("the list of CronHPA objects failed; it is tried again")
+            # If some namespaces cannot be read, the others need not wait.
+            if not has_failed or self._inventory.items:
+                self.listed.set()
+            is_watchable = not has_failed and (self.watchable.is_set() or await _is_discovered(self._client))
+            (self.watchable.set if is_watchable else self.watchable.clear)()
+            (self.unserved.set if is_unserved else self.unserved.clear)()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._pauses.seconds if is_watchable else self._pauses.retry_seconds):
+                    await self._is_wanted.wait()
+            self._is_wanted.clear()
+
+    async def list_once(self, namespace: str) -> None:
+        """
+        Takes over one list of a namespace, or of all for "", and drops the objects that it does not hold any more.
+
+        Raises ClusterError.
+        """
+        uids_before = {state.uid for state in self._inventory.in_namespace(namespace)}
+        self._inventory.begin_list()
+        seen: set[str] = set()
+        is_first = True
+        scope = ("namespaces", namespace) if namespace else ()
+        async for page, version in self._client.pages(path_of("apis", GROUP, VERSION, *scope, PLURAL)):
+            if is_first:
+                self._inventory.note_list_version(namespace, int(version) if version.isdecimal() else 0)
+                is_first = False
+            try:
+                bodies = msgspec.json.decode(page, type=_Listed).items
+            except UNREADABLE as error:
+                raise ClusterError(0, "Malformed", f"the list cannot be read: {error}") from error
+            for body in bodies:
+                await self._yield.step()
+                try:
+                    seen.add(body["metadata"]["uid"])
+                    self._inventory.put(body)
+                except (KeyError, TypeError, ValueError):
+                    LOG.exception("a CronHPA of a list cannot be read and is skipped")
+        for state in self._inventory.in_namespace(namespace):
+            if state.uid in uids_before and state.uid not in seen:
+                self._inventory.drop(state.key, state.uid)
+
+
+class _Named(msgspec.Struct):
+    name: str = ""
+
+
+class _Groups(msgspec.Struct):
+    groups: list[_Named] = []
+
+
+class _Kinds(msgspec.Struct):
+    resources: list[_Named] = []
+
+
+async def _is_discovered(client: Client) -> bool:
+    """Whether discovery names the kind: it does so some seconds after the API serves a new one."""
+    try:
+        groups = await client.get("/apis", _Groups)
+        kinds = await client.get(path_of("apis", GROUP, VERSION), _Kinds)
+    except ClusterError as error:
+        LOG.warning("what the API serves cannot be read: %s", error.message)
+        return False
+    return any(group.name == GROUP for group in groups.groups) and any(kind.name == PLURAL for kind in kinds.resources)

@@ -1,0 +1,85 @@
+"""An index of pods that answers label selectors as looking at every pod would."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.situations import NOW, pod
+from cronhpa.core.instant import HOUR, MINUTE, SECOND
+from cronhpa.core.observe import start_up
+from cronhpa.kube.label_selector import Requirement, Selector, parse_selector
+from cronhpa.kube.pod_indexer import PodIndexer
+
+SHOP = {"app": "shop", "tier": "web"}
+
+keys, words = st.sampled_from(["app", "tier", "x"]), st.sampled_from(["a", "b", "c"])
+labels = st.dictionaries(keys, words)
+requirements = st.one_of(
+    st.builds(Requirement, keys, st.sampled_from(["in", "notin"]), st.lists(words, min_size=1, max_size=2).map(tuple)),
+    st.builds(Requirement, keys, st.sampled_from(["exists", "absent"])),
+)
+selectors = st.builds(Selector, st.lists(requirements, max_size=3).map(tuple))
+changes = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put", "put", "drop"]), st.sampled_from(["prod", "test"]), st.integers(0, 5), labels
+    ),
+    max_size=30,
+)
+
+
+@given(changes, st.lists(selectors, min_size=1, max_size=5))
+def test_the_index_answers_as_looking_at_every_pod_does(changes, questions):
+    index, known = PodIndexer(), {}
+    for verb, namespace, number, of in changes:
+        name = f"pod-{number}"
+        if verb == "put":
+            index.put(namespace, of, pod(name))
+            known[namespace, name] = of
+        else:
+            index.drop(namespace, name)
+            known.pop((namespace, name), None)
+
+    assert set(known) == index.names()
+    assert len(known) == index.count()
+    for selector in questions:
+        for namespace in ("prod", "test", "dev"):
+            naive = {name for (home, name), of in known.items() if home == namespace and selector.matches(of)}
+            found = [item.name for item in index.matching(namespace, selector)]
+            assert naive == set(found)
+            assert len(naive) == len(found)
+
+
+def test_the_index_gives_the_pod_as_it_was_put_last():
+    index = PodIndexer()
+    index.put("prod", SHOP, pod("a", phase="Pending"))
+    index.put("prod", dict(SHOP), pod("a", phase="Running"))
+
+    assert ("Running",) == tuple(item.phase for item in index.matching("prod", parse_selector("app=shop")))
+
+
+def test_a_pod_that_lost_its_readiness_and_got_it_back_took_as_long_to_start_as_it_did():
+    """Ready 20 s after its creation; not Ready in the 30th minute, and not in the 40th."""
+    index, began = PodIndexer(), NOW - HOUR
+    lives = [("False", 0), ("True", 20), ("False", 1800), ("True", 1860), ("False", 2400), ("True", 2460)]
+    for ready, since in lives:
+        index.put("prod", SHOP, pod("a", ready=ready, started=began, ready_since=began + since * SECOND))
+
+    (found,) = index.matching("prod", parse_selector("app=shop"))
+    assert began + 2460 * SECOND == found.ready_since
+    assert 25 * SECOND == start_up([found])
+
+
+def test_another_pod_of_the_same_name_has_its_own_start():
+    index, began = PodIndexer(), NOW - HOUR
+    for start, since in ((began, began + 20 * SECOND), (began + MINUTE, began + MINUTE + 40 * SECOND)):
+        index.put("prod", SHOP, pod("shop-0", started=start, ready_since=since))
+
+    assert 45 * SECOND == start_up(index.matching("prod", parse_selector("app=shop")))
+
+
+def test_pods_of_other_namespaces_are_never_meant():
+    index = PodIndexer()
+    index.put("prod", SHOP, pod("a"))
+
+    assert () == index.matching("test", parse_selector("app=shop"))
