@@ -1,5 +1,5 @@
 """
-cronhpa_models.spike_hazard and cronhpa_models.spike_features: which minutes are likely to have a spike, and how high.
+cronhpa_models.spike_hazard, cronhpa_models.spike_features: which minutes are likely to have a spike, and how high.
 """
 
 import numpy as np
