@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Counts, Floats
 from cronhpa.forecasting.pricing import constant_floors
 from cronhpa.forecasting.workload import WorkloadModel, reactive_replicas, shortages
-from cronhpa_models import spike_hazard
+from cronhpa_models import spike_features, spike_hazard
 from cronhpa_models.catalog import Chosen
 from cronhpa_models.method import LAGS, Fitted
 
@@ -174,7 +174,7 @@ def fit_spikes(minutes: Floats, workload: WorkloadModel) -> spike_hazard.Fitted 
 
     What lies before the first known minute is no gap: a younger history is a shorter one.
     """
-    minutes = minutes[-spike_hazard.DAYS * spike_hazard.DAY :]
+    minutes = minutes[-spike_features.DAYS * spike_features.DAY :]
     minutes = minutes[np.argmax(~np.isnan(minutes)) :] if len(minutes) else minutes
     if not len(minutes) or np.isnan(minutes).mean() > _GAPS_MAX:
         return None

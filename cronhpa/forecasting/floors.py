@@ -36,24 +36,29 @@ def candidate_floors(models: FittedModels, outlook: Outlook, candidates: Sequenc
     rows: dict[tuple[str, float], list[int]] = {}
     for row, candidate in enumerate(candidates):
         rows.setdefault((candidate.method, candidate.cost), []).append(row)
-    shape = floors.shape[1:]
-    against = {}
+    costs = sorted({cost for _, cost in rows if not math.isinf(cost)})
+    against: dict[float, Counts] = {}
+    if outlook.spikes is not None and costs:
+        said, held = outlook.spikes
+        priced = spike_floors(said, held, carried, outlook.ceiling, [cost / mean for cost in costs])
+        against = dict(zip(costs, priced, strict=True))
     for (method, cost), members in rows.items():
-        price = cost / mean
-        if cost not in against:
-            # Candidates of one cost, whatever their method, ask the spike hazard for the same floor.
-            spikes = None if math.isinf(cost) else outlook.spikes
-            against[cost] = priced_by(None, spikes, outlook.running, carried, outlook.ceiling, price, shape)
-        distribution = outlook.distributions.get(method)
-        of_method = priced_by(distribution, None, outlook.running, carried, outlook.ceiling, price, shape)
-        floors[members] = np.maximum(of_method, against[cost])
+        floors[members] = priced_by(
+            outlook.distributions.get(method),
+            against.get(cost),
+            outlook.running,
+            carried,
+            outlook.ceiling,
+            cost / mean,
+            floors.shape[1:],
+        )
     constants = [models.constants[CONSTANT_SHARES.index(each.constant_share)] for each in candidates]
     return np.maximum(floors, np.array(constants, np.int16)[:, None, None])
 
 
 def priced_by(
     distribution: tuple[Floats, Floats] | None,
-    spikes: tuple[Spikes, Floats] | None,
+    against_spikes: Counts | None,
     running: Floats,
     carried: float | Floats,
     ceiling: Floats,
@@ -63,14 +68,13 @@ def priced_by(
     """
     (windows, origins): the floor of a method's distribution and of the spike hazard, the higher one; zero without both.
 
-    shape: of the floors. The others as in `priced_floors`.
+    against_spikes: (origins,), see `spike_floors`. shape: of the floors. The others as in `priced_floors`.
     """
     floors = np.zeros(shape, np.int16)
     if distribution is not None:
         floors = priced_floors(*distribution, running, carried, ceiling, cost)
-    if spikes is not None:
-        said, held = spikes
-        floors[0] = np.maximum(floors[0], spike_floors(said, held, carried, ceiling, [cost])[0])
+    if against_spikes is not None:
+        floors[0] = np.maximum(floors[0], against_spikes)
     return floors
 
 
@@ -171,7 +175,10 @@ def _floors(asked: Sequence[FloorsAsked], said: Sequence[Outlook], alike: _Shape
     if alike.bins:
         of_each = [outlook.distributions[each.variant] for each, outlook in zip(asked, said, strict=True)]
         edges, cdf = (np.concatenate(parts, axis=1) for parts in zip(*of_each, strict=True))
-    spikes = _joined([outlook.spikes for outlook in said if outlook.spikes is not None]) if alike.has_spikes else None
+    against_spikes = None
+    if alike.has_spikes:
+        spikes, held = _joined([outlook.spikes for outlook in said if outlook.spikes is not None])
+        (against_spikes,) = spike_floors(spikes, held, carried, ceiling, [cost])
     distribution = (edges, cdf) if alike.is_priced else None
 
     def replicas_of(candidates: Sequence[Candidate]) -> Counts:
@@ -180,7 +187,7 @@ def _floors(asked: Sequence[FloorsAsked], said: Sequence[Outlook], alike: _Shape
         constant = np.repeat(
             [models.constants[CONSTANT_SHARES.index(candidate.constant_share)] for candidate, models in pairs], counts
         )
-        priced = priced_by(distribution, spikes, running, carried, ceiling, cost, shape)
+        priced = priced_by(distribution, against_spikes, running, carried, ceiling, cost, shape)
         return np.maximum(priced, constant.astype(np.int16))
 
     replicas = replicas_of([each.candidate for each in asked])

@@ -8,7 +8,7 @@ floor. Imports numpy: for workers and benchmarks only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -279,7 +279,7 @@ def affordable_percent(workload: WorkloadModel) -> float:
 
 @dataclass(frozen=True)
 class _Round:
-    """One fit: what its steps share."""
+    """One fit: what its steps share. newest: the floors of every candidate on the newest day, once they are known."""
 
     history: KnownLoad
     target: ForecastTarget
@@ -288,6 +288,7 @@ class _Round:
     candidates: Sequence[Candidate]
     end: Nanoseconds
     attempt: Attempts
+    newest: list[Counts] = field(default_factory=list)
 
     def evaluated(
         self,
@@ -343,11 +344,18 @@ class _Round:
 
     def _scores(self, back: int) -> CandidateScores:
         day = past_day(self.history, back)
-        return score(day, self._floors(day, self.candidates), self.workload)
+        floors = self._floors(day, self.candidates)
+        if back == 1:
+            self.newest.append(floors)
+        return score(day, floors, self.workload)
 
     def _effect(self, back: int, begin: Nanoseconds, choice: Choice) -> ForecastEffect | None:
         day = past_day(self.history, back)
-        return validate(self.target, self.workload, day, begin, self._floors(day, [choice.candidate])[1])
+        if back == 1 and self.newest:
+            floors = self.newest[0][1 + self.candidates.index(choice.candidate)]
+        else:
+            floors = self._floors(day, [choice.candidate])[1]
+        return validate(self.target, self.workload, day, begin, floors)
 
     def _floors(self, day: PastDay, candidates: Sequence[Candidate]) -> Counts:
         return floors_of_day(day, self.workload, self.catalog, candidates, self.attempt)

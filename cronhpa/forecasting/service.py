@@ -38,7 +38,7 @@ from cronhpa.history.store import Store
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-# Fifty forecasts take 0.1 s: long enough that starting a task costs nothing, short enough that a crash costs little.
+# Fifty forecasts take 0.05 s: long enough that starting a task costs nothing, short enough that a crash costs little.
 FORECASTS_PER_TASK = 50
 # A day's fit takes seventy times as long as a forecast from it.
 FITS_PER_TASK = 10

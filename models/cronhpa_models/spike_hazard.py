@@ -31,16 +31,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cronhpa_models.method import Floats
-
-Minutes = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
-DAY = 1440
-# Days looked back at, and fitted to.
-DAYS = 8
+from cronhpa_models.spike_features import DAY, DAYS, Flags, Minutes, SpikeHistory, SpikeOrigins, features
 
 _SPIKE_MINUTES_MIN = 4
 _FITTED_MIN = 2 * DAY
@@ -49,18 +42,6 @@ _QUIET = 1500
 _RIDGE = 100.0
 _HALF_LIFE_DAYS = 10.0
 _SPIKE_HALF_LIFE_DAYS = 5.0
-# Two minutes further apart than this belong to two spikes.
-_APART = 8
-_WIDTHS = (0, 1, 4, 12, 30)
-# Minutes since the last spike, in ranges: where spikes come every two hours, 115 to 130 says more than a slope.
-_SINCE = (4, 8, 15, 25, 40, 55, 70, 85, 100, 115, 130, 145, 160, 190, 240, 360, 720, 1440)
-_LONG_AGO = 99_999
-# Between the gaps of one series and those of the next, in one sorted row: more than any look-up reaches.
-_SERIES_APART = 1_000_000
-_GAP_MAX = 4 * DAY
-_MOVES = (2, 3, 5, 10, 30)
-# As a logarithm, 1.6 times the newest load: about what pods that are scaled for 60 % carry.
-_FAR_MORE = 0.45
 _CLIP = 6.0
 _ROUNDS = 25
 _SMALL = 1e-4
@@ -178,7 +159,7 @@ def _chances(
     several: Sequence[Fitted], later: Sequence[Floats], exceeded: Sequence[Flags], origins: Sequence[Minutes]
 ) -> Floats:
     """(all origins,): the probability of a spike."""
-    known = _Known(
+    known = SpikeHistory(
         [
             np.concatenate([each.log_load, np.log(since + each.offset) - each.level])
             for each, since in zip(several, later, strict=True)
@@ -193,7 +174,7 @@ def _chances(
     mean, scale, weights = (
         np.stack([getattr(each, name) for each in several])[owner] for name in ("mean", "scale", "weights")
     )
-    x = _scaled(_features(known, _Asked(owner, of_fit, of_fit + leads[owner])), mean, scale)
+    x = _scaled(features(known, SpikeOrigins(owner, of_fit, of_fit + leads[owner])), mean, scale)
     return _sigmoid(np.einsum("nf,nf->n", x, weights))
 
 
@@ -220,13 +201,13 @@ def fit(load: Floats, exceeded: Flags, *, lead: int) -> Fitted | None:
     log_load = np.log(load + offset)
     level = float(log_load.mean())
     rate = float(exceeded.mean())
-    known = _Known([log_load - level], [exceeded], [rate], [len(exceeded)])
+    known = SpikeHistory([log_load - level], [exceeded], [rate], [len(exceeded)])
     loud, quiet = origins[happened], origins[~happened]
     taken = min(len(quiet), _QUIET)
     chosen = np.concatenate([loud, np.random.default_rng(0).choice(quiet, taken, replace=False)])
     weight = np.concatenate([np.ones(len(loud)), np.full(taken, len(quiet) / max(taken, 1))])
     weight *= 0.5 ** ((len(load) - chosen) / DAY / _HALF_LIFE_DAYS)
-    x = _features(known, _Asked(np.zeros(len(chosen), np.int64), chosen, chosen + lead))
+    x = features(known, SpikeOrigins(np.zeros(len(chosen), np.int64), chosen, chosen + lead))
     mean, scale, weights = _logistic(x, np.arange(len(chosen)) < len(loud), weight)
     return Fitted(lead, rate, offset, level, mean, scale, weights, log_load - level, exceeded)
 
@@ -242,194 +223,6 @@ def decode(state: bytes) -> Fitted:
     bits = np.frombuffer(rest, np.uint8, offset=size + 2 * minutes)
     exceeded = np.unpackbits(bits, count=minutes).view(bool)
     return Fitted(head["lead"], head["rate"], head["offset"], head["level"], mean, scale, weights, log_load, exceeded)
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """
-    Origins of several series, one behind the other.
-
-    owner: the number of the series that each belongs to. origins: minutes of that series that are known. at: the minute
-    that is forecast.
-    """
-
-    owner: Minutes
-    origins: Minutes
-    at: Minutes
-
-
-class _Known:
-    """
-    Loads of several series as logarithms, one behind the other, the minutes with a spike, and what features count.
-
-    fitted: how many minutes at the front of each series have the gaps between spikes that make a distribution.
-    """
-
-    def __init__(
-        self, log_load: Sequence[Floats], exceeded: Sequence[Flags], rate: Sequence[float], fitted: Sequence[int]
-    ) -> None:
-        count = np.array([len(each) for each in exceeded])
-        self.end = np.cumsum(count)
-        self.begin = self.end - count
-        self.rate = np.array(rate)
-        self._log_load = np.concatenate(log_load)
-        self._exceeded = np.concatenate(exceeded)
-        self._counted = np.zeros(len(self._exceeded) + 1, np.int32)
-        np.cumsum(self._exceeded, out=self._counted[1:])
-        loud = np.flatnonzero(self._exceeded)
-        is_first = np.diff(loud, prepend=-_LONG_AGO) > _APART
-        first = np.searchsorted(loud, self.begin)
-        is_first[first[first < len(loud)]] = True
-        # Where spikes begin, and of each series, how many of them those before it have.
-        self.begins = loud[is_first]
-        self.begins_before = np.searchsorted(self.begins, self.begin)
-        self.begins_fitted = np.searchsorted(self.begins, self.begin + np.array(fitted)) - self.begins_before
-
-    def any_within(self, asked: _Asked, at: Minutes, width: int) -> Flags:
-        """Whether there is a spike within `width` minutes of each."""
-        begin, end = self.begin[asked.owner], self.end[asked.owner]
-        low, high = (self._counted[np.clip(begin + edge, begin, end)] for edge in (at - width, at + width + 1))
-        found: Flags = high > low
-        return found
-
-    def odds(self, asked: _Asked, back: Minutes, weight: Floats, width: int) -> Floats:
-        """
-        Log ratio of the weighted spike frequency `back` minutes before the forecast minute to the base rate.
-
-        Smoothed with half a pseudo-observation at the base rate.
-        """
-        usual = np.minimum(self.rate * (2 * width + 1) ** 0.7, 0.5)[asked.owner]
-        begin = self.begin[asked.owner]
-        looked = (asked.at + begin)[:, None] - back
-        # Pods that take a quarter of an hour are asked for when the spike of ten minutes before is not known yet.
-        seen = (looked >= (width + begin)[:, None]) & (looked < (asked.origins + begin - width)[:, None])
-        # What lies outside of the series is not seen.
-        low, high = (self._counted.take(looked + edge, mode="clip") for edge in (-width, width + 1))
-        found, total = (np.einsum("nb,b->n", flags.astype(np.float64), weight) for flags in ((high > low) & seen, seen))
-        return np.asarray(np.log((found + 0.5 * usual) / (total + 0.5) / usual))
-
-    def begun(self, asked: _Asked, minutes: int) -> Floats:
-        """Logarithm of one more than the number of spikes that began in the minutes before each origin."""
-        begin = self.begin[asked.owner]
-        earlier = np.searchsorted(self.begins, begin + np.maximum(asked.origins - minutes, 0))
-        return np.asarray(np.log1p(np.searchsorted(self.begins, begin + asked.origins) - earlier))
-
-    def newest(self, asked: _Asked, back: int) -> Floats:
-        """The load of the minute that ended `back - 1` minutes before each."""
-        return self.log_load(asked, asked.origins - back)
-
-    def is_exceeded(self, asked: _Asked) -> Flags:
-        """Whether pods are too few in the newest minute."""
-        return np.asarray(self._exceeded[self._places(asked, asked.origins - 1)])
-
-    def log_load(self, asked: _Asked, minutes: Minutes) -> Floats:
-        """The loads of minutes of the series that is asked about, (origins, ...)."""
-        return np.asarray(self._log_load[self._places(asked, minutes)])
-
-    def _places(self, asked: _Asked, minutes: Minutes) -> Minutes:
-        shape = (-1,) + (1,) * (minutes.ndim - 1)
-        begin, end = (edge[asked.owner].reshape(shape) for edge in (self.begin, self.end))
-        return np.clip(begin + minutes, begin, end - 1)
-
-
-def _lookback(count: int, minutes: int, half_life: float) -> tuple[Minutes, Floats]:
-    steps = np.arange(1, count + 1)
-    return steps * minutes, 0.5 ** (steps / half_life)
-
-
-_DAYS_BACK, _DAY_WEIGHTS = _lookback(DAYS, DAY, 5)
-# The same weekday counts double.
-_DAY_WEIGHTS[6] *= 2
-_ROUND_CLOCKS = (
-    (_lookback(48, 60, 24), (0, 1, 4)),
-    (_lookback(96, 30, 48), (0, 1, 4)),
-    (_lookback(144, 10, 72), (0, 1)),
-)
-_BESIDE = tuple(
-    np.array([day * DAY + aside * minutes for day in range(1, 8) for aside in (-2, -1, 1, 2)]) for minutes in (60, 30)
-)
-_BESIDE_WEIGHTS = np.array([0.5 ** (day / 4) for day in range(1, 8) for _ in range(4)])
-
-
-def _features(known: _Known, asked: _Asked) -> Floats:
-    """(origins, features)"""
-    columns: list[Floats | Flags] = [known.odds(asked, _DAYS_BACK, _DAY_WEIGHTS, width) for width in _WIDTHS]
-    columns += [known.any_within(asked, asked.at - days * DAY, width) for days in (1, 7) for width in (1, 8)]
-    columns += [known.odds(asked, *back, width) for back, widths in _ROUND_CLOCKS for width in widths]
-    columns += [known.odds(asked, back, _BESIDE_WEIGHTS, 1) for back in _BESIDE]
-    columns += _since(known, asked)
-    columns += [known.begun(asked, 180), known.begun(asked, DAY)]
-    now = known.newest(asked, 1)
-    columns += [known.is_exceeded(asked), now]
-    columns += [now - known.newest(asked, back + 1) for back in _MOVES]
-    columns += _same_clock(known, asked)
-    return np.column_stack(columns).astype(np.float64)
-
-
-def _since(known: _Known, asked: _Asked) -> list[Floats | Flags]:
-    """How long ago the last spikes began, and how often a gap between spikes was as long."""
-    begin, before = known.begin[asked.owner], known.begins_before[asked.owner]
-    last = np.searchsorted(known.begins, begin + asked.origins - 1, side="left") - before
-    columns: list[Floats | Flags] = []
-    for order in (1, 2):
-        since = np.full(len(asked.at), _LONG_AGO)
-        is_known = last >= order
-        since[is_known] = (asked.at + begin)[is_known] - known.begins[(last + before - order)[is_known]]
-        if order == 1:
-            ranges = np.digitize(since, _SINCE)
-            columns += [ranges == number for number in range(len(_SINCE) + 1)]
-        columns.append(np.log1p(np.minimum(since, 5000)))
-        columns += _gaps(known, asked, since, last, order)
-    return columns
-
-
-def _gaps(known: _Known, asked: _Asked, since: Minutes, last: Minutes, order: int) -> list[Floats]:
-    """Of the gaps that lasted so long the share that ended within 2 and within 10 minutes of it, as a logarithm."""
-    counts = known.begins_fitted
-    series = np.repeat(np.arange(len(counts)), np.maximum(counts - order, 0))
-    first = np.arange(len(series)) - np.repeat(
-        np.cumsum(np.maximum(counts - order, 0)) - np.maximum(counts - order, 0) - known.begins_before,
-        np.maximum(counts - order, 0),
-    )
-    gaps = known.begins[first + order] - known.begins[first]
-    # Sorted by series, then by length: the gaps of a series are looked up behind those of the series before it.
-    kept = gaps < _GAP_MAX
-    sorted_gaps = np.sort(gaps[kept] + series[kept] * _SERIES_APART)
-    ends = np.searchsorted(sorted_gaps, (np.arange(len(counts)) + 1) * _SERIES_APART - _LONG_AGO)[asked.owner]
-    # The gap that an origin of the past lies in is among them; it must not foretell itself.
-    own = np.full(len(since), -_LONG_AGO)
-    inside = (last >= order) & (last < counts[asked.owner])
-    places = (last + known.begins_before[asked.owner])[inside]
-    own[inside] = known.begins[places] - known.begins[places - order]
-    own[own >= _GAP_MAX] = -_LONG_AGO
-    columns = []
-    shift, rate = asked.owner * _SERIES_APART, known.rate[asked.owner]
-    for width in (2, 10):
-        low, high = (np.searchsorted(sorted_gaps, since + shift + edge) for edge in (-width, width + 1))
-        ended = high - low - ((own >= since - width) & (own <= since + width))
-        lasted = ends - low - (own >= since - width)
-        columns.append(np.log((ended + rate * width + 0.05) / (lasted + 1.0)))
-    return columns
-
-
-def _same_clock(known: _Known, asked: _Asked) -> list[Floats]:
-    """The load around the same clock of the last seven days against the newest one."""
-    now = np.maximum(known.newest(asked, 1), known.newest(asked, 2))
-    looked = asked.at[:, None] - np.arange(1, 8) * DAY
-    seen = looked >= 1
-    around = known.log_load(asked, looked[..., None] + np.arange(-1, 2)).max(axis=-1)
-    moved = np.where(seen, around - now[:, None], 0.0)
-    weight = seen * 0.5 ** (np.arange(1, 8) / 4)
-    total = np.maximum(weight.sum(axis=1), 1e-9)
-    over = (weight * (moved > _FAR_MORE)).sum(axis=1) / total
-    return [
-        moved[:, 0],
-        moved[:, 6],
-        (weight * moved).sum(axis=1) / total,
-        np.where(seen, moved, -3.0).max(axis=1),
-        over,
-        np.log(over + 0.02),
-    ]
 
 
 def _scaled(x: Floats, mean: Floats, scale: Floats) -> Floats:

@@ -1,4 +1,6 @@
-"""The spike hazard: which minutes are likely to have a spike, by when there were spikes before, and how high."""
+"""
+cronhpa_models.spike_hazard, cronhpa_models.spike_features: which minutes are likely to have a spike, and how high.
+"""
 
 import numpy as np
 import pytest
