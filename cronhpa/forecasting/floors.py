@@ -175,10 +175,7 @@ def _floors(asked: Sequence[FloorsAsked], said: Sequence[Outlook], alike: _Shape
     if alike.bins:
         of_each = [outlook.distributions[each.variant] for each, outlook in zip(asked, said, strict=True)]
         edges, cdf = (np.concatenate(parts, axis=1) for parts in zip(*of_each, strict=True))
-    against_spikes = None
-    if alike.has_spikes:
-        spikes, held = _joined([outlook.spikes for outlook in said if outlook.spikes is not None])
-        (against_spikes,) = spike_floors(spikes, held, carried, ceiling, [cost])
+    joined = _joined([outlook.spikes for outlook in said if outlook.spikes is not None]) if alike.has_spikes else None
     distribution = (edges, cdf) if alike.is_priced else None
 
     def replicas_of(candidates: Sequence[Candidate]) -> Counts:
@@ -187,6 +184,10 @@ def _floors(asked: Sequence[FloorsAsked], said: Sequence[Outlook], alike: _Shape
         constant = np.repeat(
             [models.constants[CONSTANT_SHARES.index(candidate.constant_share)] for candidate, models in pairs], counts
         )
+        against_spikes = None
+        if joined is not None:
+            spikes, held = joined
+            (against_spikes,) = spike_floors(spikes, held, carried, ceiling, [cost])
         priced = priced_by(distribution, against_spikes, running, carried, ceiling, cost, shape)
         return np.maximum(priced, constant.astype(np.int16))
 
