@@ -142,3 +142,12 @@ def test_events_that_cannot_be_written_end_nothing(fault):
     events, _ = written(record, Fault("POST", "events", times=20, **fault))
 
     assert [("FailedGetScale", GONE.message, 1)] == events
+
+
+def test_a_long_message_is_cut_to_what_the_api_takes():
+    async def record(recorder):
+        recorder.record(item(), Event("Warning", "SpecUnreadable", "x" * 30_000), START)
+
+    (event,), dropped = written(record)
+
+    assert (1024, 0) == (len(event[1]), dropped)

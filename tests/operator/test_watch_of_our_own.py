@@ -97,3 +97,13 @@ def test_a_watch_of_a_kind_that_is_gone_ends_and_begins_again_with_the_kind():
 
     assert 1 <= kopf.stops
     assert [True, True] == kopf.found
+
+
+async def test_no_watch_begins_between_the_request_for_a_list_and_the_list():
+    """A kind may be gone by then, and kopf would watch nothing for ever."""
+    sweep = Sweep(None, Inventory(ControllerOptions(), lambda _: None, lambda _: None), ())
+    sweep.watchable.set()
+
+    sweep.request()
+
+    assert not sweep.watchable.is_set()
