@@ -153,7 +153,7 @@ async def test_an_object_that_asks_for_a_method_of_statsmodels_is_forecast_by_it
     """By a worker process, as the operator asks it."""
     service = ForecastService(store.path)
     try:
-        await service.study([target("ExponentialSmoothing")], NOW)
+        await service.fit([target("ExponentialSmoothing")], NOW)
         made = service.latest(WEB)
     finally:
         await service.close()
@@ -168,7 +168,7 @@ async def test_an_object_that_asks_for_a_method_of_statsmodels_is_forecast_by_it
 async def test_an_object_that_asks_for_a_method_of_another_package_is_forecast_by_it(store, installed):
     service = ForecastService(store.path)
     try:
-        await service.study([target("Theta")], NOW)
+        await service.fit([target("Theta")], NOW)
         made = service.latest(WEB)
     finally:
         await service.close()

@@ -1,4 +1,4 @@
-"""cronhpa.kube.scale, cronhpa.kube.selector_text, cronhpa.kube.pods: what decisions read of workloads and pods."""
+"""cronhpa.kube.scale, cronhpa.kube.label_selector, cronhpa.kube.pods: what decisions read of workloads and pods."""
 
 from __future__ import annotations
 
