@@ -41,11 +41,11 @@ _CASES = "one subject, many cases"
 LONG = {
     "cronhpa/core/scheduled/bounds.py": _SPLIT,
     "cronhpa/core/scheduled/windows.py": _SPLIT,
-    "cronhpa/kube/metrics.py": "one subject: five kinds of answers, each decoded whole and item by item",
     "models/cronhpa_models/error_mixture.py": _SPLIT,
     "tests/api/test_render.py": _CASES,
     "tests/cluster/test_scaling.py": _CASES,
     "tests/core/reactive/test_replicas.py": _CASES,
+    "tests/core/scheduled/test_caches.py": _CASES,
     "tests/core/situations.py": "strategies for every field of a spec, an observation and a memory",
     "tests/core/test_behavior.py": _CASES,
     "tests/core/test_decide.py": _CASES,

@@ -23,7 +23,7 @@ def methods_of(spec: Spec) -> Found:
     return find_methods(names or catalog.DEFAULT)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def find_methods(names: tuple[str, ...]) -> Found:
     """
     As catalog.find; a method that hangs while it is loaded is unavailable.

@@ -57,7 +57,7 @@ def test_explain_shows_a_tenants_words_as_they_are(monkeypatch):
 
     monkeypatch.setattr("cronhpa.cli.explain.read_object", read)
     monkeypatch.setattr("cronhpa.kube.client.Client", NoClient)
-    monkeypatch.setattr("cronhpa.kube.client.load_configuration", lambda *_: None)
+    monkeypatch.setattr("cronhpa.kube.credentials.load_configuration", lambda *_: None)
     found = CliRunner().invoke(app, ["explain", "shop", "-n", "prod"], color=True)
 
     assert 0 == found.exit_code, found.output

@@ -60,6 +60,8 @@ BY_VALUE = {
     "api.rules:_compiled": (1024, 5000),
     "kube.metric_values:_instant": (4096, 300),
     "kube.metric_values:_duration": (64, 300),
+    "history.files:_instant": (64, 300),
+    "forecasting.named_methods:find_methods": (64, 4000),
 }
 # Weak on both sides: what is in them somebody else has.
 WEAK = {
@@ -69,11 +71,30 @@ WEAK = {
 }
 # No caches but what is known of something that exists, or waits to be written: who takes it out, or how much it may be.
 STATE = {
+    "core.predictive.budget_tracker:BudgetTracker.hours": "the hours of a week",
+    "kube.client:Client._metric_places": "one each metrics API",
+    "operator.app:Operator.listeners": "two ports",
+    "operator.listener:Listener._open": "32 connections",
+    "operator.log_rate:RateLimited._seen": "its bound of texts and templates",
+    "operator.log_rate:_Seen.words": "one second",
+    "history.backfill:Backfills._asked_again_at": "an object's deletion",
+    "history.series_ids:SeriesIds._ids": "the next hour, when the store is compacted",
+    "forecasting.service:ForecastService._latest": "an object's deletion; ten minutes after nobody asks",
+    "forecasting.service:ForecastService._fits": "as the forecasts",
+    "forecasting.service:ForecastService._digests": "as the forecasts",
+    "forecasting.service:ForecastService._suspects": "as the forecasts",
+    "forecasting.service:ForecastService._next_fit_at": "as the forecasts",
+    "forecasting.service:ForecastService._wanted_at": "as the forecasts",
+    "forecasting.service:ForecastService._problems": "the next round",
+    "forecasting.deadline:Deadlines.late": "a task of a worker",
+    "forecasting.deadline:TimedAttempts._left": "a task of a worker",
+    "forecasting.policy:Attempts.failures": "a fit or a forecast",
+    "forecasting.recent:Loads._unpacked": "a task of a worker",
+    "forecasting.walk_forward:WalkForward.answers": "a backtest, in a process of its own",
+    "forecasting.walk_forward:WalkForward._coming": "a backtest, in a process of its own",
     "core.cache:OwnedCache._entries": "its bound",
     "core.cache:Interned._known": "weak",
-    "core.meter:Meter.hours": "the hours of a week",
     "kube.client:Client.requests": "verbs",
-    "kube.client:Client._metric_slots": "the three metrics APIs",
     "kube.discovery:Discovery._groups": "1,000 groups",
     "kube.discovery:Discovery._known": "1,000 groups",
     "kube.pod_indexer:PodIndexer._entries": "a pod's deletion",
@@ -107,18 +128,6 @@ STATE = {
     "operator.event_recorder:EventRecorder._known_of": "as the events",
     "operator.event_recorder:EventRecorder._spent": "65,536 budgets, 20 MB; an object's deletion",
     "operator.writer:Writer._namespace_slots": "weak: writes under way",
-    "learning.forecaster:Forecaster._latest": "an object's deletion; ten minutes after nobody asks",
-    "learning.forecaster:Forecaster._learnt": "as the forecasts",
-    "learning.forecaster:Forecaster._digests": "as the forecasts",
-    "learning.forecaster:Forecaster._suspects": "as the forecasts",
-    "learning.forecaster:Forecaster._learning": "as the forecasts",
-    "learning.forecaster:Forecaster._wanted_at": "as the forecasts",
-    "learning.forecaster:Forecaster._problems": "the next round",
-    "learning.hindsight:Hindsight.answers": "a backtest, in a process of its own",
-    "learning.hindsight:Hindsight._warm_up": "a backtest, in a process of its own",
-    "learning.hindsight:Hindsight._coming": "a backtest, in a process of its own",
-    "learning.hindsight:Hindsight._learnt": "a backtest, in a process of its own",
-    "learning.store:Store._ids": "the next hour, when the store is compacted",
 }
 
 
