@@ -38,11 +38,18 @@ def test_of_those_hardly_worse_the_cheapest_is_taken():
     assert pytest.approx(1.0) == chosen((50, 100), {0: (20, 104), 1: (20.1, 101)}).extra_percent
 
 
-def test_a_lower_cost_is_taken_while_it_loses_no_minutes_for_half_of_the_budget():
-    """Costs follow each other in steps of the shares: 0.5, 2 and 4 % for the same ten minutes; 2.5 % is half of 5."""
-    choice = chosen((50, 100), {0: (10, 100.5), A_COST: (10, 102), 2 * A_COST: (10, 104)})
+def test_a_lower_cost_is_taken_while_it_loses_no_minutes_and_the_budget_lasts():
+    """Costs follow each other in steps of the shares: 0.5, 4 and 6 % for the same ten minutes; 6 % is beyond 5."""
+    choice = chosen((50, 100), {0: (10, 100.5), A_COST: (10, 104), 2 * A_COST: (10, 106)})
 
-    assert (pytest.approx(2.0), COSTS[1]) == (choice.extra_percent, choice.candidate.cost)
+    assert (pytest.approx(4.0), COSTS[1]) == (choice.extra_percent, choice.candidate.cost)
+
+
+def test_a_lower_cost_is_taken_for_no_more_than_the_minutes_are_worth():
+    """Of 5 minutes 0.2 are avoided: 0.2 * 12 % = 2.4 %, less than the budget of 5. 2.3 % is taken, 2.5 % is not."""
+    near, far = (chosen((5, 1000), {0: (4.8, 1005), A_COST: (4.8, pods)}) for pods in (1023, 1025))
+
+    assert [COSTS[1], COSTS[0]] == [near.candidate.cost, far.candidate.cost]
 
 
 def test_a_lower_cost_that_loses_minutes_is_not_taken():
@@ -86,9 +93,9 @@ def test_a_calm_choice_takes_no_restless_margin():
 
 
 def test_a_minute_avoided_may_cost_what_it_is_worth_and_no_more():
-    """At 4 % for a minute a day, 0.2 of a minute is worth 0.8 %, though the budget is 5 %."""
-    assert isinstance(chosen((5, 1000), {0: (4.8, 1009)}), NothingToGain)
-    assert isinstance(chosen((5, 1000), {0: (4.8, 1007)}), Choice)
+    """At 12 % for a minute a day, 0.2 of a minute is worth 2.4 %, though the budget is 5 %."""
+    assert isinstance(chosen((5, 1000), {0: (4.8, 1025)}), NothingToGain)
+    assert isinstance(chosen((5, 1000), {0: (4.8, 1023)}), Choice)
 
 
 def test_a_candidate_whose_method_cannot_be_asked_is_neither_chosen_nor_a_margin():

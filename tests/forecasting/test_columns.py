@@ -1,5 +1,7 @@
 """Floors in columns: each behaves as an autoscaler would that is alone, and is scored as the protocol says."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -26,29 +28,78 @@ def jump():
     return load(*[6] * 6, *[12] * 6)
 
 
+def mean_load(demand, begin, end):
+    """Of a load that is linear between ticks, the mean between two times in ticks: trapezoids, cut at both ends."""
+    if end <= begin:
+        return demand[0]
+
+    def at(time):
+        below = int(time)
+        above = min(below + 1, len(demand) - 1)
+        return demand[below] + (demand[above] - demand[below]) * (time - below)
+
+    cuts = [begin, *range(int(begin) + 1, int(np.ceil(end))), end]
+    area = sum((right - left) * (at(left) + at(right)) / 2 for left, right in pairwise(cuts))
+    return area / (end - begin)
+
+
+def proposal(metric, served_by, measured, current, world):
+    """What upstream asks for, with a usage for each pod: utilization is cut off to whole percent of the request."""
+    goal = world.percent or world.target
+    request = world.target / world.percent if world.percent else 1
+    each = metric / max(served_by, 1) / request
+
+    def usage_of(pods):
+        mean = sum(pods) / len(pods)
+        return int(mean + 1e-4) if world.percent else mean
+
+    pods = [each] * measured
+    ratio = usage_of(pods) / goal
+    if ratio > 1 and measured < current:
+        pods += [0.0] * (current - measured)
+        if usage_of(pods) < goal:
+            return current
+        ratio = usage_of(pods) / goal
+    if abs(ratio - 1) <= world.tolerance + 1e-6:
+        return current
+    return max(1, int(np.ceil(ratio * len(pods) - 1e-4)))
+
+
 def literal(demand, floors, world):
-    """The same protocol pod by pod, in plain loops: (replicas, ready) of every tick."""
-    window, delay = world.window_seconds // 15, world.delay_seconds // 15
-    pods, proposals, counts, ready = [], [], [], []
-    for tick in range(len(demand)):
-        end = max(tick - delay + 1, 1)
-        begin = max(end - window, 0)
-        metric = sum(demand[begin:end]) / (end - begin)
-        if tick == 0:
-            pods = [-10_000] * max(1, int(np.ceil(metric / world.target - 1e-9)))
+    """
+    The same protocol pod by pod, in plain loops: (replicas, ready) of every tick.
+
+    Two hours of the first load and floor come first. A load is served by the pods that were Ready when the window of
+    the metric ended; a pod is measured once it was Ready in all of a window, or is Ready and older than 300 s.
+    """
+    tick_seconds = world.tick_seconds
+    start_up, delay, window = (
+        seconds / tick_seconds for seconds in (world.start_up_seconds, world.delay_seconds, world.window_seconds)
+    )
+    measured_after = min(start_up + window + delay, max(300 / tick_seconds, start_up))
+    long_ago = -1_000_000
+    first = -2 * 60 * TICKS_PER_MINUTE
+    pods = [long_ago] * max(1, int(np.ceil(demand[0] / world.target - 1e-6)))
+    ran, proposals, counts, ready = {}, [], [], []
+    for tick in range(first, len(demand)):
+        ended = max(tick - delay, 0)
+        metric = mean_load(demand, max(ended - window, 0), ended)
         current = len(pods)
-        ratio = metric / current / world.target
-        wanted = current if abs(ratio - 1) <= world.tolerance + 1e-9 else int(np.ceil(metric / world.target - 1e-9))
-        minute = max((tick - delay) // TICKS_PER_MINUTE, 0)
+        served_by = sum(born + start_up <= tick - delay for born in ran.get(tick - delay - 1, pods))
+        measured = sum(tick - born >= measured_after for born in pods)
+        wanted = proposal(metric, served_by, measured, current, world)
+        minute = int(max((tick - delay) // TICKS_PER_MINUTE, 0))
         merged = max(wanted, int(floors[minute]), 1)
         proposals.append(merged)
-        highest = max(proposals[-world.stabilization_seconds // 15 :])
+        highest = max(proposals[-(world.stabilization_seconds // tick_seconds) :])
         desired = max(merged, min(current, highest))
         desired = min(desired, max(2 * current, current + 4))
+        # The youngest go first.
         pods = (pods + [tick] * (desired - current))[:desired]
+        ran[tick] = pods
         counts.append(desired)
-        ready.append(sum(tick - born >= world.start_up_seconds // 15 for born in pods))
-    return np.array(counts), np.array(ready)
+        ready.append(sum(tick - born >= start_up for born in pods))
+    return np.array(counts)[-first:], np.array(ready)[-first:]
 
 
 def test_a_jump_is_short_of_pods_until_new_ones_are_ready():
@@ -86,11 +137,17 @@ def test_columns_do_what_a_literal_autoscaler_does_pod_by_pod(seed):
     draw = np.random.default_rng(seed)
     demand = np.repeat(draw.gamma(2.0, 5.0, HOURS * 60), TICKS_PER_MINUTE)
     floors = np.where(draw.random(HOURS * 60) < 0.2, draw.integers(0, 40, HOURS * 60), 0).astype(np.int16)
-    world = AutoscalerModel(start_up_seconds=[60, 120, 240, 105][seed], target=[0.6, 0.8, 0.6, 0.5][seed])
+    world = AutoscalerModel(
+        start_up_seconds=[60, 120, 240, 105][seed],
+        target=[0.6, 0.8, 0.6, 0.5][seed],
+        percent=[60, 80, None, 50][seed],
+    )
 
     outcomes = simulate(demand, floors[None], world)
     counts, ready = literal(demand, floors, world)
 
+    # Each tick is scored by the load in its middle.
+    demand = (demand + np.append(demand[1:], demand[-1])) / 2
     steps = (-1, TICKS_PER_STEP)
     np.testing.assert_allclose(counts.reshape(steps).mean(axis=1), outcomes.pods[0])
     np.testing.assert_array_equal((demand > ready).reshape(steps).sum(axis=1) * 15, outcomes.under[0])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, MINUTE, SECOND
 from cronhpa.core.observation import Absent
+from cronhpa.core.spec import ForecastSettings
 from cronhpa.forecasting.choice import Choice
 from cronhpa.forecasting.coverage import OUTCOMES_MIN
 from cronhpa.forecasting.daily import DailyWalk
@@ -56,18 +57,21 @@ def test_a_day_that_was_not_recorded_to_its_end_is_shorter():
     assert not day.by_minute
 
 
-def test_it_has_learnt_for_a_week_when_it_begins_and_evaluates_each_day_once():
-    """As an operator that ran for a while: every one of the last seven days, the oldest first, and then one a day."""
+def test_it_has_learnt_for_two_weeks_when_it_begins_and_evaluates_each_day_once():
+    """
+    As an operator that ran for a while. Before day 16 are 14 fits, at the begins of days 2 to 15, and each evaluates
+    the day before it: 1 to 14. The fits of days 16 and 17 evaluate 15 and 16, and choose from the last 14 days.
+    """
     tried = []
 
     def evaluate(begin, work):
         tried.append((begin - MIDNIGHT) // DAY)
         return work()
 
-    first, second = days_of(by_step(daily_jump(11)), 9, 11, evaluate=evaluate)
+    first, second = days_of(by_step(daily_jump(18)), 16, 18, evaluate=evaluate)
 
-    assert list(range(1, 10)) == tried
-    assert [7, 7] == [each.fitted.choice.days for each in (first, second)]
+    assert list(range(1, 17)) == tried
+    assert [14, 14] == [each.fitted.choice.days for each in (first, second)]
 
 
 def test_a_day_with_too_little_before_it_is_learning():
@@ -115,13 +119,15 @@ def test_in_a_gap_of_the_recording_a_forecast_is_stale():
 
 
 def test_what_the_week_before_cost_is_known_to_the_next_choice():
-    """20 % beyond the plan halve the budget of the next choice."""
-    plain, dear = DailyWalk(by_step(daily_jump(6)), WEB, catalog=()), DailyWalk(by_step(daily_jump(6)), WEB, catalog=())
+    """20 % beyond the plan halve the budget of the next choice, 4 %: to 2."""
+    four_percent = msgspec.structs.replace(SPEC, forecast=ForecastSettings(budget_percent=4))
+    target = msgspec.structs.replace(WEB, spec=four_percent)
+    plain, dear = (DailyWalk(by_step(daily_jump(6)), target, catalog=()) for _ in range(2))
 
     found = [walk.day(5 * STEPS_PER_DAY, spent).fitted for walk, spent in ((plain, 0.0), (dear, 20.0))]
 
     assert isinstance(found[0].choice, Choice)
-    assert found[1].expected_percent <= 2.5 < found[0].expected_percent
+    assert found[1].expected_percent <= 2.0 < found[0].expected_percent <= 4.0
 
 
 def test_coverage_is_counted_on_the_day_before_from_a_third_of_it_on():
