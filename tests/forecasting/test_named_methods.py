@@ -151,7 +151,7 @@ def test_a_fit_is_made_anew_when_other_methods_are_named():
 
 async def test_an_object_that_asks_for_a_method_of_statsmodels_is_forecast_by_it(store):
     """By a worker process, as the operator asks it."""
-    service = ForecastService(store.path)
+    service = ForecastService(store.path, time.monotonic)
     try:
         await service.fit([target("ExponentialSmoothing")], NOW)
         made = service.latest(WEB)
@@ -166,7 +166,7 @@ async def test_an_object_that_asks_for_a_method_of_statsmodels_is_forecast_by_it
 
 
 async def test_an_object_that_asks_for_a_method_of_another_package_is_forecast_by_it(store, installed):
-    service = ForecastService(store.path)
+    service = ForecastService(store.path, time.monotonic)
     try:
         await service.fit([target("Theta")], NOW)
         made = service.latest(WEB)
