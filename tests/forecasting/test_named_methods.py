@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+import time
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""cronhpa.kube.client, cronhpa.kube.informer, cronhpa.kube.credentials, cronhpa.kube.errors: against an API server that misbehaves on purpose."""
+"""cronhpa.kube.client, cronhpa.kube.informer, cronhpa.kube.credentials, cronhpa.kube.errors: a misbehaving API server."""
 
 import asyncio
 import socket

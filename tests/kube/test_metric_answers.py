@@ -1,4 +1,4 @@
-"""cronhpa.kube.metrics, cronhpa.kube.metric_values: a number that is none is no sample, a list that cannot be read is an absence."""
+"""cronhpa.kube.metrics, cronhpa.kube.metric_values: an unreadable number is no sample, an unreadable list is absent."""
 
 from __future__ import annotations
 
