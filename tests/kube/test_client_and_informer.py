@@ -1,4 +1,4 @@
-"""cronhpa.kube.client, cronhpa.kube.informer, cronhpa.kube.credentials, cronhpa.kube.errors: a misbehaving API server."""
+"""cronhpa.kube.client, cronhpa.kube.informer, cronhpa.kube.credentials, cronhpa.kube.errors: a bad API server."""
 
 import asyncio
 import socket
