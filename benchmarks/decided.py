@@ -16,8 +16,8 @@ from policy_floors import target_of
 from cronhpa.core.instant import DAY, MINUTE, SECOND
 from cronhpa.core.predictive.budget_tracker import BudgetTracker
 from cronhpa.core.spec import Span
-from cronhpa.forecasting.fitted_models import STEPS_PER_DAY
 from cronhpa.forecasting.walk_forward import WalkForward
+from cronhpa.history.packing import STEPS_PER_DAY
 from cronhpa.history.series import STEP
 from cronhpa.simulation.load import Load
 from cronhpa.simulation.run import run

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from cronhpa.forecasting.columns import Floats
+from cronhpa.history.packing import STEPS_PER_DAY
 
 # Fewer outcomes tell a coverage of 0.95 with a standard error above two percent.
 OUTCOMES_MIN = 100
@@ -46,6 +47,6 @@ def rolling_excess(outcomes: Floats, issued: Floats, levels: Floats, steps_per_d
     end = np.arange(len(outcomes) + 1)
     begin = np.maximum(end - steps_per_day + 1, 0)
     pairs = count[end] - count[begin]
-    least = OUTCOMES_MIN * steps_per_day / 288
+    least = OUTCOMES_MIN * steps_per_day / STEPS_PER_DAY
     mean: Floats = np.divide(total[end] - total[begin], pairs, out=np.full(len(end), np.nan), where=pairs >= least)
     return mean

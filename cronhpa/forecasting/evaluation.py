@@ -30,6 +30,7 @@ from cronhpa.forecasting.fitted_models import (
 from cronhpa.forecasting.floors import candidate_floors
 from cronhpa.forecasting.outlook import outlook_of
 from cronhpa.forecasting.workload import WorkloadModel
+from cronhpa.history.packing import STEPS_PER_DAY
 from cronhpa.simulation.forecast_effect import ForecastEffect
 from cronhpa_models.catalog import Chosen
 
@@ -115,7 +116,7 @@ def past_day(history: KnownLoad, days_back: int) -> PastDay:
         return PastDay(before, RecentLoad(steps), are_points=True)
     end = len(history.minutes) - after * MINUTES_PER_STEP
     begin = end - length * MINUTES_PER_STEP - RUN_UP_MINUTES
-    missing_max = _MINUTES_MISSED_MAX * history.steps_per_day / 288
+    missing_max = _MINUTES_MISSED_MAX * history.steps_per_day / STEPS_PER_DAY
     if begin < 0 or np.count_nonzero(np.isnan(history.minutes[begin:end])) > missing_max:
         return PastDay(replace_field(before, minutes=None), RecentLoad(steps))
     return PastDay(before, RecentLoad(steps, history.minutes[begin:end]))

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Counts, Floats
 from cronhpa.forecasting.pricing import constant_floors
 from cronhpa.forecasting.workload import WorkloadModel, reactive_replicas, shortages
+from cronhpa.history.packing import STEPS_PER_DAY
 from cronhpa_models import spike_features, spike_hazard
 from cronhpa_models.catalog import Chosen
 from cronhpa_models.method import LAGS, Fitted
 
-STEPS_PER_DAY = 288
 WEEK_DAYS = 7
 # No floor is higher than this multiple of what the largest load of the last week needed.
 CEILING = 1.1

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 
 from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import MINUTE, Nanoseconds
+from cronhpa.core.instant import Nanoseconds
 from cronhpa.forecasting.columns import Floats
 from cronhpa.forecasting.coverage import coverage_percent
 from cronhpa.forecasting.floors import Floors
 from cronhpa.forecasting.policy import FittedPolicy
-
-STEP: Nanoseconds = 5 * MINUTE
+from cronhpa.history.series import STEP
 
 
 def forecast_of(  # noqa: PLR0913 - what is stated, and when from what it was made

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cronhpa.core.forecast import TrackRecord, in_days
-from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds
+from cronhpa.core.instant import DAY, HOUR, Nanoseconds
 from cronhpa.core.observation import Absent
 from cronhpa.core.predictive.budget import DAY_FACTOR
 from cronhpa.core.printable import printable
@@ -38,6 +38,7 @@ from cronhpa.forecasting.floors import Floors, FloorsAsked, floors_of
 from cronhpa.forecasting.messages import ForecastTarget, digest
 from cronhpa.forecasting.validation import validate
 from cronhpa.forecasting.workload import WorkloadModel, backtests_agree
+from cronhpa.history.series import STEP
 from cronhpa.simulation.forecast_effect import ForecastEffect
 from cronhpa_models import spike_hazard
 from cronhpa_models.catalog import Chosen
@@ -52,7 +53,6 @@ SPIKES_ALONE = "SpikeHazard"
 
 # A daily fit happens when a worker is free: a day evaluated an hour off is the same day.
 _DAY_SLACK: Nanoseconds = HOUR
-_STEP: Nanoseconds = 5 * MINUTE
 # An hour of the last week is the least that is fitted.
 _HOURS_A_DAY = 24
 _FAILURE_LENGTH_MAX = 300
@@ -177,7 +177,7 @@ def fit(  # noqa: PLR0913 - what is fitted, for whom, with what, and what is kno
         if not any(each is chosen for each, _ in models.methods):
             attempt.failures.setdefault(chosen.method.name, "too little was measured for it")
     candidates = candidates_of([variant for chosen in catalog for variant in chosen.variants])
-    round_ = _Round(history, target, workload, catalog, candidates, now - now % _STEP, attempt)
+    round_ = _Round(history, target, workload, catalog, candidates, now - now % STEP, attempt)
     days = round_.evaluated(previous, evaluate)
     choice: Choice | NothingToGain | Rejected = NothingToGain(0.0, 0)
     effect = None

@@ -15,7 +15,8 @@ import numpy as np
 from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
 from cronhpa.core.spec import Span
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
-from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, STEPS_PER_DAY, KnownLoad, RecentLoad
+from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, KnownLoad, RecentLoad
+from cronhpa.history.packing import STEPS_PER_DAY
 from cronhpa.history.series import MINUTES_KEPT, STEP, STEPS_KEPT
 
 # Of the minutes of a span; with fewer, most forecasts would be made without a newest minute.
