@@ -12,7 +12,7 @@ from policy_floors import policy_floors
 from recorded import Recorded
 from rivals import RIVALS
 
-from cronhpa.forecasting.columns import MINUTES_PER_STEP, AutoscalerModel, Counts, Floats, simulate
+from cronhpa.forecasting.columns import MINUTES_PER_STEP, AutoscalerModel, Counts, Floats, Utilization, simulate
 
 REACTIVE = "reactive"
 LOWER_TARGET = "reactive, lower target"
@@ -22,7 +22,7 @@ BUDGETS = (5, 8, 10)
 
 # Stressed is where plain reactive scaling is short for at least this long a day.
 _STRESSED_MINUTES = 0.25
-_LOWER = 0.1
+_LOWER_PERCENT = 10
 _FLOOR_MAX = 14_000
 _TICKS_PER_MINUTE = 4
 
@@ -63,9 +63,9 @@ class Summary:
     minutes: float
 
 
-def at_target(world: AutoscalerModel, target: float) -> AutoscalerModel:
-    """The same autoscaler with another Utilization target, a share of the request that a pod carries."""
-    return replace(world, target=target, percent=round(100 * target))
+def at_percent(world: AutoscalerModel, percent: int) -> AutoscalerModel:
+    """The same autoscaler with another Utilization target, in percent of the request, which a pod can carry."""
+    return replace(world, goal=Utilization(percent))
 
 
 def ours(budget: int) -> str:
@@ -75,12 +75,12 @@ def ours(budget: int) -> str:
 def run(series: Recorded, world: AutoscalerModel) -> dict[str, ClosedLoopScore]:
     """Every policy on one series."""
     plain = np.zeros(len(series.steps) * MINUTES_PER_STEP, np.int16)
-    floors = {name: _laid(rival(series) / world.target, world) for name, rival in RIVALS.items()}
+    floors = {name: _laid(rival(series) / world.goal.load, world) for name, rival in RIVALS.items()}
     selected = zip(map(ours, BUDGETS), policy_floors(series, world, BUDGETS), strict=True)
     floors = {REACTIVE: plain, **floors, **dict(selected), ORACLE: _oracle(series, world)}
     outcomes = simulate(series.load, np.stack(list(floors.values())), world)
     found = {name: _score(series, outcomes, row) for row, name in enumerate(floors)}
-    low = simulate(series.load, plain[None], at_target(world, world.target - _LOWER))
+    low = simulate(series.load, plain[None], at_percent(world, round(100 * world.goal.load) - _LOWER_PERCENT))
     return {REACTIVE: found.pop(REACTIVE), LOWER_TARGET: _score(series, low, 0), **found}
 
 

@@ -18,7 +18,7 @@ from closed_loop import REACTIVE, Scores, Summary, halves, ours, run_ours, summa
 from recorded import for_each
 from rich.table import Table
 
-from cronhpa.forecasting.columns import AutoscalerModel
+from cronhpa.forecasting.columns import AutoscalerModel, Utilization
 from cronhpa_models.catalog import DEFAULT
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ _SMALL_PODS = 3
 _SETTINGS = {
     "start-up 60 s": AutoscalerModel(start_up_seconds=60),
     "start-up 240 s": AutoscalerModel(start_up_seconds=240),
-    "target 80 %": AutoscalerModel(target=0.8, percent=80),
-    "start-up 240 s, target 80 %": AutoscalerModel(start_up_seconds=240, target=0.8, percent=80),
+    "target 80 %": AutoscalerModel(goal=Utilization(80)),
+    "start-up 240 s, target 80 %": AutoscalerModel(start_up_seconds=240, goal=Utilization(80)),
 }
 _OBJECTS = 12
 _FLEET, _CORES = 10_000, 2

@@ -35,7 +35,7 @@ _STEP_SECONDS = 300
 
 def target_of(name: str, autoscaler: AutoscalerModel, budget_percent: int) -> ForecastTarget:
     """An object whose pods request, and carry, a load of 1."""
-    metric = ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=round(100 * autoscaler.target)))
+    metric = ResourceMetric("cpu", MetricTarget("Utilization", average_utilization=round(100 * autoscaler.goal.load)))
     spec = Spec(
         TargetRef("apps/v1", "Deployment", name),
         1,

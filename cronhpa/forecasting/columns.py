@@ -1,10 +1,10 @@
 """
 Many floors on one load at once: a horizontal autoscaler in numpy columns, a tick of 15 s after the other.
 
-It is what a shadow run can afford for every candidate, where the real `decide` can be run for the winner alone. What
-it keeps of the upstream: the ratio with its tolerance, scale-down stabilization over the merged proposals, the default
-scale-up rates. What it leaves out: pods without metrics, schedules, other policies. It refuses nothing; columns in,
-columns out. Imports numpy: for workers and benchmarks only.
+It is what a shadow run can afford for every candidate, where the real `decide` can be run for the winner alone. It
+follows the upstream tick for tick: which pods have samples and which of those count, whole milli-units and percents,
+the tolerance, scale-down stabilization, the rate of an object without a behavior. It leaves out schedules, behaviors,
+and more than one metric. It refuses nothing; columns in, columns out. Imports numpy: for workers and benchmarks only.
 
 A day needs nothing of the day before but its last two hours, as the memory of a stabilization window is five minutes:
 all days are columns, and a tick costs the same for a year as for a day.
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Floats = NDArray[np.float64]
+Shares = NDArray[np.float32]
 Counts = NDArray[np.int16]
 Rows = NDArray[np.int64]
 
@@ -34,11 +35,36 @@ _BEFORE_SECONDS = 7_200
 # int16 columns of this many fit the second-level cache with all that a tick looks at, and a day of them 50 MB.
 _COLUMNS = 4_000
 _REPLICAS_MAX = 30_000
-_EPSILON = np.float32(1e-4)
-# The upstream's default rates: in 15 s the larger of twice as many and four more.
+# Of whole percents and milli-units, which float32 meets but for its last digits.
+_EPSILON = 1e-4
+# Of loads in pods.
+_HAIR = 1e-6
+# The upstream's rate without a behavior: twice as many in 15 s, or four.
 _RATE_SECONDS = 15
 # The upstream's default cpu-initialization-period.
 _CPU_INITIALIZATION_SECONDS = 300
+# A younger pod has no sample: as in metrics-server, freshContainerMinMetricsResolution.
+_FRESH_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Utilization:
+    """A target in whole percent of the request; request: a share of what a pod can carry."""
+
+    percent: int
+    request: float = 1.0
+
+    @property
+    def load(self) -> float:
+        """The load a pod is scaled for, a share of what it can carry."""
+        return self.percent / 100 * self.request
+
+
+@dataclass(frozen=True)
+class AverageValue:
+    """A target that is a load; load: a share of what a pod can carry."""
+
+    load: float
 
 
 @dataclass(frozen=True)
@@ -46,15 +72,16 @@ class AutoscalerModel:
     """
     What a floor is tried in. Load is counted in what one pod can carry.
 
-    target: the load a pod is scaled for, of what it can carry. percent: the target in percent of the request, for a
-    Utilization target; None for an AverageValue. start_up_seconds: from created to Ready.
+    goal: the metric's target. milli: what one pod can carry, in milli-units of the metric: a sample is a whole number
+    of them. is_cpu: starting pods do not count with their samples. start_up_seconds: from created to Ready.
     The metric is the mean of `window_seconds` and `delay_seconds` old when it is read.
     is_linear: the load is linear between ticks; else it is constant until the next.
     tick_seconds: how often is decided, a divisor of 60. Ticks of a minute cost a quarter and are a tick late.
     """
 
-    target: float = 0.6
-    percent: int | None = 60
+    goal: Utilization | AverageValue = Utilization(60)
+    milli: float = 1000.0
+    is_cpu: bool = True
     start_up_seconds: int = 120
     delay_seconds: int = 30
     window_seconds: int = 60
@@ -93,9 +120,9 @@ def simulate(load: Floats, floors: Counts, world: AutoscalerModel) -> Outcomes:
     ticks = len(load)
     per_step = world.ticks(_STEP_SECONDS)
     found = Outcomes(*(np.zeros((len(floors), ticks // per_step), np.float32) for _ in range(4)))
-    metric = _metric(load, world)
+    served = (load + np.append(load[1:], load[-1])) / 2 if world.is_linear else load
     for starts, rows in _segments(ticks, len(floors), world):
-        replicas = _scale(metric, floors, np.clip(rows, 0, ticks - 1), world)
+        replicas = _scale(served, floors, np.clip(rows, 0, ticks - 1), world)
         kept = _score(load, replicas, np.clip(rows, 0, ticks - 1), world)
         for name, values in kept.items():
             target = getattr(found, name)
@@ -104,20 +131,6 @@ def simulate(load: Floats, floors: Counts, world: AutoscalerModel) -> Outcomes:
                 upto = min(_STEPS_PER_DAY, target.shape[1] - step)
                 target[:, step : step + upto] = values[:upto, i].T
     return found
-
-
-def _metric(load: Floats, world: AutoscalerModel) -> Floats:
-    """The mean of the window that was complete when each tick reads it."""
-    per_tick = (load + np.append(load[1:], load[-1])) / 2 if world.is_linear else load
-    total = np.concatenate([[0.0], np.cumsum(per_tick)])
-    ticks = np.arange(len(total))
-    # The first ticks find the load as it is at the start.
-    end = np.maximum(ticks[:-1] - world.delay_seconds / world.tick_seconds, 0.0)
-    begin = np.maximum(end - world.window_seconds / world.tick_seconds, 0.0)
-    length = end - begin
-    summed = np.interp(end, ticks, total) - np.interp(begin, ticks, total)
-    metric: Floats = np.where(length > 0, summed / np.maximum(length, 1e-9), load[0])
-    return np.maximum(metric, 0.0)
 
 
 def _whole(values: Floats) -> Counts:
@@ -138,103 +151,206 @@ def _segments(ticks: int, candidates: int, world: AutoscalerModel) -> Iterator[t
         yield chosen, np.arange(-before, day)[:, None] + chosen
 
 
-def _scale(metric: Floats, floors: Counts, rows: Rows, world: AutoscalerModel) -> Counts:
-    """Replicas (ticks, days, candidates) after each tick's decision; rows: (ticks, days) of the load."""
-    loads = np.asarray(metric[rows], dtype=np.float32)[:, :, None]
+class _SlidingMaximum:
+    """
+    The maximum of the newest `window` rows, in blocks (van Herk, Gil and Werman): the maximum of this block so far, and
+    what the block before held from each of its rows on.
+    """
+
+    def __init__(self, window: int, shape: tuple[int, ...]) -> None:
+        self._window = window
+        self._block = np.zeros((window, *shape), np.int16)
+        self._newest = np.zeros(shape, np.int16)
+        self._earlier = np.zeros((window + 1, *shape), np.int16)
+        self._place = -1
+
+    def with_newest(self, row: Counts) -> Counts:
+        """Adds a row, and drops the oldest."""
+        self._place = (self._place + 1) % self._window
+        if self._place == 0:
+            np.maximum.accumulate(self._block[::-1], axis=0, out=self._block[::-1])
+            self._earlier[: self._window] = self._block
+            self._newest[:] = 0
+        self._block[self._place] = row
+        np.maximum(self._newest, row, out=self._newest)
+        return np.maximum(self._newest, self._earlier[self._place + 1])
+
+
+@dataclass(frozen=True)
+class _Ages:
+    """
+    From which age on, in ticks, a pod is Ready, has a sample, is trusted, and has a sample of a whole window.
+
+    By a metric of CPU a pod is trusted once it was Ready in all of a window, or is Ready and older than the upstream's
+    default cpu-initialization-period; by another metric as soon as it has a sample.
+    """
+
+    ready: int
+    sampled: int
+    trusted: int
+    whole: int
+
+    @classmethod
+    def of(cls, world: AutoscalerModel) -> _Ages:
+        start_up, measured = world.start_up_seconds, world.delay_seconds + world.window_seconds
+
+        def ticks(seconds: int) -> int:
+            return -(-seconds // world.tick_seconds)
+
+        whole, sampled = ticks(start_up + measured), ticks(world.delay_seconds + _FRESH_SECONDS)
+        trusted = min(whole, ticks(max(_CPU_INITIALIZATION_SECONDS, start_up))) if world.is_cpu else sampled
+        return cls(ready=world.ticks(start_up), sampled=sampled, trusted=trusted, whole=whole)
+
+
+class _Samples:
+    """
+    Samples of pods, in milli-units: the mean over a window of what a Ready pod served tick by tick.
+
+    weights: by the number of ticks that one began before a sample is read, what a load of 1 in it adds to the sample.
+    """
+
+    def __init__(self, world: AutoscalerModel, served: Shares) -> None:
+        """served: what a Ready pod has served in each tick before the first."""
+        tick, begin, end = world.tick_seconds, world.delay_seconds + world.window_seconds, world.delay_seconds
+        overlaps = {
+            k: min(begin, k * tick) - max(end, (k - 1) * tick) for k in range(end // tick + 1, -(-begin // tick) + 1)
+        }
+        self.weights = {k: np.float32(world.milli * each / world.window_seconds) for k, each in overlaps.items()}
+        self._served = np.repeat(served[None], max(self.weights), axis=0)
+
+    def add(self, tick: int, served: Shares) -> None:
+        self._served[tick % len(self._served)] = served
+
+    def read(self, tick: int, since: int | None = None) -> Shares:
+        """The sample of a pod that was Ready in all of the window or, if that is later, from tick `since` on."""
+        total = np.zeros_like(self._served[0])
+        for k, weight in self.weights.items():
+            if since is None or tick - k >= since:
+                total += self._served[(tick - k) % len(self._served)] * weight
+        return np.rint(total, out=total)
+
+
+class _Proposals:
+    """What the metric asks for, as the upstream computes it from pods."""
+
+    def __init__(self, world: AutoscalerModel) -> None:
+        if isinstance(world.goal, Utilization):
+            # The mean is in percent of the request, and a pod without a sample is assumed to use all of it.
+            self._goal, self._per_unit = world.goal.percent, 100 / (world.milli * world.goal.request)
+            self._busy = max(100, world.goal.percent)
+        else:
+            self._goal, self._per_unit = max(round(world.milli * world.goal.load), 1), 1.0
+            self._busy = self._goal
+        near = np.arange(int(self._goal * (1 - world.tolerance)) - 2, int(self._goal * (1 + world.tolerance)) + 3)
+        covered = near[(near / self._goal >= 1 - world.tolerance) & (near / self._goal <= 1 + world.tolerance)]
+        self._covered = covered[0], covered[-1]
+
+    def of(self, usage: Shares, current: Counts, trusted: Counts, missing: Counts | None) -> Counts:
+        """
+        usage: of the `trusted` pods. missing: pods without a sample, None if there are none.
+
+        Above the target, all pods but the trusted ones count with no usage. Below it, those without a sample count as
+        busy as their request allows, and the others do not count.
+        """
+        usage = usage * self._per_unit
+        rising = usage >= (self._goal + 1 - _EPSILON) * trusted
+        below = trusted
+        if missing is not None:
+            falling = usage < (self._goal - _EPSILON) * trusted
+            below = trusted + missing * falling
+            usage = usage + missing * (falling * self._busy)
+        counted = np.where(rising, current, below)
+        mean = usage / counted
+        mean += _EPSILON
+        np.floor(mean, out=mean)
+        stays = (mean >= self._covered[0]) & (mean <= self._covered[1])
+        if missing is not None:
+            stays |= falling & (mean > self._goal)
+        asked = mean / self._goal
+        asked *= counted
+        np.ceil(asked, out=asked)
+        np.minimum(asked, _REPLICAS_MAX, out=asked)
+        # Whole percents above the target may be below it once all pods are counted: the count stays.
+        asked = np.where(rising, np.maximum(asked, current), asked)
+        return np.where(stays, current, asked).astype(np.int16)
+
+
+def _scale(load: Floats, floors: Counts, rows: Rows, world: AutoscalerModel) -> Counts:
+    """
+    Replicas (ticks, days, candidates) after each tick's decision.
+
+    load: (ticks of the load,), the mean of each; rows: (ticks, days) of it.
+    """
+    loads = np.asarray(load[rows], dtype=np.float32)[:, :, None]
     length, days = rows.shape
     shape = (days, len(floors))
-    window = max(1, world.ticks(world.stabilization_seconds))
     per_minute, delay = world.ticks(60), world.ticks(world.delay_seconds)
-    start_up = max(1, world.ticks(world.start_up_seconds))
-    # A pod counts as unready until its metrics cover a window in which it was Ready, or its first minutes are over.
-    initial = max(_CPU_INITIALIZATION_SECONDS - world.start_up_seconds, 0)
-    unmeasured = world.ticks(min(world.delay_seconds + world.window_seconds, initial))
+    ages, proposals = _Ages.of(world), _Proposals(world)
     minute = np.clip((rows - delay) // per_minute, 0, floors.shape[1] - 1)
-    by_minute = np.ascontiguousarray(floors.T)
-    doublings = world.tick_seconds // _RATE_SECONDS
+    by_minute = np.maximum(np.ascontiguousarray(floors.T), 1)
+    doubled = 2 ** (world.tick_seconds // _RATE_SECONDS)
     replicas = np.empty((length, *shape), np.int16)
-    current = np.broadcast_to(_whole(np.ceil(loads[0] / world.target - 1e-6)), shape).copy()
-    # Sliding maxima in blocks (van Herk, Gil and Werman): the maximum of this block so far, and what the block before
-    # held from each of its ticks on.
-    block = np.zeros((window, *shape), np.int16)
-    newest = np.zeros(shape, np.int16)
-    earlier = np.zeros((window + 1, *shape), np.int16)
+    current = np.broadcast_to(_whole(np.ceil(loads[0] / world.goal.load - 1e-6)), shape)
+    samples = _Samples(world, loads[0] / current)
+    # An entry that is exactly as old as the window counts.
+    recommended = _SlidingMaximum(world.stabilization_seconds // world.tick_seconds + 1, shape)
     floor = by_minute[minute[0]]
+
+    def older(tick: int, age: int) -> Counts:
+        """Pods of at least this age, in ticks: the youngest go first, so the fewest that ran since they were made."""
+        return np.minimum.reduce(replicas[max(0, tick - age) : tick], axis=0) if tick else current
+
     for i in range(length):
         # Days begin with a minute, so that all columns pass from one floor to the next in the same tick.
         if (i - delay) % per_minute == 0:
             floor = by_minute[minute[i]]
-        place = i % window
-        if place == 0:
-            np.maximum.accumulate(block[::-1], axis=0, out=block[::-1])
-            earlier[:window] = block
-            newest[:] = 0
-        # The metric is as old as its delay: its load was spread over the pods that were Ready then.
-        end = max(i - delay, min(i, 1))
-        ready = np.minimum.reduce(replicas[max(0, end - start_up) : end], axis=0, initial=_REPLICAS_MAX)
-        if not i:
-            ready = current
-        measured = np.minimum.reduce(replicas[max(0, i - start_up - unmeasured) : i], axis=0, initial=_REPLICAS_MAX)
-        merged = block[place]
-        merged[...] = _proposed(loads[i], current, ready, np.minimum(measured, current), world)
+        trusted = whole = older(i, ages.whole)
+        usage = samples.read(i) * whole
+        for age in reversed(range(ages.trusted, ages.whole)):
+            younger, trusted = trusted, older(i, age)
+            usage += samples.read(i, i - age + ages.ready) * (trusted - younger)
+        missing = current - older(i, ages.sampled) if ages.sampled > 1 else None
+        merged = proposals.of(usage, current, trusted, missing)
         np.maximum(merged, floor, out=merged)
-        np.maximum(newest, merged, out=newest)
-        kept = np.maximum(newest, earlier[place + 1])
-        np.minimum(kept, current, out=kept)
-        np.maximum(kept, merged, out=kept)
-        for _ in range(doublings):
-            current = np.maximum(current * 2, current + 4)
-            np.minimum(current, _REPLICAS_MAX // 2, out=current)
-        np.minimum(current, kept, out=current)
-        replicas[i] = current
+        limit = np.minimum(current, _REPLICAS_MAX // doubled) * np.int16(doubled)
+        np.maximum(limit, 2 * doubled, out=limit)
+        current = np.minimum(recommended.with_newest(merged), limit, out=replicas[i])
+        ready = np.minimum.reduce(replicas[max(0, i - ages.ready) : i + 1], axis=0)
+        samples.add(i, loads[i] / ready)
     return replicas
-
-
-def _proposed(
-    load: NDArray[np.float32], current: Counts, ready: Counts, measured: Counts, world: AutoscalerModel
-) -> Counts:
-    """
-    What the metric asks for, as the upstream computes it from pods.
-
-    load: (days, 1). The load is spread over the `ready` pods; the `measured` ones have trustworthy metrics. Above the
-    target, the others count with no usage; below it, they do not count.
-    """
-    # In whole percent of the request for a Utilization target: the upstream cuts off fractions.
-    scale = np.float32(world.percent / world.target if world.percent else 1.0)
-    goal = np.float32(world.percent or world.target)
-    share = load * scale / np.maximum(ready, 1)
-    usage = np.floor(share + _EPSILON) if world.percent else share
-    rising = usage > goal
-    diluted = share * measured / current
-    if world.percent:
-        np.floor(diluted + _EPSILON, out=diluted)
-    usage = np.where(rising, diluted, usage)
-    counted = np.where(rising, current, measured)
-    asked = np.clip(np.ceil(usage * counted / goal - _EPSILON), 1, _REPLICAS_MAX)
-    stays = (np.abs(usage / goal - 1) <= world.tolerance + 1e-6) | (rising & (usage < goal))
-    return np.where(stays, current, asked).astype(np.int16)
 
 
 def _score(load: Floats, replicas: Counts, rows: Rows, world: AutoscalerModel) -> dict[str, NDArray[np.float32]]:
     """(steps, days, candidates) of each outcome, for the ticks after the run-up."""
     before, per_step = world.ticks(_BEFORE_SECONDS), world.ticks(_STEP_SECONDS)
     ready = _ready(replicas, world.ticks(world.start_up_seconds))[before:]
-    demand = load[rows[before:]]
-    if world.is_linear:
-        demand = (demand + load[np.minimum(rows[before:] + 1, len(load) - 1)]) / 2
-    need = _whole(np.ceil(demand - 1e-9))[:, :, None]
+    rows = rows[before:]
     by_step = (_STEPS_PER_DAY, per_step, *replicas.shape[1:])
-    short = ready < need
-    under = np.add.reduce(short.view(np.int8).reshape(by_step), axis=1, dtype=np.int8)
+    begin = load[rows].astype(np.float32)[:, :, None]
+    end = load[np.minimum(rows + 1, len(load) - 1)].astype(np.float32)[:, :, None] if world.is_linear else begin
+    short, missing = _shortage(begin, end, ready)
     pods = np.add.reduce(replicas[before:].reshape(by_step), axis=1, dtype=np.int32)
-    missing = np.where(short, demand.astype(np.float32)[:, :, None] - ready, np.float32(0))
     changed = replicas[before:] != replicas[before - 1 : -1]
     return {
-        "under": under.astype(np.float32) * np.float32(world.tick_seconds),
+        "under": np.add.reduce(short.reshape(by_step), axis=1, dtype=np.float32) * np.float32(world.tick_seconds),
         "pods": pods.astype(np.float32) / np.float32(per_step),
         "unserved": missing.reshape(by_step).sum(axis=1) / np.float32(per_step),
         "actions": np.add.reduce(changed.view(np.int8).reshape(by_step), axis=1, dtype=np.int8).astype(np.float32),
     }
+
+
+def _shortage(begin: Shares, end: Shares, ready: Counts) -> tuple[Shares, Shares]:
+    """
+    The part of each tick in which the load is more than the ready pods carry, and the mean load above that.
+
+    begin, end: of the load, a straight line in a tick.
+    """
+    if begin is end:
+        over = np.maximum(begin - ready, 0)
+        return (over > _HAIR).astype(np.float32), over
+    low, high = np.minimum(begin, end) - ready, np.maximum(begin, end) - ready
+    short = np.clip(high / np.maximum(high - low, np.float32(_HAIR)), 0, 1)
+    return short, np.where(low >= 0, (low + high) / 2, short * np.maximum(high, 0) / 2)
 
 
 def _ready(replicas: Counts, start_up: int) -> Counts:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from cronhpa.core.instant import SECOND
 from cronhpa.core.memory import lead_time
-from cronhpa.core.predictive.floor import GUARD_PERCENT, forecast_source, pod_capacity, target_load
-from cronhpa.forecasting.columns import MINUTES_PER_STEP, AutoscalerModel, Floats
+from cronhpa.core.predictive.floor import GUARD_PERCENT, MILLI, forecast_source, pod_capacity, target_load
+from cronhpa.core.spec import ResourceMetric
+from cronhpa.forecasting.columns import MINUTES_PER_STEP, AutoscalerModel, AverageValue, Floats, Utilization
 from cronhpa.forecasting.messages import ForecastTarget
 
 # How long the upstream's default stabilization holds a recommendation.
@@ -31,7 +32,8 @@ class WorkloadModel(Struct, frozen=True):
 
     target: the load that the metric scales one pod for. carried: the load that a forecast plans for one pod, at most.
     capacity: the load at which one pod counts as under-provisioned. All three in units of the load. percent: a
-    Utilization target, which the upstream computes in whole percent; None for an AverageValue.
+    Utilization target, which the upstream computes in whole percent; None for an AverageValue. is_cpu: whether the
+    metric is a pod's CPU, whose samples count only of pods that have started.
     """
 
     target: float
@@ -42,12 +44,16 @@ class WorkloadModel(Struct, frozen=True):
     percent: int | None = None
     tolerance: float = 0.1
     delay_seconds: int = 30
+    is_cpu: bool = True
 
     def autoscaler(self) -> AutoscalerModel:
         """The vectorized autoscaler of this workload, in units of `capacity`."""
+        share = self.target / self.capacity
+        goal = AverageValue(share) if self.percent is None else Utilization(self.percent, share * 100 / self.percent)
         return AutoscalerModel(
-            target=self.target / self.capacity,
-            percent=self.percent,
+            goal=goal,
+            milli=self.capacity * MILLI,
+            is_cpu=self.is_cpu,
             start_up_seconds=self.start_up_seconds,
             delay_seconds=self.delay_seconds,
             tolerance=self.tolerance,
@@ -100,6 +106,7 @@ def workload_of(target: ForecastTarget) -> WorkloadModel | None:
         start_up_seconds=lead_time(target.start_up, spec.options) // SECOND,
         budget_percent=float(spec.forecast.budget_percent),
         percent=metric.target.average_utilization if metric.target.average_value is None else None,
+        is_cpu=isinstance(metric, ResourceMetric) and metric.name == "cpu",
     )
 
 
