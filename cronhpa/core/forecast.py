@@ -38,6 +38,8 @@ class Forecast(Struct, frozen=True, tag=True):
         below that quantile, None while too few are known.
     trained_until: the end of the history that the method was fitted on.
     track_record: the evaluation on past days, None if there was none.
+    asked: the load of each step that pods are asked for: that of `load`, or zero where no pod more is worth its cost;
+        None: all of `load`. thrifty: the same if pods cost more, by level of `predictive.budget.thrift`.
     unusable: a sentence on the methods that could not be used, and why; empty where all could.
     """
 
@@ -54,3 +56,4 @@ class Forecast(Struct, frozen=True, tag=True):
     track_record: TrackRecord | None = None
     thrifty: tuple[tuple[float, ...], ...] = ()
     unusable: str = ""
+    asked: tuple[float, ...] | None = None

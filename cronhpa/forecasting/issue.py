@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import Nanoseconds
-from cronhpa.forecasting.columns import Floats
+from cronhpa.forecasting.columns import Counts, Floats
 from cronhpa.forecasting.coverage import coverage_percent
 from cronhpa.forecasting.floors import Floors
 from cronhpa.forecasting.policy import FittedPolicy
@@ -35,8 +37,10 @@ def forecast_of(  # noqa: PLR0913 - what is stated, and when from what it was ma
         return None
     level = float(floors.level[0, place])
 
-    def steps(load: Floats) -> tuple[float, ...]:
-        near, far = float(load[0, place]), float(load[-1, place])
+    def steps(load: Floats, replicas: Counts | None = None) -> tuple[float, ...]:
+        """Those with a floor, or all of them without `replicas`."""
+        of_windows = load[:, place] if replicas is None else np.where(replicas[:, place] > 0, load[:, place], 0.0)
+        near, far = float(of_windows[0]), float(of_windows[-1])
         first = (near, near, far, far) if by_minute else (near, far, far, far)
         return first + (far,) * fitted.workload.far_steps
 
@@ -52,6 +56,7 @@ def forecast_of(  # noqa: PLR0913 - what is stated, and when from what it was ma
         trained_until=trained_until,
         coverage_percent=coverage_percent(level, excess),
         track_record=fitted.track_record,
-        thrifty=tuple(steps(load) for _, load in floors.thrifty),
+        asked=steps(floors.load, floors.replicas),
+        thrifty=tuple(steps(load, replicas) for replicas, load in floors.thrifty),
         unusable=unusable,
     )

@@ -87,8 +87,14 @@ def test_its_coverage_is_the_level_with_the_excess_of_the_last_day():
 
 
 def test_near_its_budget_it_has_the_loads_of_dearer_pods():
-    """Laid over the same steps as its own loads: near, near, far, far."""
+    """Laid over the same steps as its own loads: near, near, far, far. No pod is asked for at twice that cost."""
     made = issued()
 
-    assert [(26.9, 26.9, 31.4, 31.4), (5.0, 5.0, 5.5, 5.5)] == [load[:4] for load in made.thrifty]
+    assert [(26.9, 26.9, 31.4, 31.4), (0.0, 0.0, 0.0, 0.0)] == [load[:4] for load in made.thrifty]
     assert {len(made.load)} == {len(load) for load in made.thrifty}
+
+
+def test_a_load_that_the_running_pods_carry_is_expected_and_no_pod_is_asked_for_it():
+    """No floor at the first origin, where 6 and 7 are expected; 34 and 40 pods at the second."""
+    assert ((6.0, 6.0, 7.0, 7.0), (0.0,) * 4) == (issued(0).load[:4], issued(0).asked[:4])
+    assert issued(1).load == issued(1).asked

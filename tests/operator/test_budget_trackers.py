@@ -90,8 +90,8 @@ def test_near_its_budget_the_forecast_is_that_of_dearer_pods():
     budgets = BudgetTrackers()
     budgets.load(Spend(SHOP, HOUR_NOW - i, 3600.0, 36_000.0) for i in range(168, -1, -1))
 
-    assert FORECAST.thrifty[0] == budgets.limit(SHOP, of(budget=9), FORECAST, NOW).load
-    assert FORECAST.thrifty[1] == budgets.limit(SHOP, of(budget=8), FORECAST, NOW + HOUR // 2).load
+    assert FORECAST.thrifty[0] == budgets.limit(SHOP, of(budget=9), FORECAST, NOW).asked
+    assert FORECAST.thrifty[1] == budgets.limit(SHOP, of(budget=8), FORECAST, NOW + HOUR // 2).asked
 
 
 def test_what_the_store_could_not_write_is_written_the_next_time():

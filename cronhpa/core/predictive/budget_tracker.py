@@ -75,8 +75,9 @@ class BudgetTracker:
             self.used_permille = round(1000 * share(self.hours, now, WEEK_HOURS, self._replicas))
         if isinstance(self._thrift, Absent):
             return self._thrift
-        levels = (forecast.load, *forecast.thrifty)
-        return forecast if not self._thrift else replace(forecast, load=levels[min(self._thrift, len(levels) - 1)])
+        if not self._thrift or not forecast.thrifty:
+            return forecast
+        return replace(forecast, asked=forecast.thrifty[min(self._thrift, len(forecast.thrifty)) - 1])
 
 
 def _extra(scale: Scale, counterfactual: Counterfactual | None) -> int:

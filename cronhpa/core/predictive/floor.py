@@ -58,19 +58,12 @@ def predict(
         return Abstention(Source.FORECAST, name, reason, message)
 
     lead = lead_time(memory.start_up_after(observation), spec.options)
-    age = now - forecast.issued_at
-    if age > AGE_MAX:
-        return abstain("Stale", f"the forecast was made {age // MINUTE} minutes ago, at most {AGE_MAX // MINUTE} count")
-    covered = forecast.coverage_percent
-    if covered is not None and covered < forecast.quantile_percent - COVERAGE_SLACK_PERCENT:
-        return abstain(
-            "CoverageLost",
-            f"{covered} % of the last day's loads were below what it stated for {forecast.quantile_percent} %: "
-            f"{forecast.quantile_percent - COVERAGE_SLACK_PERCENT} % are needed",
-        )
-    if forecast.step <= 0:
-        return abstain("Absurd", f"the forecast has steps of {forecast.step} ns")
-    loads = _covered(forecast, now, now + lead)
+    distrusted = _distrusted(forecast, now)
+    if distrusted is not None:
+        return abstain(distrusted.reason, distrusted.message)
+    covered_steps = _covered(forecast, now, now + lead)
+    expected = forecast.load[covered_steps]
+    loads = expected if forecast.asked is None else forecast.asked[covered_steps]
     if not loads:
         return abstain("Stale", "the forecast does not reach over the lead time")
     # max() of a number and NaN depends on their order, so each load is checked.
@@ -81,22 +74,44 @@ def predict(
     if not carried:
         unknown = unknown_pod_load(forecast.metric)
         return abstain(unknown.reason, unknown.message)
+    quantile = f"p{forecast.quantile_percent} load"
+    if not any(loads) and any(expected):
+        # Pods are asked for at no load: none more is worth its cost.
+        reason = f"{quantile} {max(expected):.4g} within {lead // SECOND} s: no pod more is asked for"
+        return Proposal(Source.FORECAST, name, Role.FLOOR, 0, reason=reason)
     believed = min(max(loads), forecast.ceiling) * (100 + headroom_percent) / 100
     replicas = round_up(believed / carried)
     if spec.forecast.max_floor is not None:
         replicas = min(replicas, spec.forecast.max_floor)
-    asked = f"p{forecast.quantile_percent} load {believed:.4g} within {lead // SECOND} s"
-    reason = f"{asked} / {carried:.4g} per pod = {replicas}"
+    reason = f"{quantile} {believed:.4g} within {lead // SECOND} s / {carried:.4g} per pod = {replicas}"
     return Proposal(Source.FORECAST, name, Role.FLOOR, replicas, reason=reason)
 
 
-def _covered(forecast: Forecast, begin: Nanoseconds, end: Nanoseconds) -> tuple[float, ...]:
-    """The loads of the steps that touch [begin, end]; empty if the forecast does not cover all of it."""
+def _distrusted(forecast: Forecast, now: Nanoseconds) -> Absent | None:
+    """Why a forecast is not believed, whatever its loads are."""
+    age = now - forecast.issued_at
+    if age > AGE_MAX:
+        text = f"the forecast was made {age // MINUTE} minutes ago, at most {AGE_MAX // MINUTE} count"
+        return Absent("Stale", text)
+    covered = forecast.coverage_percent
+    if covered is not None and covered < forecast.quantile_percent - COVERAGE_SLACK_PERCENT:
+        return Absent(
+            "CoverageLost",
+            f"{covered} % of the last day's loads were below what it stated for {forecast.quantile_percent} %: "
+            f"{forecast.quantile_percent - COVERAGE_SLACK_PERCENT} % are needed",
+        )
+    if forecast.step <= 0:
+        return Absent("Absurd", f"the forecast has steps of {forecast.step} ns")
+    return None
+
+
+def _covered(forecast: Forecast, begin: Nanoseconds, end: Nanoseconds) -> slice:
+    """The steps that touch [begin, end]; none if the forecast does not cover all of it."""
     first = (begin - forecast.start) // forecast.step
     last = (end - forecast.start) // forecast.step
     if first < 0 or last >= len(forecast.load):
-        return ()
-    return forecast.load[first : last + 1]
+        return slice(0)
+    return slice(first, last + 1)
 
 
 def _load_per_pod(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from msgspec.structs import replace
 
 from core.situations import NOW, cpu, forecast, queue, queued, seen, spec
 from cronhpa.core.decision import Abstention, Proposal, Role, Source
@@ -54,6 +55,15 @@ def test_the_floor_is_the_load_over_what_a_pod_may_carry_rounded_up():
 
     assert Proposal(Source.FORECAST, "requests", Role.FLOOR, 26, reason=found.reason) == found
     assert "p95 load 1255 within 75 s / 50 per pod = 26" == found.reason
+
+
+def test_an_expected_load_that_no_pod_is_asked_for_makes_no_floor():
+    """26 pods would carry 1255. Nothing is asked for now, and 26 pods where the lead time touches the next step."""
+    none = replace(forecast(1255, 1255, 1255, metric="requests"), asked=(0.0, 0.0, 0.0))
+    later = replace(none, asked=(0.0, 1255.0, 1255.0), start=NOW - 4 * MINUTE)
+
+    assert (0, "p95 load 1255 within 75 s: no pod more is asked for") == (floor(none).replicas, floor(none).reason)
+    assert 26 == floor(later).replicas
 
 
 def test_a_pod_may_carry_nine_tenths_of_its_capacity_where_that_is_more_than_its_target():
