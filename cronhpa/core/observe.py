@@ -14,10 +14,10 @@ from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, 
 # The raw answer for one metric: samples by pod, one value, or why there is none.
 Measurement = Mapping[str, Sample] | int | Absent
 INVALID_METRIC_SELECTOR = "InvalidMetricSelector"
-_START_UP_GRAIN = 5 * SECOND
+START_UP_GRAIN = 5 * SECOND
 # A pod that turned Ready later than that after its creation was not starting all that time.
 _START_UP_READ = HOUR
-START_UP_MAX = _START_UP_READ + _START_UP_GRAIN
+START_UP_MAX = _START_UP_READ + START_UP_GRAIN
 
 
 def observe(
@@ -92,7 +92,7 @@ def start_up(pods: Sequence[Pod]) -> Nanoseconds | None:
     if not durations:
         return None
     longest = durations[ceil(0.9 * len(durations)) - 1] + SECOND
-    return -(-longest // _START_UP_GRAIN) * _START_UP_GRAIN
+    return -(-longest // START_UP_GRAIN) * START_UP_GRAIN
 
 
 def requests_per_pod(spec: Spec, pods: Sequence[Pod]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from cronhpa.core.instant import HOUR, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Observation, Scale
 from cronhpa.core.predictive.budget import WEEK_HOURS, Hour, share, thrift
-from cronhpa.core.predictive.counterfactual import Counterfactual, follow
+from cronhpa.core.predictive.counterfactual import Counterfactual, Pods, follow, start_up_of
 from cronhpa.core.spec import Spec
 
 # A gap longer than this many periods (a restart, failed turns) is not counted.
@@ -26,13 +26,14 @@ class BudgetTracker:
     used_permille: pod-hours that the forecast added over seven days, at the last check.
     """
 
-    __slots__ = ("_at", "_checked_at", "_counterfactual", "_replicas", "_thrift", "hours", "used_permille")
+    __slots__ = ("_at", "_checked_at", "_counterfactual", "_pods", "_replicas", "_thrift", "hours", "used_permille")
 
     def __init__(self) -> None:
         self.hours: dict[int, Hour] = {}
         self.used_permille = 0
         self._at: Nanoseconds | None = None
         self._counterfactual: Counterfactual | None = None
+        self._pods: Pods | None = None
         self._replicas = 0
         self._checked_at: Nanoseconds | None = None
         self._thrift: int | Absent = 0
@@ -55,6 +56,12 @@ class BudgetTracker:
         scale = observation.scale
         if isinstance(scale, Absent):
             return None
+        start_up = start_up_of(memory, observation)
+        # A count that changed since the last turn was changed by it. Of pods that were never counted none is known to
+        # be young.
+        pods = Pods(((now - HOUR, scale.spec_replicas),)) if self._pods is None else self._pods
+        pods = pods.scaled(scale.spec_replicas, now if self._at is None else self._at, start_up)
+        self._pods = pods
         self._replicas = scale.spec_replicas if self._counterfactual is None else self._counterfactual.replicas
         counted = None
         if self._at is not None and 0 < now - self._at <= _PERIODS_MAX * spec.options.sync_period:
@@ -62,7 +69,7 @@ class BudgetTracker:
             counted = Hour(_extra(scale, self._counterfactual) * seconds, self._replicas * seconds)
             self.add(now // HOUR, counted)
         self._at = now
-        self._counterfactual = follow(self._counterfactual, spec, observation, memory, decision, now)
+        self._counterfactual = follow(self._counterfactual, spec, observation, memory, decision, pods, now)
         return counted
 
     def limit(self, spec: Spec, forecast: Forecast, now: Nanoseconds) -> Forecast | Absent:
@@ -72,7 +79,7 @@ class BudgetTracker:
         if self._checked_at is None or abs(now - self._checked_at) >= _CHECKED_FOR:
             self._checked_at = now
             self._thrift = thrift(self.hours, now, self._replicas, spec.forecast.budget_percent)
-            self.used_permille = round(1000 * share(self.hours, now, WEEK_HOURS, self._replicas))
+            self.used_permille = max(round(1000 * share(self.hours, now, WEEK_HOURS, self._replicas)), 0)
         if isinstance(self._thrift, Absent):
             return self._thrift
         if not self._thrift or not forecast.thrifty:
@@ -81,4 +88,9 @@ class BudgetTracker:
 
 
 def _extra(scale: Scale, counterfactual: Counterfactual | None) -> int:
-    return 0 if counterfactual is None else max(scale.spec_replicas - counterfactual.replicas, 0)
+    """
+    Pods more than without the forecast; fewer are negative.
+
+    A forecast that has pods Ready in time spares those that metrics ask for while the load is on too few of them.
+    """
+    return 0 if counterfactual is None else scale.spec_replicas - counterfactual.replicas

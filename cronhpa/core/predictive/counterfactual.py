@@ -1,28 +1,97 @@
 """
 The replicas of a target without its forecast: the result of the same decisions without that source.
 
-A counterfactual exists only while it differs from the target. It carries the target's load on pods that are all ready,
-which overestimates the cost of the forecast rather than underestimating it.
+A counterfactual exists only while it differs from the target. It has pods of its own: those that it asks for start as
+late as the target's, and until then carry nothing. The load is the target's.
 """
 
 from __future__ import annotations
+
+from math import ceil
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Decision, DecisionKind, Role, Scaled, Source, Withheld
-from cronhpa.core.instant import Nanoseconds
-from cronhpa.core.memory import Memory
+from cronhpa.core.instant import HOUR, SECOND, Nanoseconds
+from cronhpa.core.memory import START_UP_UNKNOWN, Memory
 from cronhpa.core.observation import Absent, Observation, PodCounts, Reading, ScalarReading, Scale
-from cronhpa.core.spec import Mode, Spec
+from cronhpa.core.observe import START_UP_GRAIN
+from cronhpa.core.spec import Metric, Mode, PodsMetric, ResourceMetric, Spec
+
+# A sample is the mean over a minute and half a minute old, as metrics-server and the kubelet have it at the slowest. A
+# pod has one once it ran for ten seconds of that minute.
+SAMPLE_WINDOW = 60 * SECOND
+SAMPLE_DELAY = 30 * SECOND
+_SAMPLED_AFTER = SAMPLE_DELAY + 10 * SECOND
+# Pods this old are all alike.
+_OLD = HOUR
+
+
+class Pods(Struct, frozen=True):
+    """
+    Pods by age. made: (instant, number), the oldest first. gone: the same of Ready pods that were removed of late and
+    had a share of the load that samples are of.
+    """
+
+    made: tuple[tuple[Nanoseconds, int], ...]
+    gone: tuple[tuple[Nanoseconds, int], ...] = ()
+
+    @property
+    def count(self) -> int:
+        return sum(number for _, number in self.made)
+
+    def scaled(self, replicas: int, at: Nanoseconds, start_up: Nanoseconds) -> Pods:
+        """With so many pods from an instant on; the youngest go first, as a ReplicaSet removes them."""
+        surplus = self.count - replicas
+        if not surplus:
+            return self
+        made = [(max(instant, at - _OLD), number) for instant, number in self.made]
+        if surplus < 0:
+            made.append((at, -surplus))
+        ready = 0
+        while surplus > 0:
+            instant, number = made.pop()
+            fewer = min(number, surplus)
+            surplus -= fewer
+            ready += fewer if at - instant >= start_up else 0
+            if number > fewer:
+                made.append((instant, number - fewer))
+        numbers: dict[Nanoseconds, int] = {}
+        for instant, number in made:
+            numbers[instant] = numbers.get(instant, 0) + number
+        gone = [each for each in self.gone if at - each[0] < SAMPLE_DELAY + SAMPLE_WINDOW]
+        return Pods(tuple(numbers.items()), (*gone, (at, ready)) if ready else tuple(gone))
+
+    def serving(self, now: Nanoseconds, start_up: Nanoseconds, age: Nanoseconds = 0) -> float:
+        """The mean number, over the window of the samples at `now`, of Ready pods that are at least of this age now."""
+        end = now - SAMPLE_DELAY
+        return sum(
+            number * _part(end - max(instant + start_up, end - SAMPLE_WINDOW))
+            for instant, number in self.made
+            if now - instant >= age
+        )
+
+    def served_before(self, now: Nanoseconds) -> float:
+        """The same of the pods that are gone."""
+        begin = now - SAMPLE_DELAY - SAMPLE_WINDOW
+        return sum(number * _part(instant - begin) for instant, number in self.gone)
+
+    def older(self, now: Nanoseconds, age: Nanoseconds) -> int:
+        """How many are at least of this age."""
+        return sum(number for instant, number in self.made if now - instant >= age)
 
 
 class Counterfactual(Struct, frozen=True):
-    """replicas, memory: as they would be without the forecast."""
+    """memory, pods: as they would be without the forecast."""
 
-    replicas: int
     memory: Memory
+    pods: Pods
+
+    @property
+    def replicas(self) -> int:
+        return self.pods.count
 
 
 def follow(
@@ -31,12 +100,13 @@ def follow(
     observation: Observation,
     memory: Memory,
     decision: Decision,
+    pods: Pods,
     now: Nanoseconds,
 ) -> Counterfactual | None:
     """
     The counterfactual after a turn; None while the target is as it would be without a forecast.
 
-    memory, decision: of the target; `memory` at the begin of the turn.
+    memory, decision, pods: of the target; `memory` and `pods` at the begin of the turn.
     """
     scale = observation.scale
     if isinstance(scale, Absent) or spec.forecast is None:
@@ -44,43 +114,110 @@ def follow(
     if counterfactual is None:
         if not _is_raised(spec, decision):
             return None
-        counterfactual = Counterfactual(scale.spec_replicas, memory)
-    seen = carried_by(counterfactual.replicas, observation, scale)
+        counterfactual = Counterfactual(memory, pods)
+    start_up = start_up_of(memory, observation)
+    seen = carried_by(counterfactual.pods, pods, spec, observation, scale, start_up, now)
     alone = decide(spec, seen, None, counterfactual.memory, now)
     outcome = Scaled(now) if alone.rescales else Withheld()
-    after = Counterfactual(alone.desired, counterfactual.memory.after(alone, outcome, spec, seen))
-    # Equal counts can diverge again while one of them is stabilized by a recommendation that the other lacks.
-    is_met = after.replicas == decision.desired and decision.stabilized is None and alone.stabilized is None
+    after = Counterfactual(
+        counterfactual.memory.after(alone, outcome, spec, seen),
+        counterfactual.pods.scaled(alone.desired, now, start_up),
+    )
+    # Equal counts can diverge again while one of them is stabilized by a recommendation that the other lacks, or while
+    # some of the pods are young.
+    is_met = (
+        after.replicas == decision.desired
+        and decision.stabilized is None
+        and alone.stabilized is None
+        and all(not _are_young(each, start_up, now) for each in (pods, after.pods))
+    )
     return None if is_met and not _is_raised(spec, decision) else after
 
 
-def carried_by(replicas: int, observation: Observation, scale: Scale) -> Observation:
-    """The same load on this many ready pods."""
+def start_up_of(memory: Memory, observation: Observation) -> Nanoseconds:
+    """How long the target's pods take to be Ready; what was learned of it was rounded up."""
+    learned = memory.start_up_after(observation)
+    return START_UP_UNKNOWN if learned is None else max(learned - START_UP_GRAIN, 0)
+
+
+def carried_by(
+    pods: Pods,
+    seen: Pods,
+    spec: Spec,
+    observation: Observation,
+    scale: Scale,
+    start_up: Nanoseconds,
+    now: Nanoseconds,
+) -> Observation:
+    """The load that the pods of an observation (`seen`) carry, on other pods."""
+    count = pods.count
     return replace(
         observation,
-        scale=replace(scale, spec_replicas=replicas, status_replicas=replicas),
-        readings=tuple(_on_pods(reading, replicas) for reading in observation.readings),
+        scale=replace(scale, spec_replicas=count, status_replicas=count),
+        readings=tuple(
+            _on_pods(metric, reading, pods, seen, spec, start_up, now)
+            for metric, reading in zip(spec.metrics, observation.readings, strict=True)
+        ),
     )
 
 
-def _on_pods(reading: Reading, pods: int) -> Reading:
+def _on_pods(
+    metric: Metric, reading: Reading, pods: Pods, seen: Pods, spec: Spec, start_up: Nanoseconds, now: Nanoseconds
+) -> Reading:
+    count = pods.count
     if isinstance(reading, ScalarReading):
-        return replace(reading, ready=pods) if isinstance(reading.ready, int) else reading
-    if isinstance(reading, Absent) or not reading.matched or not pods:
+        return replace(reading, ready=pods.older(now, start_up)) if isinstance(reading.ready, int) else reading
+    if isinstance(reading, Absent) or not reading.matched + reading.counted or not count:
         return reading
+    measured = SAMPLE_DELAY + SAMPLE_WINDOW
+    trusted_after = _SAMPLED_AFTER
+    if isinstance(metric, ResourceMetric) and metric.name == "cpu":
+        trusted_after = min(start_up + measured, max(spec.options.cpu_initialization_period, start_up))
+    trusted, sampled = pods.older(now, trusted_after), pods.older(now, _SAMPLED_AFTER)
+    if not trusted:
+        # Nothing is known of pods that all start: the load is taken to be carried evenly.
+        trusted = sampled = count
+    serving = pods.serving(now, start_up) + pods.served_before(now)
+    by_trusted = pods.serving(now, start_up, trusted_after)
+    share = by_trusted / serving if serving and by_trusted else 1.0
+    missing = count - sampled
+    # Pods that are gone took their samples with them.
+    now_serving = seen.serving(now, start_up)
+    load = reading.load * (1 + seen.served_before(now) / now_serving) if now_serving else float(reading.load)
+    each = reading.request // reading.matched if reading.matched else 0
+    fallback = max(100, _utilization(metric))
+    missing_usage = (each * fallback // 100 if each else _average_value(metric)) * missing
     return PodCounts(
-        ready=pods,
-        unready=0,
-        missing=0,
-        counted=pods,
-        matched=pods,
-        usage=reading.load,
-        request=reading.request * pods // reading.matched,
-        missing_usage=0,
-        missing_request=0,
-        unready_request=0,
-        load=reading.load,
+        ready=trusted,
+        unready=sampled - trusted,
+        missing=missing,
+        counted=trusted,
+        matched=trusted if reading.matched else 0,
+        usage=round(load * share),
+        request=each * trusted,
+        missing_usage=missing_usage,
+        missing_request=each * missing,
+        unready_request=each * (sampled - trusted),
+        load=ceil(load),
     )
+
+
+def _part(span: Nanoseconds) -> float:
+    """Of the window of a sample."""
+    return min(max(span, 0), SAMPLE_WINDOW) / SAMPLE_WINDOW
+
+
+def _are_young(pods: Pods, start_up: Nanoseconds, now: Nanoseconds) -> bool:
+    """Whether some do not count fully yet."""
+    return now - pods.made[-1][0] < start_up + SAMPLE_DELAY + SAMPLE_WINDOW if pods.made else False
+
+
+def _utilization(metric: Metric) -> int:
+    return (metric.target.average_utilization or 0) if isinstance(metric, ResourceMetric) else 0
+
+
+def _average_value(metric: Metric) -> int:
+    return (metric.target.average_value or 0) if isinstance(metric, ResourceMetric | PodsMetric) else 0
 
 
 def _is_raised(spec: Spec, decision: Decision) -> bool:
