@@ -8,11 +8,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from decided import decided, is_decided
-from policy_floors import policy_floors
+from policy_floors import replayed
 from recorded import Recorded
 from rivals import RIVALS
 
-from cronhpa.forecasting.columns import MINUTES_PER_STEP, AutoscalerModel, Counts, Floats, Utilization, simulate
+from cronhpa.forecasting.columns import (
+    MINUTES_PER_STEP,
+    AutoscalerModel,
+    Counts,
+    Floats,
+    Outcomes,
+    Utilization,
+    simulate,
+)
 
 REACTIVE = "reactive"
 LOWER_TARGET = "reactive, lower target"
@@ -76,18 +84,19 @@ def run(series: Recorded, world: AutoscalerModel) -> dict[str, ClosedLoopScore]:
     """Every policy on one series."""
     plain = np.zeros(len(series.steps) * MINUTES_PER_STEP, np.int16)
     floors = {name: _laid(rival(series) / world.goal.load, world) for name, rival in RIVALS.items()}
-    selected = zip(map(ours, BUDGETS), policy_floors(series, world, BUDGETS), strict=True)
-    floors = {REACTIVE: plain, **floors, **dict(selected), ORACLE: _oracle(series, world)}
-    outcomes = simulate(series.load, np.stack(list(floors.values())), world)
-    found = {name: _score(series, outcomes, row) for row, name in enumerate(floors)}
+    floors |= {ORACLE: _oracle(series, world)}
+    others = simulate(series.load, np.stack(list(floors.values())), world)
     low = simulate(series.load, plain[None], at_percent(world, round(100 * world.goal.load) - _LOWER_PERCENT))
-    return {REACTIVE: found.pop(REACTIVE), LOWER_TARGET: _score(series, low, 0), **found}
+    kept = slice(series.first_step, None)
+    scores = {name: _score(series, others, row, kept) for row, name in enumerate(floors)}
+    own = run_ours(series, world, BUDGETS)
+    oracle = scores.pop(ORACLE)
+    return {REACTIVE: own.pop(REACTIVE), LOWER_TARGET: _score(series, low, 0, kept), **scores, **own, ORACLE: oracle}
 
 
 def run_ours(series: Recorded, world: AutoscalerModel, budgets: tuple[int, ...]) -> dict[str, ClosedLoopScore]:
     """Reactive scaling and ours alone."""
-    floors = policy_floors(series, world, budgets)
-    outcomes = simulate(series.load, np.concatenate([np.zeros_like(floors[:1]), floors]), world)
+    outcomes = replayed(series, world, budgets).outcomes
     return {name: _score(series, outcomes, row) for row, name in enumerate([REACTIVE, *map(ours, budgets)])}
 
 
@@ -139,9 +148,9 @@ def _mean(values: list[float]) -> float:
     return float(np.mean(values or [0.0]))
 
 
-def _score(series: Recorded, outcomes: object, row: int) -> ClosedLoopScore:
-    kept = slice(series.first_step, None)
-    demand = series.load.reshape(len(series.steps), -1).mean(axis=1)[kept].sum()
+def _score(series: Recorded, outcomes: Outcomes, row: int, kept: slice = slice(None)) -> ClosedLoopScore:
+    """kept: the steps of the test among those of the outcomes."""
+    demand = series.load.reshape(len(series.steps), -1).mean(axis=1)[series.first_step :].sum()
     under, pods, unserved, actions = (
         float(getattr(outcomes, name)[row, kept].sum(dtype=np.float64))
         for name in ("under", "pods", "unserved", "actions")

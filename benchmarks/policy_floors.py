@@ -1,26 +1,26 @@
-"""The floors of the shipped policy on a recorded series, with its budget and its coverage check."""
+"""The shipped policy on a recorded series by columns, with its budget and its coverage check."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from recorded import TICKS_PER_STEP, Recorded
 
-from cronhpa.core.instant import HOUR, SECOND, Nanoseconds
+from cronhpa.core.instant import HOUR, MINUTE, SECOND, Nanoseconds
+from cronhpa.core.memory import lead_time
 from cronhpa.core.observation import Absent
+from cronhpa.core.observe import START_UP_GRAIN
 from cronhpa.core.predictive.budget import THRIFT_FROM, WEEK_HOURS, Hour, thrift
 from cronhpa.core.predictive.floor import COVERAGE_SLACK_PERCENT
-from cronhpa.core.spec import ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
-from cronhpa.forecasting.columns import MINUTES_PER_STEP, AutoscalerModel, Counts, simulate
+from cronhpa.core.spec import ControllerOptions, ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
+from cronhpa.forecasting.columns import AutoscalerModel, Autoscalers, Counts, Outcomes, mean_loads, outcomes_of
 from cronhpa.forecasting.coverage import coverage_percent
 from cronhpa.forecasting.daily import DailyWalk, WalkedDay
-from cronhpa.forecasting.fitted_models import by_minute
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.policy import FittedPolicy
 from cronhpa.forecasting.recording import Recording
-from cronhpa.history.series import Series
+from cronhpa.history.series import STEP, Series
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from cronhpa.forecasting.evaluation import CandidateScores
 
 _MILLI = 1000
-_RUN_UP_STEPS = 24
 _TICKS_PER_MINUTE = 4
-_STEP_SECONDS = 300
+_TICK_SECONDS = 15
+_FLOOR_MAX = 14_000
 
 
 def target_of(name: str, autoscaler: AutoscalerModel, budget_percent: int) -> ForecastTarget:
@@ -49,11 +49,82 @@ def target_of(name: str, autoscaler: AutoscalerModel, budget_percent: int) -> Fo
     )
 
 
-def policy_floors(series: Recorded, autoscaler: AutoscalerModel, budgets: Sequence[int]) -> Counts:
-    """(budgets, minutes): the floor in force from the metric delay after the start of each minute; zero for none."""
+class Replayed(NamedTuple):
+    """
+    The shipped policy on the test of a series, by columns.
+
+    floors: (budgets, ticks), in force at each tick. outcomes: of plain reactive scaling, then of each budget.
+    """
+
+    floors: Counts
+    outcomes: Outcomes
+
+
+def replayed(series: Recorded, autoscaler: AutoscalerModel, budgets: Sequence[int]) -> Replayed:
+    """Tick after tick, as a budget allows at each minute what it has left: the rule of BudgetTracker.limit."""
     recording = Recording(series.begin.value, series.steps, series.minutes, steps_per_day=series.steps_per_day)
     evaluate = _once()
-    return np.stack([_floors(recording, series, autoscaler, budget, evaluate) for budget in budgets])
+    walks = [DailyWalk(recording, target_of(series.name, autoscaler, budget), evaluate=evaluate) for budget in budgets]
+    load = series.load[series.first_step * TICKS_PER_STEP :]
+    autoscalers = Autoscalers(mean_loads(load, autoscaler)[:, None], 1 + len(budgets), autoscaler)
+    spent = [_Spent(budget) for budget in budgets]
+    delay = autoscaler.ticks(autoscaler.delay_seconds)
+    # A forecast of the first minute is known after the delay.
+    asked = np.zeros((1 + len(THRIFT_FROM), len(budgets), len(load) + delay), np.int16)
+    floors = np.zeros((len(budgets), len(load)), np.int16)
+    counts = np.broadcast_to(autoscalers.first, (1, 1 + len(budgets)))
+    floor = np.ones((1, 1 + len(budgets)), np.int16)
+    levels: list[int | None] = []
+    for tick in range(len(load)):
+        row = series.first_step + tick // TICKS_PER_STEP
+        if tick % (series.steps_per_day * TICKS_PER_STEP) == 0:
+            for place, (walk, each) in enumerate(zip(walks, spent, strict=True)):
+                ahead = _asked(walk.day(row, each.percent(recording.calendar(row))), autoscaler)
+                end = min(tick + delay + ahead.shape[1], asked.shape[2])
+                asked[:, place, tick + delay : end] = ahead[:, : end - tick - delay]
+        if tick % _TICKS_PER_MINUTE == 0:
+            now = recording.calendar(row)
+            levels = [each.level(now, int(counts[0, 0])) for each in spent]
+        for place, level in enumerate(levels):
+            floors[place, tick] = 0 if level is None else asked[level, place, tick]
+        np.maximum(floors[:, tick], 1, out=floor[0, 1:])
+        if tick:
+            for each, count in zip(spent, counts[0, 1:].tolist(), strict=True):
+                each.add(count, int(counts[0, 0]))
+        counts = autoscalers.decide(tick, floor)
+    return Replayed(floors, outcomes_of(load, autoscalers.replicas[:, 0], autoscaler))
+
+
+class _Spent:
+    """What a budget has spent, by hours of the calendar."""
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
+        self._hours: dict[int, Hour] = {}
+        self._extra = self._base = 0
+
+    def add(self, count: int, plain: int) -> None:
+        """Pods of a tick, with the forecast and without."""
+        self._extra += count - plain
+        self._base += plain
+
+    def level(self, now: Nanoseconds, plain: int) -> int | None:
+        """How dear a pod is from now on; None: the forecast abstains. now: of the step that the minute is in."""
+        hour = now // HOUR
+        if self._base:
+            added = Hour(float(self._extra * _TICK_SECONDS), float(self._base * _TICK_SECONDS))
+            self._hours[hour] = self._hours.get(hour, Hour()) + added
+            self._extra = self._base = 0
+        while self._hours and next(iter(self._hours)) <= hour - WEEK_HOURS:
+            del self._hours[next(iter(self._hours))]
+        level = thrift(self._hours, now, plain, self._budget)
+        return None if isinstance(level, Absent) else level
+
+    def percent(self, now: Nanoseconds) -> float | None:
+        """Extra pod-hours of the last seven days."""
+        past = [hour for at, hour in self._hours.items() if now // HOUR - WEEK_HOURS <= at < now // HOUR]
+        base = sum(hour.base for hour in past)
+        return 100 * sum(hour.extra for hour in past) / base if base else None
 
 
 def _once() -> Callable[[Nanoseconds, Callable[[], CandidateScores]], CandidateScores]:
@@ -68,72 +139,39 @@ def _once() -> Callable[[Nanoseconds, Callable[[], CandidateScores]], CandidateS
     return evaluate
 
 
-def _floors(
-    recording: Recording,
-    series: Recorded,
-    autoscaler: AutoscalerModel,
-    budget: int,
-    evaluate: Callable[[Nanoseconds, Callable[[], CandidateScores]], CandidateScores],
-) -> Counts:
-    walk = DailyWalk(recording, target_of(series.name, autoscaler, budget), evaluate=evaluate)
-    floors = np.zeros(len(series.steps) * MINUTES_PER_STEP, np.int16)
-    hours: dict[int, Hour] = {}
-    for row in range(series.first_step, len(series.steps), series.steps_per_day):
-        now = recording.calendar(row)
-        past = [hour for at, hour in hours.items() if now // HOUR - WEEK_HOURS <= at < now // HOUR]
-        base = sum(hour.base for hour in past)
-        day = walk.day(row, 100 * sum(hour.extra for hour in past) / base if base else None)
-        last = min(row + series.steps_per_day, len(series.steps))
-        asked = _asked(day, (last - row) * MINUTES_PER_STEP)
-        span = slice(row * MINUTES_PER_STEP, last * MINUTES_PER_STEP)
-        floors[span] = _limited(_Day(recording, series, autoscaler, budget, row, last), floors, asked, hours)
-    return floors
+def _asked(day: WalkedDay, autoscaler: AutoscalerModel) -> Counts:
+    """
+    (levels of thrift, ticks): what is asked for in a day, each forecast from the delay after its origin on.
 
-
-def _asked(day: WalkedDay, minutes: int) -> Counts:
-    """(levels of thrift, minutes): the floors of a day; none where the coverage of the day before was too low."""
+    None where nothing can be said or the coverage of the day before was too low.
+    """
+    every = MINUTE if day.by_minute else STEP
+    per_origin = every // SECOND // autoscaler.tick_seconds
     if day.floors is None:
-        return np.zeros((1 + len(THRIFT_FROM), minutes), np.int16)
+        return np.zeros((1 + len(THRIFT_FROM), len(day.excess) * per_origin), np.int16)
     assert isinstance(day.fitted, FittedPolicy), "floors come from a fit"
     replicas = np.stack([day.floors.replicas, *(counts for counts, _ in day.floors.thrifty)])
+    believed = np.ceil(day.floors.ceiling / day.fitted.workload.carried - 1e-9)
+    replicas = np.minimum(replicas, np.minimum(believed, _FLOOR_MAX).astype(np.int16))
     for place, (level, excess) in enumerate(zip(day.floors.level[0], day.excess, strict=True)):
         covered = coverage_percent(float(level), None if np.isnan(excess) else float(excess))
-        if covered is not None and covered < round(100 * level) - COVERAGE_SLACK_PERCENT:
+        is_lost = covered is not None and covered < round(100 * level) - COVERAGE_SLACK_PERCENT
+        if is_lost or np.isnan(day.floors.load[[0, -1], place]).any():
             replicas[..., place] = 0
-    return by_minute(replicas, day.fitted.workload, minutes)
+    # The steps that the lead time touches, counted from the one in which the forecast was issued: as `issue` lays the
+    # loads of the windows over them.
+    origin = np.arange(len(day.excess) * per_origin) // per_origin
+    now = autoscaler.delay_seconds + np.arange(len(origin)) * autoscaler.tick_seconds
+    issued = autoscaler.delay_seconds + origin * (every // SECOND)
+    begin = issued - issued % (STEP // SECOND)
+    lead = lead_time(_learned(autoscaler.start_up_seconds * SECOND), ControllerOptions()) // SECOND
+    first, last = ((at - begin) // (STEP // SECOND) for at in (now, now + lead))
+    near_until = 1 if day.by_minute else 0
+    near = np.where(first <= near_until, replicas[:, 0, origin], 0)
+    far = np.where(last > near_until, replicas[:, -1, origin], 0)
+    return np.maximum(near, far)
 
 
-class _Day(NamedTuple):
-    """A day of a recording, from one step to another."""
-
-    recording: Recording
-    series: Recorded
-    autoscaler: AutoscalerModel
-    budget: int
-    row: int
-    last: int
-
-
-def _limited(day: _Day, floors: Counts, asked: Counts, hours: dict[int, Hour]) -> Counts:
-    """(minutes,): the floors of a day as the budget allows them; `hours` counts what they add."""
-    first = day.row - min(day.row, _RUN_UP_STEPS)
-    load = day.series.load[first * TICKS_PER_STEP : day.last * TICKS_PER_STEP : _TICKS_PER_MINUTE]
-    before = floors[first * MINUTES_PER_STEP : day.row * MINUTES_PER_STEP]
-    rows = [np.concatenate([before, each]) for each in asked]
-    model = replace(day.autoscaler, tick_seconds=60)
-    pods = simulate(load, np.stack([np.zeros_like(rows[0]), *rows]), model).pods[:, day.row - first :]
-    allowed = np.zeros(asked.shape[1], np.int16)
-    for step in range(day.last - day.row):
-        now = day.recording.calendar(day.row + step)
-        base = float(pods[0, step])
-        level = thrift(hours, now, round(base), day.budget)
-        extra = 0.0
-        if not isinstance(level, Absent):
-            minutes = slice(step * MINUTES_PER_STEP, (step + 1) * MINUTES_PER_STEP)
-            allowed[minutes] = asked[level, minutes]
-            extra = max(float(pods[1 + level, step]) - base, 0.0)
-        hour = now // HOUR
-        hours[hour] = hours.get(hour, Hour()) + Hour(extra * _STEP_SECONDS, base * _STEP_SECONDS)
-        while next(iter(hours)) <= hour - WEEK_HOURS:
-            del hours[next(iter(hours))]
-    return allowed
+def _learned(start_up: Nanoseconds) -> Nanoseconds:
+    """The start-up time that is learned of pods that take so long."""
+    return -(-(start_up + SECOND) // START_UP_GRAIN) * START_UP_GRAIN

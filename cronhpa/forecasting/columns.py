@@ -120,7 +120,7 @@ def simulate(load: Floats, floors: Counts, world: AutoscalerModel) -> Outcomes:
     ticks = len(load)
     per_step = world.ticks(_STEP_SECONDS)
     found = Outcomes(*(np.zeros((len(floors), ticks // per_step), np.float32) for _ in range(4)))
-    served = (load + np.append(load[1:], load[-1])) / 2 if world.is_linear else load
+    served = mean_loads(load, world)
     for starts, rows in _segments(ticks, len(floors), world):
         replicas = _scale(served, floors, np.clip(rows, 0, ticks - 1), world)
         kept = _score(load, replicas, np.clip(rows, 0, ticks - 1), world)
@@ -275,49 +275,82 @@ class _Proposals:
         return np.where(stays, current, asked).astype(np.int16)
 
 
+class Autoscalers:
+    """
+    Autoscalers side by side under one load, decided tick after tick: for floors that depend on what came before.
+
+    first: (days, columns), the replicas that they begin with. replicas: (ticks, days, columns) after each tick's
+    decision, as far as it was decided.
+    """
+
+    def __init__(self, load: NDArray[np.float64 | np.float32], columns: int, world: AutoscalerModel) -> None:
+        """load: (ticks, days), the mean load of each tick. They begin with the pods that the first tick needs."""
+        self._load = np.asarray(load, dtype=np.float32)[:, :, None]
+        self._ages, self._proposals = _Ages.of(world), _Proposals(world)
+        self._doubled = 2 ** (world.tick_seconds // _RATE_SECONDS)
+        length, days, _ = self._load.shape
+        self.replicas = np.empty((length, days, columns), np.int16)
+        self._current = np.broadcast_to(_whole(np.ceil(self._load[0] / world.goal.load - 1e-6)), (days, columns))
+        self.first = self._current
+        self._samples = _Samples(world, self._load[0] / self._current)
+        # An entry that is exactly as old as the window counts.
+        window = world.stabilization_seconds // world.tick_seconds + 1
+        self._recommended = _SlidingMaximum(window, (days, columns))
+
+    def decide(self, tick: int, floor: Counts) -> Counts:
+        """The replicas from this tick on; ticks come in order. floor: (days, columns), at least 1."""
+        ages, current, samples = self._ages, self._current, self._samples
+        trusted = whole = self._older(tick, ages.whole)
+        usage = samples.read(tick) * whole
+        for age in reversed(range(ages.trusted, ages.whole)):
+            younger, trusted = trusted, self._older(tick, age)
+            usage += samples.read(tick, tick - age + ages.ready) * (trusted - younger)
+        missing = current - self._older(tick, ages.sampled) if ages.sampled > 1 else None
+        merged = self._proposals.of(usage, current, trusted, missing)
+        np.maximum(merged, floor, out=merged)
+        limit = np.minimum(current, _REPLICAS_MAX // self._doubled) * np.int16(self._doubled)
+        np.maximum(limit, 2 * self._doubled, out=limit)
+        kept = self._recommended.with_newest(merged)
+        self._current = np.minimum(kept, limit, out=self.replicas[tick])
+        ready = np.minimum.reduce(self.replicas[max(0, tick - ages.ready) : tick + 1], axis=0)
+        samples.add(tick, self._load[tick] / ready)
+        return self._current
+
+    def _older(self, tick: int, age: int) -> Counts:
+        """Pods of at least this age, in ticks: the youngest go first, so the fewest that ran since they were made."""
+        return np.minimum.reduce(self.replicas[max(0, tick - age) : tick], axis=0) if tick else self._current
+
+
+def outcomes_of(load: Floats, replicas: Counts, world: AutoscalerModel) -> Outcomes:
+    """The outcomes of counts; replicas: (ticks, candidates) after each tick's decision, whole steps from the begin."""
+    before = np.repeat(replicas[:1], world.ticks(_BEFORE_SECONDS), axis=0)
+    rows = np.arange(-len(before), len(replicas))[:, None].clip(0)
+    scored = _score(load, np.concatenate([before, replicas])[:, None], rows, world)
+    return Outcomes(**{name: values[:, 0].T for name, values in scored.items()})
+
+
+def mean_loads(load: Floats, world: AutoscalerModel) -> Floats:
+    """(ticks,): the mean of each tick, from the load at the begin of each."""
+    return (load + np.append(load[1:], load[-1])) / 2 if world.is_linear else load
+
+
 def _scale(load: Floats, floors: Counts, rows: Rows, world: AutoscalerModel) -> Counts:
     """
     Replicas (ticks, days, candidates) after each tick's decision.
 
     load: (ticks of the load,), the mean of each; rows: (ticks, days) of it.
     """
-    loads = np.asarray(load[rows], dtype=np.float32)[:, :, None]
-    length, days = rows.shape
-    shape = (days, len(floors))
     per_minute, delay = world.ticks(60), world.ticks(world.delay_seconds)
-    ages, proposals = _Ages.of(world), _Proposals(world)
     minute = np.clip((rows - delay) // per_minute, 0, floors.shape[1] - 1)
     by_minute = np.maximum(np.ascontiguousarray(floors.T), 1)
-    doubled = 2 ** (world.tick_seconds // _RATE_SECONDS)
-    replicas = np.empty((length, *shape), np.int16)
-    current = np.broadcast_to(_whole(np.ceil(loads[0] / world.goal.load - 1e-6)), shape)
-    samples = _Samples(world, loads[0] / current)
-    # An entry that is exactly as old as the window counts.
-    recommended = _SlidingMaximum(world.stabilization_seconds // world.tick_seconds + 1, shape)
+    autoscalers = Autoscalers(load[rows], len(floors), world)
     floor = by_minute[minute[0]]
-
-    def older(tick: int, age: int) -> Counts:
-        """Pods of at least this age, in ticks: the youngest go first, so the fewest that ran since they were made."""
-        return np.minimum.reduce(replicas[max(0, tick - age) : tick], axis=0) if tick else current
-
-    for i in range(length):
+    for i in range(len(rows)):
         # Days begin with a minute, so that all columns pass from one floor to the next in the same tick.
         if (i - delay) % per_minute == 0:
             floor = by_minute[minute[i]]
-        trusted = whole = older(i, ages.whole)
-        usage = samples.read(i) * whole
-        for age in reversed(range(ages.trusted, ages.whole)):
-            younger, trusted = trusted, older(i, age)
-            usage += samples.read(i, i - age + ages.ready) * (trusted - younger)
-        missing = current - older(i, ages.sampled) if ages.sampled > 1 else None
-        merged = proposals.of(usage, current, trusted, missing)
-        np.maximum(merged, floor, out=merged)
-        limit = np.minimum(current, _REPLICAS_MAX // doubled) * np.int16(doubled)
-        np.maximum(limit, 2 * doubled, out=limit)
-        current = np.minimum(recommended.with_newest(merged), limit, out=replicas[i])
-        ready = np.minimum.reduce(replicas[max(0, i - ages.ready) : i + 1], axis=0)
-        samples.add(i, loads[i] / ready)
-    return replicas
+        autoscalers.decide(i, floor)
+    return autoscalers.replicas
 
 
 def _score(load: Floats, replicas: Counts, rows: Rows, world: AutoscalerModel) -> dict[str, NDArray[np.float32]]:
@@ -325,7 +358,7 @@ def _score(load: Floats, replicas: Counts, rows: Rows, world: AutoscalerModel) -
     before, per_step = world.ticks(_BEFORE_SECONDS), world.ticks(_STEP_SECONDS)
     ready = _ready(replicas, world.ticks(world.start_up_seconds))[before:]
     rows = rows[before:]
-    by_step = (_STEPS_PER_DAY, per_step, *replicas.shape[1:])
+    by_step = (-1, per_step, *replicas.shape[1:])
     begin = load[rows].astype(np.float32)[:, :, None]
     end = load[np.minimum(rows + 1, len(load) - 1)].astype(np.float32)[:, :, None] if world.is_linear else begin
     short, missing = _shortage(begin, end, ready)

@@ -7,6 +7,7 @@ late as the target's, and until then carry nothing. The load is the target's.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import ceil
 
 from msgspec import Struct
@@ -64,19 +65,26 @@ class Pods(Struct, frozen=True):
         gone = [each for each in self.gone if at - each[0] < SAMPLE_DELAY + SAMPLE_WINDOW]
         return Pods(tuple(numbers.items()), (*gone, (at, ready)) if ready else tuple(gone))
 
-    def serving(self, now: Nanoseconds, start_up: Nanoseconds, age: Nanoseconds = 0) -> float:
-        """The mean number, over the window of the samples at `now`, of Ready pods that are at least of this age now."""
-        end = now - SAMPLE_DELAY
-        return sum(
-            number * _part(end - max(instant + start_up, end - SAMPLE_WINDOW))
-            for instant, number in self.made
-            if now - instant >= age
-        )
+    def share(self, now: Nanoseconds, start_up: Nanoseconds, age: Nanoseconds = 0) -> float:
+        """
+        The share of the load, over the window of the samples at `now`, that pods of at least this age now have served.
 
-    def served_before(self, now: Nanoseconds) -> float:
-        """The same of the pods that are gone."""
-        begin = now - SAMPLE_DELAY - SAMPLE_WINDOW
-        return sum(number * _part(instant - begin) for instant, number in self.gone)
+        Whatever Ready pods there are at an instant share its load equally. 1 where there was none.
+        """
+        end = now - SAMPLE_DELAY
+        begin = end - SAMPLE_WINDOW
+        served = [(max(instant + start_up, begin), end, number, now - instant >= age) for instant, number in self.made]
+        served += [(begin, min(instant, end), number, False) for instant, number in self.gone]
+        served = [each for each in served if each[0] < each[1]]
+        instants = sorted({instant for first, last, *_ in served for instant in (first, last)})
+        area = span = 0.0
+        for first, last in pairwise(instants):
+            there = [each for each in served if each[0] <= first and each[1] >= last]
+            ready = sum(number for *_, number, _ in there)
+            if ready:
+                area += (last - first) * sum(number for *_, number, counts in there if counts) / ready
+                span += last - first
+        return area / span if span else 1.0
 
     def older(self, now: Nanoseconds, age: Nanoseconds) -> int:
         """How many are at least of this age."""
@@ -177,13 +185,9 @@ def _on_pods(
     if not trusted:
         # Nothing is known of pods that all start: the load is taken to be carried evenly.
         trusted = sampled = count
-    serving = pods.serving(now, start_up) + pods.served_before(now)
-    by_trusted = pods.serving(now, start_up, trusted_after)
-    share = by_trusted / serving if serving and by_trusted else 1.0
     missing = count - sampled
     # Pods that are gone took their samples with them.
-    now_serving = seen.serving(now, start_up)
-    load = reading.load * (1 + seen.served_before(now) / now_serving) if now_serving else float(reading.load)
+    load = reading.load / (seen.share(now, start_up) or 1.0)
     each = reading.request // reading.matched if reading.matched else 0
     fallback = max(100, _utilization(metric))
     missing_usage = (each * fallback // 100 if each else _average_value(metric)) * missing
@@ -193,18 +197,13 @@ def _on_pods(
         missing=missing,
         counted=trusted,
         matched=trusted if reading.matched else 0,
-        usage=round(load * share),
+        usage=round(load * (pods.share(now, start_up, trusted_after) or 1.0)),
         request=each * trusted,
         missing_usage=missing_usage,
         missing_request=each * missing,
         unready_request=each * (sampled - trusted),
         load=ceil(load),
     )
-
-
-def _part(span: Nanoseconds) -> float:
-    """Of the window of a sample."""
-    return min(max(span, 0), SAMPLE_WINDOW) / SAMPLE_WINDOW
 
 
 def _are_young(pods: Pods, start_up: Nanoseconds, now: Nanoseconds) -> bool:

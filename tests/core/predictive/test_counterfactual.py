@@ -115,8 +115,7 @@ def noises(draw, count):
 def test_the_load_is_carried_by_the_counterfactual_pods_that_serve():
     """
     A load of 8 cores on ten pods; without the forecast five, two of them made 100 s ago and Ready after 60 s: for 10 of
-    the 60 s of a sample. They serve 2 * 10 / 60 = 1/3 of a pod beside three whole ones, which carry 8 * 3 / 3.33 = 7.2
-    and are the ones that count.
+    the 60 s of a sample. The three that count serve all of the load for 50 s, and three fifths of it for 10 s: 7.467.
     """
     of = spec(metrics=(cpu(60),), minimum=1, forecast=ACTIVE)
     counts = PodCounts(
@@ -128,7 +127,7 @@ def test_the_load_is_carried_by_the_counterfactual_pods_that_serve():
 
     (reading,) = carried_by(five, ten, of, observation, observation.scale, 60 * SECOND, NOW).readings
 
-    assert (3, 2, 0, 7200) == (reading.ready, reading.unready, reading.missing, reading.usage)
+    assert (3, 2, 0, 7467) == (reading.ready, reading.unready, reading.missing, reading.usage)
     assert (3000, 2000) == (reading.request, reading.unready_request)
 
 
