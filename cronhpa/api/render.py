@@ -47,7 +47,8 @@ def render(previous: Status, turn: Turn) -> Status:
     if spec.forecast is not None and turn.forecast is not None:
         status["forecast"] = _forecast(turn.forecast, turn.budget_used)
     status["conditions"] = conditions(previous.get("conditions", []), turn)
-    status["memory"] = render_memory(turn.memory.pruned(spec.behavior, spec.options, decision.at))
+    in_force = None if decision.kind is DecisionKind.UNREACHABLE else max(decision.current, decision.desired)
+    status["memory"] = render_memory(turn.memory.pruned(spec.behavior, spec.options, decision.at), in_force)
     return status
 
 

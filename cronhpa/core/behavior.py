@@ -15,9 +15,9 @@ from math import ceil
 from msgspec import Struct
 
 from cronhpa.core.cache import OwnedCache
-from cronhpa.core.decision import Rule, Step
+from cronhpa.core.decision import Recommendation, Rule, Step
 from cronhpa.core.instant import DAY, Nanoseconds
-from cronhpa.core.memory import Memory, Recommendation, ScaleEvent, stabilization_windows
+from cronhpa.core.memory import Memory, ScaleEvent, stabilization_windows
 from cronhpa.core.reactive.arithmetic import INT32_MAX
 from cronhpa.core.spec import Behavior, ControllerOptions, Policy, ScalingRules, SelectPolicy
 
@@ -39,31 +39,38 @@ class Limits(Struct, frozen=True):
     cap: int | None = None
     timed: bool = False
 
+    def clamp(self, replicas: int) -> int:
+        """Raise to the floor, then lower to the cap."""
+        raised = replicas if self.floor is None else max(replicas, self.floor)
+        return raised if self.cap is None else min(raised, self.cap)
+
 
 def normalize(
-    merged: int,
+    asked: Recommendation,
     current: int,
     limits: Limits,
     behavior: Behavior | None,
     options: ControllerOptions,
     memory: Memory,
-    now: Nanoseconds,
 ) -> tuple[int, tuple[Step, ...]]:
     """The replicas to scale to, and each limit that changed the count, in order."""
     steps: list[Step] = []
+    merged, now = asked.replicas, asked.at
 
     def take(rule: Rule, before: int, after: int) -> int:
         if before != after:
             steps.append(Step(rule, before, after))
         return after
 
-    stable = stabilize(merged, current, memory.recommendations, behavior, options, now)
-    direction = Rule.SCALE_UP_STABILIZED if behavior is not None and merged >= current else Rule.SCALE_DOWN_STABILIZED
-    number = take(direction, merged, stable)
-    if limits.floor is not None:
-        number = take(Rule.FLOOR, number, max(number, limits.floor))
-    if limits.cap is not None:
-        number = take(Rule.CAP, number, min(number, limits.cap))
+    number = merged
+    stable = stabilize(asked, current, memory.recommendations, behavior, options)
+    # A floor or a cap that undoes what the window did leaves the merged count, and nothing to tell.
+    if stable != merged and limits.clamp(stable) != merged:
+        number = take(Rule.SCALE_UP_STABILIZED if stable < merged else Rule.SCALE_DOWN_STABILIZED, merged, stable)
+        if limits.floor is not None:
+            number = take(Rule.FLOOR, number, max(number, limits.floor))
+        if limits.cap is not None:
+            number = take(Rule.CAP, number, min(number, limits.cap))
     if limits.timed:
         number = take(Rule.TOO_FEW_REPLICAS, number, max(number, limits.minimum))
         number = take(Rule.TOO_MANY_REPLICAS, number, min(number, limits.maximum))
@@ -79,30 +86,45 @@ def normalize(
 
 
 def stabilize(
-    merged: int,
+    asked: Recommendation,
     current: int,
     recommendations: Iterable[Recommendation],
     behavior: Behavior | None,
     options: ControllerOptions,
-    now: Nanoseconds,
 ) -> int:
     """
-    The count that recent recommendations allow.
+    The count that recent recommendations allow: the larger of two numbers.
 
-    Without a behavior: the largest recommendation within the window.
-    With one: min(max(current, smallest of the up window), largest of the down window).
+    1. What the metrics asked for, as the upstream stabilizes it. Without a behavior: the largest count within the
+       window, which may raise. With one: min(max(current, smallest of the up window), largest of the down window).
+    2. The largest merged count within the down window, at most the current one. What a floor, an override or a forecast
+       asked for is held; once withdrawn it is never pursued.
+
+    A merged count that the metrics do not ask for is no noise: it is a floor's, and holds.
     An entry exactly as old as the window counts without a behavior, and does not count with one.
     """
     up, down = stabilization_windows(behavior, options)
+    since = asked.at - down
     if behavior is None:
-        return max([merged, *(entry.replicas for entry in recommendations if entry.at >= now - down)])
-    lowest = highest = merged
+        since -= 1
+    since_up = asked.at - up
+    merged = held = asked.replicas
+    measured = asked.metrics
+    lowest, highest = (-1, 0) if measured is None else (measured, measured)
     for entry in recommendations:
-        if entry.replicas < lowest and entry.at > now - up:
-            lowest = entry.replicas
-        elif entry.replicas > highest and entry.at > now - down:
-            highest = entry.replicas
-    return min(max(current, lowest), highest)
+        at, metrics = entry.at, entry.metrics
+        if at > since and entry.replicas > held:
+            held = entry.replicas
+        if metrics is not None:
+            if metrics < lowest and at > since_up:
+                lowest = metrics
+            elif metrics > highest and at > since:
+                highest = metrics
+    stable = min(current, max(held, highest))
+    if measured is None:
+        return max(stable, merged)
+    stable = max(stable, highest if behavior is None else min(max(current, lowest), highest))
+    return max(stable, merged) if merged > measured else stable
 
 
 def approach(

@@ -10,7 +10,20 @@ from __future__ import annotations
 from msgspec import Struct
 
 from cronhpa.core.behavior import Limits, normalize
-from cronhpa.core.decision import Abstention, Decision, DecisionKind, Proposal, Role, Rule, Source, SourceRef, Step
+from cronhpa.core.decision import (
+    BY_NOBODY,
+    BY_SPEC,
+    Abstention,
+    Decision,
+    DecisionKind,
+    Proposal,
+    Recommendation,
+    Role,
+    Rule,
+    Source,
+    SourceRef,
+    Step,
+)
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.memory import Memory
@@ -23,7 +36,6 @@ from cronhpa.core.spec import Mode, Spec
 ABOVE_MAXIMUM = "Current number of replicas above Spec.MaxReplicas"
 BELOW_MINIMUM = "Current number of replicas below Spec.MinReplicas"
 ALL_BELOW = "All metrics below target"
-BY_SPEC = SourceRef(Source.SPEC)
 
 
 class Target(Struct, frozen=True):
@@ -75,7 +87,7 @@ def decide(
             decided_by=BY_SPEC,
             reason=BELOW_MINIMUM,
         )
-    return _compute(spec, observation, scale, forecast, memory.seeded(current, now), bounds, now)
+    return _compute(spec, observation, scale, forecast, memory, bounds, now)
 
 
 def guard(spec: Spec, bounds: Bounds, current: int, memory: Memory) -> DecisionKind:
@@ -125,11 +137,13 @@ def _compute(
         cap=bounds.cap,
         timed=spec.is_timed,
     )
+    bounded = limits.floor is not None or limits.cap is not None
+    memory = memory.seeded(current, now, spec.behavior, bounded=bounded)
     steps: list[Step] = []
-    merged = merge(target.replicas, limits)
+    merged = limits.clamp(target.replicas)
     # While a schedule is unreadable, only a readable cap may scale down.
     if bounds.unreadable and merged < current:
-        held = merge(current, limits)
+        held = limits.clamp(current)
         if held != merged:
             steps.append(Step(Rule.NO_EVIDENCE, merged, held))
         merged = held
@@ -145,6 +159,7 @@ def _compute(
             now,
             current=current,
             desired=current,
+            bounded=bounded,
             merged=merged,
             decided_by=_floor_at(merged, proposals, bounds, forecast_floor),
             proposals=proposals,
@@ -152,7 +167,13 @@ def _compute(
             metrics=target.measured,
             failure=target.failure,
         )
-    desired, normalized = normalize(merged, current, limits, spec.behavior, spec.options, memory, now)
+    recommended = Recommendation(
+        merged,
+        now,
+        target.replicas if target.source and target.failure is None else None,
+        BY_NOBODY if steps else _asked_by(target, merged, proposals, bounds, forecast_floor),
+    )
+    desired, normalized = normalize(recommended, current, limits, spec.behavior, spec.options, memory)
     reason = target.name and f"{target.name} above target" if merged > current else ""
     if merged < current:
         reason = ALL_BELOW
@@ -167,8 +188,9 @@ def _compute(
         now,
         current=current,
         desired=desired,
+        bounded=bounded,
         merged=merged,
-        recommended=merged,
+        recommended=recommended,
         decided_by=decided_by,
         named=target.name,
         reason=_reason(reason, target, proposals, decided_by, merged, current),
@@ -209,12 +231,6 @@ def propose(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds, 
     return Target(replicas, name, source, measured)
 
 
-def merge(target: int, limits: Limits) -> int:
-    """Raise to the floor, then lower to the cap. The spec's own bounds come last, in `normalize`, as upstream."""
-    merged = target if limits.floor is None else max(target, limits.floor)
-    return merged if limits.cap is None else min(merged, limits.cap)
-
-
 def _largest(*numbers: int | None) -> int | None:
     return max((number for number in numbers if number is not None), default=None)
 
@@ -247,6 +263,19 @@ def _floor_at(
     if forecast_floor is not None and merged == forecast_floor and forecast_floor > (bounds.floor or 0):
         return next(proposal.by for proposal in proposals if proposal.source is Source.FORECAST)
     return bounds.minimum_by if bounds.floor is not None and merged == bounds.floor else None
+
+
+def _asked_by(
+    target: Target, merged: int, proposals: tuple[Proposal, ...], bounds: Bounds, forecast_floor: int | None
+) -> SourceRef:
+    """Who asked for the merged count: the cap that lowered it, the floor that raised it, else the metric."""
+    if bounds.cap is not None and merged == bounds.cap and merged < max(target.replicas, bounds.floor or 0):
+        return bounds.maximum_by
+    if merged > target.replicas:
+        return _floor_at(merged, proposals, bounds, forecast_floor) or bounds.maximum_by
+    if target.failure is not None:
+        return BY_NOBODY
+    return SourceRef(Source.METRIC, target.source) if target.source else bounds.minimum_by
 
 
 def _decider(
@@ -303,9 +332,10 @@ def _decision(  # noqa: PLR0913 - the fields of a Decision that its callers know
     *,
     current: int,
     desired: int,
+    bounded: bool = False,
     decided_by: SourceRef | None = None,
     merged: int = 0,
-    recommended: int | None = None,
+    recommended: Recommendation | None = None,
     reason: str = "",
     named: str = "",
     proposals: tuple[Proposal, ...] | None = None,
@@ -328,6 +358,7 @@ def _decision(  # noqa: PLR0913 - the fields of a Decision that its callers know
         minimum=bounds.minimum,
         maximum=bounds.maximum,
         timed=spec.is_timed,
+        bounded=bounded,
         proposals=bounds.proposals if proposals is None else proposals,
         abstentions=bounds.abstentions if abstentions is None else abstentions,
         steps=steps,

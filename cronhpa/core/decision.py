@@ -48,6 +48,7 @@ class Source(StrEnum):
     SCHEDULE = "Schedule"
     OVERRIDE = "Override"
     SPEC = "Spec"
+    CURRENT = "CurrentReplicas"  # nobody asks: the count stays as it was found
 
 
 class SourceRef(Struct, frozen=True, gc=False):
@@ -62,6 +63,29 @@ class SourceRef(Struct, frozen=True, gc=False):
 
     def __str__(self) -> str:
         return f"{self.source}/{self.name}" if self.name else str(self.source)
+
+
+BY_SPEC = SourceRef(Source.SPEC)
+BY_NOBODY = SourceRef(Source.CURRENT)
+
+
+class Recommendation(Struct, frozen=True, gc=False):
+    """
+    What one turn asked for, before stabilization. It is remembered for the turns to come.
+
+    replicas: the merged count, after floors and caps. metrics: the count that the metrics asked for, None if they had
+    no say. by: who asked for the merged count, None if that was not recorded.
+    """
+
+    replicas: int
+    at: Nanoseconds
+    metrics: int | None = None
+    by: SourceRef | None = None
+
+    @property
+    def highest(self) -> int:
+        """The count that it can hold: the larger of the two."""
+        return self.replicas if self.metrics is None else max(self.replicas, self.metrics)
 
 
 class Proposal(Struct, frozen=True, gc=False):
@@ -136,7 +160,8 @@ class Decision(Struct, frozen=True):
 
     current: the replicas found; merged: after floors and caps; desired: the count to scale to.
     decided_by: the source whose number `desired` is, None where nothing decided.
-    recommended: the count to remember for stabilization, None if there is none.
+    bounded: whether a floor or a cap of a schedule, an override or the forecast is in force.
+    recommended: what is remembered for stabilization, None if nothing is.
     steps: each limit that changed the number on its way from `merged` to `desired`.
     metrics: one for each of the spec's metrics, in order. failure: why no metric-driven count could be computed.
     named: the metric that set the target, as the upstream's messages print it. reason: why the count changes, in the
@@ -149,12 +174,13 @@ class Decision(Struct, frozen=True):
     desired: int
     decided_by: SourceRef | None = None
     merged: int = 0
-    recommended: int | None = None
+    recommended: Recommendation | None = None
     reason: str = ""
     named: str = ""
     minimum: int = 0
     maximum: int = 0
     timed: bool = False
+    bounded: bool = False
     proposals: tuple[Proposal, ...] = ()
     abstentions: tuple[Abstention, ...] = ()
     steps: tuple[Step, ...] = ()

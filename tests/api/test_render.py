@@ -454,7 +454,7 @@ def test_a_memory_is_written_to_the_nanosecond():
 
     assert {
         "version": 1,
-        "recommendations": [{"replicas": 5, "time": "2026-11-23T10:00:00.000000000Z"}],
+        "recommendations": [{"replicas": 5, "time": "2026-11-23T10:00:00.000000000Z", "by": "Metric/queue"}],
         "scaleUpEvents": [],
         "scaleDownEvents": [{"change": 3, "time": "2026-11-23T10:00:00.000000001Z", "outdated": True}],
         "zero": False,
