@@ -295,7 +295,7 @@ class Autoscalers:
         self._samples = _Samples(world, self._load[0] / self._current)
         # An entry that is exactly as old as the window counts.
         window = world.stabilization_seconds // world.tick_seconds + 1
-        self._recommended = _SlidingMaximum(window, (days, columns))
+        self._measured, self._merged = (_SlidingMaximum(window, (days, columns)) for _ in range(2))
 
     def decide(self, tick: int, floor: Counts) -> Counts:
         """The replicas from this tick on; ticks come in order. floor: (days, columns), at least 1."""
@@ -306,12 +306,15 @@ class Autoscalers:
             younger, trusted = trusted, self._older(tick, age)
             usage += samples.read(tick, tick - age + ages.ready) * (trusted - younger)
         missing = current - self._older(tick, ages.sampled) if ages.sampled > 1 else None
-        merged = self._proposals.of(usage, current, trusted, missing)
-        np.maximum(merged, floor, out=merged)
+        measured = self._proposals.of(usage, current, trusted, missing)
+        merged = np.maximum(measured, floor)
         limit = np.minimum(current, _REPLICAS_MAX // self._doubled) * np.int16(self._doubled)
         np.maximum(limit, 2 * self._doubled, out=limit)
-        kept = self._recommended.with_newest(merged)
-        self._current = np.minimum(kept, limit, out=self.replicas[tick])
+        # What metrics asked for may raise; what a floor asked for is held, at most at the current count.
+        held = np.minimum(self._merged.with_newest(merged), current)
+        np.maximum(held, self._measured.with_newest(measured), out=held)
+        np.maximum(held, merged, out=held)
+        self._current = np.minimum(held, limit, out=self.replicas[tick])
         ready = np.minimum.reduce(self.replicas[max(0, tick - ages.ready) : tick + 1], axis=0)
         samples.add(tick, self._load[tick] / ready)
         return self._current

@@ -122,7 +122,7 @@ def follow(
     if counterfactual is None:
         if not _is_raised(spec, decision):
             return None
-        counterfactual = Counterfactual(memory, pods)
+        counterfactual = Counterfactual(_without_forecast(memory), pods)
     start_up = start_up_of(memory, observation)
     seen = carried_by(counterfactual.pods, pods, spec, observation, scale, start_up, now)
     alone = decide(spec, seen, None, counterfactual.memory, now)
@@ -140,6 +140,19 @@ def follow(
         and all(not _are_young(each, start_up, now) for each in (pods, after.pods))
     )
     return None if is_met and not _is_raised(spec, decision) else after
+
+
+def _without_forecast(memory: Memory) -> Memory:
+    """The memory without what the forecast asked for: of its turns, what the metrics did."""
+    return replace(
+        memory,
+        recommendations=tuple(
+            replace(entry, replicas=entry.metrics, by=None)
+            if entry.metrics is not None and entry.by is not None and entry.by.source is Source.FORECAST
+            else entry
+            for entry in memory.recommendations
+        ),
+    )
 
 
 def start_up_of(memory: Memory, observation: Observation) -> Nanoseconds:
