@@ -66,7 +66,7 @@ bench: $(VENV)/.ready  ## measure a decision, schedules, learning, and 500 idle 
 # Thirteen of the twenty series of the published figures; its README says where the other seven are to be had.
 TRACES ?= benchmarks/traces
 bench-forecast: $(VENV)/.ready  ## what forecasts are worth on recorded series (TRACES=DIR of timestamp,value CSVs, default benchmarks/traces: 13 of the 20 published, its README says how to get the rest; GRID=1: more)
-	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN)/python benchmarks/forecast_value.py '$(TRACES)' $(if $(GRID),--grid) $(if $(COLUMNS),--columns)
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN)/python benchmarks/forecast_value.py '$(TRACES)' $(if $(GRID),--grid) $(if $(COLUMNS),--columns) $(if $(JOBS),--jobs $(JOBS))
 
 bench-methods: $(VENV)/.ready  ## how well each forecasting method does on recorded series, and what it costs (TRACES=DIR, as above)
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN)/python benchmarks/forecast_methods.py '$(TRACES)'

@@ -100,20 +100,22 @@ def run_ours(series: Recorded, world: AutoscalerModel, budgets: tuple[int, ...])
     return {name: _score(series, outcomes, row) for row, name in enumerate([REACTIVE, *map(ours, budgets)])}
 
 
-def run_decided(series: Recorded, world: AutoscalerModel, budget: int) -> dict[str, ClosedLoopScore] | None:
+def run_decided(
+    series: Recorded, world: AutoscalerModel, budgets: tuple[int, ...]
+) -> dict[str, ClosedLoopScore] | None:
     """Reactive scaling and ours by `decide` at every reconcile; None for a series replayed faster than its calendar."""
     if not is_decided(series):
         return None
-    plain, own = (
-        ClosedLoopScore(
+    plain, own = decided(series, world, budgets)
+    return {
+        name: ClosedLoopScore(
             minutes=score.under_provisioned_minutes / series.days,
             unserved=score.unserved / score.demand,
             pod_hours=score.pod_hours / series.days,
             actions=score.actions / series.days,
         )
-        for score in decided(series, world, budget)
-    )
-    return {REACTIVE: plain, ours(budget): own}
+        for name, score in zip([REACTIVE, *map(ours, budgets)], [plain, *own], strict=True)
+    }
 
 
 def summary(scores: Scores, policy: str) -> Summary:

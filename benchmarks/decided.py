@@ -1,7 +1,7 @@
 """
 The shipped path on a recorded series: every reconcile decided by `decide`, with the walk forward that `backtest` asks.
 
-The vectorized autoscaler stands in for it where hundreds of policies are compared; forecast_value prints both side by
+The vectorized autoscaler stands in for it where hundreds of candidates are compared; forecast_value prints both side by
 side. A series that is replayed faster than its calendar has no decided score: a forecast's budget counts hours.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-from policy_floors import target_of
+from policy_floors import evaluated_once, target_of
 
 from cronhpa.core.instant import DAY, MINUTE, SECOND
 from cronhpa.core.predictive.budget_tracker import BudgetTracker
@@ -24,6 +24,8 @@ from cronhpa.simulation.run import run
 from cronhpa.simulation.target import Environment
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from recorded import Recorded
 
     from cronhpa.forecasting.columns import AutoscalerModel
@@ -38,9 +40,8 @@ def is_decided(series: Recorded) -> bool:
     return series.steps_per_day == STEPS_PER_DAY
 
 
-def decided(series: Recorded, autoscaler: AutoscalerModel, budget: int) -> tuple[Score, Score]:
-    """The scores of the whole test without a forecast and with one, as `cronhpa backtest` computes them."""
-    target = target_of(series.name, autoscaler, budget)
+def decided(series: Recorded, autoscaler: AutoscalerModel, budgets: Sequence[int]) -> tuple[Score, list[Score]]:
+    """The scores of the whole test without a forecast and with each budget, as `cronhpa backtest` computes them."""
     first = series.begin.value
     span = Span(first + series.first_step * STEP, first + len(series.steps) * STEP)
     load = Load(((first + i * _TICK, float(value)) for i, value in enumerate(series.load)), gap_max=DAY)
@@ -51,10 +52,16 @@ def decided(series: Recorded, autoscaler: AutoscalerModel, budget: int) -> tuple
         metric_delay=autoscaler.delay_seconds * SECOND,
         metric_window=autoscaler.window_seconds * SECOND,
     )
-    plain = run(msgspec.structs.replace(target.spec, forecast=None), load, environment, span).score
-    tracker = BudgetTracker()
-    forecasts = WalkForward(_points(series), target, span, delay=environment.metric_delay, tracker=tracker)
-    return plain, run(target.spec, load, environment, span, forecasts=forecasts, budget=tracker).score
+    points, evaluate = _points(series), evaluated_once()
+    bare = msgspec.structs.replace(target_of(series.name, autoscaler, budgets[0]).spec, forecast=None)
+    scores = []
+    for budget in budgets:
+        target, tracker = target_of(series.name, autoscaler, budget), BudgetTracker()
+        forecasts = WalkForward(
+            points, target, span, delay=environment.metric_delay, tracker=tracker, evaluate=evaluate
+        )
+        scores.append(run(target.spec, load, environment, span, forecasts=forecasts, budget=tracker).score)
+    return run(bare, load, environment, span).score, scores
 
 
 def _points(series: Recorded) -> list[tuple[int, float]]:

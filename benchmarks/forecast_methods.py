@@ -28,7 +28,8 @@ def main() -> int:
     parser.add_argument("traces", type=Path, help="a folder of CSV files, `timestamp,value`, gzipped or not")
     console = Console(width=None if sys.stdout.isatty() else 140)
     several, left_out = read_all(parser.parse_args().traces)
-    found = {series.name: scores for series, scores in for_each(qualities, several)}
+    measured = {series.name: scores for series, scores in for_each(qualities, several)}
+    found = {series.name: measured[series.name] for series in several}
     found = {series.name: found[series.name] for series in several}
     for name, scores in found.items():
         console.print(by_series(name, scores))

@@ -1,20 +1,29 @@
 """
 What forecasts are worth: reactive scaling, rivals, ours and an oracle on recorded series, in one closed loop.
 
-`python benchmarks/forecast_value.py FOLDER [--grid]`. A row a series, then a row a policy, how good each forecasting
-method is, with --grid what was asked for beside what was reached, and last one line for a budget of 5 %, pods that take
-120 s and a target of 60 %. The protocol is in docs/forecasting.md.
+`python benchmarks/forecast_value.py FOLDER [--columns] [--budgets 5 8 10] [--jobs N] [--fresh] [--grid]`. Ours with a
+budget of 5 % is decided by `decide` at every reconcile, as the operator does; the vectorized autoscaler stands in for it
+in the rest. A row a series, then a row a policy, how good each forecasting method is, with --grid what was asked for
+beside what was reached, and last one line for a budget of 5 %, pods that take 120 s and a target of 60 %. The protocol
+is in docs/forecasting.md.
+
+What was measured of a series is kept under build/bench: a run that is interrupted goes on where it was, as long as
+neither the code nor the series changes.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+import fingerprint
+import numpy as np
+import report
 from closed_loop import BUDGETS, LOWER_TARGET, REACTIVE, ClosedLoopScore, Scores, ours, run, run_decided, summary
 from forecast_grid import run_grid
 from forecast_methods import as_json, by_method, qualities
@@ -28,8 +37,27 @@ from cronhpa.forecasting.columns import AutoscalerModel
 from cronhpa_models.evaluation import Scores as Quality
 
 # Percent of pod-hours, in the last line.
-_SHIPPED_BUDGET = 5
+SHIPPED_BUDGET = 5
 _SHORT = {REACTIVE: "reactive", LOWER_TARGET: "lower", **{ours(budget): f"{budget} %" for budget in BUDGETS}}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """
+    Of one series: each policy by columns, reactive scaling and ours by `decide`, each method, and the CPU that it took.
+
+    decided: None where only columns were asked for, or the series is replayed faster than its calendar.
+    """
+
+    scores: dict[str, ClosedLoopScore]
+    decided: dict[str, ClosedLoopScore] | None
+    quality: dict[str, Quality]
+    cpu_seconds: float
+
+    @property
+    def shipped(self) -> dict[str, ClosedLoopScore]:
+        """By `decide` what was decided, the others by columns."""
+        return self.scores | (self.decided or {})
 
 
 def main() -> int:
@@ -37,20 +65,15 @@ def main() -> int:
     console = Console(width=None if sys.stdout.isatty() else 140)
     several, left_out = read_all(options.traces)
     world = AutoscalerModel()
-    found: dict[str, Measured] = {}
-    for series, measured in for_each(partial(measure, world=world, is_decided=not options.columns), several):
-        found[series.name] = measured
-        remarks = "".join(f"; {remark}" for remark in series.remarks)
-        console.print(f"{series.name}: {measured.cpu_seconds:.1f} s of CPU{remarks}", style="dim", highlight=False)
-    found = {series.name: found[series.name] for series in several}
+    found = _measured(several, world, options, console)
     scores = {name: each.scores for name, each in found.items()}
-    shipped = {name: each.decided or each.scores for name, each in found.items()}
+    shipped = {name: each.shipped for name, each in found.items()}
     quality = {name: each.quality for name, each in found.items()}
-    console.print(by_series(scores, "minutes"))
-    console.print(by_series(scores, "pod-hours"))
-    console.print(by_policy(scores))
+    console.print(by_series(shipped, "minutes"))
+    console.print(by_series(shipped, "pod-hours"))
+    console.print(by_policy(shipped))
     if not options.columns:
-        console.print(by_path(scores, shipped))
+        console.print(by_path({name: each for name, each in found.items() if each.decided is not None}))
     console.print(by_method(quality))
     grid = run_grid(several, scores, quality, console) if options.grid else {}
     path = save(
@@ -58,8 +81,10 @@ def main() -> int:
         {
             "machine": machine(),
             "world": asdict(world),
-            "scores": {name: {policy: asdict(s) for policy, s in each.items()} for name, each in scores.items()},
-            "decided": {name: {policy: asdict(s) for policy, s in each.items()} for name, each in shipped.items()},
+            "code": fingerprint.of_code(),
+            "scores": _plain(scores),
+            "shipped": _plain(shipped),
+            "decided": [name for name, each in found.items() if each.decided is not None],
             "cpu_seconds": {name: each.cpu_seconds for name, each in found.items()},
             "quality": as_json(quality),
             "left_out": left_out,
@@ -69,45 +94,91 @@ def main() -> int:
     console.print(f"figures: {path}", highlight=False)
     for reason in left_out.values():
         console.print(f"left out: {reason}", highlight=False, soft_wrap=True)
-    five = summary(shipped, ours(_SHIPPED_BUDGET))
+    five = summary(shipped, ours(SHIPPED_BUDGET))
     line = f"stressed minutes {-five.reduction:+.1f} % pod-hours {five.extra:+.1f} % worst {five.worst:+.1f} %"
     console.print(line, highlight=False)
     return 0
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Of one series: each policy, each method, and the CPU that it took."""
+def _measured(
+    several: list[Recorded], world: AutoscalerModel, options: argparse.Namespace, console: Console
+) -> dict[str, Measured]:
+    """By series, in order: what an earlier run kept, and what is measured now."""
+    folder = report.FOLDER / "forecast-value"
+    folder.mkdir(parents=True, exist_ok=True)
+    code = fingerprint.of_code()
+    budgets = () if options.columns else tuple(options.budgets)
+    keys = {series.name: _key(series, world, code, budgets) for series in several}
+    found = {} if options.fresh else _kept(folder, keys)
+    if found:
+        names = ", ".join(sorted(found))
+        console.print(f"kept from an earlier run (--fresh measures anew): {names}", style="dim", highlight=False)
+    left = [series for series in several if series.name not in found]
+    begun = time.monotonic()
+    task = partial(measure, world=world, budgets=budgets)
+    for series, measured in for_each(task, left, options.jobs):
+        found[series.name] = measured
+        (folder / f"{series.name}.json").write_text(json.dumps({"key": keys[series.name], **asdict(measured)}) + "\n")
+        remarks = "".join(f"; {remark}" for remark in series.remarks)
+        console.print(
+            f"{len(found)} of {len(several)} after {time.monotonic() - begun:.0f} s: {series.name}, "
+            f"{measured.cpu_seconds:.1f} s of CPU{remarks}",
+            style="dim",
+            highlight=False,
+        )
+    return {series.name: found[series.name] for series in several}
 
-    scores: dict[str, ClosedLoopScore]
-    decided: dict[str, ClosedLoopScore] | None
-    quality: dict[str, Quality]
-    cpu_seconds: float
+
+def _kept(folder: Path, keys: dict[str, str]) -> dict[str, Measured]:
+    found = {}
+    for name, key in keys.items():
+        path = folder / f"{name}.json"
+        try:
+            known = json.loads(path.read_text())
+        except (FileNotFoundError, ValueError):
+            continue  # never measured, or killed while it was written
+        if known.pop("key", None) == key:
+            found[name] = Measured(
+                {policy: ClosedLoopScore(**score) for policy, score in known["scores"].items()},
+                known["decided"] and {policy: ClosedLoopScore(**score) for policy, score in known["decided"].items()},
+                {method: Quality(**quality) for method, quality in known["quality"].items()},
+                known["cpu_seconds"],
+            )
+    return found
 
 
-def measure(series: Recorded, world: AutoscalerModel, *, is_decided: bool) -> Measured:
+def _key(series: Recorded, world: AutoscalerModel, code: str, budgets: tuple[int, ...]) -> str:
+    """What the figures of a series depend on."""
+    minutes = np.empty(0) if series.minutes is None else series.minutes
+    facts = (code, world, series.begin, series.first_step, series.steps_per_day, budgets)
+    return fingerprint.digest(
+        [repr(facts).encode(), *(each.tobytes() for each in (series.load, series.steps, minutes))]
+    )
+
+
+def measure(series: Recorded, world: AutoscalerModel, budgets: tuple[int, ...]) -> Measured:
+    """budgets: those that are run by `decide`, too."""
     begun = time.process_time()
     scores, quality = run(series, world), qualities(series)
-    by_decide = run_decided(series, world, _SHIPPED_BUDGET) if is_decided else None
+    by_decide = run_decided(series, world, budgets) if budgets else None
     return Measured(scores, by_decide, quality, time.process_time() - begun)
 
 
-def by_path(columns: Scores, shipped: Scores) -> Table:
+def by_path(found: dict[str, Measured]) -> Table:
     """A row a series: what the vectorized autoscaler says beside `decide`, at the budget of the last line."""
-    policy = ours(_SHIPPED_BUDGET)
+    policy = ours(SHIPPED_BUDGET)
     out = Table(title=f"Vectorized autoscaler | `decide`, {policy}")
     for heading in ("series", "reactive, min a day", "ours", "minutes", "pod-hours"):
         out.add_column(heading, justify="left" if heading == "series" else "right")
-    for name, each in columns.items():
-        pairs = [(scores[REACTIVE], scores[policy]) for scores in (each, shipped[name])]
+    for name, each in found.items():
+        pairs = [(scores[REACTIVE], scores[policy]) for scores in (each.scores, each.shipped)]
         cells = [
             [f"{plain.minutes:.2f}" for plain, _ in pairs],
             [f"{own.minutes:.2f}" for _, own in pairs],
             [f"{100 * (own.minutes / plain.minutes - 1):+.1f} %" if plain.minutes else "-" for plain, own in pairs],
             [f"{100 * (own.pod_hours / plain.pod_hours - 1):+.2f} %" for plain, own in pairs],
         ]
-        is_same = shipped[name] is each
-        out.add_row(name, *(pair[0] if is_same else " | ".join(pair) for pair in cells))
+        out.add_row(name, *(" | ".join(pair) for pair in cells))
     return out
 
 
@@ -140,6 +211,10 @@ def by_policy(scores: Scores) -> Table:
     return out
 
 
+def _plain(scores: Scores) -> dict[str, dict[str, dict[str, float]]]:
+    return {name: {policy: asdict(score) for policy, score in each.items()} for name, each in scores.items()}
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="What forecasts are worth on recorded series.")
     parser.add_argument("traces", type=Path, help="a folder of CSV files, `timestamp,value`, gzipped or not")
@@ -153,6 +228,16 @@ def _options() -> argparse.Namespace:
         action="store_true",
         help="leave the runs by `decide` out, half of the time; the last line is then by the vectorized autoscaler",
     )
+    parser.add_argument(
+        "--budgets",
+        type=int,
+        nargs="+",
+        choices=BUDGETS,
+        default=[SHIPPED_BUDGET],
+        help="percent; those that are run by `decide` (default: that of the last line)",
+    )
+    parser.add_argument("--jobs", type=int, default=None, help="how many series at once (default: one a core)")
+    parser.add_argument("--fresh", action="store_true", help="measure what an earlier run kept, too")
     return parser.parse_args()
 
 

@@ -16,7 +16,7 @@ from cronhpa.core.predictive.floor import COVERAGE_SLACK_PERCENT
 from cronhpa.core.spec import ControllerOptions, ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
 from cronhpa.forecasting.columns import AutoscalerModel, Autoscalers, Counts, Outcomes, mean_loads, outcomes_of
 from cronhpa.forecasting.coverage import coverage_percent
-from cronhpa.forecasting.daily import DailyWalk, WalkedDay
+from cronhpa.forecasting.daily import DailyWalk, Evaluate, WalkedDay
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.policy import FittedPolicy
 from cronhpa.forecasting.recording import Recording
@@ -63,7 +63,7 @@ class Replayed(NamedTuple):
 def replayed(series: Recorded, autoscaler: AutoscalerModel, budgets: Sequence[int]) -> Replayed:
     """Tick after tick, as a budget allows at each minute what it has left: the rule of BudgetTracker.limit."""
     recording = Recording(series.begin.value, series.steps, series.minutes, steps_per_day=series.steps_per_day)
-    evaluate = _once()
+    evaluate = evaluated_once()
     walks = [DailyWalk(recording, target_of(series.name, autoscaler, budget), evaluate=evaluate) for budget in budgets]
     load = series.load[series.first_step * TICKS_PER_STEP :]
     autoscalers = Autoscalers(mean_loads(load, autoscaler)[:, None], 1 + len(budgets), autoscaler)
@@ -127,7 +127,7 @@ class _Spent:
         return 100 * sum(hour.extra for hour in past) / base if base else None
 
 
-def _once() -> Callable[[Nanoseconds, Callable[[], CandidateScores]], CandidateScores]:
+def evaluated_once() -> Evaluate:
     """The scores of a day do not depend on the budget: the first policy that asks computes them."""
     scores: dict[Nanoseconds, CandidateScores] = {}
 

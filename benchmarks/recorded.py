@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 import zlib
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -89,11 +89,19 @@ def read_all(folder: Path) -> tuple[list[Recorded], dict[str, str]]:
     return found, left_out
 
 
-def for_each(task: Callable[[Recorded], Found], several: Sequence[Recorded]) -> Iterator[tuple[Recorded, Found]]:
-    """What a task finds of each series, on all cores, the longest series first."""
+def for_each(
+    task: Callable[[Recorded], Found], several: Sequence[Recorded], jobs: int | None = None
+) -> Iterator[tuple[Recorded, Found]]:
+    """What a task finds of each series, as soon as it is found, the longest series first; jobs: None for all cores."""
     longest_first = sorted(several, key=lambda series: -len(series.load))
-    with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
-        yield from zip(longest_first, pool.map(task, longest_first), strict=True)
+    with ProcessPoolExecutor(max_workers=jobs or os.cpu_count()) as pool:
+        running = {pool.submit(task, series): series for series in longest_first}
+        try:
+            for done in as_completed(running):
+                yield running[done], done.result()
+        finally:
+            for each in running:
+                each.cancel()
 
 
 def read(path: Path) -> Recorded:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cronhpa.core.predictive.budget_tracker import BudgetTracker
+    from cronhpa.forecasting.daily import Evaluate
     from cronhpa.forecasting.messages import ForecastTarget
 
 Answer = Forecast | Absent
@@ -47,6 +48,7 @@ class WalkForward:
         *,
         delay: Nanoseconds = 0,
         tracker: BudgetTracker | None = None,
+        evaluate: Evaluate | None = None,
     ) -> None:
         """
         A forecast for every minute in `span`, `delay` after the minute's start, as an operator issues one that has run
@@ -54,6 +56,7 @@ class WalkForward:
 
         points: the load as it was recorded, in order; also from before the span. delay: how long it takes until a load
         is measured; no forecast knows a younger one. tracker: counts what the forecasts cost, for the next choice.
+        evaluate: see `policy.fit`; None: every day is evaluated here.
         Raises NotInstalledError without numpy.
         """
         missing = [name for name in WORKER_NEEDS if importlib.util.find_spec(name) is None]
@@ -67,7 +70,8 @@ class WalkForward:
         self._delay = delay
         self._tracker = tracker
         self._recording = Recording.of(points, span, target.ignored)
-        self._walk = DailyWalk(self._recording, target)
+        kept = {} if evaluate is None else {"evaluate": evaluate}
+        self._walk = DailyWalk(self._recording, target, **kept)
         self._day = span.begin - span.begin % STEP
         self._end = span.end
         self._coming: deque[tuple[Nanoseconds, Answer]] = deque()

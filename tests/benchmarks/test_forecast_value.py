@@ -16,6 +16,8 @@ def _scripts(monkeypatch):
     yield
     for name in (
         "closed_loop",
+        "decided",
+        "fingerprint",
         "forecast_grid",
         "forecast_methods",
         "forecast_value",
