@@ -2,10 +2,10 @@
 What forecasts are worth: reactive scaling, rivals, ours and an oracle on recorded series, in one closed loop.
 
 `python benchmarks/forecast_value.py FOLDER [--columns] [--budgets 5 8 10] [--jobs N] [--fresh] [--grid]`. Ours with a
-budget of 5 % is decided by `decide` at every reconcile, as the operator does; the vectorized autoscaler stands in for it
-in the rest. A row a series, then a row a policy, how good each forecasting method is, with --grid what was asked for
-beside what was reached, and last one line for a budget of 5 %, pods that take 120 s and a target of 60 %. The protocol
-is in docs/forecasting.md.
+budget of 5 % is decided by `decide` at every reconcile, as the operator does; in the rest the vectorized autoscaler
+stands in for it. A row a series, then a row a policy, how good each forecasting method is, with --grid what was asked
+for beside what was reached, and last one line for a budget of 5 %, pods that take 120 s and a target of 60 %. The
+protocol is in docs/forecasting.md.
 
 What was measured of a series is kept under build/bench: a run that is interrupted goes on where it was, as long as
 neither the code nor the series changes.
@@ -84,6 +84,7 @@ def main() -> int:
             "code": fingerprint.of_code(),
             "scores": _plain(scores),
             "shipped": _plain(shipped),
+            "budgets": [] if options.columns else options.budgets,
             "decided": [name for name, each in found.items() if each.decided is not None],
             "cpu_seconds": {name: each.cpu_seconds for name, each in found.items()},
             "quality": as_json(quality),

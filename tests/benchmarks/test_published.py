@@ -1,0 +1,55 @@
+"""docs/forecasting.md: its tables are those of its figures, and its figures are what the shipped path gives today."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+FIGURES = PROJECT / "docs" / "forecasting-figures.json"
+REFRESH = (
+    "the published figures are stale: make bench-forecast TRACES=DIR with all twenty series, "
+    "then python benchmarks/publish.py"
+)
+# The tables of today come from before the figures were kept beside them.
+pytestmark = pytest.mark.skipif(not FIGURES.exists(), reason=REFRESH)
+
+
+@pytest.fixture(autouse=True)
+def _scripts(monkeypatch):
+    monkeypatch.syspath_prepend(PROJECT / "benchmarks")
+    yield
+    for name in ("closed_loop", "decided", "policy_floors", "probe", "publish", "recorded", "rivals"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def figures():
+    return json.loads(FIGURES.read_text())
+
+
+def test_the_tables_are_those_of_the_figures(figures):
+    import publish
+
+    page = publish.PAGE.read_text()
+
+    assert page == publish.written(page, figures), "the tables were edited by hand: python benchmarks/publish.py"
+
+
+def test_the_figures_are_what_the_shipped_path_gives_today(figures):
+    """
+    Three days of k8s_app11 by `decide`: whatever changes a choice, a floor or a decision changes them; what changes the
+    code alone does not.
+    """
+    import probe
+
+    found = probe.probe(PROJECT / "benchmarks" / "traces")
+
+    for name, policies in figures["probe"].items():
+        for policy, score in policies.items():
+            assert found[name][policy] == pytest.approx(score, rel=1e-3, abs=0.01), f"{name}, {policy}: {REFRESH}"
+    minutes = {name: [score["minutes"] for score in each.values()] for name, each in found.items()}
+    assert all(plain > own for plain, own in minutes.values()), "a forecast that changes nothing proves nothing"
