@@ -9,12 +9,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cronhpa.core.instant import DAY, Nanoseconds
+from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
 from cronhpa.core.spec import TargetRef
 from cronhpa.history.database import StoreError
 from cronhpa.history.files import HistoryError, read_points
 from cronhpa.history.prometheus import Prometheus, PrometheusError
-from cronhpa.history.series import STEP, Series, is_load
+from cronhpa.history.series import INSTANT_END, STEP, Series, is_load
 from cronhpa.history.store import Store
 from cronhpa.simulation.load import GAP_MAX, Load
 
@@ -49,13 +49,12 @@ def read_past(source: str, series: Series, query: Query) -> Past:
 
     source: a CSV or Parquet file, the operator's SQLite file, or the address of a Prometheus. Raises PastError.
     """
-    shift = 0
+    middles: list[Nanoseconds] | None = None
     try:
         if source.startswith(("http://", "https://")):
             points = asyncio.run(_asked(source, series, query))
         elif _is_store(Path(source)):
-            points = _stored(Path(source), series)
-            shift = -STEP // 2  # a maximum of five minutes stands at their middle
+            points, middles = _stored(Path(source), series)
         else:
             points = read_points(Path(source))
     except ImportError as problem:
@@ -69,7 +68,8 @@ def read_past(source: str, series: Series, query: Query) -> Past:
     steps = sorted(later - earlier for (earlier, _), (later, _) in pairwise(points))
     gap = max(GAP_MAX, _STEPS_PER_GAP * steps[len(steps) // 2])
     try:
-        return Past(points, Load([(at + shift, value) for at, value in points], gap_max=gap))
+        instants = middles or [at for at, _ in points]
+        return Past(points, Load(zip(instants, (value for _, value in points), strict=True), gap_max=gap))
     except ValueError as problem:
         raise PastError(f"{source}: {problem}") from problem
 
@@ -79,16 +79,22 @@ def _is_store(path: Path) -> bool:
         return opened.read(len(_SQLITE)) == _SQLITE
 
 
-def _stored(path: Path, series: Series) -> list[tuple[Nanoseconds, float]]:
+def _stored(path: Path, series: Series) -> tuple[list[tuple[Nanoseconds, float]], list[Nanoseconds]]:
+    """Maxima of minutes where they are kept, of five minutes before that; and the instants in their middle."""
     store = Store.open_to_read(path)
     try:
-        # A maximum is known when its step is over.
-        points = [(start + STEP, high) for start, high in store.loads.steps(series, 0, 2**63)]
+        steps = store.loads.steps(series, 0, INSTANT_END)
+        minutes = store.loads.minutes(series, 0, INSTANT_END)
     finally:
         store.close()
-    if not points:
+    if not steps:
         raise PastError(f"{path}: nothing is known of {series}: `cronhpa history list` shows what there is")
-    return points
+    by_minute = {start - start % STEP for start, _ in minutes}
+    maxima = [(start, STEP, high) for start, high in steps if start not in by_minute]
+    maxima = sorted([*maxima, *((start, MINUTE, high) for start, high in minutes)])
+    # A maximum is known when its time is over.
+    points = [(start + length, high) for start, length, high in maxima]
+    return points, [start + length // 2 for start, length, _ in maxima]
 
 
 async def _asked(url: str, series: Series, query: Query) -> list[tuple[Nanoseconds, float]]:

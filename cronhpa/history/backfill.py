@@ -103,15 +103,18 @@ async def import_range(
     loads: LoadHistory, prometheus: Prometheus, series: Series, query: str, span: tuple[Nanoseconds, Nanoseconds]
 ) -> Imported | None:
     """
-    Add the answers of a query over [begin, end) to a series; None where the answers have no load.
+    Add the answers of a query over (begin, end] to a series; None where the answers have no load.
 
+    An answer describes the time up to its instant, so it belongs to the minute that ends there: the one of noon to the
+    minute before noon.
     Where the store has a value already, the larger value wins. A value that is no load (negative, infinite) counts as a
     gap. Raises PrometheusError, and StoreError where the store cannot be written.
     """
     begin, end = span
     rows = refused = 0
     steps: set[Nanoseconds] = set()
-    async for points in prometheus.load(query, begin, end):
+    async for answers in prometheus.load(query, begin + 1, end + 1):
+        points = [(at - 1, value) for at, value in answers]
         recorded = await asyncio.to_thread(loads.backfill, series, points)
         if isinstance(recorded, Fault):
             raise StoreError(recorded.message)

@@ -120,16 +120,28 @@ def test_the_last_seven_days_are_run_and_never_the_two_that_a_forecast_begins_wi
     assert ("2026-03-11T00:00:00Z", "2026-03-11T00:30:00Z") == (found["from"], found["to"])
 
 
-def test_the_operators_own_store_is_a_history(backtest, tmp_path):
-    """The maxima of five minutes stand at their middle: the rise is a line from 09:57:30 to 10:02:30."""
+def test_the_operators_own_store_is_a_history_by_the_minute_where_it_keeps_minutes(backtest, tmp_path):
+    """A point of 12 in minute 10:00 stands at 10:00:30: the rise is a line from 09:59:30, at 10 two thirds up it."""
     (tmp_path / "load.csv").write_text(csv())
     store = Store(tmp_path / "history.db")
-    import_csv(store.loads, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=2**62)
+    import_csv(store.loads, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=MONDAY + DAY)
     store.close()
 
     found = scores(backtest(CPU, *REQUEST, *hours("09:30", "11:30"), "--history", "history.db", "-o", "json"))
 
-    assert 0 < found["variants"]["reactive"]["underProvisionedMinutes"] < 4
+    assert "2026-03-09T10:00:10Z" == found["variants"]["reactive"]["underProvisioned"][0]["from"]
+
+
+def test_of_what_the_store_keeps_longer_the_maxima_of_five_minutes_are_a_history(backtest, tmp_path):
+    """They stand at their middle: the rise is a line from 09:57:30 to 10:02:30, at 10 after two thirds of it."""
+    store = Store(tmp_path / "history.db")
+    (tmp_path / "load.csv").write_text(csv(minutes=5))
+    import_csv(store.loads, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=MONDAY + DAY)
+    store.close()
+
+    found = scores(backtest(CPU, *REQUEST, *hours("09:30", "11:30"), "--history", "history.db", "-o", "json"))
+
+    assert "2026-03-09T10:00:50Z" == found["variants"]["reactive"]["underProvisioned"][0]["from"]
 
 
 def test_a_store_that_knows_nothing_of_the_object_says_so(backtest, tmp_path):

@@ -21,17 +21,27 @@ async def test_the_first_backfill_asks_for_28_days_and_the_next_for_what_came_si
         asked, server.asked = server.asked, []
         await backfill(store.loads, prometheus, WEB, TARGET, NOON + DAY)
 
-    assert [(NOON - 28 * DAY) // SECOND, (NOON - MINUTE) // SECOND] == [asked[0][1], asked[-1][2]]
-    assert [((NOON - HOUR) // SECOND, (NOON + DAY - MINUTE) // SECOND)] == [
+    assert [(NOON - 28 * DAY + MINUTE) // SECOND, NOON // SECOND] == [asked[0][1], asked[-1][2]]
+    assert [((NOON - HOUR + MINUTE) // SECOND, (NOON + DAY) // SECOND)] == [
         (start, end) for _, start, end, _ in server.asked
     ]
     assert (28 * 1440, 28 * 288) == (first.rows, first.steps)
 
 
+async def test_an_answer_belongs_to_the_minute_that_ends_at_its_instant(store):
+    """What Prometheus says of 12:05 describes the minutes before: the last minute of the step from noon on."""
+    value = lambda at: "7" if at == (NOON + STEP) // SECOND else None  # noqa: E731 - read once, below
+    async with Answering(value) as server, Prometheus(server.url) as prometheus:
+        await backfill(store.loads, prometheus, WEB, TARGET, NOON + STEP)
+
+    assert [(NOON + STEP - MINUTE, 7.0)] == store.loads.minutes(WEB, 0, 2**63)
+    assert [(NOON, 7.0)] == store.loads.steps(WEB, 0, 2**63)
+
+
 async def test_maxima_of_five_minutes_are_kept_and_what_is_no_load_is_not(store):
     """Minutes 0 to 9 of the hour are 0 to 9, but minute 4 is infinite and minute 9 negative."""
     odd = {4: "+Inf", 9: "-1"}
-    minute = lambda at: (at - NOON // SECOND) // 60  # noqa: E731 - read once, below
+    minute = lambda at: (at - NOON // SECOND) // 60 - 1  # noqa: E731 - read once, below
     value = lambda at: odd.get(minute(at), str(minute(at))) if 0 <= minute(at) < 10 else None  # noqa: E731
     async with Answering(value) as server, Prometheus(server.url) as prometheus:
         imported = await backfill(store.loads, prometheus, WEB, TARGET, NOON + HOUR)
