@@ -17,7 +17,6 @@ WITHOUT_A_TEST = {
     "cronhpa.core.decision": _REWORKED,
     "cronhpa.core.forecast": _REWORKED,
     "cronhpa.core.observation": _REWORKED,
-    "cronhpa.core.predictive.budget_tracker": _REWORKED,
     "cronhpa.core.scheduled.holiday_codes": "a table; tests/core/scheduled/holiday_codes.py makes it anew",
     "cronhpa.core.spec": _REWORKED,
     "cronhpa.forecasting.dask": _REWORKED,

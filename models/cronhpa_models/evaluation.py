@@ -44,7 +44,7 @@ def mase(actual: Floats, forecast: Floats, season_before: Floats) -> float:
 
 
 @dataclass(frozen=True)
-class Backtest:
+class RollingForecasts:
     """
     Forecasts of the variants of a method beside the outcomes.
 
@@ -86,7 +86,7 @@ def rolling_origin(
     first: int,
     levels: Sequence[float],
     horizon: int = 1,
-) -> Backtest:
+) -> RollingForecasts:
     """
     Forecast from each row, fitted daily, each time from that row and those before it only.
 
@@ -107,7 +107,7 @@ def rolling_origin(
         day_seconds.append(time.process_time() - started)
     outcomes = largest_ahead(load, horizon)
     before = np.stack([shifted(outcomes[:, ahead], day) for ahead in range(horizon)], axis=1)
-    return Backtest(
+    return RollingForecasts(
         origins=np.arange(first - 1, len(load) - 1),
         levels=tuple(levels),
         forecasts=np.concatenate(forecasts, axis=2),
