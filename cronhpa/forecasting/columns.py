@@ -133,10 +133,6 @@ def simulate(load: Floats, floors: Counts, world: AutoscalerModel) -> Outcomes:
     return found
 
 
-def _whole(values: Floats) -> Counts:
-    return np.clip(values, 1, _REPLICAS_MAX).astype(np.int16)
-
-
 def _segments(ticks: int, candidates: int, world: AutoscalerModel) -> Iterator[tuple[Rows, Rows]]:
     """
     (first tick of each day, rows of the load (ticks of the run-up and of a day, days)).
@@ -153,8 +149,8 @@ def _segments(ticks: int, candidates: int, world: AutoscalerModel) -> Iterator[t
 
 class _SlidingMaximum:
     """
-    The maximum of the newest `window` rows, in blocks (van Herk, Gil and Werman): the maximum of this block so far, and
-    what the block before held from each of its rows on.
+    The maximum of the newest `window` rows (van Herk, Gil and Werman): of this block of rows so far, and of what the
+    block before held from each of its rows on.
     """
 
     def __init__(self, window: int, shape: tuple[int, ...]) -> None:
@@ -173,7 +169,8 @@ class _SlidingMaximum:
             self._newest[:] = 0
         self._block[self._place] = row
         np.maximum(self._newest, row, out=self._newest)
-        return np.maximum(self._newest, self._earlier[self._place + 1])
+        highest: Counts = np.maximum(self._newest, self._earlier[self._place + 1])
+        return highest
 
 
 @dataclass(frozen=True)
@@ -206,7 +203,7 @@ class _Samples:
     """
     Samples of pods, in milli-units: the mean over a window of what a Ready pod served tick by tick.
 
-    weights: by the number of ticks that one began before a sample is read, what a load of 1 in it adds to the sample.
+    weights: by how many ticks ago a tick began, what a load of 1 in it adds to the sample.
     """
 
     def __init__(self, world: AutoscalerModel, served: Shares) -> None:
@@ -223,11 +220,12 @@ class _Samples:
 
     def read(self, tick: int, since: int | None = None) -> Shares:
         """The sample of a pod that was Ready in all of the window or, if that is later, from tick `since` on."""
-        total = np.zeros_like(self._served[0])
+        total: Shares = np.zeros_like(self._served[0])
         for k, weight in self.weights.items():
             if since is None or tick - k >= since:
                 total += self._served[(tick - k) % len(self._served)] * weight
-        return np.rint(total, out=total)
+        np.rint(total, out=total)
+        return total
 
 
 class _Proposals:
@@ -279,8 +277,7 @@ class Autoscalers:
     """
     Autoscalers side by side under one load, decided tick after tick: for floors that depend on what came before.
 
-    first: (days, columns), the replicas that they begin with. replicas: (ticks, days, columns) after each tick's
-    decision, as far as it was decided.
+    first: (days, columns), the replicas at the begin. replicas: (ticks, days, columns) after each tick decided so far.
     """
 
     def __init__(self, load: NDArray[np.float64 | np.float32], columns: int, world: AutoscalerModel) -> None:
@@ -290,7 +287,8 @@ class Autoscalers:
         self._doubled = 2 ** (world.tick_seconds // _RATE_SECONDS)
         length, days, _ = self._load.shape
         self.replicas = np.empty((length, days, columns), np.int16)
-        self._current = np.broadcast_to(_whole(np.ceil(self._load[0] / world.goal.load - 1e-6)), (days, columns))
+        needed = np.clip(np.ceil(self._load[0] / world.goal.load - 1e-6), 1, _REPLICAS_MAX).astype(np.int16)
+        self._current = np.broadcast_to(needed, (days, columns))
         self.first = self._current
         self._samples = _Samples(world, self._load[0] / self._current)
         # An entry that is exactly as old as the window counts.

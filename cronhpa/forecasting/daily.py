@@ -82,6 +82,10 @@ class WalkedDay:
         return forecast or Absent("Stale", f"{self.metric} was not measured")
 
 
+def _evaluated(_begin: Nanoseconds, work: Callable[[], CandidateScores]) -> CandidateScores:
+    return work()
+
+
 class DailyWalk:
     """Days are asked for in order, each once; the policy of one day knows the choice of the day before."""
 
@@ -92,18 +96,18 @@ class DailyWalk:
         *,
         workload: WorkloadModel | None = None,
         catalog: Sequence[Chosen] | None = None,
-        evaluate: Evaluate = lambda _begin, work: work(),
+        evaluate: Evaluate | None = None,
     ) -> None:
         """
         workload: other than the target's spec makes it. catalog: the methods to choose from; None: those
         that the spec names.
-        evaluate: see `policy.fit`.
+        evaluate: see `policy.fit`; None: every day is evaluated here.
         """
         self._recording = recording
         self._target = target
         self._workload = workload if workload is not None else workload_of(target)
         self._methods = methods_of(target.spec) if catalog is None else Found(tuple(catalog), {})
-        self._evaluate = evaluate
+        self._evaluate = evaluate or _evaluated
         self._fitted: FittedPolicy | None = None
         self._is_warm = False
         # What was issued for each step.

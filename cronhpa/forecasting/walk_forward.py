@@ -70,8 +70,7 @@ class WalkForward:
         self._delay = delay
         self._tracker = tracker
         self._recording = Recording.of(points, span, target.ignored)
-        kept = {} if evaluate is None else {"evaluate": evaluate}
-        self._walk = DailyWalk(self._recording, target, **kept)
+        self._walk = DailyWalk(self._recording, target, evaluate=evaluate)
         self._day = span.begin - span.begin % STEP
         self._end = span.end
         self._coming: deque[tuple[Nanoseconds, Answer]] = deque()
