@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpa_models.error_mixture import VARIANTS, ErrorMixture, distributions
+from cronhpa_models.error_mixture import ErrorMixture
 from cronhpa_models.method import LAGS, Origins, on_grid
+from cronhpa_models.mixture_forecast import VARIANTS, distributions
 
 DAY = 288
 MIXTURE = ErrorMixture()
