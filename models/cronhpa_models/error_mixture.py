@@ -34,8 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cronhpa_models.joined_rows import JoinedRows
-from cronhpa_models.method import LAGS, Distribution, Floats, Origins, lagged, largest_ahead
-from cronhpa_models.mixture_forecast import DAYS_BACK, VARIANTS, bins_of, distributions, moves_of
+from cronhpa_models.method import LAGS, Distribution, Floats, Origins, lagged, largest_ahead, shifted
+from cronhpa_models.mixture_forecast import DAYS_BACK, VARIANTS, bins_of, distributions
 from cronhpa_models.step_features import FEATURES, features, or_zero, profile_of
 
 _DAYS_KEPT = 28
@@ -49,6 +49,7 @@ _LEVELS = np.array(
     [0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998]
 )
 _TAIL_BINS = 32
+_BINS = len(_LEVELS) + _TAIL_BINS
 
 
 class ErrorMixture:
@@ -67,8 +68,8 @@ class ErrorMixture:
         offset = max(0.05 * float(kept[known].mean()), 1e-9)
         z = np.log(kept + offset)
         rows = np.arange(len(z))
-        of_z, of_profile = (JoinedRows.of([values]) for values in (z, profile_of(z, steps_per_day, 0)))
-        raw = features(of_z, of_profile, np.zeros(1, np.int64), steps_per_day, rows.astype(np.float64), lagged(z, rows))
+        of_z, of_profile = (JoinedRows.of([values]) for values in (z, profile_of(z, steps_per_day)))
+        raw = features(of_z, of_profile, steps_per_day, rows.astype(np.float64), lagged(z, rows))
         x = or_zero(raw)
         age = (len(z) - rows) / steps_per_day
         coefficients, errors = [], []
@@ -84,7 +85,7 @@ class ErrorMixture:
             edges = _edges(wrong[week][good[week]], came, z)
             bin_of = bins_of(edges, wrong)
             coefficients.append(b)
-            errors.append(Errors(edges, bin_of, _by_move(z[week], bin_of[week])))
+            errors.append(Errors(edges, bin_of, *_by_move(z[week], bin_of[week]), _counted(bin_of[week], len(edges))))
         return Fitted(kept, offset, steps_per_day, tuple(windows), np.stack(coefficients), tuple(errors))
 
     def distributions(
@@ -122,11 +123,12 @@ class ErrorMixture:
         load = take("<f4", rows).astype(np.float64)
         errors = []
         for count in head["moves"]:
-            edges, by_move = take("<f8", len(_LEVELS) + _TAIL_BINS), take("<i2", count)
+            edges, of_week = take("<f8", _BINS), take("<i2", _BINS).astype(np.float64)
+            moves, by_move = take("<f4", count).astype(np.float64), take("<i2", count)
             bin_of = np.full(rows, -1, np.int8)
             kept = min(_looked_at(head["steps_per_day"]), rows)
             bin_of[-kept:] = take("<i1", kept)
-            errors.append(Errors(edges, bin_of, by_move))
+            errors.append(Errors(edges, bin_of, moves, by_move, of_week))
         return Fitted(load, head["offset"], head["steps_per_day"], windows, coefficients, tuple(errors))
 
 
@@ -165,7 +167,8 @@ class Fitted:
         looked_at = _looked_at(self.steps_per_day)
         parts = [self.coefficients.astype("<f8"), self.load.astype("<f4")]
         for each in self.errors:
-            parts += [each.edges.astype("<f8"), each.by_move.astype("<i2"), each.bin_of[-looked_at:]]
+            parts += [each.edges.astype("<f8"), each.of_week.astype("<i2")]
+            parts += [each.moves.astype("<f4"), each.by_move.astype("<i2"), each.bin_of[-looked_at:]]
         return json.dumps(head).encode() + b"\n" + b"".join(part.tobytes() for part in parts)
 
 
@@ -173,13 +176,15 @@ class Fitted:
 class Errors:
     """
     edges: (bins,), the upper edge of each bin of errors, rising. bin_of: (rows,), the bin of the error that a forecast
-    at each row made; -1 where it is not known. by_move: of the last week the places whose error is known, sorted by
-    the move that led there.
+    at each row made; -1 where it is not known. moves, by_move: of the last week the moves whose errors are known,
+    rising, with 24 bits, and their places in that week. of_week: (bins,), how many errors of the last week are in each.
     """
 
     edges: Floats
     bin_of: NDArray[np.int8]
+    moves: Floats
     by_move: NDArray[np.int16]
+    of_week: Floats
 
 
 def _edges(errors: Floats, came: Floats, z: Floats) -> Floats:
@@ -191,10 +196,16 @@ def _edges(errors: Floats, came: Floats, z: Floats) -> Floats:
     return np.sort(np.concatenate([body, tail])) + 1e-9
 
 
-def _by_move(z: Floats, bin_of: NDArray[np.int8]) -> NDArray[np.int16]:
-    moves = moves_of(z)
+def _by_move(z: Floats, bin_of: NDArray[np.int8]) -> tuple[Floats, NDArray[np.int16]]:
+    """How far each step lies above the lower of the two before it, rising, and the places of the steps."""
+    moves = z - np.fmin(shifted(z, 1), shifted(z, 2))
     good = np.flatnonzero(~np.isnan(moves) & (bin_of >= 0))
-    return good[np.argsort(moves[good], kind="stable")].astype(np.int16)
+    order = np.argsort(moves[good], kind="stable")
+    return moves[good][order].astype(np.float32).astype(np.float64), good[order].astype(np.int16)
+
+
+def _counted(bin_of: NDArray[np.int8], bins: int) -> Floats:
+    return np.bincount(bin_of[bin_of >= 0], minlength=bins).astype(np.float64)
 
 
 def _ridge(x: Floats, y: Floats, weight: Floats) -> Floats:

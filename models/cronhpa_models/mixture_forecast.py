@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cronhpa_models.joined_rows import JoinedRows
-from cronhpa_models.method import LAGS, Distribution, Floats, Origins, Rows, shifted
-from cronhpa_models.step_features import features, or_zero, profile_of
+from cronhpa_models.method import LAGS, Distribution, Floats, Origins, Rows
+from cronhpa_models.step_features import PROFILE_AHEAD, features, or_zero, profile_at
 
 if TYPE_CHECKING:
     from cronhpa_models.error_mixture import Fitted
@@ -91,31 +91,29 @@ class _Known:
         reaches: tuple[int, ...],
     ) -> _Known:
         day = several[0].steps_per_day
-        z = [np.log(np.concatenate([each.load, came]) + each.offset) for each, came in zip(several, later, strict=True)]
+        # Rows before the first day that a source looks back at count in the profile alone.
+        first = [max(int(at.position.min()) - DAYS_BACK * day - LAGS, 0) for at in origins]
+        z = [
+            np.log(np.concatenate([each.load[begin:], came]) + each.offset)
+            for each, came, begin in zip(several, later, first, strict=True)
+        ]
         recent = [np.log(at.recent + each.offset) for each, at in zip(several, origins, strict=True)]
         since = [
-            np.arange(_looked_at_since(each, at.position, max(reaches)), len(values))
-            for each, at, values in zip(several, origins, z, strict=True)
+            np.arange(_looked_at_since(each, at.position, max(reaches)), len(each.load) + len(came))
+            for each, at, came in zip(several, origins, later, strict=True)
         ]
         counts, rows_since = [len(at.position) for at in origins], [len(rows) for rows in since]
         owner = np.repeat(np.arange(len(several)), counts)
         position = np.concatenate([at.position for at in origins])
         everyone = np.concatenate([np.repeat(np.arange(len(several)), rows_since), owner])
         positions = np.concatenate([*since, position]).astype(np.float64)
-        # The profile of a fit begins with the day of the first row that is asked of it.
-        begins = [
-            max(int(min(rows[0] if len(rows) else np.inf, at.position.min())) // day, 0)
-            for rows, at in zip(since, origins, strict=True)
-        ]
-        profiles = [profile_of(values, day, begin) for values, begin in zip(z, begins, strict=True)]
-        joined = JoinedRows.of(z)
+        joined = JoinedRows.of(z, first)
         before = np.concatenate(since)[:, None] - np.arange(LAGS)
         lagging = joined.asked_by(everyone[: len(before), None]).take(before)
         x = or_zero(
             features(
                 joined.asked_by(everyone),
-                JoinedRows.of(profiles).asked_by(everyone),
-                np.array(begins)[everyone] * day,
+                _profiles(several, later, origins, since).asked_by(everyone),
                 day,
                 positions,
                 np.concatenate([lagging, *recent]),
@@ -123,6 +121,26 @@ class _Known:
         )
         mine = sum(rows_since)
         return cls(several, reaches, joined, counts, owner, position, np.concatenate(recent), x[mine:], since, x[:mine])
+
+
+def _profiles(
+    several: Sequence[Fitted], later: Sequence[Floats], origins: Sequence[Origins], since: Sequence[Rows]
+) -> JoinedRows:
+    """Of each fit the profile of the rows that its origins, and the rows since the fit, look at."""
+    day = several[0].steps_per_day
+    days = max(-(-(len(each.load) + len(came)) // day) for each, came in zip(several, later, strict=True))
+    back = np.arange(days, 0, -1)[:, None] * day
+    firsts, at_clock = [], []
+    for each, came, at, rows_since in zip(several, later, origins, since, strict=True):
+        first = min(int(at.position.min()), *rows_since[:1].tolist())
+        end = max(int(at.position.max() + 1e-9), *rows_since[-1:].tolist()) + PROFILE_AHEAD + 1
+        rows = np.arange(first, end) - back
+        load = np.concatenate([each.load, came]) if end - day > len(each.load) else each.load
+        known = (rows >= 0) & (rows < len(load))
+        at_clock.append(np.where(known, load.take(rows, mode="clip") + each.offset, np.nan))
+        firsts.append(first)
+    profile = profile_at(np.log(np.concatenate(at_clock, axis=1)))
+    return JoinedRows.of(np.split(profile, np.cumsum([values.shape[1] for values in at_clock])[:-1]), firsts)
 
 
 def _looked_at_since(fitted: Fitted, position: Floats, reach: int) -> int:
@@ -147,7 +165,7 @@ def _window(known: _Known, number: int) -> tuple[Floats, Floats]:
     counts = np.zeros((len(SOURCES), len(centre), bins))
     whole = np.floor(known.position + 1e-9).astype(np.int64)
     part = known.position - whole
-    asked = JoinedRows(bin_of.values, bin_of.begin[owner, None], bin_of.count[owner, None])
+    asked = bin_of.asked_by(owner[:, None])
 
     def take(source: str, rows: Rows, weights: Floats) -> None:
         """Count the errors of these rows that are known at each origin."""
@@ -159,20 +177,17 @@ def _window(known: _Known, number: int) -> tuple[Floats, Floats]:
     take("clock", *_around(whole, part, _BACK * day, _BY_DAY, 2.5))
     rows, weights = _around(whole, part, _BACK * day, _BY_DAY, 0.6)
     take("near", rows, weights)
-    came = _came(known.z.asked_by(owner), rows, reach)
+    came = _came(known.z.asked_by(owner[:, None]), rows, reach)
     levels = np.where((rows >= 0) & (rows < ended), came, np.nan) - centre[:, None]
     counts[SOURCES.index("load")] = _histogram(_bins_by_fit(edges, levels, known.counts), weights, bins)
     take("recent", whole[:, None] - reach - _OF_LATE, _BY_STEP)
-    moved: list[NDArray[np.int8]] = []
-    for place, (each, end) in enumerate(zip(several, np.cumsum(known.counts).tolist(), strict=True)):
-        mine = slice(end - known.counts[place], end)
-        learnt = len(each.load) - reach
-        week = slice(bin_of.begin[place] + max(0, learnt - 7 * day), bin_of.begin[place] + learnt)
-        of_week, by_move = bin_of.values[week], each.errors[number].by_move
-        moved.append(_alike(moves_of(known.z.values[week])[by_move], of_week[by_move], known.recent[mine]))
-        counts[SOURCES.index("all"), mine] = np.bincount(of_week[of_week >= 0], minlength=bins)
-    alike = np.concatenate(moved)
-    counts[SOURCES.index("moves")] = _histogram(alike, np.ones(_ALIKE), bins)
+    counts[SOURCES.index("all")] = np.stack([each.errors[number].of_week for each in several])[owner]
+    now = or_zero(known.recent[:, 0] - np.fmin(known.recent[:, 1], known.recent[:, 2]))
+    moved = [
+        _alike(each, number, of_each)
+        for each, of_each in zip(several, np.split(now, np.cumsum(known.counts)[:-1]), strict=True)
+    ]
+    counts[SOURCES.index("moves")] = _histogram(np.concatenate(moved), np.ones(_ALIKE), bins)
     total = counts.sum(axis=-1, keepdims=True)
     shares = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
     cdf = np.cumsum(_mixed(shares), axis=-1)
@@ -188,21 +203,22 @@ def _bins_since(known: _Known, number: int, b: Floats) -> JoinedRows:
     rows = np.concatenate(known.since)
     z = known.z.asked_by(owner)
     expected = np.einsum("nf,nf->n", known.since_x, b[owner, :-1]) + b[owner, -1]
-    wrong = _came(z, rows[:, None], reach)[:, 0] - z.take(rows) - expected
+    wrong = _came(z, rows, reach) - z.take(rows) - expected
     found = np.full(len(known.z.values), -1, np.int8)
     end = 0
-    for each, begin, since in zip(known.several, known.z.begin.tolist(), known.since, strict=True):
+    for each, begin, first, since in zip(
+        known.several, known.z.begin.tolist(), known.z.first.tolist(), known.since, strict=True
+    ):
         learnt, errors = len(each.load) - reach, each.errors[number]
-        found[begin : begin + learnt] = errors.bin_of[:learnt]
+        found[begin + first : begin + learnt] = errors.bin_of[first:learnt]
         end += len(since)
         new = since >= learnt
         found[begin + since[new]] = bins_of(errors.edges, wrong[end - len(since) : end][new])
-    return JoinedRows(found, known.z.begin, known.z.count)
+    return known.z.holding(found)
 
 
 def _came(z: JoinedRows, rows: Rows, reach: int) -> Floats:
-    """(n, samples): the largest z of the `reach` rows after each, NaN from a gap or the end on."""
-    z = JoinedRows(z.values, z.begin[:, None], z.count[:, None])
+    """The largest z of the `reach` rows after each, NaN from a gap or the end on."""
     came = z.take(rows + 1)
     for ahead in range(2, reach + 1):
         came = np.maximum(came, z.take(rows + ahead))
@@ -240,21 +256,19 @@ def _around(whole: Rows, part: Floats, offsets: Rows, weights: Floats, width: fl
     return rows.reshape(len(whole), -1), weight.reshape(len(whole), -1)
 
 
-def moves_of(z: Floats) -> Floats:
-    """How far each step lies above the lower of the two before it."""
-    return np.asarray(z - np.fmin(shifted(z, 1), shifted(z, 2)))
-
-
-def _alike(moves: Floats, bin_of: NDArray[np.int8], recent: Floats) -> NDArray[np.int8]:
-    """(origins, samples): the bins of errors after moves like the present one; moves: those that led there, rising."""
-    if not len(moves):
-        return np.full((len(recent), _ALIKE), -1, np.int8)
-    now = recent[:, 0] - np.fmin(recent[:, 1], recent[:, 2])
-    place = np.searchsorted(moves, or_zero(now))
+def _alike(fitted: Fitted, number: int, now: Floats) -> NDArray[np.int8]:
+    """(origins, samples): the bins of errors after moves like the present ones, in one of the windows."""
+    errors = fitted.errors[number]
+    count = len(errors.moves)
+    if not count:
+        return np.full((len(now), _ALIKE), -1, np.int8)
+    place = np.searchsorted(errors.moves, now)
     # In the middle of the moves there are many like it; at the ends the nearest forty must do.
-    width = np.clip(np.minimum(place, len(moves) - place), _ALIKE, max(_ALIKE, len(moves) // 50))
+    width = np.clip(np.minimum(place, count - place), _ALIKE, max(_ALIKE, count // 50))
     spread = (place[:, None] + _SPREAD * width[:, None]).astype(np.int64)
-    return np.asarray(bin_of.take(spread, mode="clip"))
+    learnt = len(fitted.load) - fitted.windows[number]
+    week = errors.bin_of[max(0, learnt - 7 * fitted.steps_per_day) : learnt]
+    return np.asarray(week.take(errors.by_move.take(spread, mode="clip")))
 
 
 def _histogram(chosen: NDArray[np.signedinteger[Any]], weights: Floats, bins: int) -> Floats:

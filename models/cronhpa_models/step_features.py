@@ -11,26 +11,30 @@ from collections.abc import Sequence
 import numpy as np
 
 from cronhpa_models.joined_rows import JoinedRows
-from cronhpa_models.method import LAGS, Floats, Rows
+from cronhpa_models.method import LAGS, Floats
 
 # Columns of `features`.
 FEATURES = 18
+# `features` looks at the profile up to so many rows ahead.
+PROFILE_AHEAD = 3
 
+# Half-life of a day in the profile: four days.
+_FADING = 0.5**0.25
 _SHORT_LAGS = (1, 2, 3, 5, 8, 12)
 # Fractions of a step below this are noise of the arithmetic.
 _WHOLE = 1e-6
 
 
-def features(z: JoinedRows, profile: JoinedRows, first: Rows, day: int, position: Floats, recent: Floats) -> Floats:
+def features(z: JoinedRows, profile: JoinedRows, day: int, position: Floats, recent: Floats) -> Floats:
     """
     (n, features) at positions of z whose last steps were `recent`, NaN for what is unknown.
 
-    profile: of z, from row `first` on. Nothing later is looked at.
+    profile: of z. Nothing later is looked at.
     """
     now = recent[:, :1]
     lags = np.asarray(recent[:, _SHORT_LAGS])
     yesterday, last_week, *ahead = _between(z, position, (-day, -7 * day, 1 - day, 1 - 7 * day, 2 - day, 2 - 7 * day))
-    usual, usual_1, usual_2 = _between(profile, position - first, (0, 1, 2))
+    usual, usual_1, usual_2 = _between(profile, position, (0, 1, 2))
     levels = np.stack([ahead[0], ahead[1], usual_1, ahead[2], ahead[3], usual_2], axis=1)
     moves = np.stack([ahead[0] - yesterday, usual_1 - usual], axis=1)
     behind = np.stack([yesterday, last_week], axis=1)
@@ -43,19 +47,30 @@ def or_zero(x: Floats) -> Floats:
     return np.where(np.isnan(x), 0.0, x)
 
 
-def profile_of(z: Floats, day: int, first: int) -> Floats:
-    """From the first day to two rows beyond the last, the mean of earlier days at each clock, half-life four days."""
-    days = -(-(len(z) + 2) // day)
+def profile_of(z: Floats, day: int) -> Floats:
+    """From row 0 to three rows beyond the last, the mean of earlier days at each clock, half-life four days."""
+    days = -(-(len(z) + PROFILE_AHEAD) // day)
     padded = np.full(days * day, np.nan)
     padded[: len(z)] = z
-    values = padded.reshape(days, day)
-    known = ~np.isnan(values)
-    back = np.arange(first, days)[:, None] - np.arange(days) - 1
-    fading = np.where(back >= 0, 0.5 ** (back / 4), 0.0)
-    weight = fading @ known
-    total = fading @ np.where(known, values, 0.0)
-    profile: Floats = np.divide(total, weight, out=np.full(total.shape, np.nan), where=weight > 0)
-    return profile.ravel()
+    return _means_of_earlier_days(padded.reshape(days, day))[:-1].ravel()
+
+
+def profile_at(z: Floats) -> Floats:
+    """(n,): as `profile_of`, of any rows. z: (days, n), at the clock of each row, the days before it in order."""
+    return np.asarray(_means_of_earlier_days(z)[-1])
+
+
+def _means_of_earlier_days(z: Floats) -> Floats:
+    """(days + 1, n): before each day and after the last, the mean of the days before it, half-life four days."""
+    known = ~np.isnan(z)
+    summed = np.stack([np.where(known, z, 0.0), known.astype(np.float64)])
+    total = np.zeros((2, len(z) + 1, z.shape[1]))
+    for day in range(len(z)):
+        np.multiply(total[:, day], _FADING, out=total[:, day + 1])
+        total[:, day + 1] += summed[:, day]
+    values, weight = total
+    mean: Floats = np.divide(values, weight, out=np.full(weight.shape, np.nan), where=weight > 0)
+    return mean
 
 
 def _fading(recent: Floats) -> Floats:
