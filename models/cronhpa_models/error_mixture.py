@@ -108,13 +108,12 @@ class ErrorMixture:
 
     def decode(self, state: bytes) -> Fitted:
         """What Fitted.encode wrote. Ten times as fast as .npz, which is read at every forecast."""
-        line, _, numbers = state.partition(b"\n")
-        head = json.loads(line)
-        place = 0
+        place = state.index(b"\n") + 1
+        head = json.loads(state[:place])
 
         def take(kind: str, count: int) -> NDArray[Any]:
             nonlocal place
-            found = np.frombuffer(numbers, kind, count, place)
+            found = np.frombuffer(state, kind, count, place)
             place += found.nbytes
             return found
 

@@ -41,6 +41,8 @@ class JoinedRows:
 
     def take(self, rows: Rows) -> Floats:
         """(..., n): rows of the series, NaN outside."""
+        if not len(self.values):
+            return np.full(np.broadcast_shapes(rows.shape, self.first.shape), np.nan)
         inside = (rows >= self.first) & (rows < self.end)
         return np.where(inside, self.values.take(self.places(rows), mode="clip"), np.nan)
 

@@ -128,19 +128,22 @@ def _profiles(
 ) -> JoinedRows:
     """Of each fit the profile of the rows that its origins, and the rows since the fit, look at."""
     day = several[0].steps_per_day
-    days = max(-(-(len(each.load) + len(came)) // day) for each, came in zip(several, later, strict=True))
-    back = np.arange(days, 0, -1)[:, None] * day
-    firsts, at_clock = [], []
-    for each, came, at, rows_since in zip(several, later, origins, since, strict=True):
-        first = min(int(at.position.min()), *rows_since[:1].tolist())
-        end = max(int(at.position.max() + 1e-9), *rows_since[-1:].tolist()) + PROFILE_AHEAD + 1
-        rows = np.arange(first, end) - back
-        load = np.concatenate([each.load, came]) if end - day > len(each.load) else each.load
-        known = (rows >= 0) & (rows < len(load))
-        at_clock.append(np.where(known, load.take(rows, mode="clip") + each.offset, np.nan))
-        firsts.append(first)
-    profile = profile_at(np.log(np.concatenate(at_clock, axis=1)))
-    return JoinedRows.of(np.split(profile, np.cumsum([values.shape[1] for values in at_clock])[:-1]), firsts)
+    days = 1 + max((len(each.load) + len(came)) // day for each, came in zip(several, later, strict=True))
+    firsts = [min(int(at.position.min()), *rows[:1].tolist()) for at, rows in zip(origins, since, strict=True)]
+    ends = [
+        max(int(at.position.max() + 1e-9), *rows[-1:].tolist()) + PROFILE_AHEAD + 1
+        for at, rows in zip(origins, since, strict=True)
+    ]
+    splits = np.cumsum([end - first for first, end in zip(firsts, ends, strict=True)])
+    at_clock = np.full((days, splits[-1]), np.nan)
+    for each, came, first, end, split in zip(several, later, firsts, ends, splits.tolist(), strict=True):
+        # Days are counted back from the asked rows, the oldest of them in part before the history.
+        count = first // day + 1
+        before = [np.full(count * day - first, np.nan), each.load]
+        load = np.concatenate([*before, came] if end - day > len(each.load) else before)
+        by_day = np.lib.stride_tricks.sliding_window_view(load, end - first)[: (count - 1) * day + 1 : day]
+        at_clock[days - len(by_day) :, split - (end - first) : split] = by_day + each.offset
+    return JoinedRows.of(np.split(profile_at(np.log(at_clock)), splits[:-1]), firsts)
 
 
 def _looked_at_since(fitted: Fitted, position: Floats, reach: int) -> int:
