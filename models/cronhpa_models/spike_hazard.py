@@ -46,6 +46,8 @@ _HALF_LIFE_DAYS = 10.0
 _SPIKE_HALF_LIFE_DAYS = 5.0
 _CLIP = 6.0
 _ROUNDS = 25
+# Of a day with a thousand earlier spikes, what is worked out in between would not fit a cache otherwise.
+_ORIGINS_AT_ONCE = 64
 _SMALL = 1e-4
 # By minutes between two clocks: a spike of the same half hour says most about how high the next one goes, any other
 # spike still says something.
@@ -153,8 +155,14 @@ def spikes(
     owner = _owners(origins) if len(several) > 1 else 0
     load, clock, by_age = load[owner], clock[owner], by_age[owner]
     at = np.concatenate([each.minutes + of + each.lead for each, of in zip(several, origins, strict=True)])
-    cdf = np.cumsum(_CLOSE[(clock - at[:, None]) % DAY] * by_age * (load > enough[:, None]), axis=1)
-    cdf = cdf / np.maximum(cdf[:, -1:], 1e-12)
+    cdf = np.empty((len(at), most))
+    for begin in range(0, len(at), _ORIGINS_AT_ONCE):
+        rows = slice(begin, begin + _ORIGINS_AT_ONCE)
+        weights = _CLOSE[((clock if clock.ndim == 1 else clock[rows]) - at[rows, None]) % DAY]
+        weights *= by_age if by_age.ndim == 1 else by_age[rows]
+        weights *= (load if load.ndim == 1 else load[rows]) > enough[rows, None]
+        np.cumsum(weights, axis=1, out=cdf[rows])
+    cdf /= np.maximum(cdf[:, -1:], 1e-12)
     return Spikes(_chances(several, later, exceeded, origins), np.asarray(load, dtype=np.float64), cdf)
 
 
