@@ -128,21 +128,20 @@ def _profiles(
 ) -> JoinedRows:
     """Of each fit the profile of the rows that its origins, and the rows since the fit, look at."""
     day = several[0].steps_per_day
-    days = 1 + max((len(each.load) + len(came)) // day for each, came in zip(several, later, strict=True))
     firsts = [min(int(at.position.min()), *rows[:1].tolist()) for at, rows in zip(origins, since, strict=True)]
     ends = [
         max(int(at.position.max() + 1e-9), *rows[-1:].tolist()) + PROFILE_AHEAD + 1
         for at, rows in zip(origins, since, strict=True)
     ]
     splits = np.cumsum([end - first for first, end in zip(firsts, ends, strict=True)])
-    at_clock = np.full((days, splits[-1]), np.nan)
+    at_clock = np.full((1 + (max(ends) - 1) // day, splits[-1]), np.nan)
     for each, came, first, end, split in zip(several, later, firsts, ends, splits.tolist(), strict=True):
         # Days are counted back from the asked rows, the oldest of them in part before the history.
-        count = first // day + 1
+        count = 1 + (end - 1) // day
         before = [np.full(count * day - first, np.nan), each.load]
         load = np.concatenate([*before, came] if end - day > len(each.load) else before)
         by_day = np.lib.stride_tricks.sliding_window_view(load, end - first)[: (count - 1) * day + 1 : day]
-        at_clock[days - len(by_day) :, split - (end - first) : split] = by_day + each.offset
+        at_clock[len(at_clock) - count :, split - (end - first) : split] = by_day + each.offset
     return JoinedRows.of(np.split(profile_at(np.log(at_clock)), splits[:-1]), firsts)
 
 
