@@ -264,7 +264,8 @@ def _alike(fitted: Fitted, number: int, now: Floats) -> NDArray[np.int8]:
     count = len(errors.moves)
     if not count:
         return np.full((len(now), _ALIKE), -1, np.int8)
-    place = np.searchsorted(errors.moves, now)
+    # Rounded as the kept moves are: counts have many equal moves, and the place among them is before the first.
+    place = np.searchsorted(errors.moves, now.astype(np.float32).astype(np.float64))
     # In the middle of the moves there are many like it; at the ends the nearest forty must do.
     width = np.clip(np.minimum(place, count - place), _ALIKE, max(_ALIKE, count // 50))
     spread = (place[:, None] + _SPREAD * width[:, None]).astype(np.int64)
