@@ -41,7 +41,6 @@ _CASES = "one subject, many cases"
 LONG = {
     "cronhpa/core/scheduled/bounds.py": _SPLIT,
     "cronhpa/core/scheduled/windows.py": _SPLIT,
-    "models/cronhpa_models/error_mixture.py": _SPLIT,
     "tests/api/test_render.py": _CASES,
     "tests/cluster/test_scaling.py": _CASES,
     "tests/core/reactive/test_replicas.py": _CASES,

@@ -1,4 +1,4 @@
-"""Error mixtures: calibrated, blind to the future, and aware of clocks, hours and gaps."""
+"""cronhpa_models.mixture_forecast: error mixtures, calibrated, blind to the future, aware of clocks, hours and gaps."""
 
 import numpy as np
 import pytest
