@@ -23,16 +23,13 @@ WITHOUT_A_TEST = {
     "cronhpa.forecasting.dask": _REWORKED,
     "cronhpa.forecasting.messages": _REWORKED,
     "cronhpa.simulation.target": _REWORKED,
-    "cronhpa_models.clock": _REWORKED,
     "cronhpa_models.clock_increments": _REWORKED,
     "cronhpa_models.conformal": _REWORKED,
     "cronhpa_models.decomposed": _REWORKED,
     "cronhpa_models.exponential_smoothing": _REWORKED,
-    "cronhpa_models.hourly_profile": _REWORKED,
     "cronhpa_models.last_value": _REWORKED,
     "cronhpa_models.method": _REWORKED,
     "cronhpa_models.periodic_autoregression": _REWORKED,
-    "cronhpa_models.seasonal_naive": _REWORKED,
     "cronhpa_models.time_of_week": _REWORKED,
 }
 
