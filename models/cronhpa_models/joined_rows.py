@@ -25,7 +25,7 @@ class JoinedRows:
     end: Rows
 
     @classmethod
-    def of(cls, several: Sequence[NDArray[Any]], first: Sequence[int] | None = None) -> JoinedRows:
+    def of(cls, several: Sequence[NDArray[Any]], first: Sequence[int] | Rows | None = None) -> JoinedRows:
         """first: the row that each of the arrays begins with; None: row 0."""
         first_rows = np.zeros(len(several), np.int64) if first is None else np.array(first)
         count = np.array([len(values) for values in several])
