@@ -22,16 +22,13 @@ WITHOUT_A_TEST = {
     "cronhpa.forecasting.dask": _REWORKED,
     "cronhpa.forecasting.messages": _REWORKED,
     "cronhpa.simulation.target": _REWORKED,
-    "cronhpa_models.clock": _REWORKED,
     "cronhpa_models.clock_increments": _REWORKED,
     "cronhpa_models.conformal": _REWORKED,
     "cronhpa_models.decomposed": _REWORKED,
     "cronhpa_models.exponential_smoothing": _REWORKED,
-    "cronhpa_models.hourly_profile": _REWORKED,
     "cronhpa_models.last_value": _REWORKED,
     "cronhpa_models.method": _REWORKED,
     "cronhpa_models.periodic_autoregression": _REWORKED,
-    "cronhpa_models.seasonal_naive": _REWORKED,
     "cronhpa_models.time_of_week": _REWORKED,
 }
 
@@ -40,7 +37,6 @@ _CASES = "one subject, many cases"
 LONG = {
     "cronhpa/core/scheduled/bounds.py": _SPLIT,
     "cronhpa/core/scheduled/windows.py": _SPLIT,
-    "models/cronhpa_models/error_mixture.py": _SPLIT,
     "tests/api/test_render.py": _CASES,
     "tests/cluster/test_scaling.py": _CASES,
     "tests/core/reactive/test_replicas.py": _CASES,

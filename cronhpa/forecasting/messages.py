@@ -27,7 +27,7 @@ from cronhpa.history.series import MINUTES_KEPT, STEP, STEPS_KEPT, Series
 from cronhpa.history.store import Store
 
 # What a fit is kept as. Raise the number where states of an older release cannot be read any more: all are learnt anew.
-MODEL = "Policy/1"
+MODEL = "Policy/2"
 # The reason why a series that was learnt is not forecast: it holds until it is learnt anew.
 NOTHING_TO_GAIN = "NothingToGain"
 _WEEK: Nanoseconds = 7 * DAY

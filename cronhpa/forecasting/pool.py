@@ -8,6 +8,7 @@ delay or break a decision: one that hangs or dies costs its own answer, and its 
 from __future__ import annotations
 
 import asyncio
+import gc
 import multiprocessing
 import os
 import resource
@@ -131,9 +132,13 @@ def _work(task: Callable[[bytes], bytes], payload: bytes) -> bytes:
     scheduler dies, would look like one of our own on this side and end the operator; a TimeoutError like the deadline.
     """
     try:
-        return task(payload)
+        answer = task(payload)
     except BaseException as problem:
         raise WorkerError(f"{type(problem).__name__}: {problem}") from problem
+    if not gc.get_freeze_count():
+        # What the first task imported stays: a collection in each later one need not look through it.
+        gc.freeze()
+    return answer
 
 
 def _start() -> None:

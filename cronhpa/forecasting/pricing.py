@@ -17,6 +17,8 @@ from cronhpa.forecasting.columns import Counts, Floats
 from cronhpa_models.spike_hazard import Spikes
 
 FLOOR_MAX = 14_000
+# Of a day with a thousand earlier spikes, what is worked out in between would not fit a cache otherwise.
+_ORIGINS_AT_ONCE = 64
 
 
 def priced_floors(
@@ -58,16 +60,22 @@ def spike_floors(
 
     running, ceiling: (origins,), as in `priced_floors`; carried, and each of the costs: of all, or (origins,).
     """
-    carried = np.asarray(carried)[..., None]
-    pods = np.ceil(np.minimum(spikes.load, ceiling[:, None]) / carried - 1e-9)
-    needed = spikes.chance[:, None] * spikes.cdf
-    more = np.maximum(pods - running[:, None], 0.0)
-    floors = np.zeros((len(costs), len(running)), np.int16)
-    for row, cost in enumerate(costs):
-        gain = needed - np.asarray(cost)[..., None] * more
-        # Spikes that take equally many pods share their gain but for the probability: the last of them has it whole.
-        best = gain.shape[1] - 1 - gain[:, ::-1].argmax(axis=1)
-        is_worth = np.take_along_axis(gain, best[:, None], axis=1)[:, 0] > 0
-        chosen = np.take_along_axis(pods, best[:, None], axis=1)[:, 0]
-        floors[row] = np.where(is_worth & (chosen > running), np.clip(chosen, 0, FLOOR_MAX), 0)
+    count = len(running)
+    # Spikes that take equally many pods share their gain but for the probability: the last of them has it whole. The
+    # first largest of the reversed ones is the last.
+    load, cdf = spikes.load[..., ::-1], spikes.cdf[..., ::-1]
+    of_each = [np.broadcast_to(values, count) for values in (carried, *costs)]
+    floors = np.zeros((len(costs), count), np.int16)
+    for begin in range(0, count, _ORIGINS_AT_ONCE):
+        rows = slice(begin, begin + _ORIGINS_AT_ONCE)
+        carried_by, *cost_of = (values[rows, None] for values in of_each)
+        pods = np.ceil(np.minimum(load[rows], ceiling[rows, None]) / carried_by - 1e-9)
+        needed = spikes.chance[rows, None] * cdf[rows]
+        more = np.maximum(pods - running[rows, None], 0.0)
+        for row, cost in enumerate(cost_of):
+            gain = needed - cost * more
+            best = gain.argmax(axis=1)[:, None]
+            is_worth = np.take_along_axis(gain, best, axis=1)[:, 0] > 0
+            chosen = np.take_along_axis(pods, best, axis=1)[:, 0]
+            floors[row, rows] = np.where(is_worth & (chosen > running[rows]), np.clip(chosen, 0, FLOOR_MAX), 0)
     return floors

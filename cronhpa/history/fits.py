@@ -74,15 +74,15 @@ class Fits:
 
     def newest(self, series: Sequence[Series]) -> list[tuple[Fit, list[Series]]]:
         """The newest fits of these series; with each fit, those of the series that the fit is the newest of."""
-        link = "SELECT fit FROM fitted WHERE series = ?"
         query = "SELECT model, fitted_at, trained_until, state FROM fit WHERE id = ?"
 
         def work(db: Connection) -> list[tuple[Fit, list[Series]]]:
+            find = self._database.ids.find
+            found = {series_id: member for member in series if (series_id := find(db, member)) is not None}
+            link = f"SELECT fit, series FROM fitted WHERE series IN ({', '.join('?' * len(found))})"  # noqa: S608 - question marks
             members: dict[int, list[Series]] = {}
-            for member in series:
-                row = db.execute(link, (self._database.ids.find(db, member),)).fetchone()
-                if row is not None:
-                    members.setdefault(row[0], []).append(member)
+            for fit_id, series_id in db.execute(link, [*found]):
+                members.setdefault(fit_id, []).append(found[series_id])
             return [(Fit(*db.execute(query, (fit_id,)).fetchone()), of) for fit_id, of in members.items()]
 
         return self._database.read(work)

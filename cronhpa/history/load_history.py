@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 # Late samples still find the rows of their steps, and the hourly compaction has whole hours to move.
 _STEP_ROWS_KEPT: Nanoseconds = 2 * HOUR
-# A forecast reads the minutes of the last two hours and five minutes; `newest_minutes` has them without unpacking.
-MINUTE_ROWS_KEPT: Nanoseconds = 3 * HOUR
+# Each forecast reads all minute rows of its object: a row costs far more than a minute of a packed day.
+MINUTE_ROWS_KEPT: Nanoseconds = HOUR
 
 # Of a time without a row. No load is negative.
 NO_ROW = -1.0
@@ -208,17 +208,6 @@ class LoadHistory:
     def minutes(self, series: Series, since: Nanoseconds, until: Nanoseconds) -> list[tuple[Nanoseconds, float]]:
         """(start, maximum) of every minute that has a value and starts in [since, until), in order."""
         return _without_gaps(*self.minute_history(series, since, until), MINUTE)
-
-    def newest_minutes(self, series: Series, since: Nanoseconds, until: Nanoseconds) -> list[tuple[Nanoseconds, float]]:
-        """As `minutes`, but of the last three hours alone: reads rows and unpacks no day."""
-        first, end = -(-since // MINUTE), -(-until // MINUTE)
-
-        def work(db: Connection) -> list[tuple[Nanoseconds, float]]:
-            series_id = self._database.ids.find(db, series)
-            rows = [] if series_id is None else _rows(db, "minute", series_id, first, end)
-            return [(minute * MINUTE, high) for minute, high in rows]
-
-        return self._database.read(work)
 
     def series(self) -> list[Series]:
         """Every series of the store, in order of namespace, name and metric."""

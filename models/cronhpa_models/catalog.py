@@ -17,11 +17,11 @@ from cronhpa_models.clock_increments import ClockIncrements
 from cronhpa_models.decomposed import Decomposed
 from cronhpa_models.error_mixture import ErrorMixture
 from cronhpa_models.exponential_smoothing import ExponentialSmoothing
-from cronhpa_models.hourly_profile import HourlyProfile
+from cronhpa_models.hourly_profile import HOURLY_PROFILE
 from cronhpa_models.last_value import LastValue
 from cronhpa_models.method import Method
 from cronhpa_models.periodic_autoregression import PeriodicAutoregression
-from cronhpa_models.seasonal_naive import SeasonalNaive
+from cronhpa_models.seasonal_naive import SEASONAL_NAIVE
 from cronhpa_models.time_of_week import TimeOfWeek
 
 ENTRY_POINTS = "cronhpa.methods"
@@ -31,8 +31,8 @@ DEFAULT = ErrorMixture.variants
 # Baselines first, the operator's own last.
 _BUILT_IN: tuple[Method, ...] = (
     LastValue(),
-    SeasonalNaive(),
-    HourlyProfile(),
+    SEASONAL_NAIVE,
+    HOURLY_PROFILE,
     TimeOfWeek(is_corrected=False),
     TimeOfWeek(is_corrected=True),
     ClockIncrements(),

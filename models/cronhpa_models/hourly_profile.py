@@ -13,51 +13,17 @@ Card
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from cronhpa_models.conformal import Calibrated, calibrated, decoded, kept
-from cronhpa_models.method import Floats, Rows, shifted
+from cronhpa_models.earlier_days import EarlierDays
+from cronhpa_models.method import Floats, shifted
 
 _DAYS_BACK = 14
 _WEEK_DAYS = 7
 _SAME_WEEKDAY = 2.0
 
 
-class HourlyProfile:
-    """See cronhpa_models.method.Method."""
-
-    name = "HourlyProfile"
-    variants = ("HourlyProfile",)
-    needs = ()
-
-    def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...]) -> Calibrated | None:
-        """None where nothing was measured."""
-        return calibrated(kept(load, steps_per_day), steps_per_day, windows, _Expected(steps_per_day))
-
-    def decode(self, state: bytes) -> Calibrated:
-        return decoded(state, lambda found: _Expected(found.steps_per_day))
-
-
-@dataclass(frozen=True)
-class _Expected:
-    """See cronhpa_models.conformal.Expectation."""
-
-    steps_per_day: int
-
-    def __call__(self, z: Floats, horizon: int) -> Floats:
-        return expected(z, horizon, day=self.steps_per_day)
-
-    def gain(self, rows: Rows, horizon: int) -> Floats:
-        """None: the load of today says nothing."""
-        return np.zeros((len(rows), horizon))
-
-    def parameters(self) -> dict[str, Floats]:
-        return {}
-
-
-def expected(load: Floats, horizon: int, *, day: int) -> Floats:
+def expected(load: Floats, horizon: int, day: int) -> Floats:
     """(rows, horizon), NaN on the first day. Hours are counted from the first row."""
     per_hour = max(1, day // 24)
     hours = -(-(len(load) + horizon) // per_hour)
@@ -74,3 +40,6 @@ def expected(load: Floats, horizon: int, *, day: int) -> Floats:
     profile = np.divide((weight * np.nan_to_num(past)).sum(axis=0), total, out=np.full(hours, np.nan), where=total > 0)
     by_step = np.repeat(profile, per_hour)
     return np.stack([by_step[ahead : ahead + len(load)] for ahead in range(1, horizon + 1)], axis=1)
+
+
+HOURLY_PROFILE = EarlierDays("HourlyProfile", expected)

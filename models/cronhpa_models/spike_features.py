@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cronhpa_models.joined_rows import JoinedRows
 from cronhpa_models.method import Floats
 
 Minutes = NDArray[np.int64]
@@ -50,21 +52,30 @@ class SpikeOrigins:
 
 
 class SpikeHistory:
-    """
-    Loads of several series as logarithms, one behind the other, the minutes with a spike, and what features count.
-
-    fitted: how many minutes at the front of each series have the gaps between spikes that make a distribution.
-    """
+    """Loads of several series as logarithms, the minutes with a spike, and what features count."""
 
     def __init__(
-        self, log_load: Sequence[Floats], exceeded: Sequence[Flags], rate: Sequence[float], fitted: Sequence[int]
+        self,
+        log_load: Sequence[NDArray[np.floating[Any]]],
+        exceeded: Sequence[Flags],
+        rate: Sequence[float],
+        later: Sequence[tuple[Floats, Flags]] | None = None,
     ) -> None:
-        count = np.array([len(each) for each in exceeded])
+        """
+        log_load, exceeded: of each series, up to its fit; the gaps between these spikes make a distribution. later:
+        both since the fit; None: nothing.
+        """
+        since = [(np.zeros(0), np.zeros(0, bool))] * len(exceeded) if later is None else later
+        fitted = np.array([len(each) for each in exceeded])
+        count = fitted + np.array([len(flags) for _, flags in since])
         self.end = np.cumsum(count)
         self.begin = self.end - count
         self.rate = np.array(rate)
-        self._log_load = np.concatenate(log_load)
-        self._exceeded = np.concatenate(exceeded)
+        # As they were kept: the features look at few of them.
+        self._log_load = JoinedRows.of(log_load), JoinedRows.of([each for each, _ in since], fitted)
+        self._exceeded = np.concatenate(
+            [flags for pair in zip(exceeded, since, strict=True) for flags in (pair[0], pair[1][1])]
+        )
         self._counted = np.zeros(len(self._exceeded) + 1, np.int32)
         np.cumsum(self._exceeded, out=self._counted[1:])
         loud = np.flatnonzero(self._exceeded)
@@ -74,7 +85,7 @@ class SpikeHistory:
         # Where spikes begin, and of each series, how many of them those before it have.
         self.begins = loud[is_first]
         self.begins_before = np.searchsorted(self.begins, self.begin)
-        self.begins_fitted = np.searchsorted(self.begins, self.begin + np.array(fitted)) - self.begins_before
+        self.begins_fitted = np.searchsorted(self.begins, self.begin + fitted) - self.begins_before
 
     def any_within(self, asked: SpikeOrigins, at: Minutes, width: int) -> Flags:
         """Whether there is a spike within `width` minutes of each."""
@@ -111,16 +122,15 @@ class SpikeHistory:
 
     def is_exceeded(self, asked: SpikeOrigins) -> Flags:
         """Whether pods are too few in the newest minute."""
-        return np.asarray(self._exceeded[self._places(asked, asked.origins - 1)])
+        begin, end = self.begin[asked.owner], self.end[asked.owner]
+        return np.asarray(self._exceeded[np.clip(begin + asked.origins - 1, begin, end - 1)])
 
     def log_load(self, asked: SpikeOrigins, minutes: Minutes) -> Floats:
         """The loads of minutes of the series that is asked about, (origins, ...)."""
-        return np.asarray(self._log_load[self._places(asked, minutes)])
-
-    def _places(self, asked: SpikeOrigins, minutes: Minutes) -> Minutes:
-        shape = (-1,) + (1,) * (minutes.ndim - 1)
-        begin, end = (edge[asked.owner].reshape(shape) for edge in (self.begin, self.end))
-        return np.clip(begin + minutes, begin, end - 1)
+        owner = asked.owner.reshape((-1,) + (1,) * (minutes.ndim - 1))
+        rows = np.clip(minutes, 0, (self.end - self.begin)[owner] - 1)
+        fitted, since = (part.asked_by(owner) for part in self._log_load)
+        return np.where(rows < fitted.end, fitted.take(rows), since.take(rows))
 
 
 def _lookback(count: int, minutes: int, half_life: float) -> tuple[Minutes, Floats]:

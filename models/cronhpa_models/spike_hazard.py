@@ -29,8 +29,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cronhpa_models.method import Floats
 from cronhpa_models.spike_features import DAY, DAYS, Flags, Minutes, SpikeHistory, SpikeOrigins, features
@@ -44,6 +46,8 @@ _HALF_LIFE_DAYS = 10.0
 _SPIKE_HALF_LIFE_DAYS = 5.0
 _CLIP = 6.0
 _ROUNDS = 25
+# Of a day with a thousand earlier spikes, what is worked out in between would not fit a cache otherwise.
+_ORIGINS_AT_ONCE = 64
 _SMALL = 1e-4
 # By minutes between two clocks: a spike of the same half hour says most about how high the next one goes, any other
 # spike still says something.
@@ -74,7 +78,7 @@ class Fitted:
 
     lead: minutes from an origin to the minute that is forecast. rate: share of minutes with a spike. offset, level: of
     logarithms. mean, scale: (features,). weights: (features + 1,), the constant last. log_load: (minutes,), relative
-    to `level`; exceeded: (minutes,): the history.
+    to `level`, with 64 bits or as it was kept; exceeded: (minutes,): the history.
     """
 
     lead: int
@@ -84,7 +88,7 @@ class Fitted:
     mean: Floats
     scale: Floats
     weights: Floats
-    log_load: Floats
+    log_load: NDArray[np.floating[Any]]
     exceeded: Flags
 
     @property
@@ -94,7 +98,8 @@ class Fitted:
 
     def load(self, minutes: Minutes | slice) -> Floats:
         """The loads of these minutes of the history."""
-        return np.asarray(np.maximum(np.exp(self.log_load[minutes] + self.level) - self.offset, 0.0))
+        log_load = self.log_load[minutes].astype(np.float64)
+        return np.asarray(np.maximum(np.exp(log_load + self.level) - self.offset, 0.0))
 
     def spikes(self, later: Floats, exceeded: Flags, origins: Minutes, enough: Floats) -> Spikes:
         """
@@ -150,8 +155,14 @@ def spikes(
     owner = _owners(origins) if len(several) > 1 else 0
     load, clock, by_age = load[owner], clock[owner], by_age[owner]
     at = np.concatenate([each.minutes + of + each.lead for each, of in zip(several, origins, strict=True)])
-    cdf = np.cumsum(_CLOSE[(clock - at[:, None]) % DAY] * by_age * (load > enough[:, None]), axis=1)
-    cdf = cdf / np.maximum(cdf[:, -1:], 1e-12)
+    cdf = np.empty((len(at), most))
+    for begin in range(0, len(at), _ORIGINS_AT_ONCE):
+        rows = slice(begin, begin + _ORIGINS_AT_ONCE)
+        weights = _CLOSE[((clock if clock.ndim == 1 else clock[rows]) - at[rows, None]) % DAY]
+        weights *= by_age if by_age.ndim == 1 else by_age[rows]
+        weights *= (load if load.ndim == 1 else load[rows]) > enough[rows, None]
+        np.cumsum(weights, axis=1, out=cdf[rows])
+    cdf /= np.maximum(cdf[:, -1:], 1e-12)
     return Spikes(_chances(several, later, exceeded, origins), np.asarray(load, dtype=np.float64), cdf)
 
 
@@ -160,13 +171,13 @@ def _chances(
 ) -> Floats:
     """(all origins,): the probability of a spike."""
     known = SpikeHistory(
-        [
-            np.concatenate([each.log_load, np.log(since + each.offset) - each.level])
-            for each, since in zip(several, later, strict=True)
-        ],
-        [np.concatenate([each.exceeded, since]) for each, since in zip(several, exceeded, strict=True)],
+        [each.log_load for each in several],
+        [each.exceeded for each in several],
         [each.rate for each in several],
-        [each.minutes for each in several],
+        [
+            (np.log(since + each.offset) - each.level, flags)
+            for each, since, flags in zip(several, later, exceeded, strict=True)
+        ],
     )
     owner = _owners(origins)
     of_fit = np.concatenate([each.minutes + of for each, of in zip(several, origins, strict=True)])
@@ -201,7 +212,7 @@ def fit(load: Floats, exceeded: Flags, *, lead: int) -> Fitted | None:
     log_load = np.log(load + offset)
     level = float(log_load.mean())
     rate = float(exceeded.mean())
-    known = SpikeHistory([log_load - level], [exceeded], [rate], [len(exceeded)])
+    known = SpikeHistory([log_load - level], [exceeded], [rate])
     loud, quiet = origins[happened], origins[~happened]
     taken = min(len(quiet), _QUIET)
     chosen = np.concatenate([loud, np.random.default_rng(0).choice(quiet, taken, replace=False)])
@@ -214,13 +225,13 @@ def fit(load: Floats, exceeded: Flags, *, lead: int) -> Fitted | None:
 
 def decode(state: bytes) -> Fitted:
     """The fit that Fitted.encode wrote."""
-    line, _, rest = state.partition(b"\n")
-    head = json.loads(line)
+    begin = state.index(b"\n") + 1
+    head = json.loads(state[:begin])
     features, minutes = head["features"], head["minutes"]
-    size = 8 * (3 * features + 1)
-    mean, scale, weights = np.split(np.frombuffer(rest, "<f8", 3 * features + 1), [features, 2 * features])
-    log_load = np.frombuffer(rest, "<f2", minutes, size).astype(np.float64)
-    bits = np.frombuffer(rest, np.uint8, offset=size + 2 * minutes)
+    numbers = np.frombuffer(state, "<f8", 3 * features + 1, begin)
+    mean, scale, weights = numbers[:features], numbers[features : 2 * features], numbers[2 * features :]
+    log_load = np.frombuffer(state, "<f2", minutes, begin + numbers.nbytes)
+    bits = np.frombuffer(state, np.uint8, offset=begin + numbers.nbytes + log_load.nbytes)
     exceeded = np.unpackbits(bits, count=minutes).view(bool)
     return Fitted(head["lead"], head["rate"], head["offset"], head["level"], mean, scale, weights, log_load, exceeded)
 

@@ -2,7 +2,7 @@
 
 import re
 
-from cronhpa.core.instant import DAY, HOUR, MINUTE
+from cronhpa.core.instant import DAY, HOUR
 from cronhpa.history.fits import Fit, FitInfo
 from cronhpa.history.spend import Spend
 from cronhpa.history.sqlite import SqliteDatabase
@@ -29,7 +29,6 @@ def test_every_statement_of_the_parts_is_sql_that_postgresql_knows_too(tmp_path)
 
     assert store.loads.coverage() != []
     assert store.loads.minutes(WEB, NOON - DAY, NOON + HOUR) != []
-    assert store.loads.newest_minutes(WEB, NOON, NOON + MINUTE) != []
     assert NOON == store.loads.backfilled_until(WEB)
     assert store.fits.newest([WEB]) != []
     assert store.fits.infos() != {}

@@ -134,14 +134,6 @@ def test_packed_minutes_are_within_a_255th_of_their_steps_maximum_in_whatever_or
     assert pytest.approx(highs, abs=max(highs) / 255 * (1 + 1e-6) + 1e-40) == packed
 
 
-def test_the_newest_minutes_are_those_of_the_last_three_hours(store):
-    store.loads.record([sample(0, 1.0), sample(3600, 2.0)])
-    store.compact(NOON + 3 * HOUR + 60 * SECOND)
-
-    assert [(NOON + HOUR, 2.0)] == store.loads.newest_minutes(WEB, NOON, NOON + 4 * HOUR)
-    assert [(NOON, 1.0), (NOON + HOUR, 2.0)] == store.loads.minutes(WEB, NOON, NOON + 4 * HOUR)
-
-
 def test_a_past_of_minutes_is_kept_by_the_minute(store):
     store.loads.backfill(WEB, [(NOON, 1.0), (NOON + 3 * MINUTE, 3.0)])
 

@@ -1,12 +1,13 @@
-"""Error mixtures: calibrated, blind to the future, and aware of clocks, hours and gaps."""
+"""cronhpa_models.mixture_forecast: error mixtures, calibrated, blind to the future, aware of clocks, hours and gaps."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpa_models.error_mixture import VARIANTS, ErrorMixture, distributions
+from cronhpa_models.error_mixture import ErrorMixture
 from cronhpa_models.method import LAGS, Origins, on_grid
+from cronhpa_models.mixture_forecast import VARIANTS, distributions
 
 DAY = 288
 MIXTURE = ErrorMixture()

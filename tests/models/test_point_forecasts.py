@@ -5,14 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpa_models.clock import quantiles_at_clock
 from cronhpa_models.conformal import Calibrated
 from cronhpa_models.decomposed import Decomposed
 from cronhpa_models.exponential_smoothing import Additive, ExponentialSmoothing
-from cronhpa_models.hourly_profile import expected as hourly
 from cronhpa_models.method import on_grid
 from cronhpa_models.periodic_autoregression import PeriodicAutoregression
-from cronhpa_models.seasonal_naive import expected as seasonal
 from cronhpa_models.time_of_week import TimeOfWeek
 
 DAY = 288
@@ -35,36 +32,6 @@ def newest(method, load, fitted_days, levels=(0.5, 0.9, 0.95)):
     """(levels, windows): fitted on whole days, forecast from the end of `load`."""
     fitted = method.fit(load[: fitted_days * DAY], steps_per_day=DAY, windows=(1, 2))
     return quantiles(fitted, load[fitted_days * DAY :], levels)[:, -1]
-
-
-def test_yesterday_is_expected_at_the_same_clock():
-    """Four steps a day: after row 5 (of the second day) come rows 2 and 3 of the first."""
-    assert [2.0, 3.0] == seasonal(np.arange(8.0), 2, day=4)[5].tolist()
-
-
-def test_the_hour_is_expected_as_a_mean_and_the_same_weekday_counts_twice():
-    """An hour of two steps holds 1 and 3, in seven days: mean 2; a week ago it held 10 and 12: (6 * 2 + 2 * 11) / 8."""
-    day = 48
-    load = np.tile([1.0, 3.0], 7 * day // 2)
-    load[:2] = [10.0, 12.0]
-
-    assert pytest.approx((6 * 2 + 2 * 11) / 8) == hourly(load, 1, day=day)[-1, 0]
-
-
-def test_the_clock_tells_the_least_value_that_covers_a_level():
-    """
-    The day before weighs 0.87 in the middle and half of it beside, the day before that 0.76: of 1, 9, 1 and 5, 5, 5 a
-    total of 3.26 the fives and ones cover 2.39, which is 0.73.
-    """
-    values = np.array([5.0, 5.0, 5.0, 0, 1.0, 9.0, 1.0, 0, 0, 0])
-
-    found = quantiles_at_clock(values, np.array([9]), [0.25, 0.73, 0.74], day=4, days=2)
-
-    assert [1.0, 5.0, 9.0] == found[:, 0].tolist()
-
-
-def test_a_clock_without_a_past_says_nothing():
-    assert np.isnan(quantiles_at_clock(np.arange(3.0), np.array([2]), [0.5], day=4, days=2)).all()
 
 
 def test_a_busier_day_lifts_the_time_of_week_when_it_is_corrected():

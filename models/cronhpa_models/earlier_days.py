@@ -1,0 +1,57 @@
+"""
+Point forecasts that rest on earlier days alone: the method around such an expectation, here and only here.
+
+Imports numpy alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from cronhpa_models.conformal import Calibrated, calibrated, decoded, kept
+from cronhpa_models.method import Floats, Rows
+
+# (load, steps ahead, steps a day) to (rows, steps ahead), NaN where nothing is expected.
+Expected = Callable[[Floats, int, int], Floats]
+
+
+@dataclass(frozen=True)
+class EarlierDays:
+    """See cronhpa_models.method.Method. expected: of the next steps at each row, from the days before it."""
+
+    name: str
+    expected: Expected
+    needs: tuple[str, ...] = ()
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...]) -> Calibrated | None:
+        """None where nothing was measured."""
+        of_days = _OfDays(steps_per_day, self.expected)
+        return calibrated(kept(load, steps_per_day), steps_per_day, windows, of_days)
+
+    def decode(self, state: bytes) -> Calibrated:
+        return decoded(state, lambda found: _OfDays(found.steps_per_day, self.expected))
+
+
+@dataclass(frozen=True)
+class _OfDays:
+    """See cronhpa_models.conformal.Expectation."""
+
+    steps_per_day: int
+    expected: Expected
+
+    def __call__(self, z: Floats, horizon: int) -> Floats:
+        return self.expected(z, horizon, self.steps_per_day)
+
+    def gain(self, rows: Rows, horizon: int) -> Floats:
+        """None: the load of today says nothing."""
+        return np.zeros((len(rows), horizon))
+
+    def parameters(self) -> dict[str, Floats]:
+        return {}

@@ -1,0 +1,94 @@
+"""
+What a forecast by the step looks at: lags, exponential means, the same clock of earlier days, and their moves.
+
+Of one series or of several in one pass; the card of error_mixture has the formula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cronhpa_models.joined_rows import JoinedRows
+from cronhpa_models.method import LAGS, Floats
+
+# Columns of `features`.
+FEATURES = 18
+# `features` looks at the profile up to so many rows ahead.
+PROFILE_AHEAD = 3
+
+# Half-life of a day in the profile: four days.
+_FADING = 0.5**0.25
+_SHORT_LAGS = (1, 2, 3, 5, 8, 12)
+# Fractions of a step below this are noise of the arithmetic.
+_WHOLE = 1e-6
+
+
+def features(z: JoinedRows, profile: JoinedRows, day: int, position: Floats, recent: Floats) -> Floats:
+    """
+    (n, features) at positions of z whose last steps were `recent`, NaN for what is unknown.
+
+    profile: of z. Nothing later is looked at.
+    """
+    now = recent[:, :1]
+    lags = np.asarray(recent[:, _SHORT_LAGS])
+    yesterday, last_week, *ahead = _between(z, position, (-day, -7 * day, 1 - day, 1 - 7 * day, 2 - day, 2 - 7 * day))
+    usual, usual_1, usual_2 = _between(profile, position, (0, 1, 2))
+    levels = np.stack([ahead[0], ahead[1], usual_1, ahead[2], ahead[3], usual_2], axis=1)
+    moves = np.stack([ahead[0] - yesterday, usual_1 - usual], axis=1)
+    behind = np.stack([yesterday, last_week], axis=1)
+    columns = [lags - now, _fading(recent) - now, levels - now, moves, behind - now]
+    return np.asarray(np.concatenate(columns, axis=1))
+
+
+def or_zero(x: Floats) -> Floats:
+    """An unknown difference is none."""
+    return np.where(np.isnan(x), 0.0, x)
+
+
+def profile_of(z: Floats, day: int) -> Floats:
+    """From row 0 to three rows beyond the last, the mean of earlier days at each clock, half-life four days."""
+    days = -(-(len(z) + PROFILE_AHEAD) // day)
+    padded = np.full(days * day, np.nan)
+    padded[: len(z)] = z
+    return _means_of_earlier_days(padded.reshape(days, day))[:-1].ravel()
+
+
+def profile_at(z: Floats) -> Floats:
+    """(n,): as `profile_of`, of any rows. z: (days, n), at the clock of each row, the days before it in order."""
+    return np.asarray(_means_of_earlier_days(z)[-1])
+
+
+def _means_of_earlier_days(z: Floats) -> Floats:
+    """(days + 1, n): before each day and after the last, the mean of the days before it, half-life four days."""
+    known = ~np.isnan(z)
+    summed = np.stack([np.where(known, z, 0.0), known.astype(np.float64)])
+    total = np.zeros((2, len(z) + 1, z.shape[1]))
+    for day in range(len(z)):
+        np.multiply(total[:, day], _FADING, out=total[:, day + 1])
+        total[:, day + 1] += summed[:, day]
+    values, weight = total
+    mean: Floats = np.divide(values, weight, out=np.full(weight.shape, np.nan), where=weight > 0)
+    return mean
+
+
+def _fading(recent: Floats) -> Floats:
+    """(n, 2): exponential means of the last steps, the newest first; NaN where none is known."""
+    known = ~np.isnan(recent)
+    weights = (1 - np.array([[0.4], [0.1]])) ** np.arange(LAGS)
+    total = np.einsum("nl,kl->nk", known.astype(np.float64), weights)
+    summed = np.einsum("nl,kl->nk", np.where(known, recent, 0.0), weights)
+    mean: Floats = np.divide(summed, total, out=np.full(total.shape, np.nan), where=total > 0)
+    return mean
+
+
+def _between(values: JoinedRows, position: Floats, shifts: Sequence[int]) -> Floats:
+    """(shifts, n): values so many rows from fractional positions, linear between whole ones, NaN outside."""
+    low = np.floor(position + 1e-9).astype(np.int64)
+    part = np.where(position - low > _WHOLE, position - low, 0.0)
+    rows = low + np.array(shifts)[:, None]
+    at_low = values.take(rows)
+    if not part.any():
+        return at_low
+    return np.where(part == 0, at_low, at_low * (1 - part) + values.take(rows + 1) * part)
