@@ -16,6 +16,10 @@ from msgspec.structs import replace
 COSTS = (6.0, 2.4, 1.2, 0.8, 0.6, 0.45, 0.35, 0.25, 0.15, 0.07, 0.03, 0.012)
 # Pod-hours that a constant floor adds by itself, as shares of those of reactive scaling.
 CONSTANT_SHARES = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.065, 0.08, 0.1)
+# Instead of a share: in each hour the count that is worth the cost of a pod, by the loads of the last week.
+BY_HOUR = -1.0
+# The constant floors beside each cost of a pod.
+FLOORS = (*CONSTANT_SHARES, BY_HOUR)
 # The candidate that asks a method for nothing: a constant floor, with or without the spike hazard.
 NO_METHOD = ""
 
@@ -23,7 +27,7 @@ NO_METHOD = ""
 class Candidate(Struct, frozen=True):
     """
     method: a variant of the catalog, or NO_METHOD. cost: of a pod; infinite: neither method nor spike hazard is asked.
-    constant_share: one of CONSTANT_SHARES.
+    constant_share: one of FLOORS; with an infinite cost, one of CONSTANT_SHARES.
     """
 
     method: str
@@ -49,11 +53,6 @@ def thrifty(candidate: Candidate) -> tuple[Candidate, ...]:
 
 
 def candidates_of(methods: Sequence[str]) -> tuple[Candidate, ...]:
-    """Every candidate over these methods; the next lower cost follows len(CONSTANT_SHARES) places on."""
-    priced = [
-        Candidate(method, cost, share)
-        for method in (*methods, NO_METHOD)
-        for cost in COSTS
-        for share in CONSTANT_SHARES
-    ]
+    """Every candidate over these methods; the next lower cost follows len(FLOORS) places on."""
+    priced = [Candidate(method, cost, share) for method in (*methods, NO_METHOD) for cost in COSTS for share in FLOORS]
     return (*priced, *(Candidate(NO_METHOD, math.inf, share) for share in CONSTANT_SHARES[1:]))

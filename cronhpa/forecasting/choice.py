@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from cronhpa.forecasting.candidates import CONSTANT_SHARES, Candidate
+from cronhpa.forecasting.candidates import FLOORS, Candidate
 from cronhpa.forecasting.columns import Floats
 from cronhpa.forecasting.evaluation import CandidateScores
 
@@ -113,8 +113,8 @@ def _with_margin(row: int, candidates: Sequence[Candidate], minutes: Floats, ext
 
     What the last days happened not to need, the next ones may: the cheapest of equals has no margin.
     """
-    while row + len(CONSTANT_SHARES) < len(candidates):
-        lower = row + len(CONSTANT_SHARES)
+    while row + len(FLOORS) < len(candidates):
+        lower = row + len(FLOORS)
         if candidates[lower - 1].cost >= candidates[row - 1].cost:
             break
         if minutes[lower] > minutes[row] * _MARGIN_LOSS + 1e-9 or extra[lower] > affordable[lower]:

@@ -15,8 +15,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from cronhpa.forecasting.candidates import BY_HOUR, CONSTANT_SHARES, COSTS, Candidate
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Counts, Floats
-from cronhpa.forecasting.pricing import constant_floors
+from cronhpa.forecasting.pricing import HOURS, constant_floors, hourly_floors
 from cronhpa.forecasting.workload import WorkloadModel, reactive_replicas, shortages
 from cronhpa.history.packing import STEPS_PER_DAY
 from cronhpa_models import spike_features, spike_hazard
@@ -100,22 +101,31 @@ class ModelStates(Struct, frozen=True):
 class FittedModels:
     """
     methods: those that could be fitted, with the variants that are candidates. spikes: the spike hazard of single
-    minutes; None without them. constants: replicas of the constant floors, by CONSTANT_SHARES. mean_replicas: of
-    reactive scaling; the cost of a pod is relative to them. week_max: the largest load of the last week. tail: the last
-    LAGS steps before the fit.
+    minutes; None without them. constants: replicas of the constant floors, by CONSTANT_SHARES. by_hour: see
+    `hourly_floors`. mean_replicas: of reactive scaling; the cost of a pod is relative to them. week_max: the largest load
+    of the last week. tail: the last LAGS steps before the fit.
     """
 
     workload: WorkloadModel
     methods: tuple[tuple[Chosen, Fitted], ...]
     spikes: spike_hazard.Fitted | None
     constants: tuple[int, ...]
+    by_hour: tuple[tuple[int, ...], ...]
     mean_replicas: float
     week_max: float
     tail: Floats
+    steps_per_day: int = STEPS_PER_DAY
 
     @property
     def variants(self) -> tuple[str, ...]:
         return tuple(variant for chosen, _ in self.methods for variant in chosen.variants)
+
+    def constant(self, candidate: Candidate, hours: Minutes) -> Counts:
+        """(origins,): the constant floor of a candidate, at origins of these hours since the fit."""
+        if candidate.constant_share == BY_HOUR:
+            by_hour = np.array(self.by_hour[COSTS.index(candidate.cost)], np.int16)
+            return np.asarray(by_hour[hours % HOURS])
+        return np.full(len(hours), self.constants[CONSTANT_SHARES.index(candidate.constant_share)], np.int16)
 
     def only(self, variants: Collection[str], *, spikes: bool) -> FittedModels:
         """These models without the methods, and the spike hazard, that nobody asks."""
@@ -157,14 +167,18 @@ def fit_models(
         if model is not None:
             fitted.append((chosen, model))
     reactive = reactive_replicas(history.week, workload)
+    held = _held_a_step(reactive)
+    mean = float(reactive.mean())
     return FittedModels(
         workload,
         tuple(fitted),
         None if history.minutes is None else fit_spikes(history.minutes, workload),
-        constant_floors(_held_a_step(reactive)),
-        float(reactive.mean()),
+        constant_floors(held),
+        hourly_floors(history.week, held, workload.carried, mean, history.steps_per_day),
+        mean,
         float(np.nanmax(history.week)),
         _tail(history.steps),
+        history.steps_per_day,
     )
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cronhpa.forecasting.candidates import CONSTANT_SHARES, NO_METHOD, Candidate, thrifty
+from cronhpa.forecasting.candidates import NO_METHOD, Candidate, thrifty
 from cronhpa.forecasting.columns import Counts, Floats
 from cronhpa.forecasting.fitted_models import Attempt, FittedModels, Minutes, RecentLoad
 from cronhpa.forecasting.outlook import Asked, Outlook, outlooks
@@ -52,8 +52,8 @@ def candidate_floors(models: FittedModels, outlook: Outlook, candidates: Sequenc
             cost / mean,
             floors.shape[1:],
         )
-    constants = [models.constants[CONSTANT_SHARES.index(each.constant_share)] for each in candidates]
-    return np.maximum(floors, np.array(constants, np.int16)[:, None, None])
+    constants = np.stack([models.constant(each, outlook.hours) for each in candidates])
+    return np.maximum(floors, constants[:, None, :])
 
 
 def priced_by(
@@ -181,15 +181,15 @@ def _floors(asked: Sequence[FloorsAsked], said: Sequence[Outlook], alike: _Shape
     def replicas_of(candidates: Sequence[Candidate]) -> Counts:
         pairs = list(zip(candidates, (each.models for each in asked), strict=True))
         cost = np.repeat([candidate.cost / models.mean_replicas for candidate, models in pairs], counts)
-        constant = np.repeat(
-            [models.constants[CONSTANT_SHARES.index(candidate.constant_share)] for candidate, models in pairs], counts
+        constant = np.concatenate(
+            [models.constant(candidate, each.hours) for (candidate, models), each in zip(pairs, said, strict=True)]
         )
         against_spikes = None
         if joined is not None:
             spikes, held = joined
             (against_spikes,) = spike_floors(spikes, held, carried, ceiling, [cost])
         priced = priced_by(distribution, against_spikes, running, carried, ceiling, cost, shape)
-        return np.maximum(priced, constant.astype(np.int16))
+        return np.asarray(np.maximum(priced, constant))
 
     replicas = replicas_of([each.candidate for each in asked])
     dearer = [replicas_of(level) for level in zip(*(thrifty(each.candidate) for each in asked), strict=True)]

@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
 from cronhpa.forecasting.fitted_models import CEILING, RUN_UP_MINUTES, Attempt, FittedModels, Minutes, RecentLoad
+from cronhpa.forecasting.pricing import HOURS
 from cronhpa.forecasting.workload import HELD_MINUTES, WorkloadModel, held_replicas, reactive_replicas, shortages
 from cronhpa_models import spike_hazard
 from cronhpa_models.catalog import Chosen
 from cronhpa_models.method import LAGS, BatchMethod, Distribution, Fitted, Origins, fault
 from cronhpa_models.spike_hazard import Spikes
+
+MINUTES_PER_HOUR = 60
 
 
 @dataclass(frozen=True)
@@ -29,13 +32,15 @@ class Outlook:
 
     distributions: by variant, load and cdf, (windows, origins, bins) each. spikes: of the spike hazard, and the
     replicas that stabilization holds at each origin; None without one. running: (origins,), replicas without a
-    forecast. ceiling: (origins,), the largest load that is believed. windows: of the distributions.
+    forecast. ceiling: (origins,), the largest load that is believed. hours: (origins,), since the fit. windows: of the
+    distributions.
     """
 
     distributions: dict[str, tuple[Floats, Floats]]
     spikes: tuple[Spikes, Floats] | None
     running: Floats
     ceiling: Floats
+    hours: Minutes
     windows: int
 
 
@@ -53,6 +58,13 @@ class Asked:
     origins: Minutes
     variants: Collection[str]
     attempt: Attempt
+
+    @property
+    def hours(self) -> Minutes:
+        """(origins,): whole hours since the fit."""
+        if self.recent.minutes is not None:
+            return self.origins // MINUTES_PER_HOUR
+        return self.origins * HOURS // self.models.steps_per_day
 
     @property
     def windows(self) -> int:
@@ -82,6 +94,7 @@ def outlooks(asked: Sequence[Asked]) -> list[Outlook]:
                 spikes.get(place),
                 reactive_replicas(newest[place][:, 0], each.models.workload),
                 CEILING * highest[each.origins],
+                each.hours,
                 each.windows,
             )
         )

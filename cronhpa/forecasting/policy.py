@@ -38,6 +38,7 @@ from cronhpa.forecasting.floors import Floors, FloorsAsked, floors_of
 from cronhpa.forecasting.messages import ForecastTarget, digest
 from cronhpa.forecasting.validation import validate
 from cronhpa.forecasting.workload import WorkloadModel, backtests_agree
+from cronhpa.history.packing import STEPS_PER_DAY
 from cronhpa.history.series import STEP
 from cronhpa.simulation.forecast_effect import ForecastEffect
 from cronhpa_models import spike_hazard
@@ -73,18 +74,19 @@ class FittedPolicy(Struct, frozen=True):
     """
     What is kept of a fit until the next: the store holds it as it is.
 
-    choice: what is used, or why nothing is. models: of the methods that the choice asks. constants, mean_replicas,
-    week_max, tail: as in FittedModels; tail as little-endian doubles. days: the evaluated days, encoded, as only the
-    next fit reads them. variants: what the candidates of those days are made of. expected_percent: extra pod-hours that
-    the choice predicts. effect: of the choice on the evaluated days, by the object's own decisions. spec, ignored:
-    digest of the spec and the ignored spans that all of this holds for. failures: methods that could not be used, and
-    why.
+    choice: what is used, or why nothing is. models: of the methods that the choice asks. constants, by_hour,
+    mean_replicas, week_max, tail, steps_per_day: as in FittedModels; tail as little-endian doubles. days: the evaluated
+    days, encoded, as only the next fit reads them. variants: what the candidates of those days are made of.
+    expected_percent: extra pod-hours that the choice predicts. effect: of the choice on the evaluated days, by the
+    object's own decisions. spec, ignored: digest of the spec and the ignored spans that all of this holds for.
+    failures: methods that could not be used, and why.
     """
 
     workload: WorkloadModel
     choice: Choice | NothingToGain | Rejected
     models: ModelStates
     constants: tuple[int, ...]
+    by_hour: tuple[tuple[int, ...], ...]
     mean_replicas: float
     week_max: float
     tail: bytes
@@ -95,6 +97,7 @@ class FittedPolicy(Struct, frozen=True):
     ignored: bytes
     effect: ForecastEffect | None = None
     failures: dict[str, str] = {}
+    steps_per_day: int = STEPS_PER_DAY
 
     @property
     def track_record(self) -> TrackRecord | None:
@@ -204,6 +207,7 @@ def fit(  # noqa: PLR0913 - what is fitted, for whom, with what, and what is kno
         choice=choice,
         models=kept.states(attempt),
         constants=models.constants,
+        by_hour=models.by_hour,
         mean_replicas=models.mean_replicas,
         week_max=models.week_max,
         tail=models.tail.astype("<f8").tobytes(),
@@ -214,6 +218,7 @@ def fit(  # noqa: PLR0913 - what is fitted, for whom, with what, and what is kno
         ignored=_JSON.encode(target.ignored),
         effect=effect,
         failures=dict(attempt.failures),
+        steps_per_day=history.steps_per_day,
     )
 
 
@@ -261,9 +266,11 @@ def models_of(fitted: FittedPolicy, catalog: Sequence[Chosen], attempt: Attempts
         tuple(methods),
         spike_hazard.decode(fitted.models.spikes) if fitted.models.spikes else None,
         fitted.constants,
+        fitted.by_hour,
         fitted.mean_replicas,
         fitted.week_max,
         np.frombuffer(fitted.tail, "<f8"),
+        fitted.steps_per_day,
     )
 
 

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cronhpa.forecasting.candidates import CONSTANT_SHARES
+from cronhpa.forecasting.candidates import CONSTANT_SHARES, COSTS
 from cronhpa.forecasting.columns import Counts, Floats
 from cronhpa_models.spike_hazard import Spikes
 
 FLOOR_MAX = 14_000
+HOURS = 24
 # Of a day with a thousand earlier spikes, what is worked out in between would not fit a cache otherwise.
 _ORIGINS_AT_ONCE = 64
 
@@ -50,6 +51,37 @@ def constant_floors(reactive: Floats) -> tuple[int, ...]:
         int(np.searchsorted(extra, share * reactive.sum(), side="right")) - 1 if share else 0
         for share in CONSTANT_SHARES
     )
+
+
+def hourly_floors(
+    load: Floats, reactive: Floats, carried: float, mean_replicas: float, steps_per_day: int
+) -> tuple[tuple[int, ...], ...]:
+    """
+    By COSTS, then by hour since the end of the load: the count that is worth its cost in that hour.
+
+    Of the steps of all days within an hour and a half of the hour's middle: the share that reactive scaling is too low
+    for and the count suffices for, against the pods that the count adds. load, reactive: (steps,), NaN for a gap, and
+    the replicas without a forecast.
+    """
+    needed = np.clip(np.ceil(load / carried - 1e-9), 0, FLOOR_MAX)
+    # Nobody knows what ran in a gap: the step behind it is no jump.
+    before = np.where(np.isnan(load), np.inf, reactive)
+    needed[~(needed > np.concatenate([before[:1], before[:-1]]))] = 0
+    since = (np.arange(len(load)) - len(load)) % steps_per_day
+    apart = steps_per_day / HOURS
+    floors = np.zeros((len(COSTS), HOURS), np.int64)
+    for hour in range(HOURS):
+        off = np.abs(since + 0.5 - (hour + 0.5) * apart)
+        near = (np.minimum(off, steps_per_day - off) < 1.5 * apart) & ~np.isnan(load)
+        if not near.any():
+            continue
+        wanted, order = np.sort(needed[near]), np.sort(reactive[near])
+        counts = np.unique(wanted)
+        suffices = np.searchsorted(wanted, counts, side="right") / len(wanted)
+        below = np.searchsorted(order, counts, side="right")
+        extra = (counts * below - np.concatenate([[0.0], np.cumsum(order)])[below]) / len(order)
+        floors[:, hour] = [counts[np.argmax(suffices - cost / mean_replicas * extra)] for cost in COSTS]
+    return tuple(tuple(row) for row in floors.tolist())
 
 
 def spike_floors(

@@ -2,25 +2,26 @@
 
 from itertools import pairwise
 
-from cronhpa.forecasting.candidates import CONSTANT_SHARES, COSTS, Candidate, candidates_of
+from cronhpa.forecasting.candidates import BY_HOUR, CONSTANT_SHARES, COSTS, FLOORS, Candidate, candidates_of
 
 
 def test_every_method_and_none_comes_at_every_cost_with_every_constant_floor():
-    """And every constant floor but none comes alone: (2 + 1) * 12 * 9 + 8."""
+    """And every share but none comes alone: (2 + 1) * 12 * 10 + 8."""
     candidates = candidates_of(("A", "B"))
 
-    assert 3 * len(COSTS) * len(CONSTANT_SHARES) + len(CONSTANT_SHARES) - 1 == len(candidates) == len(set(candidates))
+    assert 3 * len(COSTS) * len(FLOORS) + len(CONSTANT_SHARES) - 1 == len(candidates) == len(set(candidates))
     assert [0.01, 0.02] == [each.constant_share for each in candidates if each.is_constant][:2]
+    assert BY_HOUR not in {each.constant_share for each in candidates if each.is_constant}
     assert {""} == {each.method for each in candidates if each.is_constant}
 
 
 def test_the_next_lower_cost_of_the_same_method_and_floor_lies_a_row_of_shares_on():
     """The step that spends a part of the budget on safety relies on it."""
-    candidates = candidates_of(("A",))[: 2 * len(COSTS) * len(CONSTANT_SHARES)]
+    candidates = candidates_of(("A",))[: 2 * len(COSTS) * len(FLOORS)]
 
-    steps = zip(candidates, candidates[len(CONSTANT_SHARES) :], strict=False)
+    steps = zip(candidates, candidates[len(FLOORS) :], strict=False)
     lower = [(one, other) for one, other in steps if one.method == other.method]
-    assert 2 * (len(COSTS) - 1) * len(CONSTANT_SHARES) == len(lower)
+    assert 2 * (len(COSTS) - 1) * len(FLOORS) == len(lower)
     assert all(
         one.constant_share == other.constant_share and COSTS.index(one.cost) + 1 == COSTS.index(other.cost)
         for one, other in lower

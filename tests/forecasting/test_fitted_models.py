@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpa.forecasting.candidates import CONSTANT_SHARES, Candidate
+from cronhpa.forecasting.candidates import CONSTANT_SHARES, COSTS, Candidate
 from cronhpa.forecasting.fitted_models import (
     CEILING,
     RUN_UP_MINUTES,
@@ -56,9 +56,13 @@ def asked_of(past, own, workload=PODS):
 
 
 def models(spikes, workload=PODS, *, mean_replicas=10.0, week_max=30.0):
-    """No method but a spike hazard; a constant floor has as many replicas as percent."""
+    """
+    No method but a spike hazard; a constant floor has as many replicas as percent, one by the hour as many as hours
+    since the fit.
+    """
     constants = tuple(round(100 * share) for share in CONSTANT_SHARES)
-    return FittedModels(workload, (), spikes, constants, mean_replicas, week_max, np.full(25, np.nan))
+    by_hour = (tuple(range(24)),) * len(COSTS)
+    return FittedModels(workload, (), spikes, constants, by_hour, mean_replicas, week_max, np.full(25, np.nan))
 
 
 def outlook(fitted, recent, origins=None, variants=()):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpa.forecasting.candidates import CONSTANT_SHARES, COSTS, Candidate
+from cronhpa.forecasting.candidates import BY_HOUR, COSTS, FLOORS, Candidate
 from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, KnownLoad, RecentLoad, fit_models
 from cronhpa.forecasting.floors import FloorsAsked, floors_of
 from cronhpa.forecasting.policy import Attempts
@@ -41,7 +41,7 @@ OBJECTS = st.tuples(
         Candidate,
         st.sampled_from(METHODS),
         st.sampled_from((*COSTS, float("inf"))),
-        st.sampled_from(CONSTANT_SHARES),
+        st.sampled_from(FLOORS),
     ),
     st.integers(1, 300),
     st.integers(1, 3),
@@ -55,6 +55,8 @@ def test_the_floors_of_many_objects_are_those_of_each(fitted, objects, seed):
     asked = []
     for number, drawn, length, count in objects:
         candidate = msgspec.structs.replace(drawn, method="") if drawn.is_constant else drawn
+        if candidate.is_constant and candidate.constant_share == BY_HOUR:
+            candidate = msgspec.structs.replace(candidate, constant_share=0.0)
         past = PASTS[number // 4][-RUN_UP_MINUTES:]
         minutes = np.append(past, past[-1] * draw.uniform(0.5, 3.0, length))
         minutes[draw.random(len(minutes)) < draw.choice([0.0, 0.3])] = np.nan

@@ -18,6 +18,7 @@ FITTED = FittedPolicy(
     choice=Choice(Candidate("Clock", 0.25, 0.0), 8.0, 10.0, 1.5, 7),
     models=ModelStates({}, b""),
     constants=(0,) * 9,
+    by_hour=((0,) * 24,) * 12,
     mean_replicas=10.0,
     week_max=30.0,
     tail=b"",

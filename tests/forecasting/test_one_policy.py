@@ -75,7 +75,7 @@ def test_the_worker_forecasts_each_minute_what_the_day_as_a_whole_asks_for(recor
         ((_, answers[minute]),) = worker.forecast(WorkerRequest(str(store.path), [target], now)).answers
 
     assert all(isinstance(answer, Forecast) for answer in answers.values())
-    assert len({answer.load[0] for answer in answers.values()}) > 10, "a forecast that never moves proves nothing"
+    assert len({answer.load[0] for answer in answers.values()}) > 5, "a forecast that never moves proves nothing"
     expected = {minute: float(walked.floors.load[0, minute]) for minute in answers}
     assert expected == {minute: answer.load[0] for minute, answer in answers.items()}
     asked = {minute: walked.floors.replicas[0, minute] > 0 for minute in answers}

@@ -199,8 +199,11 @@ def test_an_edit_of_the_spec_is_validated_anew():
 
 
 def test_what_the_last_choice_cost_beyond_its_plan_is_planned_without():
-    """It was to cost 3.7 % and cost 20 %: half of the budget of 5 % is left to the next choice."""
-    load = daily_jump(10)
+    """
+    It was to cost 4.6 % and cost 20 %: half of the budget of 5 % is left to the next choice. A load that more than
+    doubles in three steps of a hundred, at no clock, is met by dear floors alone.
+    """
+    load = np.where(np.random.default_rng(5).random(10 * STEPS_PER_DAY) < 0.03, 9.0, 4.0)
     before = fit(KnownLoad(load[: 9 * STEPS_PER_DAY]), methods=())
 
     plain, dear = (
@@ -297,7 +300,7 @@ def test_without_any_method_a_constant_floor_is_chosen_and_named():
 
     assert {} == fitted.failures
     assert ("", "ConstantFloor") == (fitted.choice.candidate.method, fitted.model_name)
-    assert [True] == np.unique(asked(fitted, RecentLoad(np.full(6, 30.0)), methods=()).replicas > 0).tolist()
+    assert (asked(fitted, RecentLoad(daily_jump()[-STEPS_PER_DAY:]), methods=()).replicas > 0).any()
 
 
 BROKEN = {

@@ -1,12 +1,14 @@
 """A pod is taken when its probability to be needed is worth its cost."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpa.forecasting.candidates import CONSTANT_SHARES
-from cronhpa.forecasting.pricing import constant_floors, priced_floors, spike_floors
+from cronhpa.forecasting.candidates import CONSTANT_SHARES, COSTS
+from cronhpa.forecasting.pricing import constant_floors, hourly_floors, priced_floors, spike_floors
 from cronhpa_models.spike_hazard import Spikes
 
 PLENTY = np.array([1e9])
@@ -115,3 +117,44 @@ def test_a_spike_of_any_height_takes_no_more_memory(most):
     reactive[1000] = most
 
     assert 14_000 == max(constant_floors(reactive))
+
+
+def hours_of(load, *, steps_per_day=24, mean=2.0):
+    """The floors by the hour, by cost, where a pod carries 1 and reactive scaling asks for the load rounded up."""
+    load = np.asarray(load, dtype=np.float64)
+    reactive = np.maximum(np.ceil(np.nan_to_num(load)), 1.0)
+    return dict(zip(COSTS, hourly_floors(load, reactive, 1.0, mean, steps_per_day), strict=True))
+
+
+def test_an_hour_that_jumps_has_the_floor_that_its_jumps_need_if_that_is_worth_its_cost():
+    """
+    Two pods, and six at 06:00. Of the three steps around 06:00 one is short: a floor of six, four pods more in two
+    steps of three, avoids a third at a cost of 4 * 2/3 / 2 = 1.33 a unit: it is worth 0.25, and 0.35 it is not.
+    """
+    day = [2.0] * 6 + [6.0] + [2.0] * 17
+
+    floors = hours_of(day * 7)
+
+    assert [0, 6] == [floors[0.35][6], floors[0.15][6]]
+    assert {0} == {floors[0.15][hour] for hour in range(24) if not 5 <= hour <= 7}
+
+
+def test_a_load_that_rises_slower_than_pods_start_needs_no_floor_by_the_hour():
+    assert {0} == set(hours_of([2.0] * 24 * 7)[0.012])
+
+
+def test_a_load_that_comes_back_after_a_gap_is_no_jump():
+    """A gap asks for one pod; the 2 pods behind it are no more than what the hour before the gap had."""
+    load = [2.0] * 24 + [np.nan] * 24 + [2.0] * 24
+
+    assert {0} == set(hours_of(load)[0.012])
+
+
+@settings(max_examples=30)
+@given(st.lists(st.floats(0, 50), min_size=48, max_size=240), st.integers(1, 20))
+def test_a_lower_cost_never_lowers_a_floor_by_the_hour(load, mean):
+    floors = hours_of(load, mean=float(mean))
+
+    assert all(
+        one <= other for dear, cheap in pairwise(COSTS) for one, other in zip(floors[dear], floors[cheap], strict=True)
+    )
