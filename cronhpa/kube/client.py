@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import asyncio.sslproto
 import logging
+import math
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import Any, Self, TypeVar
@@ -21,6 +22,7 @@ from urllib.parse import quote
 import aiohttp
 import kubernetes.config
 import msgspec
+from aiohttp.abc import AbstractStreamWriter
 from kubernetes.client import Configuration
 from msgspec import Struct
 from yarl import URL
@@ -56,6 +58,8 @@ _ERROR_BYTES = 2**18
 _MESSAGE_MAX = 4096
 _REASON = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,255}")
 TOO_LARGE = "TooLarge"
+NOT_LEADING = "NotLeading"
+_FENCED = "this process does not lead any more, or cannot renew its Lease: it writes nothing"
 # Only so many answers longer than this are read at once, for each metrics API and for everything else: all of them
 # together would take a gigabyte. The others stay in the sender's buffers meanwhile.
 _SHORT_BYTES = 2**19
@@ -99,16 +103,27 @@ def path_of(*segments: str) -> str:
     return "/" + "/".join(quote(segment, safe="*:") for segment in segments)
 
 
-class Client:
-    """One session to one API server. Open it as an async context manager."""
+def _unfenced() -> float:
+    return math.inf
 
-    def __init__(self, configuration: Configuration, *, timeout_seconds: float = 15.0) -> None:
+
+class Client:
+    """
+    One session to one API server. Open it as an async context manager.
+
+    fence: for how many seconds from now a write may be under way; 0 or less refuses it.
+    """
+
+    def __init__(
+        self, configuration: Configuration, *, timeout_seconds: float = 15.0, fence: Callable[[], float] = _unfenced
+    ) -> None:
         self.configuration = configuration
+        self._fence = fence
+        self._timeout_seconds = timeout_seconds
         self.requests: Counter[str] = Counter()
         self._places = _Places(_REQUESTS_AT_ONCE)
         self._metric_places: dict[str, _Places] = {}
         self._host = str(configuration.host).rstrip("/")
-        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=_CONNECT_SECONDS)
         self._token: str | None = None
         self._token_age = 0.0
         self._session: aiohttp.ClientSession | None = None
@@ -157,6 +172,16 @@ class Client:
     async def post(self, path: str, body: Mapping[str, Any], params: Mapping[str, str] | None = None) -> None:
         asked = {"fieldManager": FIELD_MANAGER, **(params or {})}
         await self._request("POST", path, body=msgspec.json.encode(body), params=asked)
+
+    async def create(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
+        """The object after a POST to its collection."""
+        asked = {"fieldManager": FIELD_MANAGER}
+        return decode(await self._request("POST", path, body=msgspec.json.encode(body), params=asked), kind, path)
+
+    async def replace(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
+        """The object after a PUT; with a resource version in `body`, only if the object has it still."""
+        asked = {"fieldManager": FIELD_MANAGER}
+        return decode(await self._request("PUT", path, body=msgspec.json.encode(body), params=asked), kind, path)
 
     async def delete(self, path: str, options: Mapping[str, Any]) -> None:
         """options: fields of meta/v1 DeleteOptions, such as preconditions."""
@@ -256,16 +281,22 @@ class Client:
         for attempt in range(_ATTEMPTS):
             try:
                 headers = await self._headers(fresh=attempt > 0)
+                seconds, data = self._timeout_seconds, None
                 if body is not None:
                     headers["Content-Type"] = content_type
+                    data = _FencedBody(body, self._fence)
+                if method != "GET":
+                    seconds = min(seconds, self._fence())
+                    if seconds <= 0:
+                        raise ClusterError(HTTPStatus.PRECONDITION_FAILED, NOT_LEADING, f"{method} {path}: {_FENCED}")
                 # A redirect would send the token and the query wherever an aggregated API points.
                 async with self._open.request(
                     method,
                     self._url(path),
-                    data=body,
+                    data=data,
                     params=params,
                     headers=headers,
-                    timeout=self._timeout,
+                    timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_SECONDS),
                     allow_redirects=False,
                 ) as response:
                     answer = await _read(response, path, bytes_max, places)
@@ -277,6 +308,24 @@ class Client:
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise ClusterError(0, "Unreachable", f"{method} {path}: {text_of(error)}") from error
         raise AssertionError("every attempt returns or raises")
+
+
+class _FencedBody(aiohttp.BytesPayload):
+    """
+    A body that is not sent any more once the fence is closed.
+
+    A connection takes milliseconds to be made, and a frozen process can wake up between the check before a request and
+    the request itself: this is the last moment before the bytes leave. The server refuses a request without its body.
+    """
+
+    def __init__(self, body: bytes, fence: Callable[[], float]) -> None:
+        super().__init__(body)
+        self._fence = fence
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        if self._fence() <= 0:
+            raise ConnectionAbortedError(_FENCED)
+        await super().write_with_length(writer, content_length)
 
 
 class _Places:

@@ -8,13 +8,16 @@ import logging
 import signal
 from contextlib import suppress
 
+from kubernetes.client import Configuration
+
 from cronhpa.core.instant import SECOND, parse_duration
 from cronhpa.forecasting.pool import ProcessPool
 from cronhpa.forecasting.service import ForecastService
 from cronhpa.history.prometheus import Prometheus
 from cronhpa.history.series import Series
 from cronhpa.kube.client import Client
-from cronhpa.kube.credentials import load_configuration
+from cronhpa.kube.credentials import context_namespace, load_configuration, pod_namespace
+from cronhpa.operator.candidate import Candidate, ElectedCandidate, OnlyCandidate
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller, MakeWatch, kopf_watch
 from cronhpa.operator.endpoints import Endpoints, Progress
@@ -38,8 +41,9 @@ async def run(settings: Settings, clock: Clock) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     configuration = load_configuration(settings.kubeconfig, settings.context)
-    async with Client(configuration) as client:
-        await Operator(settings, client, clock).run(stop)
+    candidate = _candidate(settings, configuration, clock)
+    async with Client(configuration, fence=candidate.write_seconds) as client:
+        await Operator(settings, client, clock, candidate=candidate).run(stop)
 
 
 class Operator:
@@ -49,7 +53,16 @@ class Operator:
     watch: makes the watch of CronHPA objects.
     """
 
-    def __init__(self, settings: Settings, client: Client, clock: Clock, *, watch: MakeWatch = kopf_watch) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        client: Client,
+        clock: Clock,
+        *,
+        watch: MakeWatch = kopf_watch,
+        candidate: Candidate | None = None,
+    ) -> None:
+        self.candidate = candidate or OnlyCandidate()
         self.listeners: list[Listener] = []
         self._settings = settings
         self._client = client
@@ -69,6 +82,7 @@ class Operator:
             options=settings.controller_options,
             namespaces=settings.namespace_names,
             watch=watch,
+            candidate=self.candidate,
         )
         self.learning = Learning(
             settings.store,
@@ -78,15 +92,18 @@ class Operator:
             loads=self.controller.reconciler.loads,
             budgets=self.controller.reconciler.budgets,
             open_prometheus=None if settings.prometheus_url is None else self._open_prometheus,
+            is_leading=lambda: self.candidate.term > 0,
             pauses=LearningPauses(forecast=parse_duration(settings.forecast_interval) / SECOND),
         )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until `stop` is set. Raises what ended a part that must never end."""
         self.listeners = self._listen()
+        election = asyncio.create_task(self.candidate.run(), name="election")
+        await self.candidate.first_look()
         ports = [(f"port {listener.address[1]}", listener.run()) for listener in self.listeners]
         parts = [*self.controller.watching(), *ports, *self.learning.working()]
-        tasks = [asyncio.create_task(part, name=name) for name, part in parts]
+        tasks = [election, *(asyncio.create_task(part, name=name) for name, part in parts)]
         scaling = asyncio.create_task(self._scale(), name="control loop")
         stopped = asyncio.create_task(_wait_for(stop), name="stop")
         try:
@@ -102,6 +119,8 @@ class Operator:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_EVENTS_SECONDS):
                     await self.controller.events.flushed()
+            # After the last write: from now on another replica may lead.
+            await self.candidate.release()
             await self.learning.flush()
             for task in (stopped, *tasks):
                 task.cancel()
@@ -117,7 +136,7 @@ class Operator:
         gc.collect()
         gc.freeze()
         gc.set_threshold(10_000, 10, 10)
-        await self.controller.control_loop.run()
+        await self.controller.scale()
 
     def _listen(self) -> list[Listener]:
         """A port for Prometheus and one for the kubelet, each with a budget of its own: neither can block the other."""
@@ -137,6 +156,18 @@ class Operator:
 
     def _on_first_forecast(self, series: Series) -> None:
         self.controller.on_first_forecast(series)
+
+
+def _candidate(settings: Settings, configuration: Configuration, clock: Clock) -> Candidate:
+    lease = settings.lease_name(pod_namespace() or context_namespace(settings.kubeconfig, settings.context))
+    if lease is None:
+        return OnlyCandidate()
+    timing = settings.lease_timing
+    # A request that hangs must leave time for another one before the renew deadline.
+    seconds = timing.renew_deadline / 2
+    return ElectedCandidate(
+        lambda: Client(configuration, timeout_seconds=seconds), lease, settings.lease_identity, timing, clock
+    )
 
 
 async def _wait_for(stop: asyncio.Event) -> None:

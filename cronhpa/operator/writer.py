@@ -158,6 +158,37 @@ class Writer:
             await self._put_status(state, status, now)
             self._events.record(state, Event("Warning", "SpecUnreadable", text), now)
 
+    async def claim(self, state: ObjectState, lease: str) -> bool:
+        """
+        Names this installation in an object's status before the first decision on it; whether it did.
+
+        With the resource version that was seen: of two installations that want the same object, one is refused.
+        """
+        body: dict[str, Any] = {
+            "metadata": {"uid": state.uid, "resourceVersion": str(state.version)},
+            "status": {"operator": lease},
+        }
+        self.status_writes += 1
+        try:
+            written = await self._client.merge_patch(path_to(state, "status"), body, _Written)
+        except ClusterError as error:
+            state.in_doubt = is_ambiguous(error) or error.status == HTTPStatus.CONFLICT
+            if error.status == HTTPStatus.NOT_FOUND:
+                self._inventory.drop(state.key, state.uid)
+            elif error.status != HTTPStatus.CONFLICT and state.complaint != error.message:
+                LOG.warning("status of %s/%s: %s", state.namespace, state.name, error.message)
+                state.complaint = error.message
+            return False
+        version = resource_version(written.metadata)
+        if version >= state.version:
+            state.status, state.version = {**state.status, "operator": lease}, version
+        return True
+
+    def tell_other_operator(self, state: ObjectState, problem: str, now: Nanoseconds) -> None:
+        """Says that another installation serves an object: by an event, since the status is that installation's."""
+        LOG.warning("%s/%s: %s", state.namespace, state.name, problem)
+        self._events.record(state, Event("Warning", "OtherOperator", clip(problem)), now)
+
     async def refresh(self, state: ObjectState) -> None:
         """Reads the object anew after a status write whose answer was lost."""
         try:
