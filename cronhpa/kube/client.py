@@ -112,13 +112,20 @@ class Client:
     One session to one API server. Open it as an async context manager.
 
     fence: for how many seconds from now a write may be under way; 0 or less refuses it.
+    agent: how the audit log of the API server names this process.
     """
 
     def __init__(
-        self, configuration: Configuration, *, timeout_seconds: float = 15.0, fence: Callable[[], float] = _unfenced
+        self,
+        configuration: Configuration,
+        *,
+        timeout_seconds: float = 15.0,
+        fence: Callable[[], float] = _unfenced,
+        agent: str = USER_AGENT,
     ) -> None:
         self.configuration = configuration
         self._fence = fence
+        self._agent = agent
         self._timeout_seconds = timeout_seconds
         self.requests: Counter[str] = Counter()
         self._places = _Places(_REQUESTS_AT_ONCE)
@@ -136,7 +143,7 @@ class Client:
         self._session = aiohttp.ClientSession(
             connector=connector,
             read_bufsize=_READ_BYTES,
-            headers={"User-Agent": USER_AGENT, "Accept": "application/json", "Accept-Encoding": "gzip"},
+            headers={"User-Agent": self._agent, "Accept": "application/json", "Accept-Encoding": "gzip"},
         )
         self._token_age = asyncio.get_running_loop().time()
         return self

@@ -15,7 +15,7 @@ from cronhpa.forecasting.pool import ProcessPool
 from cronhpa.forecasting.service import ForecastService
 from cronhpa.history.prometheus import Prometheus
 from cronhpa.history.series import Series
-from cronhpa.kube.client import Client
+from cronhpa.kube.client import USER_AGENT, Client
 from cronhpa.kube.credentials import context_namespace, load_configuration, pod_namespace
 from cronhpa.operator.candidate import Candidate, ElectedCandidate, OnlyCandidate
 from cronhpa.operator.clock import Clock
@@ -42,7 +42,7 @@ async def run(settings: Settings, clock: Clock) -> None:
         loop.add_signal_handler(number, stop.set)
     configuration = load_configuration(settings.kubeconfig, settings.context)
     candidate = _candidate(settings, configuration, clock)
-    async with Client(configuration, fence=candidate.write_seconds) as client:
+    async with Client(configuration, fence=candidate.write_seconds, agent=_agent(settings)) as client:
         await Operator(settings, client, clock, candidate=candidate).run(stop)
 
 
@@ -166,8 +166,17 @@ def _candidate(settings: Settings, configuration: Configuration, clock: Clock) -
     # A request that hangs must leave time for another one before the renew deadline.
     seconds = timing.renew_deadline / 2
     return ElectedCandidate(
-        lambda: Client(configuration, timeout_seconds=seconds), lease, settings.lease_identity, timing, clock
+        lambda: Client(configuration, timeout_seconds=seconds, agent=_agent(settings)),
+        lease,
+        settings.lease_identity,
+        timing,
+        clock,
     )
+
+
+def _agent(settings: Settings) -> str:
+    """With the identity: the replicas share a ServiceAccount, and the audit log must tell them apart."""
+    return f"{USER_AGENT} ({settings.lease_identity})"
 
 
 async def _wait_for(stop: asyncio.Event) -> None:

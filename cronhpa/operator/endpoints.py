@@ -40,9 +40,6 @@ class Progress(Collector):
         controller = self._controller
         loop, writer = controller.control_loop.metrics, controller.writer
         yield GaugeMetricFamily("cronhpa_leader", "1 on the replica that decides.", int(controller.candidate.term > 0))
-        yield CounterMetricFamily(
-            "cronhpa_leader_terms", "Times that this replica began to lead.", controller.candidate.term
-        )
         yield GaugeMetricFamily(
             "cronhpa_objects_of_other_operators",
             "CronHPA objects that another installation serves.",

@@ -155,6 +155,8 @@ class Settings(BaseSettings):
     )
     leader_elect_identity: str = Field(
         "",
+        pattern=r"^[A-Za-z0-9._:-]*$",
+        max_length=512,
         description=(
             "This replica's name in the Lease, unlike that of any other process. Empty: host name and a random part."
             " With the pod's uid in it, a container that starts again leads again at once."
