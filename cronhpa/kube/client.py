@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import asyncio.sslproto
 import logging
-import math
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import Any, Self, TypeVar
@@ -22,7 +21,6 @@ from urllib.parse import quote
 import aiohttp
 import kubernetes.config
 import msgspec
-from aiohttp.abc import AbstractStreamWriter
 from kubernetes.client import Configuration
 from msgspec import Struct
 from yarl import URL
@@ -30,6 +28,7 @@ from yarl import URL
 from cronhpa.core.printable import shortened, without_userinfo
 from cronhpa.kube.credentials import bearer_token, keepalive_socket, tls_context
 from cronhpa.kube.errors import UNREADABLE, Cause, ClusterError, text_of
+from cronhpa.kube.fence import FENCED, NOT_LEADING, Fence, FencedBody, unfenced
 
 LOG = logging.getLogger(__name__)
 
@@ -58,8 +57,6 @@ _ERROR_BYTES = 2**18
 _MESSAGE_MAX = 4096
 _REASON = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,255}")
 TOO_LARGE = "TooLarge"
-NOT_LEADING = "NotLeading"
-_FENCED = "this process does not lead any more, or cannot renew its Lease: it writes nothing"
 # Only so many answers longer than this are read at once, for each metrics API and for everything else: all of them
 # together would take a gigabyte. The others stay in the sender's buffers meanwhile.
 _SHORT_BYTES = 2**19
@@ -103,10 +100,6 @@ def path_of(*segments: str) -> str:
     return "/" + "/".join(quote(segment, safe="*:") for segment in segments)
 
 
-def _unfenced() -> float:
-    return math.inf
-
-
 class Client:
     """
     One session to one API server. Open it as an async context manager.
@@ -120,7 +113,7 @@ class Client:
         configuration: Configuration,
         *,
         timeout_seconds: float = 15.0,
-        fence: Callable[[], float] = _unfenced,
+        fence: Fence = unfenced,
         agent: str = USER_AGENT,
     ) -> None:
         self.configuration = configuration
@@ -291,11 +284,11 @@ class Client:
                 seconds, data = self._timeout_seconds, None
                 if body is not None:
                     headers["Content-Type"] = content_type
-                    data = _FencedBody(body, self._fence)
+                    data = FencedBody(body, self._fence)
                 if method != "GET":
                     seconds = min(seconds, self._fence())
                     if seconds <= 0:
-                        raise ClusterError(HTTPStatus.PRECONDITION_FAILED, NOT_LEADING, f"{method} {path}: {_FENCED}")
+                        raise ClusterError(HTTPStatus.PRECONDITION_FAILED, NOT_LEADING, f"{method} {path}: {FENCED}")
                 # A redirect would send the token and the query wherever an aggregated API points.
                 async with self._open.request(
                     method,
@@ -315,24 +308,6 @@ class Client:
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise ClusterError(0, "Unreachable", f"{method} {path}: {text_of(error)}") from error
         raise AssertionError("every attempt returns or raises")
-
-
-class _FencedBody(aiohttp.BytesPayload):
-    """
-    A body that is not sent any more once the fence is closed.
-
-    A connection takes milliseconds to be made, and a frozen process can wake up between the check before a request and
-    the request itself: this is the last moment before the bytes leave. The server refuses a request without its body.
-    """
-
-    def __init__(self, body: bytes, fence: Callable[[], float]) -> None:
-        super().__init__(body)
-        self._fence = fence
-
-    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        if self._fence() <= 0:
-            raise ConnectionAbortedError(_FENCED)
-        await super().write_with_length(writer, content_length)
 
 
 class _Places:

@@ -17,13 +17,13 @@ from cronhpa.history.prometheus import Prometheus
 from cronhpa.history.series import Series
 from cronhpa.kube.client import USER_AGENT, Client
 from cronhpa.kube.credentials import context_namespace, load_configuration, pod_namespace
-from cronhpa.operator.candidate import Candidate, ElectedCandidate, OnlyCandidate
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller, MakeWatch, kopf_watch
 from cronhpa.operator.endpoints import Endpoints, Progress
 from cronhpa.operator.learning import Learning, LearningPauses
 from cronhpa.operator.listener import Budget, Listener
 from cronhpa.operator.open_files import open_files, raise_open_files
+from cronhpa.operator.replica import ElectedReplica, OnlyReplica, Replica
 from cronhpa.operator.settings import Settings
 
 LOG = logging.getLogger(__name__)
@@ -41,9 +41,9 @@ async def run(settings: Settings, clock: Clock) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     configuration = load_configuration(settings.kubeconfig, settings.context)
-    candidate = _candidate(settings, configuration, clock)
-    async with Client(configuration, fence=candidate.write_seconds, agent=_agent(settings)) as client:
-        await Operator(settings, client, clock, candidate=candidate).run(stop)
+    replica = _replica(settings, configuration, clock)
+    async with Client(configuration, fence=replica.write_seconds, agent=_agent(settings)) as client:
+        await Operator(settings, client, clock, replica=replica).run(stop)
 
 
 class Operator:
@@ -60,9 +60,9 @@ class Operator:
         clock: Clock,
         *,
         watch: MakeWatch = kopf_watch,
-        candidate: Candidate | None = None,
+        replica: Replica | None = None,
     ) -> None:
-        self.candidate = candidate or OnlyCandidate()
+        self.replica = replica or OnlyReplica()
         self.listeners: list[Listener] = []
         self._settings = settings
         self._client = client
@@ -82,7 +82,7 @@ class Operator:
             options=settings.controller_options,
             namespaces=settings.namespace_names,
             watch=watch,
-            candidate=self.candidate,
+            replica=self.replica,
         )
         self.learning = Learning(
             settings.store,
@@ -92,15 +92,15 @@ class Operator:
             loads=self.controller.reconciler.loads,
             budgets=self.controller.reconciler.budgets,
             open_prometheus=None if settings.prometheus_url is None else self._open_prometheus,
-            is_leading=lambda: self.candidate.term > 0,
+            is_leading=lambda: self.replica.term > 0,
             pauses=LearningPauses(forecast=parse_duration(settings.forecast_interval) / SECOND),
         )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until `stop` is set. Raises what ended a part that must never end."""
         self.listeners = self._listen()
-        election = asyncio.create_task(self.candidate.run(), name="election")
-        await self.candidate.first_look()
+        election = asyncio.create_task(self.replica.run(), name="election")
+        await self.replica.first_look()
         ports = [(f"port {listener.address[1]}", listener.run()) for listener in self.listeners]
         parts = [*self.controller.watching(), *ports, *self.learning.working()]
         tasks = [election, *(asyncio.create_task(part, name=name) for name, part in parts)]
@@ -120,7 +120,7 @@ class Operator:
                 async with asyncio.timeout(_EVENTS_SECONDS):
                     await self.controller.events.flushed()
             # After the last write: from now on another replica may lead.
-            await self.candidate.release()
+            await self.replica.release()
             await self.learning.flush()
             for task in (stopped, *tasks):
                 task.cancel()
@@ -158,14 +158,14 @@ class Operator:
         self.controller.on_first_forecast(series)
 
 
-def _candidate(settings: Settings, configuration: Configuration, clock: Clock) -> Candidate:
+def _replica(settings: Settings, configuration: Configuration, clock: Clock) -> Replica:
     lease = settings.lease_name(pod_namespace() or context_namespace(settings.kubeconfig, settings.context))
     if lease is None:
-        return OnlyCandidate()
+        return OnlyReplica()
     timing = settings.lease_timing
     # A request that hangs must leave time for another one before the renew deadline.
     seconds = timing.renew_deadline / 2
-    return ElectedCandidate(
+    return ElectedReplica(
         lambda: Client(configuration, timeout_seconds=seconds, agent=_agent(settings)),
         lease,
         settings.lease_identity,

@@ -23,7 +23,6 @@ from cronhpa.kube.lease import Leases
 from cronhpa.kube.pod_indexer import PodIndexer
 from cronhpa.kube.pods import RawPod, excess, pod_from
 from cronhpa.kube.scale import Targets
-from cronhpa.operator.candidate import Candidate, OnlyCandidate
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.control_loop import ControlLoop
 from cronhpa.operator.delaying_queue import Key
@@ -35,6 +34,7 @@ from cronhpa.operator.learning import target_of
 from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.owners import Hpa, Owners
 from cronhpa.operator.reconciler import Cluster, Decide, LatestForecasts, Reconciler
+from cronhpa.operator.replica import OnlyReplica, Replica
 from cronhpa.operator.sweep import Sweep
 from cronhpa.operator.writer import Writer
 
@@ -76,11 +76,11 @@ class Controller:
         namespaces: tuple[str, ...] = (),
         watch: MakeWatch = kopf_watch,
         decide: Decide = decide_with,
-        candidate: Candidate | None = None,
+        replica: Replica | None = None,
     ) -> None:
-        self.candidate = candidate or OnlyCandidate()
+        self.replica = replica or OnlyReplica()
         self.installations = Installations(
-            self.candidate.lease, Leases(client), self.candidate.timing.lease, clock.monotonic
+            self.replica.lease, Leases(client), self.replica.timing.lease, clock.monotonic
         )
         self.owners = Owners()
         self.inventory = Inventory(options, self._on_object, self._on_gone)
@@ -88,7 +88,7 @@ class Controller:
         self.targets = Targets(client, discovery, self._on_target, namespaces)
         self.events = EventRecorder(client)
         self.writer = Writer(client, self.targets, self.events, self.inventory)
-        self.sweep = Sweep(client, self.inventory, namespaces, term=lambda: self.candidate.term)
+        self.sweep = Sweep(client, self.inventory, namespaces, term=lambda: self.replica.term)
         self.watch = watch(client, namespaces, self.inventory.apply_event, self.sweep)
         self._clock = clock
         self._forecasts = forecasts
@@ -136,9 +136,9 @@ class Controller:
     async def scale(self) -> None:
         """Reconciles while this replica leads, until cancelled."""
         while True:
-            term = await self.candidate.acquired()
+            term = await self.replica.acquired()
             scaling = asyncio.create_task(self._scale_in(term), name=f"control loop, term {term}")
-            lost = asyncio.create_task(self.candidate.lost(term), name="end of the term")
+            lost = asyncio.create_task(self.replica.lost(term), name="end of the term")
             try:
                 await asyncio.wait((scaling, lost), return_when=asyncio.FIRST_COMPLETED)
                 if scaling.done():

@@ -39,7 +39,7 @@ class Progress(Collector):
     def collect(self) -> Iterator[Metric]:
         controller = self._controller
         loop, writer = controller.control_loop.metrics, controller.writer
-        yield GaugeMetricFamily("cronhpa_leader", "1 on the replica that decides.", int(controller.candidate.term > 0))
+        yield GaugeMetricFamily("cronhpa_leader", "1 on the replica that decides.", int(controller.replica.term > 0))
         yield GaugeMetricFamily(
             "cronhpa_objects_of_other_operators",
             "CronHPA objects that another installation serves.",
@@ -109,9 +109,9 @@ class Endpoints:
 
     def _readyz(self) -> bytes:
         if self._controller.is_ready():
-            candidate = self._controller.candidate
+            replica = self._controller.replica
             # A replica that waits is ready too: it would decide at once.
-            text = "ok, leading" if candidate.term else f"ok, waiting: {candidate.holder or 'nobody'} leads"
+            text = "ok, leading" if replica.term else f"ok, waiting: {replica.holder or 'nobody'} leads"
             return response(HTTPStatus.OK, f"{text}\n")
         return response(HTTPStatus.SERVICE_UNAVAILABLE, "the first lists are not there yet\n")
 
@@ -120,7 +120,7 @@ class Endpoints:
         now = self._clock.monotonic()
         if now >= self._metrics_until:
             # From the replica that decides alone: of two answers one would be old.
-            objects = objects_text(self._controller.inventory) if self._controller.candidate.term else ""
+            objects = objects_text(self._controller.inventory) if self._controller.replica.term else ""
             body = generate_latest(self._registry) + objects.encode()
             self._metrics = response(HTTPStatus.OK, body, _TEXT)
             self._metrics_until = now + _METRICS_SECONDS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import uuid
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -25,6 +24,9 @@ def _as_duration(text: str) -> str:
         raise ValueError(f"{text!r} must be longer than nothing: write for example 15s")
     return text
 
+
+# As client-go's components name themselves; another process, or the same one started again, is another replica.
+_IDENTITY = f"{socket.gethostname()}_{uuid.uuid4()}"
 
 Duration = Annotated[str, AfterValidator(_as_duration)]
 
@@ -177,9 +179,9 @@ class Settings(BaseSettings):
             return None
         return LeaseName(self.leader_elect_resource_namespace or namespace, self.leader_elect_resource_name)
 
-    @cached_property
+    @property
     def lease_identity(self) -> str:
-        return self.leader_elect_identity or f"{socket.gethostname()}_{uuid.uuid4()}"
+        return self.leader_elect_identity or _IDENTITY
 
     @property
     def controller_options(self) -> ControllerOptions:

@@ -1,4 +1,8 @@
-"""Two replicas of the real operator on one Lease: who decides after SIGTERM, SIGKILL and SIGSTOP, and who writes."""
+"""
+cronhpa.operator.replica, cronhpa.kube.lease: two replicas of the real operator on one Lease.
+
+Who decides after SIGTERM, SIGKILL and SIGSTOP, and who writes.
+"""
 
 import random
 import signal

@@ -6,8 +6,9 @@ import pytest
 from aiohttp import web
 from kubernetes.client import Configuration
 
-from cronhpa.kube.client import NOT_LEADING, Client
+from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError, is_ambiguous
+from cronhpa.kube.fence import NOT_LEADING
 
 
 class Server:

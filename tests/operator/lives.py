@@ -68,7 +68,7 @@ class Life:
     """The controller as a process: `async with` kills it at the end without any farewell."""
 
     def __init__(
-        self, api: ModelApi, *, timeout_seconds: float = 15.0, decide: Any = decide, candidate: Any = None
+        self, api: ModelApi, *, timeout_seconds: float = 15.0, decide: Any = decide, replica: Any = None
     ) -> None:
         self.api = api
         self.client = ModelClient(api, timeout_seconds=timeout_seconds)
@@ -80,7 +80,7 @@ class Life:
             options=ControllerOptions(),
             watch=lambda _client, _namespaces, take, _sweep: ModelWatch(api, take),
             decide=decide,
-            candidate=candidate,
+            replica=replica,
         )
         self.control_loop = self.controller.control_loop
         self.inventory = self.controller.inventory

@@ -8,8 +8,8 @@ from virtual_time import live
 
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.lease import Lease, LeaseName
-from cronhpa.operator.candidate import OnlyCandidate
 from cronhpa.operator.installations import Installations
+from cronhpa.operator.replica import OnlyReplica
 
 OWN, OTHER = LeaseName("ops", "cronhpa"), LeaseName("laptop", "cronhpa")
 
@@ -84,7 +84,7 @@ def test_a_lease_that_may_not_be_read_is_believed_to_be_renewed_and_the_text_say
     assert "cannot be seen: leases is forbidden" in looked_at(leases, 60)[1]
 
 
-class Named(OnlyCandidate):
+class Named(OnlyReplica):
     def __init__(self, lease):
         self.lease = lease
 
@@ -95,7 +95,7 @@ def test_the_first_decision_on_an_object_names_the_installation_and_the_status_k
         deployment(api)
         cronhpa(api)
         api.load["prod", "shop"] = 3000
-        async with Life(api, candidate=Named(OWN)):
+        async with Life(api, replica=Named(OWN)):
             await until(60)
             return api.writes[0], status(api)
 
@@ -122,7 +122,7 @@ def test_of_two_installations_that_want_one_object_one_serves_it():
     async def scenario():
         api = ModelApi()
         renewing = asyncio.create_task(renewed(api))
-        async with Life(api, candidate=Named(OWN)) as one, Life(api, candidate=Named(OTHER)) as two:
+        async with Life(api, replica=Named(OWN)) as one, Life(api, replica=Named(OTHER)) as two:
             await until(5)
             deployment(api)
             cronhpa(api)

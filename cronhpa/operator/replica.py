@@ -1,5 +1,5 @@
 """
-This replica as a candidate: its election in a thread of its own, and the event loop of the operator told of it.
+This replica in the election: its election in a thread of its own, and the event loop of the operator told of it.
 
 A thread of its own, since a decision or a list that keeps the operator's loop busy for seconds must not cost the Lease.
 """
@@ -25,7 +25,7 @@ _STUCK_SECONDS = 30.0
 _LOOK_SECONDS = 1.0
 
 
-class Candidate(Protocol):
+class Replica(Protocol):
     """
     lease: where the others see who leads, None without an election. term: 0 while this replica does not lead.
     holder: the leader's identity, "" while nobody leads.
@@ -53,7 +53,7 @@ class Candidate(Protocol):
     async def release(self) -> None: ...
 
 
-class OnlyCandidate:
+class OnlyReplica:
     """The one replica of an operator without leader election: it leads from the start to the end."""
 
     lease: LeaseName | None = None
@@ -81,7 +81,7 @@ class OnlyCandidate:
         return
 
 
-class ElectedCandidate:
+class ElectedReplica:
     """
     connect: opens the client of the election; it is called in the election's thread.
 
