@@ -27,6 +27,7 @@ from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Observation, Scale
 from cronhpa.core.quantity import parse_milli
+from cronhpa.core.reasons import reason
 from cronhpa.core.spec import Mode, Spec
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError, is_ambiguous
@@ -229,7 +230,7 @@ class Writer:
             state.name,
             decision.current,
             decision.desired,
-            decision.reason or decision.decided_by,
+            reason(decision),
         )
         return Scaled(pending.now)
 
