@@ -53,13 +53,13 @@ class DelayingQueue:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def pop(self, now: Nanoseconds) -> dict[str, list[Key]]:
-        """Takes out the keys that are due, by namespace."""
-        out: dict[str, list[Key]] = defaultdict(list)
+    def pop(self, now: Nanoseconds) -> dict[str, dict[Key, Nanoseconds]]:
+        """Takes out the keys that are due, by namespace, each with the instant at which it was due."""
+        out: dict[str, dict[Key, Nanoseconds]] = defaultdict(dict)
         while (at := self.next_at()) is not None and at <= now:
             _, key = heappop(self._heap)
             del self._at[key]
-            out[key[0]].append(key)
+            out[key[0]][key] = at
         return out
 
 

@@ -23,7 +23,8 @@ class ObjectState:
     status: what the API is known to hold at resource version `version`. memory: what this process knows beyond it.
     resumed: this process has taken up the memory. uncertain: the last scale write may or may not have been done.
     in_doubt: the last status write may or may not have been done. written: when the status was written last.
-    next_edge: when a schedule changes next. reconciled_at: when the last reconciliation ended.
+    next_edge: when a schedule changes next. reconciled_at: when the last reconciliation ended. due_at: when the newest
+    reconciliation was due.
     complaint: the last logged failure of a status write, "" once a write succeeds.
     conflicts: schedules that contradict each other; checked: their generation, and until when they hold.
     quiet: generation, and the instant until which a decision computes nothing of its schedules anew.
@@ -35,6 +36,7 @@ class ObjectState:
         "complaint",
         "conflicts",
         "created",
+        "due_at",
         "forecast",
         "generation",
         "in_doubt",
@@ -76,6 +78,7 @@ class ObjectState:
         self.quiet: tuple[int, Nanoseconds] = (-1, 0)
         self.forecast: Series | None = None
         self.reconciled_at: Nanoseconds | None = None
+        self.due_at: Nanoseconds = 0
 
     @property
     def key(self) -> Key:

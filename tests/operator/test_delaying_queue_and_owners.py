@@ -19,9 +19,9 @@ def test_what_is_due_comes_by_namespace_and_once():
     for key, at in ((A, 5), (B, 7), (C, 6), (A, 9)):
         due.put(key, at)
 
-    assert {"prod": [A], "test": [C]} == due.pop(6)
+    assert {"prod": {A: 5}, "test": {C: 6}} == due.pop(6)
     assert 7 == due.next_at()
-    assert {"prod": [B]} == due.pop(9)
+    assert {"prod": {B: 7}} == due.pop(9)
     assert {} == due.pop(99)
     assert due.next_at() is None
 
@@ -32,7 +32,7 @@ def test_the_earliest_instant_counts():
     due.put(A, 3)
     due.put(A, 6)
 
-    assert {"prod": [A]} == due.pop(3)
+    assert {"prod": {A: 3}} == due.pop(3)
     assert due.next_at() is None
 
 
@@ -41,7 +41,7 @@ def test_what_is_dropped_or_cleared_is_due_no_more_until_put_again():
     due.put(A, 1)
     due.put(B, 2)
     due.drop(A)
-    assert {"prod": [B]} == due.pop(5)
+    assert {"prod": {B: 2}} == due.pop(5)
     due.put(B, 6)
     due.clear()
     assert due.next_at() is None
