@@ -40,7 +40,8 @@ _CLOCK_STEP = 5 * SECOND
 class LoopMetrics(Struct):
     """
     reconciles, errors, lists: counters for /metrics. last_tick: when the loop ran last, for /healthz.
-    tick_duration: of the last group of reconciliations. lag: from the instant at which an object was due to its decision.
+    tick_duration: of the last group of reconciliations. lag: from the instant at which an object was due to its
+    decision.
     """
 
     reconciles: int = 0

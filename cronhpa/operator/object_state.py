@@ -22,7 +22,8 @@ class ObjectState:
 
     status: what the API is known to hold at resource version `version`. memory: what this process knows beyond it.
     resumed: this process has taken up the memory. uncertain: the last scale write may or may not have been done.
-    in_doubt: the last status write may or may not have been done. written: when the status was written last.
+    in_doubt: the last status write may or may not have been done. written: when the status was written last, or read at
+    the start; None before.
     next_edge: when a schedule changes next. reconciled_at: when the last reconciliation ended. due_at: when the newest
     reconciliation was due.
     complaint: the last logged failure of a status write, "" once a write succeeds.
@@ -71,7 +72,7 @@ class ObjectState:
         self.uncertain = False
         self.in_doubt = False
         self.complaint = ""
-        self.written: Nanoseconds = 0
+        self.written: Nanoseconds | None = None
         self.next_edge: Nanoseconds | None = None
         self.conflicts: tuple[Conflict, ...] = ()
         self.checked: tuple[int, Nanoseconds] | None = None

@@ -26,7 +26,6 @@ from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Observation, Scale
-from cronhpa.core.quantity import parse_milli
 from cronhpa.core.spec import Mode, Spec
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError, is_ambiguous
@@ -34,6 +33,7 @@ from cronhpa.kube.informer import resource_version
 from cronhpa.kube.pods import Meta
 from cronhpa.kube.scale import Targets
 from cronhpa.operator.cooperative_yield import CooperativeYield
+from cronhpa.operator.delaying_queue import following
 from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.object_state import ObjectState, path_to
@@ -43,10 +43,8 @@ LOG = logging.getLogger(__name__)
 # Concurrent writes: in all, and in one namespace, so that hanging writes of one leave room for the others.
 _CONCURRENT = 64
 _CONCURRENT_IN_NAMESPACE = 16
-_DRIFT = 30 * SECOND
-# Numbers within the upstream's default tolerance of the written ones are noise: nobody would scale for them.
-_NOISE_DRIFT = 5 * MINUTE
-_NOISE = 0.1
+# Numbers that only drift lie within the tolerance, else they would change the recommendation: nobody scales for them.
+_DRIFT = 5 * MINUTE
 _REFUSED = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 # Kubernetes' service level objective for mutating calls assumes up to 20 a second; drifting numbers stay below that.
 _WRITES_PER_SECOND = 20
@@ -190,9 +188,10 @@ class Writer:
         status = render(state.status, turn)
         for event in (*events(turn), *new_conflict_events(before, turn)):
             self._events.record(state, event, pending.now)
+        if state.written is None:  # what was read at the start is as good as written now
+            state.written = pending.now
         if not is_worth_writing(state.status, status) and (
-            abs(pending.now - state.written) < self._drift_interval(state.status, status)
-            or not has_drifted(state.status, status)
+            not self._may_drift(state.uid, state.written, pending.now) or not has_drifted(state.status, status)
         ):
             return
         if pending.acts:
@@ -283,9 +282,14 @@ class Writer:
             state.status, state.version = status, version
         return True
 
-    def _drift_interval(self, before: Status, after: Status) -> Nanoseconds:
-        drift = _NOISE_DRIFT if is_noise(before, after) else _DRIFT
-        return max(drift, len(self._inventory.items) * SECOND // _WRITES_PER_SECOND)
+    def _may_drift(self, uid: str, written: Nanoseconds, now: Nanoseconds) -> bool:
+        """
+        Whether numbers that only drift may be written: an instant of the object's own grid passed since the last write.
+
+        Statuses that are written together, after a start or at a shared edge, drift apart so.
+        """
+        interval = max(_DRIFT, len(self._inventory.items) * SECOND // _WRITES_PER_SECOND)
+        return following(uid, interval, written) <= now or now < written  # the clock may step back
 
 
 class _Written(msgspec.Struct):
@@ -300,36 +304,6 @@ def is_worth_writing(before: Status, after: Status) -> bool:
 def has_drifted(before: Status, after: Status) -> bool:
     """Whether anything changed apart from what the passing of time changes."""
     return before != after and {**before, "memory": _lasting(before)} != {**after, "memory": _lasting(after)}
-
-
-def is_noise(before: Status, after: Status) -> bool:
-    """Whether every drifting number is within a tenth of its former value."""
-    return _is_near(_drifting(before), _drifting(after))
-
-
-def _drifting(status: Status) -> dict[str, Any]:
-    forecast = status.get("forecast", {})
-    memory = status.get("memory", {})
-    return {
-        # The time of a forecast says nothing about the load.
-        "forecast": {key: value for key, value in forecast.items() if key not in {"issuedAt", "trainedUntil"}},
-        "memory": {key: memory.get(key) for key in _DRIFTING_MEMORY},
-        **{key: status.get(key) for key in _DRIFTING if key != "forecast"},
-    }
-
-
-def _is_near(before: Any, after: Any) -> bool:
-    if before == after:
-        return True
-    if isinstance(before, dict) and isinstance(after, dict):
-        return before.keys() == after.keys() and all(_is_near(value, after[key]) for key, value in before.items())
-    if isinstance(before, list) and isinstance(after, list):
-        return len(before) == len(after) and all(map(_is_near, before, after))
-    try:
-        old, new = parse_milli(str(before)), parse_milli(str(after))
-    except ValueError:
-        return False
-    return abs(new - old) <= _NOISE * abs(old)
 
 
 def _lasting(status: Status) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def test_turns_come_once_a_period_however_much_is_scaled():
             first = next_turn(0)
             assert 4 == await turns_until(life, first + 3 * 15 + 1)
         assert [(2, 4), (4, 8), (8, 16), (16, 32), (32, 60)] == [change[1:] for change in timeline(api)]
-        assert [0, first, first + 15, first + 30, first + 45] == [change[0] for change in timeline(api)]
+        assert [0, *(int(first + turn * 15) for turn in range(4))] == [change[0] for change in timeline(api)]
 
     live(scenario)
 

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.core.instant import SECOND
+from cronhpa.core.instant import MILLISECOND, SECOND
 from cronhpa.core.spec import Mode
 from cronhpa.operator.delaying_queue import DelayingQueue, following
 from cronhpa.operator.owners import Hpa, Owners
@@ -55,6 +55,13 @@ def test_the_next_turn_is_later_than_now_and_at_most_a_period_away(namespace, se
 
     assert now < at <= now + seconds * SECOND
     assert at + seconds * SECOND == following(namespace, seconds * SECOND, at)
+
+
+def test_a_hundred_namespaces_spread_over_the_whole_period():
+    """150 ms for each of them, were they spread evenly; with phases in whole seconds 12 would begin at one instant."""
+    begins = [following(f"fleet-{number}", 15 * SECOND, 0) for number in range(100)]
+
+    assert max(sum(0 <= at - first < 50 * MILLISECOND for at in begins) for first in begins) <= 5
 
 
 def claim(name, created, mode=Mode.ACTIVE, *, readable=True, kind="Deployment"):
