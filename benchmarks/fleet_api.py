@@ -34,7 +34,11 @@ _KINDS = {
         "deployments": "Deployment", "statefulsets": "StatefulSet", "replicasets": "ReplicaSet",
     },
     "/apis/autoscaling/v2": {"horizontalpodautoscalers": "HorizontalPodAutoscaler"},
-    "/api/v1": {"pods": "Pod", "events": "Event", "replicationcontrollers": "ReplicationController"},
+    # kopf waits for the kinds of namespaces and custom resource definitions before it watches any other.
+    "/api/v1": {
+        "pods": "Pod", "events": "Event", "replicationcontrollers": "ReplicationController", "namespaces": "Namespace",
+    },
+    "/apis/apiextensions.k8s.io/v1": {"customresourcedefinitions": "CustomResourceDefinition"},
 }  # fmt: skip
 _METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces/"
 
@@ -122,6 +126,8 @@ class Api:
                 watcher.has_lines.clear()
                 for first in range(0, len(lines), 100):
                     await response.write(b"".join(lines[first : first + 100]))
+        except ConnectionResetError:
+            return response  # whoever watched is gone
         finally:
             cluster.unwatch(plural, watcher)
 
@@ -178,7 +184,7 @@ class Api:
         )
 
     async def _scale_loads(self, percent_a_minute: int) -> None:
-        """Gives so many percent of the objects a minute another load: even ones 30 % more, odd ones 25 % less, and back."""
+        """Every minute so many percent of the objects get another load: even ones 30 % more, odd ones 25 % less."""
         begun, done = time.monotonic(), 0
         while True:
             await asyncio.sleep(1)
@@ -231,7 +237,13 @@ def _discovered(path: str) -> web.Response:
     if path in _KINDS:
         verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]
         resources = [
-            {"name": plural, "singularName": kind.lower(), "namespaced": True, "kind": kind, "verbs": verbs}
+            {
+                "name": plural,
+                "singularName": kind.lower(),
+                "namespaced": kind not in {"Namespace", "CustomResourceDefinition"},
+                "kind": kind,
+                "verbs": verbs,
+            }
             for plural, kind in _KINDS[path].items()
         ]
         version = path.removeprefix("/apis/").removeprefix("/api/")
