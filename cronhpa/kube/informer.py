@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -58,10 +58,6 @@ class _Name(Struct, frozen=True):
 
 class _Named(Struct):
     metadata: _Name = _Name()
-
-
-class _Items(Struct):
-    items: list[msgspec.Raw]
 
 
 class Informer(Generic[T]):
@@ -145,16 +141,14 @@ class Informer(Generic[T]):
         """Takes over one list; returns its resource version."""
         seen: set[tuple[str, str]] = set()
         version = ""
-        async for page, at in self._client.pages(self.path):
+        async for items, at in self._client.pages(self.path):
             if not version:
                 self._note_list(int(at) if at.isdecimal() else 0)
             version = at
-            for raw in self._items(page):
-                # An object that cannot be read still exists: its known state stays.
-                seen.add(self._key(raw))
+            for raw in items:
                 listed = self._decode(raw)
-                if listed is not None:
-                    self._put(listed)
+                # An object that cannot be read still exists: its known state stays.
+                seen.add(self._key(raw) if listed is None else self._put(listed))
             await asyncio.sleep(0)
         self._heard = asyncio.get_running_loop().time()
         self._lost = None
@@ -194,9 +188,6 @@ class Informer(Generic[T]):
                 self._drop((changed.metadata.namespace, changed.metadata.name))
             else:
                 self._put(changed)
-
-    def _items(self, page: bytes) -> Iterable[msgspec.Raw]:
-        return decode(page, _Items, self.path).items
 
     def _decode(self, raw: msgspec.Raw) -> T | None:
         """The decoded object; None, with a warning, if it cannot be read."""

@@ -10,14 +10,13 @@ import asyncio
 import logging
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from cronhpa.api.identity import GROUP, PLURAL, VERSION
-from cronhpa.kube.client import Client, path_of
-from cronhpa.kube.errors import UNREADABLE, ClusterError
+from cronhpa.kube.client import Client, decode, path_of
+from cronhpa.kube.errors import ClusterError
 from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.inventory import Inventory
 
@@ -29,10 +28,6 @@ class SweepPauses(Struct, frozen=True):
 
     seconds: float = 300.0
     retry_seconds: float = 5.0
-
-
-class _Listed(msgspec.Struct):
-    items: list[dict[str, Any]]
 
 
 class Sweep:
@@ -96,16 +91,14 @@ class Sweep:
         seen: set[str] = set()
         is_first = True
         scope = ("namespaces", namespace) if namespace else ()
-        async for page, version in self._client.pages(path_of("apis", GROUP, VERSION, *scope, PLURAL)):
+        path = path_of("apis", GROUP, VERSION, *scope, PLURAL)
+        async for items, version in self._client.pages(path):
             if is_first:
                 self._inventory.note_list_version(namespace, int(version) if version.isdecimal() else 0)
                 is_first = False
-            try:
-                bodies = msgspec.json.decode(page, type=_Listed).items
-            except UNREADABLE as error:
-                raise ClusterError(0, "Malformed", f"the list cannot be read: {error}") from error
-            for body in bodies:
+            for raw in items:
                 await self._yield.step()
+                body = decode(bytes(raw), dict, path)
                 try:
                     seen.add(body["metadata"]["uid"])
                     self._inventory.put(body)
