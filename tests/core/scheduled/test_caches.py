@@ -60,6 +60,7 @@ BY_VALUE = {
     "api.rules:_compiled": (1024, 5000),
     "kube.metric_values:_instant": (4096, 300),
     "kube.metric_values:_duration": (64, 300),
+    "kube.pods:_kept_instant": (1024, 300),
     "history.files:_instant": (64, 300),
     "forecasting.named_methods:find_methods": (64, 4000),
 }
