@@ -28,6 +28,11 @@ LOG = logging.getLogger(__name__)
 # Together below the 30 s after which Kubernetes kills a pod.
 _GRACE_SECONDS = 15.0
 _EVENTS_SECONDS = 3.0
+# Thresholds of the collector. A higher one while it runs would save little CPU and let garbage pile up.
+_STARTING = (200_000, 10, 10)
+_RUNNING = (10_000, 10, 10)
+# The first decision of each object leaves a status and a memory; they come in the first period, or soon after it.
+_FIRST_ROUND_SECONDS = 45.0
 
 
 async def run(settings: Settings, clock: Clock) -> None:
@@ -111,12 +116,12 @@ class Operator:
             LOG.info("stopped")
 
     async def _scale(self) -> None:
+        # Lists make little garbage and very much that stays.
+        gc.set_threshold(*_STARTING)
         await self.controller.synced()
-        # What is there at the start stays: the collector need not look at it again and again. A higher threshold would
-        # save a little more CPU and let kopf's copies of the first statuses pile up to 200 MB.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(10_000, 10, 10)
+        _freeze()
+        asyncio.get_running_loop().call_later(_FIRST_ROUND_SECONDS, _freeze)
+        gc.set_threshold(*_RUNNING)
         await self.controller.control_loop.run()
 
     def _listen(self) -> list[Listener]:
@@ -137,6 +142,12 @@ class Operator:
 
     def _on_first_forecast(self, series: Series) -> None:
         self.controller.on_first_forecast(series)
+
+
+def _freeze() -> None:
+    """What is there now stays: the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 async def _wait_for(stop: asyncio.Event) -> None:

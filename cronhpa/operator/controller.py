@@ -37,6 +37,8 @@ from cronhpa.operator.writer import Writer
 LOG = logging.getLogger(__name__)
 
 _SYNC_SECONDS = 60.0
+# How long the first decisions wait for the lists of targets, rather than ask for each target by itself.
+_TARGETS_SECONDS = 15.0
 
 
 class ObjectWatch(Protocol):
@@ -122,6 +124,8 @@ class Controller:
             if self._clock.monotonic() - started > _SYNC_SECONDS:
                 LOG.warning("the first lists are still not there after %d s", _SYNC_SECONDS)
                 started = self._clock.monotonic()
+        known = ((state.namespace, state.spec.target) for state in self.inventory if state.spec is not None)
+        await self.targets.watch(known, _TARGETS_SECONDS)
         LOG.info("ready: %d CronHPA objects, %d pods", len(self.inventory.items), self._pods.count())
 
     def is_ready(self) -> bool:

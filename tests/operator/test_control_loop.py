@@ -338,3 +338,31 @@ def test_a_turn_that_fails_for_a_reason_of_ours_costs_its_own_object_only(proble
         assert {} == status(api)
 
     live(scenario)
+
+
+def test_a_start_asks_for_no_target_by_itself():
+    """The kind of the targets is listed before the first decisions; 10,000 objects sent 7,600 requests at a start."""
+
+    async def scenario():
+        api = ModelApi()
+        for number in range(20):
+            deployment(api, f"shop-{number}")
+            cronhpa(api, f"shop-{number}")
+        async with Life(api) as life:
+            await turns_until(life, 5)
+        return api.count("GET", "/scale"), len([path for _, path, _ in api.writes if path.endswith("/status")])
+
+    assert (0, 20) == live(scenario)
+
+
+def test_a_start_waits_for_no_list_of_targets_for_ever():
+    """Somebody may have taken the right to list Deployments away: after a while they are asked for one by one."""
+
+    async def scenario():
+        api = shop(2, 2000)
+        api.faults = [Fault("GET", "/deployments$", hangs=True, times=None)]
+        async with Life(api):
+            await until(40)
+        return timeline(api)
+
+    assert [(2, 4)] == [change[1:] for change in live(scenario)]
