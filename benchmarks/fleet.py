@@ -148,6 +148,8 @@ class Fleet:
             row["ready_s"] = round(time.monotonic() - begun, 1)
             wait_until(self.seen, lambda seen: seen["reported"] == OBJECTS, within_s=_START_S, every_s=0.25)
             row["all_decided_s"] = round(time.monotonic() - begun, 1)
+        if not any(kind == "watch cronhpas" for kind in self.seen()["calls"]):
+            raise AssertionError("the operator does not watch its objects, so no figure would be what it costs")
 
     def restart(self, rows: list[dict[str, Any]]) -> None:
         self.seen(load="idle")

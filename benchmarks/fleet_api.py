@@ -21,7 +21,8 @@ from typing import Any
 
 import trustme
 from aiohttp import web
-from fleet_cluster import Cluster, Deployment, rendered_list
+from fleet_cluster import FleetCluster
+from fleet_objects import Deployment, rendered_list
 
 WRITE_S = 0.005
 BOOKMARK_S = 50.0
@@ -46,7 +47,7 @@ _METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces/"
 class Api:
     """calls: requests by verb and resource. reported: the uids of objects with a status."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: FleetCluster) -> None:
         self.cluster = cluster
         self.calls: Counter[str] = Counter()
         self.reported: set[str] = set()
@@ -300,7 +301,7 @@ def cronhpa(pods: int) -> Any:
     return made
 
 
-async def serve(cluster: Cluster, folder: Path) -> None:
+async def serve(cluster: FleetCluster, folder: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(folder / "ca.crt"))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -332,7 +333,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     asked = parser.parse_args()
     gc.disable()
-    cluster = Cluster(asked.objects, asked.namespaces, asked.pods, cronhpa(asked.pods))
+    cluster = FleetCluster(asked.objects, asked.namespaces, asked.pods, cronhpa(asked.pods))
     gc.freeze()
     gc.enable()
     asyncio.run(serve(cluster, asked.folder))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -171,20 +171,14 @@ class Informer(Generic[T]):
         return (meta.namespace, meta.name)
 
     async def _follow(self, version: str) -> None:
-        async for line in self._client.watch(self.path, version, idle_seconds=IDLE_SECONDS):
+        async for kind, raw in watch_events(self._client, self.path, version, idle_seconds=IDLE_SECONDS):
             self._heard = asyncio.get_running_loop().time()
-            signal = decode(line, _Signal, self.path)
-            if signal.type == "ERROR":
-                failure = decode(bytes(signal.object), _Failure, self.path)
-                if failure.code == _GONE:
-                    return
-                raise ClusterError(failure.code, "WatchError", failure.message)
-            if signal.type == "BOOKMARK":
+            if kind == "BOOKMARK":
                 continue
-            changed = self._decode(signal.object)
+            changed = self._decode(raw)
             if changed is None:
                 continue
-            if signal.type == "DELETED":
+            if kind == "DELETED":
                 self._drop((changed.metadata.namespace, changed.metadata.name))
             else:
                 self._put(changed)
@@ -215,6 +209,24 @@ class Informer(Generic[T]):
         self._versions.pop(key, None)
         self.objects.pop(key, None)
         self._changed(*key, None)
+
+
+async def watch_events(
+    client: Client, path: str, version: str, *, idle_seconds: float
+) -> AsyncIterator[tuple[str, msgspec.Raw]]:
+    """
+    The events of a watch: type and object, bookmarks included.
+
+    Ends where the server ends it, also for a version that is too old; then list anew. Raises ClusterError.
+    """
+    async for line in client.watch(path, version, idle_seconds=idle_seconds):
+        signal = decode(line, _Signal, path)
+        if signal.type == "ERROR":
+            failure = decode(bytes(signal.object), _Failure, path)
+            if failure.code == _GONE:
+                return
+            raise ClusterError(failure.code, "WatchError", failure.message)
+        yield signal.type, signal.object
 
 
 def resource_version(meta: Meta) -> int:

@@ -44,7 +44,10 @@ class PodIndexer:
     def _sibling(self, namespace: str, labels: Mapping[str, str]) -> _Entry | None:
         """A pod that shares the rarest of these labels."""
         sets = [names for item in labels.items() if (names := self._by_label.get((namespace, *item)))]
-        return self._entries[namespace][next(iter(min(sets, key=len)))] if sets else None
+        if not sets:
+            return None
+        rarest = min(sets, key=len)
+        return self._entries[namespace][next(iter(rarest))]
 
     def drop(self, namespace: str, name: str) -> None:
         entries = self._entries.get(namespace, {})

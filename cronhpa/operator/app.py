@@ -20,6 +20,7 @@ from cronhpa.operator.controller import Controller, MakeWatch, kopf_watch
 from cronhpa.operator.endpoints import Endpoints, Progress
 from cronhpa.operator.learning import Learning, LearningPauses
 from cronhpa.operator.listener import Budget, Listener
+from cronhpa.operator.object_watch import ObjectWatch
 from cronhpa.operator.open_files import open_files, raise_open_files
 from cronhpa.operator.settings import Settings
 
@@ -51,10 +52,10 @@ class Operator:
     """
     controller: scales. learning: its side job. listeners: the ports while it runs, the one with the metrics first.
 
-    watch: makes the watch of CronHPA objects.
+    watch: makes the watch of CronHPA objects; None for the one that the settings name.
     """
 
-    def __init__(self, settings: Settings, client: Client, clock: Clock, *, watch: MakeWatch = kopf_watch) -> None:
+    def __init__(self, settings: Settings, client: Client, clock: Clock, *, watch: MakeWatch | None = None) -> None:
         self.listeners: list[Listener] = []
         self._settings = settings
         self._client = client
@@ -73,7 +74,7 @@ class Operator:
             self._forecasts,
             options=settings.controller_options,
             namespaces=settings.namespace_names,
-            watch=watch,
+            watch=watch or {"typed": ObjectWatch, "kopf": kopf_watch}[settings.object_watch],
         )
         self.learning = Learning(
             settings.store,

@@ -11,6 +11,8 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
+import msgspec
+
 from cronhpa.core.decide import decide as decide_with
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import ControllerOptions
@@ -26,9 +28,9 @@ from cronhpa.operator.control_loop import ControlLoop
 from cronhpa.operator.delaying_queue import Key
 from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.inventory import Inventory
-from cronhpa.operator.kopf_watch import KopfWatch
 from cronhpa.operator.learning import target_of
 from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.object_watch import ObjectWatch
 from cronhpa.operator.owners import Hpa, Owners
 from cronhpa.operator.reconciler import Cluster, Decide, LatestForecasts, Reconciler
 from cronhpa.operator.sweep import Sweep
@@ -41,7 +43,7 @@ _SYNC_SECONDS = 60.0
 _TARGETS_SECONDS = 15.0
 
 
-class ObjectWatch(Protocol):
+class Watch(Protocol):
     """A watch of the CronHPA objects. restarts: how often it was started again."""
 
     restarts: int
@@ -49,12 +51,14 @@ class ObjectWatch(Protocol):
     async def run(self) -> None: ...
 
 
-MakeWatch = Callable[[Client, tuple[str, ...], Callable[[str | None, Mapping[str, Any]], None], Sweep], ObjectWatch]
+Take = Callable[[str | None, Mapping[str, Any] | msgspec.Raw], None]
+MakeWatch = Callable[[Client, tuple[str, ...], Take, Sweep], Watch]
 
 
-def kopf_watch(
-    client: Client, namespaces: tuple[str, ...], take: Callable[[str | None, Mapping[str, Any]], None], sweep: Sweep
-) -> ObjectWatch:
+def kopf_watch(client: Client, namespaces: tuple[str, ...], take: Take, sweep: Sweep) -> Watch:
+    """The watch by kopf, which is imported where it is asked for: that takes a third of a second."""
+    from cronhpa.operator.kopf_watch import KopfWatch  # noqa: PLC0415 - see above
+
     return KopfWatch(client.configuration, namespaces, take, sweep)
 
 
@@ -71,7 +75,7 @@ class Controller:
         *,
         options: ControllerOptions,
         namespaces: tuple[str, ...] = (),
-        watch: MakeWatch = kopf_watch,
+        watch: MakeWatch = ObjectWatch,
         decide: Decide = decide_with,
     ) -> None:
         self.owners = Owners()

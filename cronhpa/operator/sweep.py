@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from cronhpa.api.identity import GROUP, PLURAL, VERSION
-from cronhpa.kube.client import Client, decode, path_of
+from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.errors import ClusterError
 from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.inventory import Inventory
@@ -34,6 +34,7 @@ class Sweep:
     """
     listed: set after the first list that succeeded, or that found an object.
     watchable: set while the objects can be listed and discovery names the kind. unserved: set while it does not exist.
+    versions: the resource version of the newest list by namespace, "" for all of them: a watch from it misses nothing.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Sweep:
         self.listed = asyncio.Event()
         self.watchable = asyncio.Event()
         self.unserved = asyncio.Event()
+        self.versions: dict[str, str] = {}
         self._client = client
         self._inventory = inventory
         self._namespaces = namespaces or ("",)
@@ -91,19 +93,14 @@ class Sweep:
         seen: set[str] = set()
         is_first = True
         scope = ("namespaces", namespace) if namespace else ()
-        path = path_of("apis", GROUP, VERSION, *scope, PLURAL)
-        async for items, version in self._client.pages(path):
+        async for items, version in self._client.pages(path_of("apis", GROUP, VERSION, *scope, PLURAL)):
             if is_first:
                 self._inventory.note_list_version(namespace, int(version) if version.isdecimal() else 0)
                 is_first = False
             for raw in items:
                 await self._yield.step()
-                body = decode(bytes(raw), dict, path)
-                try:
-                    seen.add(body["metadata"]["uid"])
-                    self._inventory.put(body)
-                except (KeyError, TypeError, ValueError):
-                    LOG.exception("a CronHPA of a list cannot be read and is skipped")
+                seen.add(self._inventory.put_listed(raw))
+            self.versions[namespace] = version
         for state in self._inventory.in_namespace(namespace):
             if state.uid in uids_before and state.uid not in seen:
                 self._inventory.drop(state.key, state.uid)
