@@ -116,7 +116,6 @@ STATE = {
     "operator.delaying_queue:DelayingQueue._heap": "twice the keys that are due, and 1,000",
     "operator.delaying_queue:DelayingQueue._at": "an object's deletion",
     "operator.object_state:ObjectState.status": "an object's deletion",
-    "operator.lag:LagHistogram.counts": "25 buckets",
     "operator.sweep:Sweep.versions": "one each watched namespace",
     "operator.inventory:Inventory.items": "an object's deletion",
     "operator.inventory:Inventory._by_namespace": "an object's deletion",
