@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
-from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -37,6 +35,7 @@ from cronhpa.operator.delaying_queue import following
 from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.object_state import ObjectState, path_to
+from cronhpa.operator.write_places import WritePlaces
 
 LOG = logging.getLogger(__name__)
 
@@ -106,8 +105,8 @@ class Writer:
         self._events = recorder
         self._inventory = inventory
         self._yield = CooperativeYield()
-        self._slots = asyncio.Semaphore(_CONCURRENT)
-        self._namespace_slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        # A reconciliation without a write must not wait for a place.
+        self._places = WritePlaces(_CONCURRENT, _CONCURRENT_IN_NAMESPACE)
 
     async def flush(self, batch: list[PendingWrite], done: Callable[[ObjectState], None]) -> None:
         """
@@ -122,7 +121,7 @@ class Writer:
         try:
             await self._yield.step()
             if pending.acts:
-                async with self._place(pending.state.namespace):
+                async with self._places.place(pending.state.namespace, pending.urgency):
                     await self._write(pending)
             else:
                 await self._write(pending)
@@ -130,15 +129,6 @@ class Writer:
             LOG.exception("the turn of %s/%s could not be written", *pending.state.key)
         finally:
             done(pending.state)
-
-    @asynccontextmanager
-    async def _place(self, namespace: str) -> AsyncIterator[None]:
-        """A place among the concurrent writes. A reconciliation without a write must not wait for one."""
-        slots = self._namespace_slots.get(namespace)
-        if slots is None:
-            slots = self._namespace_slots[namespace] = asyncio.Semaphore(_CONCURRENT_IN_NAMESPACE)
-        async with slots, self._slots:
-            yield
 
     async def reject(self, state: ObjectState, now: Nanoseconds) -> None:
         """Writes the problems of an unreadable spec to the object's status."""
@@ -197,7 +187,7 @@ class Writer:
         if pending.acts:
             await self._put_status(state, status, pending.now)
             return
-        async with self._place(state.namespace):
+        async with self._places.place(state.namespace, pending.urgency):
             if self._is_current(pending):
                 await self._put_status(state, status, pending.now)
 

@@ -129,7 +129,9 @@ STATE = {
     "operator.event_recorder:EventRecorder._known": "4,096 events of 1,024 characters; an object's deletion",
     "operator.event_recorder:EventRecorder._known_of": "as the events",
     "operator.event_recorder:EventRecorder._spent": "65,536 budgets, 20 MB; an object's deletion",
-    "operator.writer:Writer._namespace_slots": "weak: writes under way",
+    "operator.write_places:WritePlaces._taken": "writes under way",
+    "operator.write_places:WritePlaces._waiting": "writes that wait",
+    "operator.write_places:WritePlaces._next": "writes that wait",
 }
 
 
