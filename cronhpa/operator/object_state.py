@@ -11,6 +11,7 @@ from cronhpa.core.spec import Spec
 from cronhpa.history.series import Series
 from cronhpa.kube.client import path_of
 from cronhpa.operator.delaying_queue import Key
+from cronhpa.operator.said import Said
 
 # (namespace, API group, kind, name) of a scale target.
 TargetKey = tuple[str, str, str, str]
@@ -25,7 +26,7 @@ class ObjectState:
     in_doubt: the last status write may or may not have been done. written: when the status was written last, or read at
     the start; None before.
     next_edge: when a schedule changes next. reconciled_at: when the last reconciliation ended. due_at: when the newest
-    reconciliation was due.
+    reconciliation was due. said: what the status says, and of which decision; None where that is not known.
     complaint: the last logged failure of a status write, "" once a write succeeds.
     conflicts: schedules that contradict each other; checked: their generation, and until when they hold.
     quiet: generation, and the instant until which a decision computes nothing of its schedules anew.
@@ -49,6 +50,7 @@ class ObjectState:
         "quiet",
         "reconciled_at",
         "resumed",
+        "said",
         "spec",
         "status",
         "uid",
@@ -72,6 +74,7 @@ class ObjectState:
         self.uncertain = False
         self.in_doubt = False
         self.complaint = ""
+        self.said: Said | None = None
         self.written: Nanoseconds | None = None
         self.next_edge: Nanoseconds | None = None
         self.conflicts: tuple[Conflict, ...] = ()

@@ -35,6 +35,7 @@ from cronhpa.operator.delaying_queue import following
 from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.object_state import ObjectState, path_to
+from cronhpa.operator.said import said
 from cronhpa.operator.write_places import WritePlaces
 
 LOG = logging.getLogger(__name__)
@@ -88,6 +89,19 @@ class PendingWrite:
         return self.decision.rescales and self.owner_problem is None and self.spec.mode is Mode.ACTIVE
 
     @property
+    def about(self) -> tuple[Any, ...]:
+        """What a status is rendered from, apart from the decision and the memory."""
+        state = self.state
+        return (
+            self.generation,
+            self.owner_problem,
+            self.forecast,
+            self.budget_used,
+            state.problems,
+            state.conflicts,
+        )
+
+    @property
     def urgency(self) -> int:
         """Scale-ups first, then scale-downs, then those that only report."""
         if not self.acts:
@@ -114,12 +128,36 @@ class Writer:
 
         A write that fails does not affect the others.
         """
-        ordered = sorted(batch, key=lambda pending: pending.urgency)
-        await asyncio.gather(*(self._finish(pending, done) for pending in ordered))
+        writes = []
+        for pending in sorted(batch, key=lambda pending: pending.urgency):
+            await self._yield.step()
+            if self._says_nothing_new(pending):
+                done(pending.state)
+            else:
+                writes.append(asyncio.create_task(self._finish(pending, done)))
+        await asyncio.gather(*writes)
+
+    def _says_nothing_new(self, pending: PendingWrite) -> bool:
+        """
+        Takes over the memory of a decision whose status the API holds already, apart from numbers that may drift on.
+
+        Nothing is rendered and compared then: most decisions of a fleet change nothing.
+        """
+        state, known = pending.state, pending.state.said
+        if known is None or known.status is not state.status or known.memory is not state.memory:
+            return False
+        if pending.acts or not self._is_current(pending):
+            return False
+        memory = state.memory.after(pending.decision, Withheld(), pending.spec, pending.observation)
+        if not known.holds_for(pending.decision, pending.about, memory):
+            return False
+        if known.has_drifted(pending.decision, memory) and self._may_drift(state, pending.now):
+            return False
+        state.memory = known.memory = memory
+        return True
 
     async def _finish(self, pending: PendingWrite, done: Callable[[ObjectState], None]) -> None:
         try:
-            await self._yield.step()
             if pending.acts:
                 async with self._places.place(pending.state.namespace, pending.urgency):
                     await self._write(pending)
@@ -178,18 +216,17 @@ class Writer:
         status = render(state.status, turn)
         for event in (*events(turn), *new_conflict_events(before, turn)):
             self._events.record(state, event, pending.now)
-        if state.written is None:  # what was read at the start is as good as written now
-            state.written = pending.now
         if not is_worth_writing(state.status, status) and (
-            not self._may_drift(state.uid, state.written, pending.now) or not has_drifted(state.status, status)
+            not self._may_drift(state, pending.now) or not has_drifted(state.status, status)
         ):
+            state.said = said(state.status, decision, pending.about, memory)
             return
         if pending.acts:
             await self._put_status(state, status, pending.now)
             return
         async with self._places.place(state.namespace, pending.urgency):
-            if self._is_current(pending):
-                await self._put_status(state, status, pending.now)
+            if self._is_current(pending) and await self._put_status(state, status, pending.now):
+                state.said = said(state.status, decision, pending.about, memory)
 
     async def _act(self, pending: PendingWrite) -> Outcome:
         decision, state = pending.decision, pending.state
@@ -272,14 +309,17 @@ class Writer:
             state.status, state.version = status, version
         return True
 
-    def _may_drift(self, uid: str, written: Nanoseconds, now: Nanoseconds) -> bool:
+    def _may_drift(self, state: ObjectState, now: Nanoseconds) -> bool:
         """
         Whether numbers that only drift may be written: an instant of the object's own grid passed since the last write.
 
         Statuses that are written together, after a start or at a shared edge, drift apart so.
         """
+        if state.written is None:  # what was read at the start is as good as written now
+            state.written = now
         interval = max(_DRIFT, len(self._inventory.items) * SECOND // _WRITES_PER_SECOND)
-        return following(uid, interval, written) <= now or now < written  # the clock may step back
+        # The clock may step back.
+        return following(state.uid, interval, state.written) <= now or now < state.written
 
 
 class _Written(msgspec.Struct):
