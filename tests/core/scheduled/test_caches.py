@@ -100,6 +100,7 @@ STATE = {
     "kube.discovery:Discovery._known": "1,000 groups",
     "kube.pod_indexer:PodIndexer._entries": "a pod's deletion",
     "kube.pod_indexer:PodIndexer._by_label": "a pod's deletion",
+    "kube.pod_indexer:PodIndexer._matched": "a change of a pod with that label",
     "kube.metrics:MetricReader._asked": "the end of a tick",
     "kube.pods:_NONE": "nothing is put in",
     "kube.scale:Targets._informers": "four kinds in each watched namespace",
