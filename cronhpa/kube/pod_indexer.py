@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from cronhpa.core.observation import Pod
 from cronhpa.kube.label_selector import Selector
 
-
 # Selectors whose matches are kept for one label: a target has one, and a custom resource may state another each time.
 _MATCHES_KEPT = 100
 
