@@ -131,7 +131,12 @@ class Writer:
         writes = []
         for pending in sorted(batch, key=lambda pending: pending.urgency):
             await self._yield.step()
-            if self._says_nothing_new(pending):
+            try:
+                is_said = self._says_nothing_new(pending)
+            except Exception:
+                LOG.exception("the turn of %s/%s could not be recorded", *pending.state.key)
+                is_said = True
+            if is_said:
                 done(pending.state)
             else:
                 writes.append(asyncio.create_task(self._finish(pending, done)))

@@ -127,6 +127,8 @@ STATE = {
     "operator.budget_trackers:BudgetTrackers._unwritten": "100,000 hours, 30 MB, without a store; else those of 5 s",
     "operator.owners:Owners._hpas": "a HorizontalPodAutoscaler's deletion",
     "operator.owners:Owners._by_target": "a HorizontalPodAutoscaler's deletion",
+    "operator.event_recorder:_Queue._warnings": "20,000 events of 1,024 characters with the others",
+    "operator.event_recorder:_Queue._others": "as the warnings",
     "operator.event_recorder:EventRecorder._known": "4,096 events of 1,024 characters; an object's deletion",
     "operator.event_recorder:EventRecorder._known_of": "as the events",
     "operator.event_recorder:EventRecorder._spent": "65,536 budgets, 20 MB; an object's deletion",
