@@ -1,4 +1,6 @@
-"""cronhpa.operator.worth_writing: cronhpa.operator.writer: a status is written at once for what people act on, later for what drifts."""
+"""
+cronhpa.operator.writer, cronhpa.operator.worth_writing: what people act on is written at once, what drifts later.
+"""
 
 from collections import Counter
 
