@@ -116,6 +116,21 @@ class Memory(Struct, frozen=True):
             scale_downs=tuple(replace(entry, at=min(entry.at, now)) for entry in memory.scale_downs),
         )
 
+    def shifted(self, step: Nanoseconds) -> Memory:
+        """
+        The same ages on a clock that was set, by this step: windows and periods are spans, not times of day.
+
+        The leads stay: a schedule's start is a time of day.
+        """
+        intent = self.intent
+        return replace(
+            self,
+            recommendations=tuple(replace(entry, at=entry.at + step) for entry in self.recommendations),
+            scale_ups=tuple(replace(entry, at=entry.at + step) for entry in self.scale_ups),
+            scale_downs=tuple(replace(entry, at=entry.at + step) for entry in self.scale_downs),
+            intent=None if intent is None else replace(intent, at=intent.at + step),
+        )
+
     def resumed(self, current: int | None, now: Nanoseconds, behavior: Behavior | None) -> Memory:
         """
         The memory as a new process starts with it.

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.observation import Absent
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics
+from cronhpa.operator.clock import Clock
 from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.delaying_queue import DelayingQueue, Key, following
 from cronhpa.operator.inventory import Inventory
@@ -71,14 +72,15 @@ class ControlLoop:
         inventory: Inventory,
         reconciler: Reconciler,
         writer: Writer,
-        clock: Callable[[], Nanoseconds],
+        clock: Clock,
     ) -> None:
         self.metrics = LoopMetrics()
         self._cluster = cluster
         self._inventory = inventory
         self._reconciler = reconciler
         self._writer = writer
-        self._clock = clock
+        self._clock = clock.now
+        self._monotonic = clock.monotonic
         self._queue = DelayingQueue()
         self._yield = CooperativeYield()
         self._has_new = asyncio.Event()
@@ -109,14 +111,13 @@ class ControlLoop:
 
     async def run(self) -> None:
         """Reconciles until cancelled."""
+        elapsed, now = self._monotonic(), self._clock()
         while True:
-            now = self._clock()
-            if now < self.metrics.last_tick - _CLOCK_STEP:
-                step = (self.metrics.last_tick - now) // SECOND
-                LOG.warning("the clock stepped back by %d s: every object is due", step)
-                self._queue.clear()
-                for state in self._inventory:
-                    self._queue.put(state.key, now)
+            elapsed_before, before = elapsed, now
+            elapsed, now = self._monotonic(), self._clock()
+            step = now - before - round((elapsed - elapsed_before) * SECOND)
+            if abs(step) > _CLOCK_STEP:
+                self._follow_clock(step, now)
             self.metrics.last_tick = now
             for namespace, due in self._queue.pop(now).items():
                 self._begin(namespace, due, now)
@@ -127,6 +128,15 @@ class ControlLoop:
                 async with asyncio.timeout(wait):
                     await self._has_new.wait()
             self._has_new.clear()
+
+    def _follow_clock(self, step: Nanoseconds, now: Nanoseconds) -> None:
+        """The wall clock was set: every object is due, and what its memory holds is as old as before."""
+        way = "forward" if step > 0 else "back"
+        LOG.warning("the clock stepped %s by %d s: every object is due", way, abs(step) // SECOND)
+        self._queue.clear()
+        for state in self._inventory:
+            state.memory = state.memory.shifted(step)
+            self._queue.put(state.key, now)
 
     async def close(self, seconds: float) -> None:
         """Waits this long for the reconciliations under way: half of one is a scale without its status."""

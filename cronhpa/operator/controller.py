@@ -112,7 +112,7 @@ class Controller:
             self.installations,
         )
         self.reconciler = Reconciler(cluster, self.inventory, self.writer, forecasts, clock.now, decide)
-        self.control_loop = ControlLoop(cluster, self.inventory, self.reconciler, self.writer, clock.now)
+        self.control_loop = ControlLoop(cluster, self.inventory, self.reconciler, self.writer, clock)
         # By namespace; one pair under "" for all of them.
         self._informers: dict[str, tuple[Informer[RawPod], Informer[Hpa]]] = {}
         for namespace in namespaces or ("",):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from virtual_time import live
 
 from cronhpa.core.decide import decide
-from cronhpa.core.instant import HOUR, SECOND
+from cronhpa.core.instant import DAY, HOUR, SECOND
 from cronhpa.core.memory import Memory, ScaleEvent
 from cronhpa.operator.delaying_queue import following
 from cronhpa.operator.object_state import ObjectState
@@ -394,3 +394,28 @@ def test_the_first_objects_of_a_large_namespace_are_written_before_the_last_are_
 
     assert 1200 == scaled
     assert 500 < first < 1100
+
+
+@pytest.mark.parametrize("step", [HOUR, 2 * HOUR, 30 * DAY, -HOUR])
+def test_a_clock_that_is_set_opens_no_stabilization_window_early(step):
+    """10 pods were needed last between 85 and 100 s: a window of 60 s ends at 145 s at the earliest, on any clock."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=10)
+        cronhpa(api, behavior=rules(one_pod_each(1), one_pod_each(1, window=60)))
+        api.load["prod", "shop"] = 5000
+        async with Life(api):
+            await until(100)
+            api.load["prod", "shop"] = 500
+            await until(110)
+            api.clock_offset = step
+            await until(144)
+            early = list(api.scalings)
+            await until(200)
+            return early, api.replicas("prod", "shop")
+
+    early, replicas = live(scenario)
+
+    assert early == []
+    assert replicas < 10
