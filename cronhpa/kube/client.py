@@ -8,7 +8,6 @@ as it rotates). Its typed models are not used: they take over a hundred times as
 from __future__ import annotations
 
 import asyncio
-import asyncio.sslproto
 import logging
 import re
 from collections import Counter
@@ -19,22 +18,20 @@ from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import aiohttp
-import kubernetes.config
 import msgspec
 from kubernetes.client import Configuration
 from msgspec import Struct
 from yarl import URL
 
 from cronhpa.core.printable import shortened, without_userinfo
-from cronhpa.kube.credentials import bearer_token, keepalive_socket, tls_context
 from cronhpa.kube.errors import UNREADABLE, Cause, ClusterError, text_of
 from cronhpa.kube.fence import FENCED, NOT_LEADING, Fence, FencedBody, unfenced
+from cronhpa.kube.session import CONNECT_SECONDS, USER_AGENT, ApiSession
 
 LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-USER_AGENT = "cronhpa"
 FIELD_MANAGER = "cronhpa"
 _PAGE = 500
 # Concurrent requests, without watches: each watch has a connection of its own.
@@ -42,9 +39,6 @@ _REQUESTS_AT_ONCE = 64
 # Concurrent requests to each metrics API. They are servers behind the API server: one that hangs must not take the
 # places of another, or of everything else.
 _METRIC_READS_AT_ONCE = 32
-# asyncio keeps a buffer of 256 KiB for each open TLS connection by default. A TLS record holds 16 KiB at most.
-_READ_BYTES = 2**16
-_CONNECT_SECONDS = 10.0
 # All limits are of unpacked bytes. By default etcd stores objects of up to 1.5 MiB, whose JSON is at worst six times as
 # long: one byte there can be \u0001 here.
 _OBJECT_BYTES = 2**24
@@ -62,8 +56,6 @@ TOO_LARGE = "TooLarge"
 _SHORT_BYTES = 2**19
 _LONG_ANSWERS_AT_ONCE = 2
 _ATTEMPTS = 2
-# A projected token is rotated long before it expires; client-go reads it anew as often.
-_TOKEN_SECONDS = 60.0
 
 
 class _Details(Struct):
@@ -119,32 +111,26 @@ class Client:
     ) -> None:
         self.configuration = configuration
         self._fence = fence
-        self._agent = agent
         self._timeout_seconds = timeout_seconds
         self.requests: Counter[str] = Counter()
         self._places = _Places(_REQUESTS_AT_ONCE)
         self._metric_places: dict[str, _Places] = {}
         self._host = str(configuration.host).rstrip("/")
-        self._token: str | None = None
-        self._token_age = 0.0
-        self._session: aiohttp.ClientSession | None = None
+        # When the API server answered last, whatever it said, of the event loop's clock; None before it was asked.
+        self.succeeded_at: float | None = None
+        self._session = ApiSession(configuration, agent)
 
     async def __aenter__(self) -> Self:
-        # For the whole process: asyncio has no such setting for one connection.
-        asyncio.sslproto.SSLProtocol.max_size = _READ_BYTES
-        self._token = await asyncio.to_thread(bearer_token, self.configuration)
-        connector = aiohttp.TCPConnector(limit=0, ssl=tls_context(self.configuration), socket_factory=keepalive_socket)
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            read_bufsize=_READ_BYTES,
-            headers={"User-Agent": self._agent, "Accept": "application/json", "Accept-Encoding": "gzip"},
-        )
-        self._token_age = asyncio.get_running_loop().time()
+        await self._session.open()
+        self.succeeded_at = asyncio.get_running_loop().time()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._session is not None:
-            await self._session.close()
+        await self._session.close()
+
+    async def rotated(self) -> None:
+        """Connects anew where certificates were rotated; requests find out by themselves within a minute."""
+        await self._session.follow_rotation()
 
     async def get(self, path: str, kind: type[T], params: Mapping[str, str] | None = None) -> T:
         """The object at a path. Raises ClusterError, also for an answer that is not what it should be."""
@@ -221,41 +207,28 @@ class Client:
         Raises ClusterError when nothing arrives for `idle_seconds`: a dead connection looks like one without changes.
         """
         asked = {**(params or {}), "watch": "1", "allowWatchBookmarks": "true", "resourceVersion": resource_version}
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=idle_seconds)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=idle_seconds)
         self.requests["WATCH"] += 1
         try:
-            headers = await self._headers()
+            headers = await self._session.headers()
             # A compressed line would wait in the compressor for later lines.
             headers["Accept-Encoding"] = "identity"
-            async with self._open.get(
+            async with self._session.current.get(
                 self._url(path), params=asked, headers=headers, timeout=timeout, allow_redirects=False
             ) as response:
                 if _is_refusal(response):
                     raise _error(response, await _read(response, path, _ERROR_BYTES, self._places), path)
+                self.succeeded_at = asyncio.get_running_loop().time()
                 async for line in _lines(response.content, path):
                     yield line
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            if isinstance(error, aiohttp.ClientSSLError):
+                await self._session.follow_rotation()
             raise ClusterError(0, "Unreachable", f"watch of {path}: {text_of(error)}") from error
 
     def _url(self, path: str) -> URL:
         """The URL of a path that `path_of` has quoted already."""
         return URL(self._host + path, encoded=True)
-
-    @property
-    def _open(self) -> aiohttp.ClientSession:
-        assert self._session is not None, "open the client with `async with`"
-        return self._session
-
-    async def _headers(self, *, fresh: bool = False) -> dict[str, str]:
-        now = asyncio.get_running_loop().time()
-        if fresh or now - self._token_age > _TOKEN_SECONDS:
-            self._token_age = now
-            try:
-                self._token = await asyncio.to_thread(bearer_token, self.configuration)
-            except (kubernetes.config.ConfigException, OSError) as error:
-                # The file may be just being rotated: keep the present token, and try again in a minute.
-                LOG.warning("the API token cannot be read: %s", error)
-        return {"Authorization": self._token} if self._token else {}
 
     async def _request(
         self,
@@ -283,7 +256,7 @@ class Client:
         self.requests[method] += 1
         for attempt in range(_ATTEMPTS):
             try:
-                headers = await self._headers(fresh=attempt > 0)
+                headers = await self._session.headers(fresh=attempt > 0)
                 seconds, data = self._timeout_seconds, None
                 if body is not None:
                     headers["Content-Type"] = content_type
@@ -293,15 +266,16 @@ class Client:
                     if seconds <= 0:
                         raise ClusterError(HTTPStatus.PRECONDITION_FAILED, NOT_LEADING, f"{method} {path}: {FENCED}")
                 # A redirect would send the token and the query wherever an aggregated API points.
-                async with self._open.request(
+                async with self._session.current.request(
                     method,
                     self._url(path),
                     data=data,
                     params=params,
                     headers=headers,
-                    timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_SECONDS),
+                    timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS),
                     allow_redirects=False,
                 ) as response:
+                    self.succeeded_at = asyncio.get_running_loop().time()
                     answer = await _read(response, path, bytes_max, places)
                     if response.status == HTTPStatus.UNAUTHORIZED and attempt + 1 < _ATTEMPTS:
                         continue  # the token may have been rotated
@@ -309,6 +283,8 @@ class Client:
                         raise _error(response, answer, path)
                     return answer
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                if isinstance(error, aiohttp.ClientSSLError):
+                    await self._session.follow_rotation()
                 raise ClusterError(0, "Unreachable", f"{method} {path}: {text_of(error)}") from error
         raise AssertionError("every attempt returns or raises")
 

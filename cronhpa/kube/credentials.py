@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import socket
 import ssl
 from pathlib import Path
@@ -87,6 +88,14 @@ def tls_context(configuration: Configuration) -> ssl.SSLContext | bool:
     if configuration.cert_file:
         context.load_cert_chain(configuration.cert_file, configuration.key_file)
     return context
+
+
+def tls_files(configuration: Configuration) -> bytes:
+    """A digest of the files that `tls_context` reads: another one after a rotation. Raises OSError."""
+    digest = hashlib.sha256()
+    for path in (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file):
+        digest.update(b"\0" if path is None else Path(path).read_bytes())
+    return digest.digest()
 
 
 def keepalive_socket(address: aiohttp.AddrInfoType) -> socket.socket:

@@ -15,8 +15,9 @@ from cronhpa.forecasting.pool import ProcessPool
 from cronhpa.forecasting.service import ForecastService
 from cronhpa.history.prometheus import Prometheus
 from cronhpa.history.series import Series
-from cronhpa.kube.client import USER_AGENT, Client
+from cronhpa.kube.client import Client
 from cronhpa.kube.credentials import context_namespace, load_configuration, pod_namespace
+from cronhpa.kube.session import USER_AGENT
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller, MakeWatch, kopf_watch
 from cronhpa.operator.endpoints import Endpoints, Progress

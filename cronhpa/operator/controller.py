@@ -97,6 +97,7 @@ class Controller:
         self.sweep = Sweep(client, self.inventory, namespaces, term=lambda: self.replica.term)
         self.watch = watch(client, namespaces, self.inventory.apply_event, self.sweep)
         self._clock = clock
+        self._client = client
         self._forecasts = forecasts
         self._pods = PodIndexer()
         # Pods that are too large to be counted: each is logged once.
@@ -127,6 +128,13 @@ class Controller:
     def informers(self) -> list[Informer[Any]]:
         """Those of pods, of HorizontalPodAutoscalers, and of the kinds of targets."""
         return [*(informer for pair in self._informers.values() for informer in pair), *self.targets.informers]
+
+    @property
+    def unanswered_seconds(self) -> float:
+        """Since the API server answered a request, or said anything on a watch."""
+        at = self._client.succeeded_at
+        since = 0.0 if at is None else asyncio.get_running_loop().time() - at
+        return min([since, *(informer.silent_seconds for informer in self.informers if informer.synced.is_set())])
 
     def watching(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
         """What has to run beside the control loop, by name; each ends by being cancelled."""

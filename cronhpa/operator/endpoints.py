@@ -28,6 +28,9 @@ from cronhpa.operator.listener import Listener, Route, response
 STUCK_SECONDS = 30.0
 # Every request of a reconciliation has a deadline; one this old waits for something without a deadline.
 _RECONCILE_STUCK_SECONDS = 180.0
+# Reads and watches go on all the time. An outage of the API server is no reason to start again; certificates or
+# addresses that this process cannot follow are.
+_UNANSWERED_SECONDS = 600.0
 _METRICS_SECONDS = 1.0
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -68,6 +71,9 @@ class Progress(Collector):
         for verb, count in self._client.requests.items():
             requests.add_metric([verb], count)
         yield requests
+        yield GaugeMetricFamily(
+            "cronhpa_api_unanswered_seconds", "Since the API server answered a request.", controller.unanswered_seconds
+        )
         silent = GaugeMetricFamily("cronhpa_watch_silent_seconds", "Since a watch heard anything.", labels=["resource"])
         restarts = CounterMetricFamily(
             "cronhpa_watch_restarts", "Times a watch was started again.", labels=["resource"]
@@ -108,6 +114,9 @@ class Endpoints:
         oldest = loop.oldest_reconcile() / SECOND
         if oldest > _RECONCILE_STUCK_SECONDS:
             return response(HTTPStatus.SERVICE_UNAVAILABLE, f"a turn takes {oldest:.0f} s already\n")
+        unanswered = self._controller.unanswered_seconds
+        if unanswered > _UNANSWERED_SECONDS:
+            return response(HTTPStatus.SERVICE_UNAVAILABLE, f"the API server has not answered for {unanswered:.0f} s\n")
         return response(HTTPStatus.OK, "ok\n")
 
     def _readyz(self) -> bytes:
