@@ -205,8 +205,8 @@ def propose(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds, 
     """
     The largest count that any metric asks for.
 
-    If some metrics fail, the others may scale up but not down; if all fail, the current count stays. Without metrics,
-    and asleep at a scheduled zero, the count is the lower bound.
+    If some metrics fail, the others may scale up but not down; if all fail, the current count stays. So it is where not
+    all pods are seen. Without metrics, and asleep at a scheduled zero, the count is the lower bound.
     """
     current = scale.spec_replicas
     if not spec.metrics or (asleep and not spec.scales_to_zero):
@@ -227,6 +227,8 @@ def propose(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds, 
     if absent and (len(absent) == len(measured) or replicas < current):
         held = bounds.minimum if asleep else current
         return Target(held, "", "", measured, absent[0])
+    if observation.unseen is not None and replicas < current:
+        return Target(current, "", "", measured, observation.unseen)
     return Target(replicas, name, source, measured)
 
 

@@ -110,6 +110,7 @@ class Controller:
             self.owners,
             self._is_synced,
             self._blindness,
+            self._distrust,
             self.installations,
         )
         self.reconciler = Reconciler(cluster, self.inventory, self.writer, forecasts, clock.now, decide)
@@ -207,6 +208,14 @@ class Controller:
             return None
         # Without a number of seconds: a text that changes each time would be a status write each time.
         return Absent("PodsUnknown", f"the pods cannot be listed or watched any more: {informers[0].problem}")
+
+    def _distrust(self, namespace: str) -> None:
+        """Lists the pods of a namespace again, and the targets: one of the two views is wrong."""
+        informers = self._informers.get(namespace) or self._informers.get("")
+        if informers is not None:
+            informers[0].list_again()
+        for informer in self.targets.informers:
+            informer.list_again()
 
     def _on_object(self, key: Key) -> None:
         state = self.inventory.items[key]

@@ -23,6 +23,7 @@ class ObjectState:
 
     status: what the API is known to hold at resource version `version`. memory: what this process knows beyond it.
     resumed: this process has taken up the memory. uncertain: the last scale write may or may not have been done.
+    unseen_since: since when fewer pods are seen than the target says it has, None while none is missing.
     in_doubt: the last status write may or may not have been done. written: when the status was written last, or read at
     the start; None before.
     next_edge: when a schedule changes next. reconciled_at: when the last reconciliation ended. due_at: when the newest
@@ -57,6 +58,7 @@ class ObjectState:
         "status",
         "uid",
         "uncertain",
+        "unseen_since",
         "version",
         "written",
     )
@@ -74,6 +76,7 @@ class ObjectState:
         self.memory = Memory()
         self.resumed = False
         self.uncertain = False
+        self.unseen_since: Nanoseconds | None = None
         self.in_doubt = False
         self.complaint = ""
         self.other_operator = ""

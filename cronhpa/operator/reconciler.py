@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from cronhpa.core.decide import decide as decide_with
 from cronhpa.core.decision import Decision
 from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, Nanoseconds
+from cronhpa.core.instant import DAY, SECOND, Nanoseconds
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, Observation, Scale
-from cronhpa.core.observe import Measurement, observe
+from cronhpa.core.observation import Absent, Observation, Pod, Scale
+from cronhpa.core.observe import Measurement, active, observe
 from cronhpa.core.predictive.floor import forecast_metric, forecast_source, load_of
 from cronhpa.core.record import Record, encode
 from cronhpa.core.scheduled.bounds import quiet_until
@@ -27,7 +27,7 @@ from cronhpa.history.series import LoadSample, Series
 from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.pod_indexer import PodIndexer
-from cronhpa.kube.scale import Targets
+from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.budget_trackers import BudgetTrackers
 from cronhpa.operator.delaying_queue import following
 from cronhpa.operator.installations import Installations
@@ -44,6 +44,14 @@ LOG = logging.getLogger(__name__)
 
 # A decision belongs to its grid instant while it comes within this part of its period: 1.5 s of a period of 15 s.
 _LATE = 10
+# The pods of a workload are told of within a second; its status follows them.
+_UNSEEN = 30 * SECOND
+# Without counts: a text that changes would be a status write each time.
+UNSEEN = Absent(
+    "PodsUnknown",
+    "fewer pods are seen than the target says it has, as if a watch had lost some: they are listed again, and the"
+    " metrics scale nothing down meanwhile",
+)
 # Loads wait here for the store. While the store cannot be written, the oldest are dropped.
 _LOADS_KEPT = 200_000
 
@@ -54,7 +62,7 @@ class Cluster:
     What the operator reads the cluster through.
 
     is_synced: whether the pods and HorizontalPodAutoscalers of a namespace have been listed. blindness: why the pods of
-    a namespace are not known any more.
+    a namespace are not known any more. distrust: lists the pods of a namespace again.
     """
 
     client: Client
@@ -64,6 +72,7 @@ class Cluster:
     owners: Owners
     is_synced: Callable[[str], bool]
     blindness: Callable[[str], Absent | None]
+    distrust: Callable[[str], None]
     installations: Installations
 
 
@@ -218,7 +227,26 @@ class Reconciler:
         else:
             measured = list(await asyncio.gather(*asked))
         now = self._clock()
-        return observe(spec, scale, pods, measured, now), now
+        return observe(spec, scale, pods, measured, now, unseen=self._unseen(state, spec, scale, pods, now)), now
+
+    def _unseen(
+        self, state: ObjectState, spec: Spec, scale: Scale, pods: Sequence[Pod], now: Nanoseconds
+    ) -> Absent | None:
+        """
+        Why fewer pods are seen than the target says it has; None where no pod is missing.
+
+        A watch can be frozen, or lose an event, and look alive. While pods go, the status follows them: that is given
+        time. Other kinds may count something else in their status.
+        """
+        if not is_watched(spec.target) or active(pods) >= scale.status_replicas:
+            state.unseen_since = None
+            return None
+        if state.unseen_since is None or now < state.unseen_since:
+            state.unseen_since = now
+        is_old = now - state.unseen_since >= _UNSEEN
+        if is_old:
+            self._cluster.distrust(state.namespace)
+        return UNSEEN if is_old or active(pods) < scale.spec_replicas else None
 
     def _note_load(self, state: ObjectState, spec: Spec, observation: Observation, now: Nanoseconds) -> None:
         """Keeps the observed load for the store."""

@@ -150,6 +150,10 @@ class ModelApi:
         for queue in self._watchers.pop(plural, []):
             queue.put_nowait(("CUT", {}))
 
+    def freeze_watches(self, plural: str) -> None:
+        """Those who watch a kind hear nothing any more, and do not find out."""
+        self._watchers.pop(plural, None)
+
     def count(self, method: str, part: str, since: float = 0.0) -> int:
         """The requests of a method whose path holds this part, since so many seconds after the start."""
         return sum(asked == method and part in path and at >= START + since * SECOND for at, asked, path in self.asked)
