@@ -117,7 +117,9 @@ IMAGE ?= cronhpa:0.1.0
 image:  ## build the image of a release: BASE=python:3.11-slim@sha256:... IMAGE=REGISTRY/cronhpa:0.1.0
 	@grep -qE '^[^@]+@sha256:[0-9a-f]{64}$$' <<<'$(BASE)' || { echo 'BASE: "$(BASE)" names no digest; give one such as' \
 		'python:3.11-slim@sha256:<64 hex digits>, of `docker buildx imagetools inspect python:3.11-slim`'; exit 2; }
-	docker build --file deploy/Dockerfile --build-arg BASE='$(BASE)' --tag '$(IMAGE)' .
+	@# An image of files that are in no commit has no commit to tell.
+	docker build --file deploy/Dockerfile --build-arg BASE='$(BASE)' \
+		--build-arg COMMIT="$$([ -n "$$(git status --porcelain)" ] || git rev-parse HEAD)" --tag '$(IMAGE)' .
 
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis

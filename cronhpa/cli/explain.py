@@ -6,32 +6,35 @@ from typing import Annotated, Any
 
 import typer
 
-from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, read_object
-from cronhpa.cli.lines import say
+from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, connected, read_object
+from cronhpa.cli.lines import fail, say
 
 
 def explain(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the CronHPA object.")],
-    namespace: Namespace = "default",
+    namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Explain an object's replica count: the proposals, the limits that changed it, and the next schedule edge."""
+    """
+    Explain an object's replica count: the proposals, the limits that changed it, and the next schedule edge.
+
+        cronhpa explain shop -n prod
+
+    Exit codes: 0 done; 1 the object cannot be read from the cluster; 2 an option is wrong.
+    """
     import asyncio
 
-    from cronhpa.kube.client import Client
-    from cronhpa.kube.credentials import load_configuration
     from cronhpa.kube.errors import ClusterError
 
     async def read() -> dict[str, Any]:
-        async with Client(load_configuration(kubeconfig, context)) as client:
-            return await read_object(client, namespace, name)
+        async with connected(kubeconfig, context, namespace) as cluster:
+            return await read_object(cluster.client, cluster.namespace, name)
 
     try:
         body = asyncio.run(read())
     except ClusterError as error:
-        say(f"cronhpa explain: {error}", err=True)
-        raise typer.Exit(1) from error
+        fail("explain", error)
     for line in explained(body):
         say(line)
 

@@ -147,7 +147,14 @@ def export(
     ] = Path("-"),
     metric: Metric = "cpu",
 ) -> None:
-    """Write an object's five-minute maxima as `timestamp,value`, empty where nothing was measured."""
+    """
+    Write an object's five-minute maxima as `timestamp,value`, empty where nothing was measured.
+
+        cronhpa history export prod/shop shop.csv.gz --store history.db
+        kubectl exec -n cronhpa-system cronhpa-0 -- cronhpa history export prod/shop
+
+    Exit codes: 0 done; 1 nothing is known of the object, or a file cannot be used; 2 an option is wrong.
+    """
     from cronhpa.history.database import StoreError
     from cronhpa.history.files import export_csv, is_parquet
 
@@ -183,7 +190,13 @@ def _export_parquet(loads: LoadHistory, series: Series, file: Path) -> int:
 
 @app.command("list")
 def list_(store: StorePath) -> None:
-    """Show what is known of which object."""
+    """
+    List the objects that the store has load of, from when to when.
+
+        cronhpa history list --store history.db
+
+    Exit codes: 0 done; 1 the store cannot be read; 2 an option is wrong.
+    """
     from rich.console import Console
     from rich.table import Table
 

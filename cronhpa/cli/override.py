@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from msgspec import Struct
 
-from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, path_of_object, read_object
+from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, connected, path_of_object, read_object
 from cronhpa.cli.lines import say
 from cronhpa.cli.moments import format_length, format_moment, parse_length, parse_moment
 from cronhpa.core.instant import SECOND, Nanoseconds, format_instant
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the CronHPA object.")],
-    namespace: Namespace = "default",
+    namespace: Namespace = None,
     minimum: Annotated[int | None, typer.Option("--min", min=0, help="At least this many replicas.")] = None,
     maximum: Annotated[int | None, typer.Option("--max", min=0, help="At most this many replicas.")] = None,
     replicas: Annotated[
@@ -51,10 +51,11 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     object's field spec.override: it replaces an earlier override and ends by itself. The rate policies of behavior
     still apply. Without these options the command shows the bounds in force.
 
+        cronhpa override shop -n prod --min 30 --for 2h --reason INC-4711
+        cronhpa override shop -n prod --clear
+
     Exit codes: 0 done; 1 the API server refused or could not be reached; 2 an option is wrong.
     """
-    from cronhpa.kube.client import Client
-    from cronhpa.kube.credentials import load_configuration
     from cronhpa.kube.errors import ClusterError
 
     asked = _Asked(minimum, maximum, replicas, length, until, reason)
@@ -64,8 +65,8 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         _check(asked)
 
     async def act() -> list[str]:
-        async with Client(load_configuration(kubeconfig, context)) as client:
-            before = await read_object(client, namespace, name)
+        async with connected(kubeconfig, context, namespace) as cluster:
+            before = await read_object(cluster.client, cluster.namespace, name)
             now = time.time_ns()
             if clear:
                 wanted = None
@@ -73,8 +74,8 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
                 return _shown(before, now)
             else:
                 wanted = _wanted(asked, before, now)
-            after = await client.merge_patch(
-                path_of_object(namespace, name),
+            after = await cluster.client.merge_patch(
+                path_of_object(cluster.namespace, name),
                 {"spec": {"override": wanted}},
                 dict,
                 {"fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})},
@@ -84,7 +85,7 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     try:
         lines = asyncio.run(act())
     except ClusterError as error:
-        _refuse(f"{namespace}/{name}", error)
+        _refuse(name, error)
     for line in lines:
         say(line)
 
