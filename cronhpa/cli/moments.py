@@ -60,16 +60,31 @@ def local(at: Nanoseconds, zone: str) -> datetime:
 
 def format_moment(at: Nanoseconds, zone: str) -> str:
     """Such as `Mon 2026-11-23 08:00 +01:00`; with seconds where there are any."""
-    day = local(at, zone).date()
-    return f"{day:%a} {day.isoformat()} {format_clock(at, zone)}"
+    return f"{format_local(at, zone)} {format_offset(at, zone)}"
+
+
+def format_local(at: Nanoseconds, zone: str) -> str:
+    """Such as `Mon 2026-11-23 08:00`, for where the offset is told beside it; with seconds where there are any."""
+    moment = local(at, zone)
+    return f"{moment:%a} {moment.date().isoformat()} {_clock(at, zone)[0]}"
+
+
+def format_offset(at: Nanoseconds, zone: str) -> str:
+    """Such as `+01:00`: how far the local time is ahead of UTC."""
+    return _clock(at, zone)[1]
 
 
 def format_clock(at: Nanoseconds, zone: str) -> str:
     """Such as `08:00 +01:00`; with seconds where there are any."""
+    return " ".join(_clock(at, zone))
+
+
+def _clock(at: Nanoseconds, zone: str) -> tuple[str, str]:
+    """The time of day, and the offset."""
     moment = local(at, zone).replace(microsecond=0)
     clock = moment.isoformat(timespec="seconds" if moment.second else "minutes").partition("T")[2]
     digits = 8 if moment.second else 5
-    return f"{clock[:digits]} {clock[digits:]}"
+    return clock[:digits], clock[digits:]
 
 
 def format_length(length: Nanoseconds) -> str:

@@ -166,7 +166,7 @@ def import_history(scenario: Scenario, folder: Path, store: Path, now: int) -> s
     scenario.write_history(file, now=now)
     command = [
         sys.executable, "-m", "cronhpa.cli", "history", "import", f"{NAMESPACE}/{CRONHPA}", str(file),
-        "--store", str(store),
+        "--store", str(store), "--before-object",
     ]  # fmt: skip
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
