@@ -1,21 +1,17 @@
 """
-cronhpa.cli.preview, cronhpa.cli.given, cronhpa.cli.timetable, cronhpa.cli.drawing, cronhpa.cli.picture
+cronhpa.cli.preview, cronhpa.cli.given, cronhpa.cli.timetable
 
-`cronhpa preview`: what is to come, as a table, as JSON and as a picture; what it says of wrong files.
+`cronhpa preview`: what is to come, as a table and as JSON; what it says of wrong files.
 """
 
 from __future__ import annotations
 
 import json
-import struct
 import sys
-from xml.etree import ElementTree as ET
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
-from cli.served import EVERYWHERE
 from cronhpa.cli import app
 
 SHOP = """
@@ -216,70 +212,6 @@ def test_a_measured_lead_follows_from_how_long_a_pod_takes(preview):
     assert "Mon 2026-11-23 07:57 3 min 20 120 day (min, lead)" == shown[5]
 
 
-# --- objects of a cluster ----------------------------------------------------------------------------------------
-
-
-def live(namespace, name="shop", **status):
-    body = yaml.safe_load(SHOP.replace(", leadTimeSeconds: 0", ""))
-    return body | {"metadata": {"name": name, "namespace": namespace}, "status": status}
-
-
-def shown_names(result):
-    assert 0 == result.exit_code, result.output
-    return [item["name"] for item in json.loads(result.stdout)]
-
-
-def test_objects_of_the_cluster_are_shown_by_name_by_namespace_or_all(served, cronhpa, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    served.hold(live("prod"), live("prod", "api"), live("dev"))
-
-    assert ["prod/shop"] == shown_names(cronhpa("preview", "shop", "-o", "json"))
-    assert ["prod/shop", "prod/api"] == shown_names(cronhpa("preview", "shop", "api", "-o", "json"))
-    assert ["prod/api", "prod/shop"] == shown_names(cronhpa("preview", "-o", "json"))
-    assert ["dev/shop"] == shown_names(cronhpa("preview", "-n", "dev", "-o", "json"))
-    assert ["dev/shop", "prod/api", "prod/shop"] == shown_names(cronhpa("preview", "-A", "-o", "json"))
-
-
-def test_an_object_of_the_cluster_has_the_measured_start_up_of_its_pods(served, cronhpa):
-    memory = {"version": 1, "recommendations": [], "scaleUpEvents": [], "scaleDownEvents": [], "startUpSeconds": 75}
-    served.hold(live("prod", memory=memory))
-
-    (found,) = json.loads(cronhpa("preview", "shop", "-o", "json").stdout)
-
-    assert 75 == found["podStartupSeconds"]
-
-
-def test_a_word_with_a_cluster_beside_it_is_a_name_also_where_a_folder_is_called_so(
-    served, cronhpa, monkeypatch, tmp_path
-):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "shop").mkdir()
-    served.hold(live("dev"))
-
-    assert ["dev/shop"] == shown_names(cronhpa("preview", "shop", "-n", "dev", "-o", "json"))
-    assert "shop: it has no file" in CliRunner().invoke(app, ["preview", "shop"]).stderr
-
-
-def test_a_namespace_without_objects_says_so(served, cronhpa):
-    served.hold()
-    served.answers["/apis/cronhpa.io/v1alpha1/namespaces/prod/cronhpas"] = served.answers[EVERYWHERE]
-
-    ended = cronhpa("preview")
-
-    assert (1, "") == (ended.exit_code, ended.stdout)
-    assert ended.stderr.startswith("cronhpa preview: there is no CronHPA in namespace prod: name a file")
-
-
-def test_a_name_that_is_neither_a_file_nor_an_object_is_told_so(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "none"))
-
-    ended = CliRunner().invoke(app, ["preview", "shop"])
-
-    assert 1 == ended.exit_code
-    assert ended.stderr.startswith("cronhpa preview: there is no file shop, and from the cluster: no way to ")
-
-
 # --- JSON --------------------------------------------------------------------------------------------------------
 
 
@@ -303,53 +235,6 @@ def test_an_object_without_a_zone_is_shown_in_the_one_that_its_schedules_share(p
     )
 
     assert "Asia/Tokyo" == only(preview(own, *MONDAY, "-o", "json"))["timeZone"]
-
-
-# --- the picture -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("span", ["7d", "365d"])
-def test_a_picture_is_an_svg_whose_text_can_be_read(preview, tmp_path, span):
-    result = preview(CONFLICT, "--from", "2026-10-20", "--to", span, "--picture", "shop.svg")
-
-    assert 0 == result.exit_code, result.stderr
-    texts = " ".join(ET.parse(tmp_path / "shop.svg").getroot().itertext())
-    for said in ("prod/shop", "quiet", "Europe/Berlin", "the clocks go from 03:00 to 02:00", "conflict 1"):
-        assert said in texts
-
-
-def test_the_same_timeline_is_the_same_picture(preview, tmp_path):
-    drawn = []
-    for name in ("one.svg", "two.svg"):
-        preview(CONFLICT, *MONDAY, "--picture", name)
-        drawn.append((tmp_path / name).read_bytes())
-
-    assert drawn[0] == drawn[1]
-
-
-def test_a_png_is_a_png_of_a_size_to_read(preview, tmp_path):
-    preview(SHOP, *MONDAY, "--picture", "shop.png")
-    head = (tmp_path / "shop.png").read_bytes()[:24]
-
-    assert b"\x89PNG" == head[:4]
-    assert struct.unpack(">I", head[16:20])[0] > 1000
-
-
-def test_each_of_several_objects_has_a_picture_of_its_own(preview, tmp_path):
-    other = SHOP.replace("name: shop, namespace: prod", "name: checkout")
-
-    preview(f"{SHOP}---\n{other}", *MONDAY, "--picture", "all.svg")
-
-    assert ["all-checkout.svg", "all-prod.shop.svg"] == sorted(item.name for item in tmp_path.glob("*.svg"))
-
-
-def test_a_picture_without_matplotlib_says_what_to_install(preview, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-
-    result = preview(SHOP, *MONDAY, "--picture", "shop.svg")
-
-    assert (1, "") == (result.exit_code, result.stdout)
-    assert "pip install 'cronhpa[plot]'" in result.stderr
 
 
 def test_the_table_does_without_matplotlib_and_numpy(preview, monkeypatch):
