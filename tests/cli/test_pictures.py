@@ -276,11 +276,12 @@ def _has_color(collection, color):
 
 
 def test_of_many_days_those_are_drawn_that_differ_most():
+    """11 pods are within 10 % of 120 / 10: metrics alone are short of one for an hour; of 300 they are for 7 minutes."""
     figure, _ = drawn(outcome(14))
 
     assert 10 == len(figure.axes)
     assert "the 10 days of 14 that differ most" in figure.axes[0].get_title(loc="left")
-    assert "Thu 22 Oct" in {axes.get_ylabel().splitlines()[0] for axes in figure.axes}
+    assert "Thu 22 Oct" not in {axes.get_ylabel().splitlines()[0] for axes in figure.axes}
 
 
 def test_hours_of_one_day_have_one_row_that_they_fill():
