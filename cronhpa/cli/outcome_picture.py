@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from cronhpa.cli.moments import format_moment, local
 from cronhpa.cli.outcome import Backtest
-from cronhpa.cli.picture.style import GRID, INCHES_WIDE, RC, Labels, entitle, named, save
+from cronhpa.cli.picture.style import GRID, INCHES_WIDE, RC, Labels, entitle, fill_steps, named, save
 from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds, from_datetime
 from cronhpa.core.scheduled.timeline import timeline, window_intervals
 from cronhpa.core.spec import Span
@@ -151,9 +151,10 @@ def _row(found: Backtest, axes: Axes, day: _Day, top: float) -> None:
     hours = [day.hour(at) for at in edges]
     one, other = (_ready(found.runs[variant].changes, edges) for variant in (first, last))
     if first is not last:
-        for color, where in ((MORE, [b > a for a, b in zip(one, other, strict=True)]),
-                             (FEWER, [b < a for a, b in zip(one, other, strict=True)])):  # fmt: skip
-            axes.fill_between(hours, one, other, where=where, step="post", color=color, linewidth=0, zorder=2)
+        more = [after > before for before, after in zip(one, other, strict=True)]
+        fewer = [after < before for before, after in zip(one, other, strict=True)]
+        fill_steps(axes, hours, one, other, more, color=MORE, zorder=2)
+        fill_steps(axes, hours, other, one, fewer, color=FEWER, zorder=2)
     axes.step(hours, one, where="post", color=COLORS[first], linewidth=0.9, zorder=4)
     if first is not last:
         axes.step(hours, other, where="post", color=COLORS[last], linewidth=0.7, zorder=3)

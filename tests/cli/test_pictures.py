@@ -264,8 +264,8 @@ def test_a_backtest_of_days_has_a_row_for_each_with_its_weekday_and_its_minutes(
 def test_what_is_filled_is_the_difference_between_the_variants():
     """From 09:50 to 11:00 the schedule has 40 pods, where metrics alone have 6, and 12 once they are ready."""
     figure, _ = drawn(outcome(1))
-    (more,) = [each for each in figure.axes[0].collections if _has_color(each, outcome_picture.MORE)]
-    hours = [path.get_extents() for path in more.get_paths()]
+    more = [each for each in figure.axes[0].collections if _has_color(each, outcome_picture.MORE)]
+    hours = [path.get_extents() for each in more for path in each.get_paths()]
 
     assert 9.8 < min(box.x0 for box in hours) < 9.9
     assert (6, 40) == (min(box.y0 for box in hours), max(box.y1 for box in hours))
@@ -276,7 +276,7 @@ def _has_color(collection, color):
 
 
 def test_of_many_days_those_are_drawn_that_differ_most():
-    """11 pods are within 10 % of 120 / 10: metrics alone are short of one for an hour; of 300 they are for 7 minutes."""
+    """11 pods are within 10 % of 120 / 10: metrics alone lack one for an hour, and of 300 for 7 minutes."""
     figure, _ = drawn(outcome(14))
 
     assert 10 == len(figure.axes)

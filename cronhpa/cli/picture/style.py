@@ -145,6 +145,26 @@ def mondays(axes: Axes, span: Nanoseconds, info: ZoneInfo | None = None) -> None
         axes.xaxis.set_minor_locator(DayLocator(tz=info))
 
 
+def fill_steps(
+    axes: Axes, x: Sequence[float], low: Sequence[float], high: Sequence[float], where: Sequence[bool], **looks: Any
+) -> None:
+    """
+    Fills between two lines of steps, each value holding from its x to the next, where that is asked for.
+
+    matplotlib's own `where` leaves out the last step of each stretch.
+    """
+    begin = 0
+    while begin < len(x) - 1:
+        end = begin
+        while end < len(x) - 1 and where[end]:
+            end += 1
+        if end > begin:
+            edges = x[begin : end + 1]
+            lows, highs = ([*values[begin:end], values[end - 1]] for values in (low, high))
+            axes.fill_between(edges, lows, highs, step="post", linewidth=0, **looks)
+        begin = end + 1
+
+
 # --- labels ------------------------------------------------------------------------------------------------------
 
 # How far labels stay from each other, and how high a line of them is, in points.
@@ -168,6 +188,12 @@ class Labels:
 
     def __init__(self) -> None:
         self._labels: list[_Label] = []
+
+    def heading(self, axes: Axes, text: str) -> None:
+        """In the upper left corner; asked for first, it gives way to nothing."""
+        self._add(
+            axes, text, (0.0, 1.0), ("axes fraction", "axes fraction"), "black", "bold", [(6.0, -3.0, "left", "top")]
+        )
 
     def at_top(self, axes: Axes, text: str, x: float, color: str) -> None:
         """Beside a line from the top, or some lines below it."""
