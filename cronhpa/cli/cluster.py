@@ -37,7 +37,7 @@ Context = Annotated[
 _UNKNOWN_RESOURCE = "the server could not find the requested resource"
 
 
-class Cluster:
+class ConnectedCluster:
     """A cluster that a command talks to. namespace: the one that the command is about."""
 
     def __init__(self, client: Client, namespace: str, context: str) -> None:
@@ -47,7 +47,9 @@ class Cluster:
 
 
 @asynccontextmanager
-async def connected(kubeconfig: str | None, context: str | None, namespace: str | None) -> AsyncIterator[Cluster]:
+async def connected(
+    kubeconfig: str | None, context: str | None, namespace: str | None
+) -> AsyncIterator[ConnectedCluster]:
     """
     The cluster that the options of a command name.
 
@@ -60,7 +62,7 @@ async def connected(kubeconfig: str | None, context: str | None, namespace: str 
     access = find_access(kubeconfig, context)
     try:
         async with Client(access.configuration) as client:
-            yield Cluster(client, namespace or access.namespace, access.context)
+            yield ConnectedCluster(client, namespace or access.namespace, access.context)
     except ClusterError as error:
         raise _advised(error, access) from error
     except OSError as error:

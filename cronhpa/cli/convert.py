@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +56,8 @@ def convert(
     from cronhpa.migration.convert import Document
     from cronhpa.migration.convert import convert as converted
 
+    if not files and sys.stdin.isatty():
+        raise typer.BadParameter("name files, or pipe objects in: kubectl get hpa -o yaml | ... convert -")
     documents = [Document(str(path), body) for path in files or [Path("-")] for body in _documents(path)]
     found = converted(documents, now=time.time_ns(), zone=time_zone)
     for remark in found.remarks:

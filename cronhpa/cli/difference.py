@@ -45,7 +45,7 @@ class BoundsChange(Struct, frozen=True):
     new: BoundsInterval
 
 
-class Difference(Struct, frozen=True):
+class ObjectDifference(Struct, frozen=True):
     """
     One object in two versions, None: it is not there.
 
@@ -120,7 +120,7 @@ def _numbers(item: BoundsInterval) -> tuple[int, int, int]:
 # --- in writing --------------------------------------------------------------------------------------------------
 
 
-def as_lines(found: Difference, *, every: bool, width: int) -> Iterator[Line]:
+def as_lines(found: ObjectDifference, *, every: bool, width: int) -> Iterator[Line]:
     """What changed of an object, for people; nothing where nothing did."""
     spec = found.subject.spec
     head = f"{found.label}: {spec.target.kind}/{spec.target.name}"
@@ -139,7 +139,7 @@ def as_lines(found: Difference, *, every: bool, width: int) -> Iterator[Line]:
             yield from _changed(found, every=every, width=width)
 
 
-def _changed(found: Difference, *, every: bool, width: int) -> Iterator[Line]:
+def _changed(found: ObjectDifference, *, every: bool, width: int) -> Iterator[Line]:
     assert found.old is not None
     assert found.new is not None
     yield from span(found.new, width)
@@ -175,12 +175,12 @@ def _arrow(old: int, new: int) -> str:
     return str(new) if old == new else f"{old} -> {new}"
 
 
-def as_json(found: Iterable[Difference]) -> str:
+def as_json(found: Iterable[ObjectDifference]) -> str:
     """A list with an object for each object; times are RFC 3339 with the offset of the zone shown."""
     return msgspec.json.format(msgspec.json.encode([_object(item) for item in found]), indent=2).decode()
 
 
-def _object(found: Difference) -> dict[str, object]:
+def _object(found: ObjectDifference) -> dict[str, object]:
     zone = found.subject.zone
 
     def told(bounds: BoundsInterval) -> dict[str, object]:

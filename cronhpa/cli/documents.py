@@ -17,7 +17,7 @@ class UnreadableFileError(Exception):
     """Which file cannot be read, and why."""
 
 
-class Document(Struct, frozen=True):
+class LocatedDocument(Struct, frozen=True):
     """What a document says, and where: node is its syntax tree, which knows the line of each field."""
 
     body: Any
@@ -43,7 +43,7 @@ def read_documents(path: Path) -> Iterator[Any]:
         yield document.body
 
 
-def read_with_lines(path: Path) -> Iterator[Document]:
+def read_with_lines(path: Path) -> Iterator[LocatedDocument]:
     """As `read_documents`, with their syntax trees."""
     import yaml
 
@@ -56,9 +56,9 @@ def read_with_lines(path: Path) -> Iterator[Document]:
                 loader.repeated = []
                 node = loader.get_node()
                 # All at once and not level by level: so what contains itself is noticed.
-                yield Document(loader.construct_object(node, deep=True), node, tuple(loader.repeated))
+                yield LocatedDocument(loader.construct_object(node, deep=True), node, tuple(loader.repeated))
         finally:
-            loader.dispose()  # type: ignore[no-untyped-call]  # types-pyyaml states none
+            loader.dispose()
     except (OSError, yaml.YAMLError, RecursionError, ValueError, AttributeError, LookupError) as error:
         # The last three are what PyYAML stumbles over: `!!int x`, `!!timestamp x`, `!!bool x`, a number of 5000 digits.
         raise UnreadableFileError(f"{name_of(path)}{_told(error)}") from error

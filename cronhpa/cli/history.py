@@ -110,7 +110,7 @@ def _checked(target: str, metric: str, where: Where) -> tuple[Series, TargetRef]
     try:
         (found,) = find_named(target, where)
     except GivenError as error:
-        fail("history import", f"{'; '.join(error.problems)}: {escape}")
+        fail("history import", f"{'; '.join(error.problems)}; {escape}")
     names = [name for each in found.spec.metrics if (name := getattr(each, "name", ""))]
     if metric not in names:
         has = f"it has {', '.join(names)}" if names else "it has no metrics"

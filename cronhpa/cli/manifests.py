@@ -17,7 +17,7 @@ from cronhpa.api.identity import API_VERSION
 from cronhpa.api.slips import nearest
 from cronhpa.cli.documents import (
     STANDARD_INPUT,
-    Document,
+    LocatedDocument,
     UnreadableFileError,
     child_of,
     name_of,
@@ -214,7 +214,7 @@ def _nothing_in(path: Path, kinds: set[str], files: int, *, recursive: bool) -> 
     return f"{name_of(path)}: no {_KIND} is in it, {listed}: {hint}"
 
 
-def _take(document: Document, file: str, found: list[Manifest], problems: list[str], kinds: set[str]) -> None:
+def _take(document: LocatedDocument, file: str, found: list[Manifest], problems: list[str], kinds: set[str]) -> None:
     """Adds the CronHPAs of a document, or what is wrong with them; and the kinds of everything else."""
     for body, node in _flat(document.body, document.node):
         if body.get("kind") != _KIND:

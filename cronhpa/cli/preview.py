@@ -18,7 +18,7 @@ from cronhpa.cli.lines import complain, fail, say, show
 from cronhpa.core.instant import DAY, Nanoseconds
 
 if TYPE_CHECKING:
-    from cronhpa.cli.difference import Difference
+    from cronhpa.cli.difference import ObjectDifference
     from cronhpa.cli.timetable import Line, Subject
     from cronhpa.core.decision import Lead
 
@@ -184,9 +184,9 @@ def _told(
     return Subject(given.label, given.spec, zone, line, start_up)
 
 
-def _differences(old: Sequence[Given], new: Sequence[Given], asked: _Asked) -> list[Difference]:
+def _differences(old: Sequence[Given], new: Sequence[Given], asked: _Asked) -> list[ObjectDifference]:
     """Each object of both sides, over one span, in one zone, with one start-up time of its pods."""
-    from cronhpa.cli.difference import Difference
+    from cronhpa.cli.difference import ObjectDifference
     from cronhpa.cli.manifests import own_zone
 
     out = []
@@ -202,7 +202,7 @@ def _differences(old: Sequence[Given], new: Sequence[Given], asked: _Asked) -> l
         one, other = (
             None if each is None else _told(each, zone, _span(asked, zone), start_up, leads) for each in (was, becomes)
         )
-        out.append(Difference(one, other))
+        out.append(ObjectDifference(one, other))
     return out
 
 
@@ -267,7 +267,7 @@ def _print(subjects: Sequence[Subject], *, every: bool) -> None:
         _echo(table(subject, every=every, width=_width()), is_first=not number)
 
 
-def _print_differences(found: Sequence[Difference], output: PreviewOutput, *, every: bool) -> None:
+def _print_differences(found: Sequence[ObjectDifference], output: PreviewOutput, *, every: bool) -> None:
     from cronhpa.cli import difference
 
     if output is PreviewOutput.JSON:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from cli.test_preview import MONDAY, SHOP
 from core.situations import specs
 from cronhpa.cli import app
-from cronhpa.cli.difference import Change, Difference
+from cronhpa.cli.difference import Change, ObjectDifference
 from cronhpa.cli.timetable import Subject
 from cronhpa.core.instant import DAY, parse_instant
 from cronhpa.core.scheduled.timeline import timeline
@@ -155,11 +155,11 @@ def test_the_intervals_are_those_in_which_the_bounds_differ(one, other):
     start = parse_instant("2026-11-23T00:00:00Z")
     old, new = (Subject("shop", of, "UTC", timeline(of, start, start + 2 * DAY)) for of in (one, other))
 
-    found = Difference(old, new)
+    found = ObjectDifference(old, new)
     changes = found.bounds()
 
-    assert [] == Difference(old, old).bounds()
-    assert Change.SAME is Difference(old, old).change
+    assert [] == ObjectDifference(old, old).bounds()
+    assert Change.SAME is ObjectDifference(old, old).change
     assert all(change.start < change.end for change in changes)
     for at in sorted({item.start for each in (old, new) for item in each.timeline.segments}):
         before, after = (

@@ -115,6 +115,7 @@ def boxes(figure, labels):
     """The extents of the labels that are shown, as they are in the picture that is written."""
     FigureCanvasAgg(figure)
     labels.place(figure)
+    figure.set_dpi(2 * figure.dpi)  # it is no accident of one size
     figure.draw_without_rendering()
     renderer = figure.canvas.get_renderer()
     return [(text.get_text(), text.get_window_extent(renderer)) for text in labels.shown()]

@@ -46,6 +46,9 @@ _DAYS_LABELLED_MAX = 16
 
 RC: Any = {
     "font.size": 9,
+    # Places are found at the size at which a PNG is written, and without hints a text is as wide at any other.
+    "figure.dpi": DOTS_PER_INCH,
+    "text.hinting": "none",
     "figure.facecolor": PAPER,
     "axes.facecolor": PAPER,
     "savefig.facecolor": PAPER,
@@ -250,8 +253,7 @@ class Labels:
                 label.text.set_visible(False)
 
     @staticmethod
-    def _is_within(axes: Axes | None, box: Bbox) -> bool:
-        assert axes is not None
+    def _is_within(axes: Any, box: Bbox) -> bool:
         whole = axes.bbox
         return bool(whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 - _APART <= box.y0 and box.y1 <= whole.y1)
 
