@@ -91,8 +91,8 @@ async def read_all(client: Client, namespace: str | None) -> list[dict[str, Any]
 
     within = () if namespace is None else ("namespaces", namespace)
     found: list[dict[str, Any]] = []
-    async for page, _ in client.pages(path_of("apis", GROUP, VERSION, *within, PLURAL)):
-        found += msgspec.json.decode(page)["items"]
+    async for items, _ in client.pages(path_of("apis", GROUP, VERSION, *within, PLURAL)):
+        found += [msgspec.json.decode(item) for item in items]
     # The items of a list have no kind.
     found = [{"apiVersion": f"{GROUP}/{VERSION}", "kind": "CronHPA", **body} for body in found]
     return sorted(found, key=lambda body: (body["metadata"]["namespace"], body["metadata"]["name"]))

@@ -18,11 +18,10 @@ from kubernetes.config import kube_config
 from msgspec import Struct
 
 from cronhpa.core.printable import shortened
-from cronhpa.kube.credentials import load_kube_config
+from cronhpa.kube.credentials import load_kube_config, pod_namespace
 from cronhpa.kube.errors import ClusterError, text_of
 
 _DEFAULT_NAMESPACE = "default"
-POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 # Contexts that an error names; a list of a hundred helps nobody.
 _NAMED_MAX = 10
 _NAME_MAX = 80
@@ -74,10 +73,9 @@ def _of_pod(location: str) -> Access:
     configuration = Configuration()
     try:
         kubernetes.config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # kubernetes is untyped here
-        namespace = POD_NAMESPACE.read_text("utf-8").strip() if POD_NAMESPACE.exists() else ""
-    except (kubernetes.config.ConfigException, OSError) as error:
+    except kubernetes.config.ConfigException as error:
         raise _no_way(f"there is no kubeconfig at {location}, and this is no pod of a cluster") from error
-    return Access(configuration, namespace or _DEFAULT_NAMESPACE, "")
+    return Access(configuration, pod_namespace() or _DEFAULT_NAMESPACE, "")
 
 
 def _namespace_of(context: Any) -> str:
