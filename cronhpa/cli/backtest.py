@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _SPAN: Nanoseconds = 7 * DAY
 _LEARNT_FROM: Nanoseconds = 2 * DAY
 _DAYS_ASKED = 28
-_WIDTH_PIPED = 120
+_WIDTH_PIPED = 80
 # The operator's own environment variables: in its pod they say where the history is.
 _STORE, _PROMETHEUS = "CRONHPA_STORE", "CRONHPA_PROMETHEUS_URL"
 _QUERIES, _TOKEN_FILE = "CRONHPA_PROMETHEUS_QUERIES", "CRONHPA_PROMETHEUS_TOKEN_FILE"

@@ -97,7 +97,10 @@ def test_the_table_compares_with_metrics_alone(backtest):
     assert 0 == result.exit_code
     assert "prod/shop: Mon 2026-03-09 09:30 +00:00 to Mon 2026-03-09 11:30 +00:00, 2 h" == result.stdout.splitlines()[0]
     assert all(word in result.stdout for word in ("reactive", "scheduled", "-100 %", "Schedule/rush", "pod-hours"))
-    assert "A pod carries 1, requests 1 cpu, is ready after 2 min; metrics are means of 1 min" in result.stdout
+    assert "A pod carries 1, requests 1 cpu, is ready after 2 min; metrics are means of 1 min" in " ".join(
+        result.stdout.split()
+    )
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
 
 
 def test_a_forecast_is_made_from_the_days_before_and_raises_ahead_of_the_rise(backtest):
