@@ -15,6 +15,7 @@ from cronhpa.core.instant import parse_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.printable import shortened
 from cronhpa.core.spec import ControllerOptions, Spec
+from cronhpa.operator.decision_recorder import spec_text
 from cronhpa.operator.delaying_queue import Key
 from cronhpa.operator.object_state import ObjectState, TargetKey
 
@@ -146,8 +147,10 @@ class Inventory:
     def _parse(self, state: ObjectState, body: Mapping[str, Any]) -> None:
         """Reads the spec, or notes its problems: what a user got past the API server costs that object only."""
         state.spec, state.problems = None, ()
+        spec = plain(body.get("spec") or {})
+        state.spec_text = spec_text(spec)
         try:
-            state.spec = self._parse_spec(plain(body.get("spec") or {}), state.namespace, self._defaults)
+            state.spec = self._parse_spec(spec, state.namespace, self._defaults)
         except SpecError as error:
             state.problems = tuple(str(problem) for problem in error.problems)
         except Exception as error:
