@@ -154,6 +154,10 @@ class Client:
         )
         return decode(answer, kind, path)
 
+    async def create(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
+        """What the API answers to a POST, such as the result of a review. Raises ClusterError."""
+        return decode(await self._request("POST", path, body=msgspec.json.encode(body)), kind, path)
+
     async def post(self, path: str, body: Mapping[str, Any], params: Mapping[str, str] | None = None) -> None:
         asked = {"fieldManager": FIELD_MANAGER, **(params or {})}
         await self._request("POST", path, body=msgspec.json.encode(body), params=asked)

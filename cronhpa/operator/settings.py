@@ -75,6 +75,12 @@ class Settings(BaseSettings):
     probe_port: int = Field(
         8081, ge=0, le=65535, description="Port of /healthz and /readyz alone, for the kubelet; 0 takes a free one."
     )
+    history_port: int | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        description="Port of past decisions, at 127.0.0.1 alone: for `kubectl port-forward`; 0 takes a free one.",
+    )
     log_format: Literal["json", "text"] = Field("text", description="json or text.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="debug, info, warning or error."
