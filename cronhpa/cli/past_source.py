@@ -1,6 +1,8 @@
 """
 Where commands read past decisions: from the operator, through `kubectl port-forward`, or from a copy of its store.
 
+Each replica of the operator keeps what it decided while it led. So all of them are asked, and their answers are one.
+
 The operator answers whoever may get the object, and has to be shown who asks: by a bearer token. It is the one of the
 kubeconfig, or of a ServiceAccount of the user, made for the operator alone and for ten minutes. A token is sent to this
 machine alone, or by HTTPS: port-forward carries it from here within the connection to the API server.
@@ -11,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -21,6 +23,7 @@ import msgspec
 import typer
 from msgspec import Struct
 
+from cronhpa.cli.lines import say
 from cronhpa.core.instant import Nanoseconds, format_instant_exact
 from cronhpa.history.past_answers import DecisionAnswer, TimelineAnswer, decision_answer, timeline_answer
 
@@ -38,8 +41,8 @@ Operator = Annotated[
     str,
     typer.Option(
         "--operator",
-        metavar="NAMESPACE/POD",
-        help="The operator's pod, reached by `kubectl port-forward`; or the URL of a port that is forwarded already.",
+        metavar="NAMESPACE/POD[,POD]",
+        help="The operator's pods, reached by `kubectl port-forward`; or the URL of a port that is forwarded already.",
     ),
 ]
 TokenFile = Annotated[
@@ -56,7 +59,7 @@ ServiceAccount = Annotated[
         help="An account to ask as, by a token made for this, where the kubeconfig holds a certificate and no token.",
     ),
 ]
-OPERATOR = "cronhpa-system/cronhpa-0"
+OPERATOR = "cronhpa-system/cronhpa-0,cronhpa-1"
 PORT = 8082
 # As cronhpa.operator.access takes it; not imported, as this would load the operator.
 _AUDIENCE = "cronhpa.io"
@@ -126,8 +129,78 @@ async def opened(where: Where) -> AsyncIterator[PastSource]:
 
     configuration = load_configuration(where.kubeconfig, where.context)
     token = await _token(where, configuration)
-    async with _reached(where) as url, _session() as session:
-        yield _OperatorPast(session, url, token)
+    async with AsyncExitStack() as held:
+        session = await held.enter_async_context(_session())
+        sources: list[PastSource] = []
+        problems: list[PastSourceError] = []
+        for operator in _operators(where.operator):
+            try:
+                url = await held.enter_async_context(_reached(where, operator))
+                sources.append(_OperatorPast(session, url, token))
+            except PastSourceError as problem:
+                problems.append(problem)
+        if not sources:
+            raise problems[0]
+        # A replica that is not there, or that nobody may reach, kept what it kept: the others do not know it.
+        for unasked in problems:
+            say(f"not asked: {unasked}", err=True)
+        yield Replicas(sources)
+
+
+def _operators(text: str) -> list[str]:
+    """Each pod with its namespace, or the URL. Raises PastSourceError."""
+    if text.startswith(("http://", "https://")):
+        return [text]
+    namespace, _, pods = text.partition("/")
+    names = pods.split(",")
+    if not namespace or not all(names):
+        raise PastSourceError(f'--operator: "{text}" is neither NAMESPACE/POD nor a URL')
+    return [f"{namespace}/{name}" for name in names]
+
+
+class Replicas:
+    """What the replicas of an operator have kept, each while it led, as one past."""
+
+    def __init__(self, sources: list[PastSource]) -> None:
+        self._sources = sources
+
+    async def decision(self, namespace: str, name: str, at: Nanoseconds) -> DecisionAnswer | None:
+        """The latest decision; the first one after it, of any of them, is its end."""
+        answers: list[DecisionAnswer] = []
+        ends: list[Nanoseconds] = []
+        for source in self._sources:
+            answer = await source.decision(namespace, name, at)
+            if answer is not None:
+                answers.append(answer)
+                ends += [] if answer.until is None else [answer.until]
+            elif (later := await source.timeline(namespace, name, at, at)) is not None and later.first is not None:
+                # It led later on: its oldest decision is after this instant.
+                ends.append(later.first)
+        if not answers:
+            return None
+        newest = max(answers, key=lambda answer: answer.decision.at)
+        first = min(answer.first for answer in answers)
+        return DecisionAnswer(newest.decision, min(ends, default=None), first)
+
+    async def timeline(
+        self, namespace: str, name: str, since: Nanoseconds, until: Nanoseconds
+    ) -> TimelineAnswer | None:
+        asked = [await whole_timeline(source, namespace, name, since, until) for source in self._sources]
+        answers = [answer for answer in asked if answer is not None]
+        if not answers:
+            return None
+        befores = [answer.before for answer in answers if answer.before is not None]
+        firsts = [answer.first for answer in answers if answer.first is not None]
+        goings = [answer.go_on for answer in answers if answer.go_on is not None]
+        end = min(goings, default=until)
+        changes = [change for answer in answers for change in answer.changes if change.at < end]
+        return TimelineAnswer(
+            before=max(befores, key=lambda change: change.at, default=None),
+            changes=sorted(changes, key=lambda change: change.at),
+            points=sorted((point for answer in answers for point in answer.points), key=lambda point: point.at),
+            first=min(firsts, default=None),
+            go_on=min(goings, default=None),
+        )
 
 
 @asynccontextmanager
@@ -253,19 +326,17 @@ async def _account_token(account: str, configuration: Configuration) -> str:
 
 
 @asynccontextmanager
-async def _reached(where: Where) -> AsyncIterator[str]:
-    """The URL at which the operator answers. Raises PastSourceError."""
-    if where.operator.startswith(("http://", "https://")):
-        host = urlsplit(where.operator).hostname
-        if not where.operator.startswith("https://") and host not in {"127.0.0.1", "::1", "localhost"}:
+async def _reached(where: Where, operator: str) -> AsyncIterator[str]:
+    """The URL at which a replica answers. Raises PastSourceError."""
+    if operator.startswith(("http://", "https://")):
+        host = urlsplit(operator).hostname
+        if not operator.startswith("https://") and host not in {"127.0.0.1", "::1", "localhost"}:
             raise PastSourceError(
-                f"{where.operator}: a token is sent to this machine alone, or by https: forward the operator's port"
+                f"{operator}: a token is sent to this machine alone, or by https: forward the operator's port"
             )
-        yield where.operator
+        yield operator
         return
-    namespace, slash, pod = where.operator.partition("/")
-    if not slash or not namespace or not pod:
-        raise PastSourceError(f'--operator: "{where.operator}" is neither NAMESPACE/POD nor a URL')
+    namespace, _, pod = operator.partition("/")
     named = (("--kubeconfig", where.kubeconfig), ("--context", where.context))
     options = [f"{option}={value}" for option, value in named if value is not None]
     command = ["kubectl", *options, f"--namespace={namespace}", "port-forward", f"pod/{pod}", f":{PORT}"]
@@ -276,7 +347,7 @@ async def _reached(where: Where) -> AsyncIterator[str]:
     except FileNotFoundError:
         raise PastSourceError("kubectl is not installed: it forwards the operator's port; or use --store") from None
     try:
-        yield f"http://{await _forwarded(forwarding, where.operator)}"
+        yield f"http://{await _forwarded(forwarding, operator)}"
     finally:
         with suppress(ProcessLookupError):
             forwarding.kill()

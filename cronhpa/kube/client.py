@@ -28,6 +28,7 @@ from yarl import URL
 from cronhpa.core.printable import shortened, without_userinfo
 from cronhpa.kube.credentials import bearer_token, keepalive_socket, tls_context
 from cronhpa.kube.errors import UNREADABLE, Cause, ClusterError, text_of
+from cronhpa.kube.fence import FENCED, NOT_LEADING, Fence, FencedBody, unfenced
 
 LOG = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ FIELD_MANAGER = "cronhpa"
 _PAGE = 500
 # Concurrent requests, without watches: each watch has a connection of its own.
 _REQUESTS_AT_ONCE = 64
+_REVIEWS_AT_ONCE = 2
 # Concurrent requests to each metrics API. They are servers behind the API server: one that hangs must not take the
 # places of another, or of everything else.
 _METRIC_READS_AT_ONCE = 32
@@ -100,15 +102,30 @@ def path_of(*segments: str) -> str:
 
 
 class Client:
-    """One session to one API server. Open it as an async context manager."""
+    """
+    One session to one API server. Open it as an async context manager.
 
-    def __init__(self, configuration: Configuration, *, timeout_seconds: float = 15.0) -> None:
+    fence: for how many seconds from now a write may be under way; 0 or less refuses it.
+    agent: how the audit log of the API server names this process.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        timeout_seconds: float = 15.0,
+        fence: Fence = unfenced,
+        agent: str = USER_AGENT,
+    ) -> None:
         self.configuration = configuration
+        self._agent = agent
+        self._timeout_seconds = timeout_seconds
         self.requests: Counter[str] = Counter()
-        self._places = _Places(_REQUESTS_AT_ONCE)
+        self._places = _Places(_REQUESTS_AT_ONCE, fence)
+        # They change nothing, so a replica that does not lead sends them, too.
+        self._review_places = _Places(_REVIEWS_AT_ONCE, unfenced)
         self._metric_places: dict[str, _Places] = {}
         self._host = str(configuration.host).rstrip("/")
-        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=_CONNECT_SECONDS)
         self._token: str | None = None
         self._token_age = 0.0
         self._session: aiohttp.ClientSession | None = None
@@ -121,7 +138,7 @@ class Client:
         self._session = aiohttp.ClientSession(
             connector=connector,
             read_bufsize=_READ_BYTES,
-            headers={"User-Agent": USER_AGENT, "Accept": "application/json", "Accept-Encoding": "gzip"},
+            headers={"User-Agent": self._agent, "Accept": "application/json", "Accept-Encoding": "gzip"},
         )
         self._token_age = asyncio.get_running_loop().time()
         return self
@@ -137,7 +154,7 @@ class Client:
     async def read(self, path: str, params: Mapping[str, str] | None = None, *, bytes_max: int = _SHORT_BYTES) -> bytes:
         """The raw answer of a metrics API. Raises ClusterError, also for an answer of more than `bytes_max`."""
         api = "/".join(path.split("/", 3)[:3])
-        places = self._metric_places.setdefault(api, _Places(_METRIC_READS_AT_ONCE))
+        places = self._metric_places.setdefault(api, _Places(_METRIC_READS_AT_ONCE, unfenced))
         async with places.requests:
             return await self._try("GET", path, None, "", params, bytes_max, places)
 
@@ -154,13 +171,26 @@ class Client:
         )
         return decode(answer, kind, path)
 
-    async def create(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
-        """What the API answers to a POST, such as the result of a review. Raises ClusterError."""
-        return decode(await self._request("POST", path, body=msgspec.json.encode(body)), kind, path)
+    async def review(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
+        """What the API answers to a POST that changes nothing, and so is for replicas that do not lead, too."""
+        asked = msgspec.json.encode(body)
+        async with self._review_places.requests:
+            answer = await self._try("POST", path, asked, "application/json", None, _OBJECT_BYTES, self._review_places)
+        return decode(answer, kind, path)
 
     async def post(self, path: str, body: Mapping[str, Any], params: Mapping[str, str] | None = None) -> None:
         asked = {"fieldManager": FIELD_MANAGER, **(params or {})}
         await self._request("POST", path, body=msgspec.json.encode(body), params=asked)
+
+    async def create(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
+        """The object after a POST to its collection."""
+        asked = {"fieldManager": FIELD_MANAGER}
+        return decode(await self._request("POST", path, body=msgspec.json.encode(body), params=asked), kind, path)
+
+    async def replace(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
+        """The object after a PUT; with a resource version in `body`, only if the object has it still."""
+        asked = {"fieldManager": FIELD_MANAGER}
+        return decode(await self._request("PUT", path, body=msgspec.json.encode(body), params=asked), kind, path)
 
     async def delete(self, path: str, options: Mapping[str, Any]) -> None:
         """options: fields of meta/v1 DeleteOptions, such as preconditions."""
@@ -260,16 +290,22 @@ class Client:
         for attempt in range(_ATTEMPTS):
             try:
                 headers = await self._headers(fresh=attempt > 0)
+                seconds, data = self._timeout_seconds, None
                 if body is not None:
                     headers["Content-Type"] = content_type
+                    data = FencedBody(body, places.fence)
+                if method != "GET":
+                    seconds = min(seconds, places.fence())
+                    if seconds <= 0:
+                        raise ClusterError(HTTPStatus.PRECONDITION_FAILED, NOT_LEADING, f"{method} {path}: {FENCED}")
                 # A redirect would send the token and the query wherever an aggregated API points.
                 async with self._open.request(
                     method,
                     self._url(path),
-                    data=body,
+                    data=data,
                     params=params,
                     headers=headers,
-                    timeout=self._timeout,
+                    timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_SECONDS),
                     allow_redirects=False,
                 ) as response:
                     answer = await _read(response, path, bytes_max, places)
@@ -284,9 +320,10 @@ class Client:
 
 
 class _Places:
-    """Places for concurrent requests, and for long answers among them."""
+    """Places for concurrent requests, and for long answers among them. fence: of the writes among them."""
 
-    def __init__(self, requests: int) -> None:
+    def __init__(self, requests: int, fence: Fence) -> None:
+        self.fence = fence
         self.requests = asyncio.Semaphore(requests)
         self.long_answers = asyncio.Semaphore(_LONG_ANSWERS_AT_ONCE)
 

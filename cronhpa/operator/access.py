@@ -109,7 +109,7 @@ class Access:
             "spec": {"token": token, **({"audiences": audiences} if audiences else {})},
         }
         async with self._places:
-            status = (await self._client.create(_TOKEN_REVIEWS, asked, _TokenReview)).status
+            status = (await self._client.review(_TOKEN_REVIEWS, asked, _TokenReview)).status
         # An authenticator that knows no audiences would take any token for one that was made for us.
         is_meant = not audiences or AUDIENCE in status.audiences
         return status.user if status.authenticated and is_meant else _User()
@@ -133,7 +133,7 @@ class Access:
             },
         }
         async with self._places:
-            return (await self._client.create(_ACCESS_REVIEWS, asked, _AccessReview)).status.allowed
+            return (await self._client.review(_ACCESS_REVIEWS, asked, _AccessReview)).status.allowed
 
     def _known(self, *asked: str) -> Any:
         answer, until = self._believed.get(asked, (None, 0.0))

@@ -130,6 +130,9 @@ class ControlLoop:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+        # Those that were given up have not ended, and must not look as if they were under way for ever.
+        self._under_way.clear()
+        self._dirty.clear()
 
     def _begin(self, namespace: str, keys: Sequence[Key], now: Nanoseconds) -> None:
         if not self._cluster.is_synced(namespace):
@@ -138,7 +141,14 @@ class ControlLoop:
             return
         self._dirty.update(key for key in keys if key in self._under_way)
         due = (self._inventory.items.get(key) for key in keys if key not in self._under_way)
-        states = [state for state in due if state is not None]
+        states = []
+        for state in due:
+            if state is None:
+                continue
+            if self._reconciler.serves(state):
+                states.append(state)
+            else:
+                self._queue.put(state.key, following(namespace, _period(state), now))
         for state in states:
             self._under_way[state.key] = now
         queries = MetricQueries(self._listing(namespace), MetricReader(self._cluster.client, self._cluster.discovery))
@@ -203,10 +213,13 @@ class ControlLoop:
         state.reconciled_at = now = self._clock()
         if self._inventory.items.get(state.key) is None:
             return
-        period = state.spec.options.sync_period if state.spec is not None else _UNREADABLE_PERIOD
-        at = now if is_dirty else following(state.namespace, period, now)
+        at = now if is_dirty else following(state.namespace, _period(state), now)
         if state.next_edge is not None:
             # An edge that passed during the reconciliation has not been decided upon yet.
             at = min(at, max(now, state.next_edge))
         self._queue.put(state.key, at)
         self._has_new.set()
+
+
+def _period(state: ObjectState) -> Nanoseconds:
+    return state.spec.options.sync_period if state.spec is not None else _UNREADABLE_PERIOD

@@ -25,6 +25,7 @@ class ObjectState:
     resumed: this process has taken up the memory. uncertain: the last scale write may or may not have been done.
     in_doubt: the last status write may or may not have been done. written: when the status was written last.
     next_edge: when a schedule changes next. reconciled_at: when the last reconciliation ended.
+    other_operator: why another installation serves it, "" if this one does.
     complaint: the last logged failure of a status write, "" once a write succeeds.
     conflicts: schedules that contradict each other; checked: their generation, and until when they hold.
     quiet: generation, and the instant until which a decision computes nothing of its schedules anew.
@@ -45,6 +46,7 @@ class ObjectState:
         "namespace",
         "next_edge",
         "noted",
+        "other_operator",
         "problems",
         "quiet",
         "reconciled_at",
@@ -75,6 +77,7 @@ class ObjectState:
         self.uncertain = False
         self.in_doubt = False
         self.complaint = ""
+        self.other_operator = ""
         self.written: Nanoseconds = 0
         self.next_edge: Nanoseconds | None = None
         self.conflicts: tuple[Conflict, ...] = ()

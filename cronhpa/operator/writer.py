@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
@@ -27,6 +27,7 @@ from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Scale
 from cronhpa.core.quantity import parse_milli
+from cronhpa.core.reasons import reason
 from cronhpa.core.record import Record
 from cronhpa.core.spec import Mode
 from cronhpa.kube.client import Client
@@ -163,6 +164,37 @@ class Writer:
             await self._put_status(state, status, now)
             self._events.record(state, Event("Warning", "SpecUnreadable", text), now)
 
+    async def claim(self, state: ObjectState, lease: str) -> bool:
+        """
+        Names this installation in an object's status before the first decision on it; whether it did.
+
+        With the resource version that was seen: of two installations that want the same object, one is refused.
+        """
+        body: dict[str, Any] = {
+            "metadata": {"uid": state.uid, "resourceVersion": str(state.version)},
+            "status": {"operator": lease},
+        }
+        self.status_writes += 1
+        try:
+            written = await self._client.merge_patch(path_to(state, "status"), body, _Written)
+        except ClusterError as error:
+            state.in_doubt = is_ambiguous(error) or error.status == HTTPStatus.CONFLICT
+            if error.status == HTTPStatus.NOT_FOUND:
+                self._inventory.drop(state.key, state.uid)
+            elif error.status != HTTPStatus.CONFLICT and state.complaint != error.message:
+                LOG.warning("status of %s/%s: %s", state.namespace, state.name, error.message)
+                state.complaint = error.message
+            return False
+        version = resource_version(written.metadata)
+        if version >= state.version:
+            state.status, state.version = {**state.status, "operator": lease}, version
+        return True
+
+    def tell_other_operator(self, state: ObjectState, problem: str, now: Nanoseconds) -> None:
+        """Says that another installation serves an object: by an event, since the status is that installation's."""
+        LOG.warning("%s/%s: %s", state.namespace, state.name, problem)
+        self._events.record(state, Event("Warning", "OtherOperator", clip(problem)), now)
+
     async def refresh(self, state: ObjectState) -> None:
         """Reads the object anew after a status write whose answer was lost."""
         try:
@@ -235,7 +267,7 @@ class Writer:
             state.name,
             decision.current,
             decision.desired,
-            decision.reason or decision.decided_by,
+            reason(decision),
         )
         return Scaled(pending.now)
 
@@ -342,8 +374,28 @@ def _lasting(status: Status) -> dict[str, Any]:
     """The memory with its newest recommendation without a time: a restart assumes that it held until then."""
     memory = dict(status.get("memory", {}))
     recommendations = memory.get("recommendations", [])
-    memory["recommendations"] = [*recommendations[:-1], *(newest["replicas"] for newest in recommendations[-1:])]
+    memory["recommendations"] = [
+        *recommendations[:-1],
+        *([newest.get(key) for key in ("replicas", "merged")] for newest in recommendations[-1:]),
+    ]
     return memory
+
+
+def _holding(recommendations: list[Any]) -> Iterator[Any]:
+    """
+    Without those of the metrics under a floor: a count that a later recommendation exceeds holds nothing.
+
+    A restart that does not find it loses a rise at most, which the metrics ask for anew.
+    """
+    highest = -1
+    for item in reversed(recommendations):
+        if isinstance(item, list):
+            highest = item[0]
+        elif "metrics" in item and item["replicas"] <= highest:
+            continue
+        else:
+            highest = max(highest, item["replicas"])
+        yield item
 
 
 def _substance(status: Status) -> dict[str, Any]:
@@ -359,6 +411,7 @@ def _substance(status: Status) -> dict[str, Any]:
         "steps": [step["rule"] for step in decision.get("steps", [])],
     }
     memory = _lasting(status)
+    memory["recommendations"] = [*_holding(memory["recommendations"])]
     for key in (*_DRIFTING_MEMORY, "version"):
         memory.pop(key, None)
     out["memory"] = memory

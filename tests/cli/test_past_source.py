@@ -5,13 +5,16 @@ import json
 import os
 import stat
 import sys
+from contextlib import AsyncExitStack
 
 import pytest
-from past_life import FIRST, NOW, write_life
+from past_life import FIRST, NOW, body, kept, life, write_life
 
-from cronhpa.cli.past_source import OPERATOR, PORT, PastSourceError, Where, opened, whole_timeline
+from cronhpa.cli.past_source import OPERATOR, PORT, PastSourceError, Replicas, Where, opened, whole_timeline
 from cronhpa.core.instant import HOUR
+from cronhpa.core.record import encode
 from cronhpa.history.past_answers import Change, TimelineAnswer
+from cronhpa.history.store import Store
 
 
 @pytest.fixture
@@ -84,7 +87,7 @@ def test_a_token_is_sent_in_clear_text_to_this_machine_alone(kubeconfig, url):
         ask(Where(kubeconfig=kubeconfig({"token": "t-anna"}), operator=url))
 
 
-@pytest.mark.parametrize("operator", ["cronhpa-0", "/cronhpa-0", "cronhpa-system/", ""])
+@pytest.mark.parametrize("operator", ["cronhpa-0", "/cronhpa-0", "cronhpa-system/", "cronhpa-system/a,,b", ""])
 def test_an_operator_is_a_namespace_and_a_pod_or_a_url(kubeconfig, operator):
     with pytest.raises(PastSourceError, match="neither NAMESPACE/POD nor a URL"):
         ask(Where(kubeconfig=kubeconfig({"token": "t-anna"}), operator=operator))
@@ -93,7 +96,7 @@ def test_an_operator_is_a_namespace_and_a_pod_or_a_url(kubeconfig, operator):
 # Forwards as kubectl does: says where, then carries bytes to what CRONHPA_TEST_TARGET names.
 FORWARDER = """#!{python}
 import os, socket, sys, threading
-open(os.environ["CRONHPA_TEST_SEEN"], "w").write(" ".join(sys.argv[1:]))
+open(os.environ["CRONHPA_TEST_SEEN"], "a").write(" ".join(sys.argv[1:]) + "\\n")
 if os.environ["CRONHPA_TEST_TARGET"] == "none":
     sys.exit("error: pods is forbidden")
 server = socket.create_server(("127.0.0.1", 0))
@@ -152,11 +155,15 @@ def test_the_operator_is_reached_by_kubectl_with_the_same_kubeconfig_and_shown_i
     config = kubeconfig({"token": "t-anna"})
     (shop, cart), timeline, called = asyncio.run(scenario())
 
-    namespace, pod = OPERATOR.split("/")
-    assert f"--kubeconfig={config} --context=x --namespace={namespace} port-forward pod/{pod} :{PORT}" == called
+    namespace, pods = OPERATOR.split("/")
+    assert [
+        f"--kubeconfig={config} --context=x --namespace={namespace} port-forward pod/{pod} :{PORT}"
+        for pod in pods.split(",")
+    ] == called.splitlines()
     assert FIRST + 4 * HOUR == shop.decision.at
     assert cart is None
-    assert (5, 50) == (len(timeline.changes), len(timeline.points))
+    # Both pods are the same store here: each change and each point is told by both.
+    assert (10, 100) == (len(timeline.changes), len(timeline.points))
 
 
 def test_what_kubectl_cannot_forward_is_told_in_its_own_words(kubeconfig, kubectl):
@@ -166,6 +173,49 @@ def test_what_kubectl_cannot_forward_is_told_in_its_own_words(kubeconfig, kubect
         PastSourceError, match="cannot forward the port of cronhpa-system/cronhpa-0: error: pods is forbidden"
     ):
         ask(Where(kubeconfig=kubeconfig({"token": "t-anna"})))
+
+
+def test_what_each_replica_kept_while_it_led_is_one_past(tmp_path, kubeconfig):
+    """The first led for two decisions, the second from then on: of each instant the latest decision of both is told."""
+    from cronhpa.operator.access import Verdict
+    from cronhpa.operator.listener import Listener
+    from cronhpa.operator.past_endpoint import BELOW, PastEndpoint
+
+    class Anybody:
+        async def may_get(self, *_):
+            return Verdict.ALLOWED
+
+    turns = list(life())
+    paths = [tmp_path / "first.db", tmp_path / "second.db"]
+    for path, led in zip(paths, (turns[:2], turns[2:]), strict=True):
+        store = Store(path)
+        store.decisions.record([kept(record.now, body(status), encode(record).encode()) for record, status in led])
+        store.close()
+
+    async def scenario():
+        listeners = [
+            Listener("127.0.0.1", 0, {}, None, {BELOW: PastEndpoint(path, Anybody()).answer}) for path in paths
+        ]
+        serving = [asyncio.create_task(listener.run()) for listener in listeners]
+        async with AsyncExitStack() as held:
+            urls = [f"http://127.0.0.1:{listener.address[1]}" for listener in listeners]
+            config = kubeconfig({"token": "t"})
+            sources = [await held.enter_async_context(opened(Where(kubeconfig=config, operator=url))) for url in urls]
+            both = Replicas(sources)
+            decisions = [await both.decision("prod", "shop", FIRST + hour * HOUR) for hour in range(5)]
+            found = decisions, await both.timeline("prod", "shop", FIRST + 1, NOW)
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
+        return found
+
+    decisions, timeline = asyncio.run(scenario())
+
+    assert [FIRST + hour * HOUR for hour in range(5)] == [each.decision.at for each in decisions]
+    assert [FIRST + hour * HOUR for hour in range(1, 5)] == [each.until for each in decisions[:4]]
+    assert {FIRST} == {each.first for each in decisions}
+    assert FIRST == timeline.before.at
+    assert [FIRST + hour * HOUR for hour in range(1, 5)] == [change.at for change in timeline.changes]
 
 
 def test_without_kubectl_the_store_is_named(kubeconfig, monkeypatch):

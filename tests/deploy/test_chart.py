@@ -42,6 +42,7 @@ REVIEWS = {
     ("authentication.k8s.io", "tokenreviews"): {"create"},
     ("authorization.k8s.io", "subjectaccessreviews"): {"create"},
 }
+LEASES = ("coordination.k8s.io", "leases")
 
 
 @cache
@@ -87,32 +88,45 @@ def container(objects):
 
 
 def environment(objects):
-    return {each["name"]: each["value"] for each in container(objects)["env"]}
+    """Its settings with their values; what names the pod and its Lease is the chart's own."""
+    named = {"CRONHPA_LEADER_ELECT_IDENTITY", "CRONHPA_LEADER_ELECT_RESOURCE_NAME"}
+    named |= {"POD_UID", "POD_NAME", "CRONHPA_LEADER_ELECT_RESOURCE_NAMESPACE"}
+    return {each["name"]: each["value"] for each in container(objects)["env"] if each["name"] not in named}
+
+
+def named(objects, kind, name):
+    (found,) = (each for each in of_kind(objects, kind) if each["metadata"]["name"] == name)
+    return found
+
+
+def roles(objects):
+    """The Roles of the namespaces that it acts in: without that of the election."""
+    return [each for each in of_kind(objects, "Role") if not each["metadata"]["name"].endswith("leader-election")]
 
 
 def test_it_may_do_what_it_does_and_nothing_else():
-    assert {**RIGHTS, **REVIEWS} == rights(only(render(), "ClusterRole"))
+    assert {**RIGHTS, **REVIEWS, LEASES: {"get"}} == rights(only(render(), "ClusterRole"))
 
 
 def test_where_past_decisions_are_not_told_nobody_is_reviewed_and_no_port_is_open():
     objects = render(decisionHistory={"enabled": False})
 
-    assert RIGHTS == rights(only(objects, "ClusterRole"))
+    assert {**RIGHTS, LEASES: {"get"}} == rights(only(objects, "ClusterRole"))
     assert "CRONHPA_HISTORY_PORT" not in environment(objects)
     assert "8082" == environment(render())["CRONHPA_HISTORY_PORT"]
 
 
-def test_whoever_is_named_may_forward_the_port_of_the_operators_pod_and_of_no_other():
+def test_whoever_is_named_may_forward_a_port_of_the_operators_pods_and_of_no_other():
     everybody = {"kind": "Group", "name": "system:authenticated", "apiGroup": "rbac.authorization.k8s.io"}
 
-    objects = render(decisionHistory={"readers": [everybody]})
+    objects = render(decisionHistory={"readers": [everybody]}, replicas=2)
 
-    role = only(objects, "Role")
+    role = named(objects, "Role", "cronhpa-history-reader")
     assert {("", "pods"): {"get"}, ("", "pods/portforward"): {"get", "create"}} == rights(role)
-    assert [["cronhpa-0"]] * 2 == [rule["resourceNames"] for rule in role["rules"]]
-    assert [everybody] == only(objects, "RoleBinding")["subjects"]
+    assert [["cronhpa-0", "cronhpa-1"]] * 2 == [rule["resourceNames"] for rule in role["rules"]]
+    assert [everybody] == named(objects, "RoleBinding", "cronhpa-history-reader")["subjects"]
     assert "cronhpa-system" == role["metadata"]["namespace"] == only(objects, "StatefulSet")["metadata"]["namespace"]
-    assert not of_kind(render(), "Role")
+    assert "cronhpa-history-reader" not in {role["metadata"]["name"] for role in of_kind(render(), "Role")}
 
 
 def test_other_kinds_of_targets_are_named_one_by_one():
@@ -121,6 +135,7 @@ def test_other_kinds_of_targets_are_named_one_by_one():
     assert {
         **RIGHTS,
         **REVIEWS,
+        LEASES: {"get"},
         ("argoproj.io", "rollouts"): {"list", "watch"},
         ("argoproj.io", "rollouts/scale"): {"get", "patch"},
     } == rights(only(objects, "ClusterRole"))
@@ -134,7 +149,7 @@ def test_with_namespaces_there_is_a_role_in_each_and_reviews_alone_are_of_the_cl
         "ClusterRole", "ClusterRoleBinding",
     }  # fmt: skip
     assert {"shop": RIGHTS, "search": RIGHTS} == {
-        role["metadata"]["namespace"]: rights(role) for role in of_kind(objects, "Role")
+        role["metadata"]["namespace"]: rights(role) for role in roles(objects)
     }
     assert "shop,search" == environment(objects)["CRONHPA_NAMESPACES"]
 
@@ -182,12 +197,37 @@ def test_the_pod_meets_the_restricted_pod_security_standard():
     assert {"limits", "requests"} <= set(container(objects)["resources"])
 
 
-def test_there_is_one_operator():
-    assert 1 == only(render(), "StatefulSet")["spec"]["replicas"]
+def test_there_are_two_replicas_kept_apart_and_one_of_them_may_be_evicted_at_a_time():
+    objects = render()
+
+    assert 2 == only(objects, "StatefulSet")["spec"]["replicas"]
+    assert 1 == only(objects, "PodDisruptionBudget")["spec"]["maxUnavailable"]
+    labels = only(objects, "StatefulSet")["spec"]["selector"]["matchLabels"]
+    spread = pod(objects)["topologySpreadConstraints"]
+    assert {"kubernetes.io/hostname", "topology.kubernetes.io/zone"} == {each["topologyKey"] for each in spread}
+    assert all(labels == each["labelSelector"]["matchLabels"] for each in spread)
+
+
+def test_a_single_replica_has_no_budget_that_would_keep_its_node_from_being_drained():
+    assert "PodDisruptionBudget" not in kinds(render(replicas=1))
+
+
+def test_the_lease_is_the_releases_own_and_each_pod_has_a_name_of_its_own_in_it():
+    objects = render(namespaces=["shop"])
+    (election,) = [each for each in of_kind(objects, "Role") if each["metadata"]["name"].endswith("leader-election")]
+    written = next(rule for rule in election["rules"] if "update" in rule["verbs"])
+    given = {each["name"]: each.get("value") for each in container(objects)["env"]}
+
+    assert [given["CRONHPA_LEADER_ELECT_RESOURCE_NAME"]] == written["resourceNames"]
+    assert given["CRONHPA_LEADER_ELECT_RESOURCE_NAMESPACE"] == election["metadata"]["namespace"]
+    assert "$(POD_NAME)_$(POD_UID)" == given["CRONHPA_LEADER_ELECT_IDENTITY"]
 
 
 def test_its_settings_are_environment_variables():
     assert {
+        "CRONHPA_LEADER_ELECT_LEASE_DURATION": "15s",
+        "CRONHPA_LEADER_ELECT_RENEW_DEADLINE": "10s",
+        "CRONHPA_LEADER_ELECT_RETRY_PERIOD": "2s",
         "CRONHPA_STORE": "/var/lib/cronhpa/history.db",
         "CRONHPA_LISTEN_PORT": "9090",
         "CRONHPA_PROBE_PORT": "9091",
@@ -304,7 +344,7 @@ def test_the_charts_copy_of_the_crd_is_the_projects():
 def test_what_is_optional_is_absent_until_asked_for():
     assert {
         "ServiceAccount", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Service", "StatefulSet",
-        "NetworkPolicy",
+        "NetworkPolicy", "PodDisruptionBudget", "Role", "RoleBinding",
     } == kinds(render())  # fmt: skip
     assert "NetworkPolicy" not in kinds(render(networkPolicy={"enabled": False}))
     assert "CustomResourceDefinition" not in kinds(render(crds={"install": False}))
@@ -445,7 +485,8 @@ def test_a_tag_is_the_charts_version_until_one_is_given():
         ({"log": {"level": "loud"}}, "level"),
         ({"namespaces": ["Shop"]}, "namespaces"),
         ({"scaleTargets": [{"resource": "rollouts"}]}, "apiGroup"),
-        ({"replicas": 2}, "replicas"),
+        ({"replicas": -1}, "replicas"),
+        ({"leaderElection": {"leaseDuration": 15}}, "leaseDuration"),
         ({"forecastWorkers": 0}, "forecastWorkers"),
         ({"learningSharePercent": 101}, "learningSharePercent"),
         ({"daskScheduler": "dask:8786"}, "daskScheduler"),

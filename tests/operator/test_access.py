@@ -22,7 +22,7 @@ class Reviews:
         self.hangs = asyncio.Event()
         self.hangs.set()
 
-    async def create(self, path, body, kind):
+    async def review(self, path, body, kind):
         self.asked.append((path.rpartition("/")[2], body["spec"]))
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -189,7 +189,7 @@ def test_an_api_server_that_hangs_is_asked_by_two_at_a_time():
 
 def test_an_api_server_that_does_not_answer_gives_no_right():
     class Gone:
-        async def create(self, *_):
+        async def review(self, *_):
             raise ClusterError(0, "Unreachable", "no route")
 
     with pytest.raises(ClusterError):

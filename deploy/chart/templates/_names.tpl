@@ -30,6 +30,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $named | default (hasPrefix "https" . | ternary "443" "80") -}}
 {{- end -}}
 
+{{/* The names of the operator's pods, as a list's inside. */}}
+{{- define "cronhpa.podNames" -}}
+{{- $names := list -}}
+{{- range $number := until (int .Values.replicas) -}}
+{{- $names = append $names (printf "%s-%d" (include "cronhpa.fullname" $) $number) -}}
+{{- end -}}
+{{- join ", " $names -}}
+{{- end -}}
+
 {{/* The rights to ask who somebody is, and whether they may get an object. They belong to no namespace. */}}
 {{- define "cronhpa.reviewRules" -}}
 - apiGroups: [authentication.k8s.io]
