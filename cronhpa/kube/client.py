@@ -86,6 +86,7 @@ class _ListMeta(Struct, frozen=True, rename="camel"):
 
 
 class _Page(Struct):
+    items: list[msgspec.Raw] | None
     metadata: _ListMeta = _ListMeta()
 
 
@@ -196,9 +197,11 @@ class Client:
         """options: fields of meta/v1 DeleteOptions, such as preconditions."""
         await self._request("DELETE", path, body=msgspec.json.encode(options))
 
-    async def pages(self, path: str, params: Mapping[str, str] | None = None) -> AsyncIterator[tuple[bytes, str]]:
+    async def pages(
+        self, path: str, params: Mapping[str, str] | None = None
+    ) -> AsyncIterator[tuple[list[msgspec.Raw], str]]:
         """
-        The pages of a list with the list's resource version, 500 items each.
+        The items of each page of a list, not decoded, with the list's resource version; 500 items a page.
 
         A page that is too long is requested again with fewer items: large objects of one tenant must not end the list.
         """
@@ -212,9 +215,9 @@ class Client:
                     raise
                 size = max(size // _PAGE_PARTS, 1)
                 continue
-            meta = decode(answer, _Page, path).metadata
-            yield answer, meta.resource_version
-            going = meta.cont
+            page = decode(answer, _Page, path)
+            yield page.items or [], page.metadata.resource_version
+            going = page.metadata.cont
             if not going:
                 return
 

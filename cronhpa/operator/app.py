@@ -23,6 +23,7 @@ from cronhpa.operator.controller import Controller, MakeWatch, kopf_watch
 from cronhpa.operator.endpoints import Endpoints, Progress
 from cronhpa.operator.learning import Learning, LearningPauses
 from cronhpa.operator.listener import Budget, Listener
+from cronhpa.operator.object_watch import ObjectWatch
 from cronhpa.operator.open_files import open_files, raise_open_files
 from cronhpa.operator.past_endpoint import BELOW, PastEndpoint
 from cronhpa.operator.replica import ElectedReplica, OnlyReplica, Replica
@@ -38,6 +39,11 @@ _LOOPBACK = "127.0.0.1"
 _HEAD_BYTES = 16_384
 # Two reviews and a place to read; an object of many schedules takes a while to cross a slow line.
 _PAST_SECONDS = 30.0
+# Thresholds of the collector. A higher one while it runs would save little CPU and let garbage pile up.
+_STARTING = (200_000, 10, 10)
+_RUNNING = (10_000, 10, 10)
+# The first decision of each object leaves a status and a memory; they come in the first period, or soon after it.
+_FIRST_ROUND_SECONDS = 45.0
 
 
 async def run(settings: Settings, clock: Clock) -> None:
@@ -57,7 +63,7 @@ class Operator:
     """
     controller: scales. learning: its side job. listeners: the ports while it runs, the one with the metrics first.
 
-    watch: makes the watch of CronHPA objects.
+    watch: makes the watch of CronHPA objects; None for the one that the settings name.
     """
 
     def __init__(
@@ -66,7 +72,7 @@ class Operator:
         client: Client,
         clock: Clock,
         *,
-        watch: MakeWatch = kopf_watch,
+        watch: MakeWatch | None = None,
         replica: Replica | None = None,
     ) -> None:
         self.replica = replica or OnlyReplica()
@@ -88,7 +94,7 @@ class Operator:
             self._forecasts,
             options=settings.controller_options,
             namespaces=settings.namespace_names,
-            watch=watch,
+            watch=watch or {"typed": ObjectWatch, "kopf": kopf_watch}[settings.object_watch],
             replica=self.replica,
         )
         self.learning = Learning(
@@ -138,12 +144,12 @@ class Operator:
             LOG.info("stopped")
 
     async def _scale(self) -> None:
+        # Lists make little garbage and very much that stays.
+        gc.set_threshold(*_STARTING)
         await self.controller.synced()
-        # What is there at the start stays: the collector need not look at it again and again. A higher threshold would
-        # save a little more CPU and let kopf's copies of the first statuses pile up to 200 MB.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(10_000, 10, 10)
+        _freeze()
+        asyncio.get_running_loop().call_later(_FIRST_ROUND_SECONDS, _freeze)
+        gc.set_threshold(*_RUNNING)
         await self.controller.scale()
 
     def _listen(self) -> list[Listener]:
@@ -192,6 +198,12 @@ def _replica(settings: Settings, configuration: Configuration, clock: Clock) -> 
 def _agent(settings: Settings) -> str:
     """With the identity: the replicas share a ServiceAccount, and the audit log must tell them apart."""
     return f"{USER_AGENT} ({settings.lease_identity})"
+
+
+def _freeze() -> None:
+    """What is there now stays: the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 async def _wait_for(stop: asyncio.Event) -> None:

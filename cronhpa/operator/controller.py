@@ -11,6 +11,8 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
+import msgspec
+
 from cronhpa.core.decide import decide as decide_with
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import ControllerOptions
@@ -29,9 +31,9 @@ from cronhpa.operator.delaying_queue import Key
 from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.installations import Installations
 from cronhpa.operator.inventory import Inventory
-from cronhpa.operator.kopf_watch import KopfWatch
 from cronhpa.operator.learning import target_of
 from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.object_watch import ObjectWatch
 from cronhpa.operator.owners import Hpa, Owners
 from cronhpa.operator.reconciler import Cluster, Decide, LatestForecasts, Reconciler
 from cronhpa.operator.replica import OnlyReplica, Replica
@@ -42,9 +44,11 @@ LOG = logging.getLogger(__name__)
 
 _SYNC_SECONDS = 60.0
 _LIST_RETRY_SECONDS = 1.0
+# How long the first decisions wait for the lists of targets, rather than ask for each target by itself.
+_TARGETS_SECONDS = 15.0
 
 
-class ObjectWatch(Protocol):
+class Watch(Protocol):
     """A watch of the CronHPA objects. restarts: how often it was started again."""
 
     restarts: int
@@ -52,12 +56,14 @@ class ObjectWatch(Protocol):
     async def run(self) -> None: ...
 
 
-MakeWatch = Callable[[Client, tuple[str, ...], Callable[[str | None, Mapping[str, Any]], None], Sweep], ObjectWatch]
+Take = Callable[[str | None, Mapping[str, Any] | msgspec.Raw], None]
+MakeWatch = Callable[[Client, tuple[str, ...], Take, Sweep], Watch]
 
 
-def kopf_watch(
-    client: Client, namespaces: tuple[str, ...], take: Callable[[str | None, Mapping[str, Any]], None], sweep: Sweep
-) -> ObjectWatch:
+def kopf_watch(client: Client, namespaces: tuple[str, ...], take: Take, sweep: Sweep) -> Watch:
+    """The watch by kopf, which is imported where it is asked for: that takes a third of a second."""
+    from cronhpa.operator.kopf_watch import KopfWatch  # noqa: PLC0415 - see above
+
     return KopfWatch(client.configuration, namespaces, take, sweep)
 
 
@@ -74,7 +80,7 @@ class Controller:
         *,
         options: ControllerOptions,
         namespaces: tuple[str, ...] = (),
-        watch: MakeWatch = kopf_watch,
+        watch: MakeWatch = ObjectWatch,
         decide: Decide = decide_with,
         replica: Replica | None = None,
     ) -> None:
@@ -169,6 +175,8 @@ class Controller:
             if self._clock.monotonic() - started > _SYNC_SECONDS:
                 LOG.warning("the first lists are still not there after %d s", _SYNC_SECONDS)
                 started = self._clock.monotonic()
+        known = ((state.namespace, state.spec.target) for state in self.inventory if state.spec is not None)
+        await self.targets.watch(known, _TARGETS_SECONDS)
         LOG.info("ready: %d CronHPA objects, %d pods", len(self.inventory.items), self._pods.count())
 
     def is_ready(self) -> bool:

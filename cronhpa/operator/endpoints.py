@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from http import HTTPStatus
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
@@ -21,6 +22,7 @@ from cronhpa.kube.client import Client
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller
 from cronhpa.operator.inventory import Inventory
+from cronhpa.operator.lag import BOUNDS, LagHistogram
 from cronhpa.operator.listener import Listener, Route, response
 
 STUCK_SECONDS = 30.0
@@ -51,6 +53,7 @@ class Progress(Collector):
         yield GaugeMetricFamily(
             "cronhpa_tick_duration_seconds", "Length of the last tick of a namespace.", loop.tick_duration / SECOND
         )
+        yield lag_family(loop.lag)
         yield CounterMetricFamily("cronhpa_pod_metrics_lists", "Lists asked of metrics.k8s.io.", loop.lists)
         yield CounterMetricFamily("cronhpa_status_writes", "Writes of a status.", writer.status_writes)
         yield CounterMetricFamily("cronhpa_scale_failures", "Scale writes that the API refused.", writer.failed)
@@ -135,6 +138,16 @@ class Endpoints:
             self._metrics = response(HTTPStatus.OK, body, _TEXT)
             self._metrics_until = now + _METRICS_SECONDS
         return self._metrics
+
+
+def lag_family(lag: LagHistogram) -> Metric:
+    bounds = (*(f"{bound / SECOND:g}" for bound in BOUNDS), "+Inf")
+    return HistogramMetricFamily(
+        "cronhpa_decision_lag_seconds",
+        "From the instant at which an object was due to its decision.",
+        buckets=list(zip(bounds, accumulate(lag.counts), strict=True)),
+        sum_value=lag.total / SECOND,
+    )
 
 
 def objects_text(inventory: Inventory) -> str:

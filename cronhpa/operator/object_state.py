@@ -12,6 +12,7 @@ from cronhpa.history.series import Series
 from cronhpa.kube.client import path_of
 from cronhpa.operator.delaying_queue import Key
 from cronhpa.operator.noted import Noted
+from cronhpa.operator.said import Said
 
 # (namespace, API group, kind, name) of a scale target.
 TargetKey = tuple[str, str, str, str]
@@ -23,8 +24,10 @@ class ObjectState:
 
     status: what the API is known to hold at resource version `version`. memory: what this process knows beyond it.
     resumed: this process has taken up the memory. uncertain: the last scale write may or may not have been done.
-    in_doubt: the last status write may or may not have been done. written: when the status was written last.
-    next_edge: when a schedule changes next. reconciled_at: when the last reconciliation ended.
+    in_doubt: the last status write may or may not have been done. written: when the status was written last, or read at
+    the start; None before.
+    next_edge: when a schedule changes next. reconciled_at: when the last reconciliation ended. due_at: when the newest
+    reconciliation was due. said: what the status says, and of which decision; None where that is not known.
     other_operator: why another installation serves it, "" if this one does.
     complaint: the last logged failure of a status write, "" once a write succeeds.
     conflicts: schedules that contradict each other; checked: their generation, and until when they hold.
@@ -38,6 +41,7 @@ class ObjectState:
         "complaint",
         "conflicts",
         "created",
+        "due_at",
         "forecast",
         "generation",
         "in_doubt",
@@ -51,6 +55,7 @@ class ObjectState:
         "quiet",
         "reconciled_at",
         "resumed",
+        "said",
         "spec",
         "spec_text",
         "status",
@@ -78,13 +83,15 @@ class ObjectState:
         self.in_doubt = False
         self.complaint = ""
         self.other_operator = ""
-        self.written: Nanoseconds = 0
+        self.said: Said | None = None
+        self.written: Nanoseconds | None = None
         self.next_edge: Nanoseconds | None = None
         self.conflicts: tuple[Conflict, ...] = ()
         self.checked: tuple[int, Nanoseconds] | None = None
         self.quiet: tuple[int, Nanoseconds] = (-1, 0)
         self.forecast: Series | None = None
         self.reconciled_at: Nanoseconds | None = None
+        self.due_at: Nanoseconds = 0
 
     @property
     def key(self) -> Key:

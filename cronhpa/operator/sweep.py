@@ -11,14 +11,13 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from cronhpa.api.identity import GROUP, PLURAL, VERSION
 from cronhpa.kube.client import Client, path_of
-from cronhpa.kube.errors import UNREADABLE, ClusterError
+from cronhpa.kube.errors import ClusterError
 from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.inventory import Inventory
 
@@ -32,15 +31,12 @@ class SweepPauses(Struct, frozen=True):
     retry_seconds: float = 5.0
 
 
-class _Listed(msgspec.Struct):
-    items: list[dict[str, Any]]
-
-
 class Sweep:
     """
     listed: set after the first list that succeeded, or that found an object.
     watchable: set while the objects can be listed and discovery names the kind. unserved: set while it does not exist.
     listed_term: the term of leadership in which the last list of all objects that succeeded was begun.
+    versions: the resource version of the newest list by namespace, "" for all of them: a watch from it misses nothing.
     """
 
     def __init__(
@@ -56,6 +52,7 @@ class Sweep:
         self.listed = asyncio.Event()
         self.watchable = asyncio.Event()
         self.unserved = asyncio.Event()
+        self.versions: dict[str, str] = {}
         self._client = client
         self._inventory = inventory
         self._namespaces = namespaces or ("",)
@@ -120,21 +117,14 @@ class Sweep:
         seen: set[str] = set()
         is_first = True
         scope = ("namespaces", namespace) if namespace else ()
-        async for page, version in self._client.pages(path_of("apis", GROUP, VERSION, *scope, PLURAL)):
+        async for items, version in self._client.pages(path_of("apis", GROUP, VERSION, *scope, PLURAL)):
             if is_first:
                 self._inventory.note_list_version(namespace, int(version) if version.isdecimal() else 0)
                 is_first = False
-            try:
-                bodies = msgspec.json.decode(page, type=_Listed).items
-            except UNREADABLE as error:
-                raise ClusterError(0, "Malformed", f"the list cannot be read: {error}") from error
-            for body in bodies:
+            for raw in items:
                 await self._yield.step()
-                try:
-                    seen.add(body["metadata"]["uid"])
-                    self._inventory.put(body)
-                except (KeyError, TypeError, ValueError):
-                    LOG.exception("a CronHPA of a list cannot be read and is skipped")
+                seen.add(self._inventory.put_listed(raw))
+            self.versions[namespace] = version
         for state in self._inventory.in_namespace(namespace):
             if state.uid in uids_before and state.uid not in seen:
                 self._inventory.drop(state.key, state.uid)
