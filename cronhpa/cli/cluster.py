@@ -71,6 +71,19 @@ async def connected(
         raise ClusterError(0, "NoConfiguration", message) from error
 
 
+def namespace_of(kubeconfig: str | None, context: str | None, namespace: str | None) -> str:
+    """The namespace that a command is about without a connection; "default" where no kubeconfig can be read."""
+    from cronhpa.kube.contexts import find_access
+    from cronhpa.kube.errors import ClusterError
+
+    if namespace is not None:
+        return namespace
+    try:
+        return find_access(kubeconfig, context).namespace
+    except ClusterError:
+        return "default"
+
+
 def path_of_object(namespace: str, name: str) -> str:
     """The API path of a CronHPA. Raises ClusterError if a segment cannot be a name."""
     from cronhpa.kube.client import path_of

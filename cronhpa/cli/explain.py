@@ -1,28 +1,68 @@
-"""`cronhpa explain`: the reasons for an object's replica count, from its status."""
+"""`cronhpa explain`: the reasons for an object's replica count, from its status or from what the operator kept."""
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, connected, read_object
+from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, connected, namespace_of, read_object
 from cronhpa.cli.lines import fail, say
+from cronhpa.cli.past_source import OPERATOR, Operator, ServiceAccount, StoreFile, TokenFile, Where
 
 
-def explain(
+def explain(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the CronHPA object.")],
     namespace: Namespace = None,
+    at: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help='The decision of then: "yesterday 08:02", "last tuesday 9:00", "2h ago".'),
+    ] = None,
+    begin: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="A timeline from then on. Default: a day ago.")
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Its end, or its length such as 2h. Default: now.")
+    ] = None,
+    output: Annotated[str, typer.Option("--output", "-o", help="text or json, of what is past.")] = "text",
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw the timeline into this file, .svg or .png.", dir_okay=False)
+    ] = None,
+    store: StoreFile = None,
+    operator: Operator = OPERATOR,
+    token_file: TokenFile = None,
+    service_account: ServiceAccount = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
     """
     Explain an object's replica count: the proposals, the limits that changed it, and the next schedule edge.
 
-        cronhpa explain shop -n prod
+    With --at the decision of then, with --from and --to a timeline: the operator keeps each change for a week and a
+    point of every hour for 90 days. It tells them to whoever may get the object. Times are those of the object's zone.
 
-    Exit codes: 0 done; 1 the object cannot be read from the cluster; 2 an option is wrong.
+        cronhpa explain shop -n prod
+        cronhpa explain shop --at "yesterday 08:02"
+        cronhpa explain shop --from "monday 6:00" --to 4h
+
+    Exit codes: 0 done; 1 the object, or its past, cannot be read; 2 an option is wrong.
     """
+    if any(given is not None for given in (at, begin, end, picture, store)):
+        from cronhpa.cli.explain_past import AskedPast, explain_past
+
+        where = Where(store, operator, token_file, service_account, kubeconfig, context)
+        explain_past(
+            namespace_of(kubeconfig, context, namespace),
+            name,
+            AskedPast(at, begin, end, output, picture),
+            where,
+            time.time_ns(),
+        )
+        return
+    if output != "text":
+        raise typer.BadParameter("is for what is past: name a time with --at or --from", param_hint="--output")
     import asyncio
 
     from cronhpa.kube.errors import ClusterError

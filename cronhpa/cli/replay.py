@@ -1,32 +1,100 @@
-"""`cronhpa replay`: decides recorded reconciliations again."""
+"""`cronhpa replay`: decides recorded reconciliations again, from the log or from what the operator kept."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, namespace_of
 from cronhpa.cli.lines import fail, say, show
+from cronhpa.cli.past_source import OPERATOR, Operator, ServiceAccount, StoreFile, TokenFile, Where
+
+# More differences than these are one: another algorithm.
+_DIFFERENCES_MAX = 20
+_NOT_DECIDABLE = 3
 
 
-def replay(
-    file: Annotated[
-        Path,
+def replay(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    subject: Annotated[
+        str,
         typer.Argument(
-            metavar="FILE", help="Records from the operator's log, one JSON line each.", exists=True, dir_okay=False
+            metavar="FILE|NAME",
+            help="Records from the operator's log, one JSON line each; with --at the name of a CronHPA object.",
         ),
     ],
+    at: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help='The decision of then: "yesterday 08:02", "last tuesday 9:00", "2h ago".'),
+    ] = None,
+    namespace: Namespace = None,
+    store: StoreFile = None,
+    operator: Operator = OPERATOR,
+    token_file: TokenFile = None,
+    service_account: ServiceAccount = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
 ) -> None:
     """
     Decide recorded reconciliations again, and print each decision as a line of JSON.
 
-    The operator logs a record when a decision raises an error.
+    The operator logs a record when a decision raises an error. With --at, decide again what the operator decided then,
+    and say whether it is the same.
 
         cronhpa replay records.jsonl
+        cronhpa replay shop --at "yesterday 08:02"
 
-    Exit codes: 0 done; 1 a line is no record, or its decision raises an error again; 2 an option is wrong.
+    Exit codes: 0 done, and the same; 1 a line is no record, its decision raises an error again, or the decision
+    differs; 2 an option is wrong; 3 this release cannot decide it again.
     """
+    if at is not None:
+        where = Where(store, operator, token_file, service_account, kubeconfig, context)
+        raise typer.Exit(_replay_past(namespace_of(kubeconfig, context, namespace), subject, at, where))
+    file = Path(subject)
+    if not file.is_file():
+        problem = f'"{subject}" is no file: give a file of records, or the name of an object and --at'
+        raise typer.BadParameter(problem, param_hint="FILE|NAME")
+    raise typer.Exit(_replay_file(file))
+
+
+def _replay_past(namespace: str, name: str, at: str, where: Where) -> int:
+    import asyncio
+
+    from cronhpa.cli.explain_past import decision_at
+    from cronhpa.cli.moments import format_moment
+    from cronhpa.cli.past_source import PastSourceError, opened
+    from cronhpa.cli.redecided import NotDecidableError, differences
+    from cronhpa.history.past_answers import DecisionAnswer, change_of
+    from cronhpa.kube.errors import ClusterError
+
+    async def read() -> tuple[DecisionAnswer, str]:
+        async with opened(where) as source:
+            return await decision_at(source, namespace, name, at, time.time_ns())
+
+    try:
+        found, zone = asyncio.run(read())
+    except (PastSourceError, ClusterError) as problem:
+        say(f"cronhpa replay: {problem}", err=True)
+        return 1
+    decided = f"{namespace}/{name}, decided {format_moment(found.decision.at, zone)}"
+    try:
+        differing = differences(found.decision)
+    except NotDecidableError as problem:
+        say(f"cronhpa replay: {decided}: {problem}", err=True)
+        return _NOT_DECIDABLE
+    brief = change_of(found.decision)
+    if not differing:
+        say(f"{decided}: the same again: {brief.desired} replicas, by {brief.decided_by or 'nobody'}")
+        return 0
+    say(f"{decided}: {len(differing)} {'field differs' if len(differing) == 1 else 'fields differ'}:")
+    for text in differing[:_DIFFERENCES_MAX]:
+        say(f"  {text}")
+    return 1
+
+
+def _replay_file(file: Path) -> int:
     import msgspec
 
     from cronhpa.core.decide import decide
@@ -51,7 +119,7 @@ def replay(
             say(f"{file}:{number}: {what}: {error}", err=True)
             continue
         show(msgspec.json.encode(decision).decode())
-    raise typer.Exit(int(is_failed))
+    return int(is_failed)
 
 
 def _is_json_object(line: bytes) -> bool:

@@ -16,6 +16,7 @@ from cronhpa.core.memory import Memory
 from cronhpa.core.printable import shortened
 from cronhpa.core.spec import ControllerOptions, Spec
 from cronhpa.kube.errors import UNREADABLE, ClusterError
+from cronhpa.operator.decision_recorder import spec_text
 from cronhpa.operator.delaying_queue import Key
 from cronhpa.operator.object_state import ObjectState, TargetKey
 
@@ -203,6 +204,7 @@ class Inventory:
     def _parse(self, state: ObjectState, spec: msgspec.Raw) -> None:
         """Reads the spec, or notes its problems: what a user got past the API server costs that object only."""
         state.spec, state.problems = None, ()
+        state.spec_text = spec_text(spec)
         try:
             state.spec = self._parse_spec(msgspec.json.decode(spec) or {}, state.namespace, self._defaults)
         except SpecError as error:

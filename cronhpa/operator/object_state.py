@@ -11,6 +11,7 @@ from cronhpa.core.spec import Spec
 from cronhpa.history.series import Series
 from cronhpa.kube.client import path_of
 from cronhpa.operator.delaying_queue import Key
+from cronhpa.operator.noted import Noted
 from cronhpa.operator.said import Said
 
 # (namespace, API group, kind, name) of a scale target.
@@ -32,6 +33,7 @@ class ObjectState:
     conflicts: schedules that contradict each other; checked: their generation, and until when they hold.
     quiet: generation, and the instant until which a decision computes nothing of its schedules anew.
     forecast: the series that is forecast for it, None without a forecast.
+    spec_text: the spec as it was written, packed; noted: what was noted of its decisions last (`decision_recorder`).
     """
 
     __slots__ = (
@@ -47,6 +49,7 @@ class ObjectState:
         "name",
         "namespace",
         "next_edge",
+        "noted",
         "other_operator",
         "problems",
         "quiet",
@@ -54,6 +57,7 @@ class ObjectState:
         "resumed",
         "said",
         "spec",
+        "spec_text",
         "status",
         "uid",
         "uncertain",
@@ -70,6 +74,8 @@ class ObjectState:
         self.generation = -1
         self.spec: Spec | None = None
         self.problems: tuple[str, ...] = ()
+        self.spec_text = b""
+        self.noted = Noted()
         self.status: Status = {}
         self.memory = Memory()
         self.resumed = False
