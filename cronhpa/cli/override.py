@@ -8,15 +8,18 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, connected, path_of_object, read_object
 from cronhpa.cli.lines import say
 from cronhpa.cli.moments import format_length, format_moment, parse_length, parse_moment
-from cronhpa.core.instant import SECOND, Nanoseconds, format_instant
+from cronhpa.core.instant import DAY, SECOND, Nanoseconds, format_instant, parse_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.spec import ControllerOptions, Override, Spec
 
 Json = dict[str, Any]
+# Longer, and it is likely to be forgotten: a schedule says it better.
+_LONG = 30 * DAY
 
 
 def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
@@ -37,6 +40,9 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         ),
     ] = None,
     reason: Annotated[str | None, typer.Option(help="Reason, such as the number of an incident.")] = None,
+    above_max: Annotated[
+        bool, typer.Option("--above-max", help="Allow a bound above maxReplicas of the object.")
+    ] = False,
     clear: Annotated[bool, typer.Option("--clear", help="Remove the override.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Let the API server check the override, without a change.")
@@ -50,6 +56,9 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     To set an override, give one of --min, --max and --replicas, one of --for and --until, and --reason. It is the
     object's field spec.override: it replaces an earlier override and ends by itself. The rate policies of behavior
     still apply. Without these options the command shows the bounds in force.
+
+    A bound above maxReplicas needs --above-max. More than twice the current replicas, or more than 30 days, is named
+    before it is written.
 
         cronhpa override shop -n prod --min 30 --for 2h --reason INC-4711
         cronhpa override shop -n prod --clear
@@ -74,6 +83,8 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
                 return _shown(before, now)
             else:
                 wanted = _wanted(asked, before, now)
+                for remark in remarks(wanted, before, now, above_max=above_max):
+                    say(f"cronhpa override: {_label(before)}: {remark}", err=True)
             after = await cluster.client.merge_patch(
                 path_of_object(cluster.namespace, name),
                 {"spec": {"override": wanted}},
@@ -134,6 +145,33 @@ def _wanted(asked: _Asked, body: Json, now: Nanoseconds) -> Json:
         "until": format_instant(-(-end // SECOND) * SECOND),
         "reason": asked.reason,
     }
+
+
+def remarks(wanted: Json, body: Json, now: Nanoseconds, *, above_max: bool) -> list[str]:
+    """
+    What a person may not have meant: 500 typed for 50, a year for a day.
+
+    Raises BadParameter for a bound above what the object allows without an override, unless `above_max`.
+    """
+    from cronhpa.core.scheduled.bounds import resolve
+
+    spec = _parsed(body)
+    stated = [wanted[key] for key in ("minReplicas", "maxReplicas", "replicas") if wanted[key] is not None]
+    allowed = max(spec.max_replicas, resolve(replace(spec, override=None), now).maximum)
+    if max(stated) > allowed and not above_max:
+        raise typer.BadParameter(
+            f"{max(stated)} is above the {allowed} that the object allows: name a smaller number, or add --above-max",
+            param_hint="--min, --max, --replicas",
+        )
+    floor = wanted["minReplicas"] if wanted["replicas"] is None else wanted["replicas"]
+    current = (body.get("status") or {}).get("currentReplicas")
+    left = parse_instant(wanted["until"]) - now
+    found = []
+    if floor is not None and current is not None and floor > 2 * current:
+        found.append(f"{floor} is more than twice the {current} replicas that there were when last seen")
+    if left > _LONG:
+        found.append(f"it lasts {format_length(left)}, until {format_moment(now + left, _zone(body))}")
+    return found
 
 
 # --- what is said ------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def _lasting(status: Status) -> dict[str, Any]:
     recommendations = memory.get("recommendations", [])
     memory["recommendations"] = [
         *recommendations[:-1],
-        *([newest.get(key) for key in ("replicas", "merged")] for newest in recommendations[-1:]),
+        *((newest["replicas"], newest.get("merged")) for newest in recommendations[-1:]),
     ]
     return memory
 
@@ -39,14 +39,17 @@ def _holding(recommendations: list[Any]) -> Iterator[Any]:
 
     A restart that does not find it loses a rise at most, which the metrics ask for anew.
     """
-    highest = -1
-    for item in reversed(recommendations):
-        if isinstance(item, list):
-            highest = item[0]
-        elif "metrics" in item and item["replicas"] <= highest:
+    if not recommendations:
+        return
+    *earlier, newest = recommendations
+    yield newest
+    highest = newest[0]
+    for item in reversed(earlier):
+        replicas = item["replicas"]
+        if replicas > highest:
+            highest = replicas
+        elif "metrics" in item:
             continue
-        else:
-            highest = max(highest, item["replicas"])
         yield item
 
 

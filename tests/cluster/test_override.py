@@ -98,6 +98,20 @@ def test_what_is_tried_or_refused_changes_nothing(shop, override, stored):
     assert stored() is None
 
 
+def test_what_a_person_may_not_have_meant_is_named_or_refused_before_it_is_written(shop, override, stored):
+    """2 replicas of at most 20."""
+    refused = override("--min", "50", "--for", "2h", "--reason", "INC-4711")
+    named = override("--min", "5", "--for", "31d", "--reason", "INC-4711", "--dry-run")
+    meant = override("--max", "50", "--for", "2h", "--reason", "INC-4711", "--above-max")
+
+    assert 2 == refused.exit_code
+    assert "50 is above the 20 that the object allows" in " ".join(refused.stderr.replace("│", " ").split())
+    assert "/web: 5 is more than twice the 2 replicas that there were when last seen\n" in named.stderr
+    assert "/web: it lasts 31 d, until " in named.stderr
+    assert (0, "") == (meant.exit_code, meant.stderr)
+    assert 50 == stored()["maxReplicas"]
+
+
 def test_an_object_that_is_not_there_is_named(control_plane, namespace):
     result = CliRunner().invoke(
         app, ["override", "none", "-n", namespace, "--kubeconfig", str(control_plane.admin_kubeconfig)]
