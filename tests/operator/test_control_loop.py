@@ -394,3 +394,26 @@ def test_the_first_objects_of_a_large_namespace_are_written_before_the_last_are_
 
     assert 1200 == scaled
     assert 500 < first < 1100
+
+
+def test_objects_that_are_due_one_by_one_share_a_list():
+    """Ten edits within a third of a second are ten decisions over one LIST of pod metrics; a later one asks anew."""
+
+    async def scenario():
+        api = ModelApi()
+        for number in range(11):
+            deployment(api, f"shop-{number}")
+            cronhpa(api, f"shop-{number}")
+        async with Life(api) as life:
+            await until(12)
+            lists, turns = api.count("GET", "metrics.k8s.io"), life.control_loop.metrics.reconciles
+            for number in range(10):
+                api.edit("cronhpas", "prod", f"shop-{number}", spec={"maxReplicas": 20})
+                await asyncio.sleep(0.03)
+            await asyncio.sleep(0.5)
+            api.edit("cronhpas", "prod", "shop-10", spec={"maxReplicas": 20})
+            await asyncio.sleep(0.1)
+            return api.count("GET", "metrics.k8s.io") - lists, life.control_loop.metrics.reconciles - turns
+
+    assert next_turn(12) > 13
+    assert (2, 11) == live(scenario)
