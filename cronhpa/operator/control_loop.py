@@ -139,6 +139,9 @@ class ControlLoop:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+        # Those that were given up have not ended, and must not look as if they were under way for ever.
+        self._under_way.clear()
+        self._dirty.clear()
 
     def _begin(self, namespace: str, due: Mapping[Key, Nanoseconds], now: Nanoseconds) -> None:
         if not self._cluster.is_synced(namespace):
@@ -150,6 +153,8 @@ class ControlLoop:
             state = self._inventory.items.get(key)
             if key in self._under_way:
                 self._dirty.add(key)
+            elif state is not None and not self._reconciler.serves(state):
+                self._queue.put(key, following(namespace, _period(state), now))
             elif state is not None:
                 self._under_way[key] = now
                 state.due_at = due_at
@@ -232,10 +237,13 @@ class ControlLoop:
         state.reconciled_at = now = self._clock()
         if self._inventory.items.get(state.key) is None:
             return
-        period = state.spec.options.sync_period if state.spec is not None else _UNREADABLE_PERIOD
-        at = now if is_dirty else following(state.namespace, period, now)
+        at = now if is_dirty else following(state.namespace, _period(state), now)
         if state.next_edge is not None:
             # An edge that passed during the reconciliation has not been decided upon yet.
             at = min(at, max(now, state.next_edge))
         self._queue.put(state.key, at)
         self._has_new.set()
+
+
+def _period(state: ObjectState) -> Nanoseconds:
+    return state.spec.options.sync_period if state.spec is not None else _UNREADABLE_PERIOD

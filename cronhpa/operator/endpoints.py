@@ -41,6 +41,12 @@ class Progress(Collector):
     def collect(self) -> Iterator[Metric]:
         controller = self._controller
         loop, writer = controller.control_loop.metrics, controller.writer
+        yield GaugeMetricFamily("cronhpa_leader", "1 on the replica that decides.", int(controller.replica.term > 0))
+        yield GaugeMetricFamily(
+            "cronhpa_objects_of_other_operators",
+            "CronHPA objects that another installation serves.",
+            sum(bool(state.other_operator) for state in controller.inventory),
+        )
         yield GaugeMetricFamily("cronhpa_objects", "CronHPA objects known.", len(controller.inventory.items))
         yield CounterMetricFamily("cronhpa_turns", "Decisions taken.", loop.reconciles)
         yield CounterMetricFamily("cronhpa_turn_errors", "Turns that ended with an error of ours.", loop.errors)
@@ -106,14 +112,19 @@ class Endpoints:
 
     def _readyz(self) -> bytes:
         if self._controller.is_ready():
-            return response(HTTPStatus.OK, "ok\n")
+            replica = self._controller.replica
+            # A replica that waits is ready too: it would decide at once.
+            text = "ok, leading" if replica.term else f"ok, waiting: {replica.holder or 'nobody'} leads"
+            return response(HTTPStatus.OK, f"{text}\n")
         return response(HTTPStatus.SERVICE_UNAVAILABLE, "the first lists are not there yet\n")
 
     def _metrics_text(self) -> bytes:
         """The exposition, computed once a second at most: with many objects it costs time, and anybody may ask."""
         now = self._clock.monotonic()
         if now >= self._metrics_until:
-            body = generate_latest(self._registry) + objects_text(self._controller.inventory).encode()
+            # From the replica that decides alone: of two answers one would be old.
+            objects = objects_text(self._controller.inventory) if self._controller.replica.term else ""
+            body = generate_latest(self._registry) + objects.encode()
             self._metrics = response(HTTPStatus.OK, body, _TEXT)
             self._metrics_until = now + _METRICS_SECONDS
         return self._metrics

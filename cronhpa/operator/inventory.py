@@ -183,6 +183,23 @@ class Inventory:
                 state.version = -1
         self._list_versions[namespace] = version
 
+    def take_over(self) -> None:
+        """
+        Takes every memory anew from the statuses: another process has decided since.
+
+        Every object is due. A target whose change was intended is read anew: a watch may not have delivered it yet.
+        """
+        for state in self:
+            self.resume(state)
+            self._changed(state.key)
+
+    def resume(self, state: ObjectState) -> None:
+        """Takes an object's memory anew from its status."""
+        self._read_memory(state)
+        state.resumed = state.in_doubt = False
+        state.uncertain = state.memory.intent is not None
+        state.said = state.written = None
+
     def _parse(self, state: ObjectState, spec: msgspec.Raw) -> None:
         """Reads the spec, or notes its problems: what a user got past the API server costs that object only."""
         state.spec, state.problems = None, ()

@@ -27,6 +27,7 @@ class ObjectState:
     the start; None before.
     next_edge: when a schedule changes next. reconciled_at: when the last reconciliation ended. due_at: when the newest
     reconciliation was due. said: what the status says, and of which decision; None where that is not known.
+    other_operator: why another installation serves it, "" if this one does.
     complaint: the last logged failure of a status write, "" once a write succeeds.
     conflicts: schedules that contradict each other; checked: their generation, and until when they hold.
     quiet: generation, and the instant until which a decision computes nothing of its schedules anew.
@@ -46,6 +47,7 @@ class ObjectState:
         "name",
         "namespace",
         "next_edge",
+        "other_operator",
         "problems",
         "quiet",
         "reconciled_at",
@@ -74,6 +76,7 @@ class ObjectState:
         self.uncertain = False
         self.in_doubt = False
         self.complaint = ""
+        self.other_operator = ""
         self.said: Said | None = None
         self.written: Nanoseconds | None = None
         self.next_edge: Nanoseconds | None = None

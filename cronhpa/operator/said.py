@@ -55,7 +55,7 @@ def said(status: Status, decision: Decision, about: tuple[Any, ...], memory: Mem
     - Scale events leave the status when they are old enough, and so do recommendations that differ.
     """
     is_steady = (
-        len({replace(entry, at=0) for entry in memory.recommendations}) <= 1
+        len({(entry.replicas, entry.metrics) for entry in memory.recommendations}) <= 1
         and not (memory.scale_ups or memory.scale_downs)
         and memory.intent is None
     )
@@ -66,4 +66,5 @@ def said(status: Status, decision: Decision, about: tuple[Any, ...], memory: Mem
 
 
 def _undated(decision: Decision) -> Decision:
-    return replace(decision, at=0, metrics=())
+    asked = decision.recommended
+    return replace(decision, at=0, metrics=(), recommended=None if asked is None else replace(asked, at=0))

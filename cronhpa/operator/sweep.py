@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 
@@ -34,12 +35,20 @@ class Sweep:
     """
     listed: set after the first list that succeeded, or that found an object.
     watchable: set while the objects can be listed and discovery names the kind. unserved: set while it does not exist.
+    listed_term: the term of leadership in which the last list of all objects that succeeded was begun.
     versions: the resource version of the newest list by namespace, "" for all of them: a watch from it misses nothing.
     """
 
     def __init__(
-        self, client: Client, inventory: Inventory, namespaces: tuple[str, ...], pauses: SweepPauses | None = None
+        self,
+        client: Client,
+        inventory: Inventory,
+        namespaces: tuple[str, ...],
+        pauses: SweepPauses | None = None,
+        term: Callable[[], int] = lambda: 1,
     ) -> None:
+        self.listed_term = 0
+        self._term = term
         self.listed = asyncio.Event()
         self.watchable = asyncio.Event()
         self.unserved = asyncio.Event()
@@ -60,6 +69,7 @@ class Sweep:
         """Lists at once and then again and again, until cancelled."""
         while True:
             has_failed = is_unserved = False
+            term = self._term()
             for namespace in self._namespaces:
                 try:
                     await self.list_once(namespace)
@@ -71,6 +81,8 @@ class Sweep:
                 except Exception:
                     has_failed = True
                     LOG.exception("the list of CronHPA objects failed; it is tried again")
+            if not has_failed:
+                self.listed_term = term
             # If some namespaces cannot be read, the others need not wait.
             if not has_failed or self._inventory.items:
                 self.listed.set()
@@ -81,6 +93,18 @@ class Sweep:
                 async with asyncio.timeout(self._pauses.seconds if is_watchable else self._pauses.retry_seconds):
                     await self._is_wanted.wait()
             self._is_wanted.clear()
+
+    async def list_again(self, term: int) -> None:
+        """Takes over one list of all objects, begun in this term. Raises ClusterError; what could be read is taken."""
+        problem = None
+        for namespace in self._namespaces:
+            try:
+                await self.list_once(namespace)
+            except ClusterError as error:
+                problem = error
+        if problem is not None:
+            raise problem
+        self.listed_term = term
 
     async def list_once(self, namespace: str) -> None:
         """

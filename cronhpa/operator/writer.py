@@ -24,6 +24,7 @@ from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Observation, Scale
+from cronhpa.core.reasons import reason
 from cronhpa.core.spec import Mode, Spec
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError, is_ambiguous
@@ -36,6 +37,7 @@ from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.object_state import ObjectState, path_to
 from cronhpa.operator.said import said
+from cronhpa.operator.worth_writing import has_drifted, is_worth_writing
 from cronhpa.operator.write_places import WritePlaces
 
 LOG = logging.getLogger(__name__)
@@ -48,9 +50,6 @@ _DRIFT = 5 * MINUTE
 _REFUSED = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 # Kubernetes' service level objective for mutating calls assumes up to 20 a second; drifting numbers stay below that.
 _WRITES_PER_SECOND = 20
-# Fields that change with every sample and that nobody acts on: written from time to time.
-_DRIFTING = ("currentMetrics", "podStartupSeconds", "forecast")
-_DRIFTING_MEMORY = ("startUpSeconds", "requestPerPod")
 
 
 class PendingWrite:
@@ -189,6 +188,37 @@ class Writer:
             await self._put_status(state, status, now)
             self._events.record(state, Event("Warning", "SpecUnreadable", text), now)
 
+    async def claim(self, state: ObjectState, lease: str) -> bool:
+        """
+        Names this installation in an object's status before the first decision on it; whether it did.
+
+        With the resource version that was seen: of two installations that want the same object, one is refused.
+        """
+        body: dict[str, Any] = {
+            "metadata": {"uid": state.uid, "resourceVersion": str(state.version)},
+            "status": {"operator": lease},
+        }
+        self.status_writes += 1
+        try:
+            written = await self._client.merge_patch(path_to(state, "status"), body, _Written)
+        except ClusterError as error:
+            state.in_doubt = is_ambiguous(error) or error.status == HTTPStatus.CONFLICT
+            if error.status == HTTPStatus.NOT_FOUND:
+                self._inventory.drop(state.key, state.uid)
+            elif error.status != HTTPStatus.CONFLICT and state.complaint != error.message:
+                LOG.warning("status of %s/%s: %s", state.namespace, state.name, error.message)
+                state.complaint = error.message
+            return False
+        version = resource_version(written.metadata)
+        if version >= state.version:
+            state.status, state.version = {**state.status, "operator": lease}, version
+        return True
+
+    def tell_other_operator(self, state: ObjectState, problem: str, now: Nanoseconds) -> None:
+        """Says that another installation serves an object: by an event, since the status is that installation's."""
+        LOG.warning("%s/%s: %s", state.namespace, state.name, problem)
+        self._events.record(state, Event("Warning", "OtherOperator", clip(problem)), now)
+
     async def refresh(self, state: ObjectState) -> None:
         """Reads the object anew after a status write whose answer was lost."""
         try:
@@ -260,7 +290,7 @@ class Writer:
             state.name,
             decision.current,
             decision.desired,
-            decision.reason or decision.decided_by,
+            reason(decision),
         )
         return Scaled(pending.now)
 
@@ -329,40 +359,3 @@ class Writer:
 
 class _Written(msgspec.Struct):
     metadata: Meta = Meta()
-
-
-def is_worth_writing(before: Status, after: Status) -> bool:
-    """Whether anything changed that a person acts on, or that a restart needs."""
-    return _substance(before) != _substance(after)
-
-
-def has_drifted(before: Status, after: Status) -> bool:
-    """Whether anything changed apart from what the passing of time changes."""
-    return before != after and {**before, "memory": _lasting(before)} != {**after, "memory": _lasting(after)}
-
-
-def _lasting(status: Status) -> dict[str, Any]:
-    """The memory with its newest recommendation without a time: a restart assumes that it held until then."""
-    memory = dict(status.get("memory", {}))
-    recommendations = memory.get("recommendations", [])
-    memory["recommendations"] = [*recommendations[:-1], *(newest["replicas"] for newest in recommendations[-1:])]
-    return memory
-
-
-def _substance(status: Status) -> dict[str, Any]:
-    out = {key: value for key, value in status.items() if key not in _DRIFTING}
-    out["conditions"] = [
-        # The message of a forecast contains a number that changes at every reconciliation.
-        (entry["type"], entry["status"], entry["reason"], "" if entry["type"] == "ForecastActive" else entry["message"])
-        for entry in status.get("conditions", [])
-    ]
-    decision = status.get("decision", {})
-    out["decision"] = {
-        "decidedBy": decision.get("decidedBy"),
-        "steps": [step["rule"] for step in decision.get("steps", [])],
-    }
-    memory = _lasting(status)
-    for key in (*_DRIFTING_MEMORY, "version"):
-        memory.pop(key, None)
-    out["memory"] = memory
-    return out

@@ -1,4 +1,6 @@
-"""cronhpa.operator.writer: a status is written at once for what people act on, later for what drifts."""
+"""
+cronhpa.operator.writer, cronhpa.operator.worth_writing: what people act on is written at once, what drifts later.
+"""
 
 from collections import Counter
 
@@ -16,7 +18,7 @@ from cronhpa.core.instant import SECOND
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Observation, PodCounts, Scale
 from cronhpa.core.spec import MetricTarget, ResourceMetric, Spec, TargetRef
-from cronhpa.operator.writer import has_drifted, is_worth_writing
+from cronhpa.operator.worth_writing import has_drifted, is_worth_writing
 
 SPEC = Spec(
     target=TargetRef("apps/v1", "Deployment", "web"),

@@ -75,6 +75,7 @@ STATE = {
     "core.predictive.budget_tracker:BudgetTracker.hours": "the hours of a week",
     "kube.client:Client._metric_places": "one each metrics API",
     "operator.app:Operator.listeners": "two ports",
+    "operator.installations:Installations._others": "its bound of 64 Leases",
     "operator.listener:Listener._open": "32 connections",
     "operator.log_rate:RateLimited._seen": "its bound of texts and templates",
     "operator.log_rate:_Seen.words": "one second",
