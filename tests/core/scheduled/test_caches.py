@@ -115,6 +115,7 @@ STATE = {
     "operator.control_loop:ControlLoop._under_way": "reconciliations under way",
     "operator.control_loop:ControlLoop._dirty": "reconciliations under way",
     "operator.control_loop:ControlLoop._tasks": "reconciliations under way",
+    "operator.control_loop:ControlLoop._lists": "half a second",
     "operator.delaying_queue:DelayingQueue._heap": "twice the keys that are due, and 1,000",
     "operator.delaying_queue:DelayingQueue._at": "an object's deletion",
     "operator.object_state:ObjectState.status": "an object's deletion",
