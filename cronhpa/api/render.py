@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cronhpa.api.columns import columns
 from cronhpa.api.conditions import conditions
 from cronhpa.api.metric_status import current_metrics
 from cronhpa.api.status_memory import render_memory
@@ -28,7 +29,10 @@ def render(previous: Status, turn: Turn) -> Status:
     else:
         is_settled = decision.kind is not DecisionKind.HELD and not isinstance(turn.outcome, Failed)
         status["currentReplicas"] = decision.current
-        status["desiredReplicas"] = decision.desired if is_settled else previous.get("desiredReplicas", 0)
+        if is_settled:
+            status["desiredReplicas"] = decision.desired
+        elif "desiredReplicas" in previous:  # before the first decision there is none, and 0 would be one
+            status["desiredReplicas"] = previous["desiredReplicas"]
         if isinstance(turn.outcome, Scaled):
             status["lastScaleTime"] = format_instant(turn.outcome.at)
         elif "lastScaleTime" in previous:
@@ -47,6 +51,7 @@ def render(previous: Status, turn: Turn) -> Status:
     if spec.forecast is not None and turn.forecast is not None:
         status["forecast"] = _forecast(turn.forecast, turn.budget_used)
     status["conditions"] = conditions(previous.get("conditions", []), turn)
+    status["columns"] = columns(turn, status)
     status["memory"] = render_memory(turn.memory.pruned(spec.behavior, spec.options, decision.at))
     return status
 

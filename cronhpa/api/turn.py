@@ -19,7 +19,7 @@ _TEXT_MAX = 4096
 
 
 class Turn(Struct, frozen=True):
-    """The input of a status, its conditions and events."""
+    """The input of a status, its conditions and events. zone: the object's time zone."""
 
     spec: Spec
     decision: Decision
@@ -31,6 +31,7 @@ class Turn(Struct, frozen=True):
     forecast: Forecast | None = None
     budget_used: int | None = None
     conflicts: tuple[Conflict, ...] = ()
+    zone: str = "UTC"
 
 
 def clip(text: str) -> str:

@@ -14,6 +14,7 @@ from cronhpa.api.status_memory import read_memory
 from cronhpa.core.instant import parse_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.printable import shortened
+from cronhpa.core.scheduled.windows import zone_problem
 from cronhpa.core.spec import ControllerOptions, Spec
 from cronhpa.operator.delaying_queue import Key
 from cronhpa.operator.object_state import ObjectState, TargetKey
@@ -146,6 +147,7 @@ class Inventory:
     def _parse(self, state: ObjectState, body: Mapping[str, Any]) -> None:
         """Reads the spec, or notes its problems: what a user got past the API server costs that object only."""
         state.spec, state.problems = None, ()
+        state.zone = _zone(body.get("spec"))
         try:
             state.spec = self._parse_spec(plain(body.get("spec") or {}), state.namespace, self._defaults)
         except SpecError as error:
@@ -183,6 +185,12 @@ def _is_retargeted(state: ObjectState, before: TargetKey | None) -> bool:
         target = f"{state.spec.target.kind}/{state.spec.target.name}"
         return bool(state.status.get("target", target) != target)
     return before != state.target
+
+
+def _zone(spec: Any) -> str:
+    """The time zone of an object; UTC for one that names none, or none that is known here."""
+    zone = spec.get("timeZone") if isinstance(spec, Mapping) else None
+    return zone if isinstance(zone, str) and zone and zone_problem(zone) is None else "UTC"
 
 
 def plain(value: Any) -> Any:

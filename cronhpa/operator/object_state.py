@@ -21,6 +21,7 @@ class ObjectState:
     One CronHPA object as last seen, and what this process remembers of it.
 
     status: what the API is known to hold at resource version `version`. memory: what this process knows beyond it.
+    zone: the object's time zone.
     resumed: this process has taken up the memory. uncertain: the last scale write may or may not have been done.
     in_doubt: the last status write may or may not have been done. written: when the status was written last.
     next_edge: when a schedule changes next. reconciled_at: when the last reconciliation ended.
@@ -52,6 +53,7 @@ class ObjectState:
         "uncertain",
         "version",
         "written",
+        "zone",
     )
 
     def __init__(self, namespace: str, name: str, uid: str, created: Nanoseconds) -> None:
@@ -62,6 +64,7 @@ class ObjectState:
         self.version = -1
         self.generation = -1
         self.spec: Spec | None = None
+        self.zone = "UTC"
         self.problems: tuple[str, ...] = ()
         self.status: Status = {}
         self.memory = Memory()

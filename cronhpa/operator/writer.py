@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from cronhpa.api.columns import unreadable
 from cronhpa.api.events import Event, events, new_conflict_events
 from cronhpa.api.patch import merge_patch
 from cronhpa.api.render import render
@@ -52,6 +53,8 @@ _REFUSED = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 _WRITES_PER_SECOND = 20
 # Fields that change with every sample and that nobody acts on: written from time to time.
 _DRIFTING = ("currentMetrics", "podStartupSeconds", "forecast")
+# Texts that follow from the other fields. One that is new is written like a number that drifts: after an upgrade.
+_DERIVED = "columns"
 _DRIFTING_MEMORY = ("startUpSeconds", "requestPerPod")
 
 
@@ -153,7 +156,7 @@ class Writer:
             conditions[kind] = {"type": kind, "status": "False", "lastTransitionTime": since, **stamp}
         # An unreadable spec has no edges: the column NEXT must not promise one.
         kept = {key: value for key, value in state.status.items() if key not in {"nextEdge", "schedules"}}
-        status = {**kept, "conditions": list(conditions.values())}
+        status = {**kept, "conditions": list(conditions.values()), "columns": unreadable(state.status)}
         if state.status != status:  # with the message: the next edit may be unreadable for another reason
             await self._put_status(state, status, now)
             self._events.record(state, Event("Warning", "SpecUnreadable", text), now)
@@ -246,6 +249,7 @@ class Writer:
             pending.forecast,
             pending.budget_used,
             state.conflicts,
+            state.zone,
         )
 
     async def _put_status(self, state: ObjectState, status: Status, now: Nanoseconds) -> bool:
@@ -299,7 +303,7 @@ def is_worth_writing(before: Status, after: Status) -> bool:
 
 def has_drifted(before: Status, after: Status) -> bool:
     """Whether anything changed apart from what the passing of time changes."""
-    return before != after and {**before, "memory": _lasting(before)} != {**after, "memory": _lasting(after)}
+    return before != after and _enduring(before) != _enduring(after)
 
 
 def is_noise(before: Status, after: Status) -> bool:
@@ -332,6 +336,11 @@ def _is_near(before: Any, after: Any) -> bool:
     return abs(new - old) <= _NOISE * abs(old)
 
 
+def _enduring(status: Status) -> dict[str, Any]:
+    derived = sorted(status.get(_DERIVED, {}))
+    return {**status, "memory": _lasting(status), _DERIVED: derived}
+
+
 def _lasting(status: Status) -> dict[str, Any]:
     """The memory with its newest recommendation without a time: a restart assumes that it held until then."""
     memory = dict(status.get("memory", {}))
@@ -341,7 +350,7 @@ def _lasting(status: Status) -> dict[str, Any]:
 
 
 def _substance(status: Status) -> dict[str, Any]:
-    out = {key: value for key, value in status.items() if key not in _DRIFTING}
+    out = {key: value for key, value in status.items() if key not in {*_DRIFTING, _DERIVED}}
     out["conditions"] = [
         # The message of a forecast contains a number that changes at every reconciliation.
         (entry["type"], entry["status"], entry["reason"], "" if entry["type"] == "ForecastActive" else entry["message"])

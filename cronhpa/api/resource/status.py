@@ -162,6 +162,19 @@ class ForecastStatus(Model):
     trained_until: Timestamp | None = Field(default=None, description="The end of the history that was learned from.")
 
 
+class ColumnsStatus(Model):
+    """Texts of `kubectl get`, which can only print fields. Read the other fields instead: these may lag behind."""
+
+    targets: Sentences | None = Field(
+        default=None, description="What was measured / what it should be, of each metric, as for an HPA."
+    )
+    status: Text | None = Field(
+        default=None,
+        description="SpecUnreadable, NoTarget, NoMetrics, OtherOwner, Holding, Learning, Preview or Deciding.",
+    )
+    next: Text | None = Field(default=None, description="The time of nextEdge, in the time zone of the object.")
+
+
 class Condition(Model):
     """One condition, as in autoscaling/v2."""
 
@@ -201,6 +214,7 @@ class CronHPAStatus(Model):
     )
     next_edge: NextEdge | None = None
     forecast: ForecastStatus | None = None
+    columns: ColumnsStatus | None = None
     conditions: list[Condition] | None = Field(
         default=None,
         max_length=32,

@@ -1,0 +1,51 @@
+"""Instants and lengths as people read them, in a time zone: for statuses, events and commands."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, to_datetime
+
+_WEEK_DAYS = 7
+
+
+def local(at: Nanoseconds, zone: str) -> datetime:
+    """The datetime of an instant in a zone."""
+    return to_datetime(at).astimezone(ZoneInfo(zone))
+
+
+def format_moment(at: Nanoseconds, zone: str) -> str:
+    """Such as `Mon 2026-11-23 08:00 +01:00`; with seconds where there are any."""
+    day = local(at, zone).date()
+    return f"{day:%a} {day.isoformat()} {format_clock(at, zone)}"
+
+
+def format_clock(at: Nanoseconds, zone: str) -> str:
+    """Such as `08:00 +01:00`; with seconds where there are any."""
+    moment = local(at, zone).replace(microsecond=0)
+    clock = moment.isoformat(timespec="seconds" if moment.second else "minutes").partition("T")[2]
+    digits = 8 if moment.second else 5
+    return f"{clock[:digits]} {clock[digits:]}"
+
+
+def format_ahead(at: Nanoseconds, zone: str, now: Nanoseconds) -> str:
+    """
+    Such as `Mon 08:00` within the next six days, else the date: short, and read without knowing when it was written.
+
+    Never `08:00` alone: the text would have to change at midnight.
+    """
+    moment, today = local(at, zone), local(now, zone)
+    if 0 <= (moment.date() - today.date()).days < _WEEK_DAYS:
+        return f"{moment:%a %H:%M}"
+    return moment.date().isoformat()
+
+
+def format_length(length: Nanoseconds) -> str:
+    """The two largest units, such as `10 h`, `2 d 14 h` or `1 min 30 s`."""
+    rest, parts = length, []
+    for unit, name in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s")):
+        count, rest = divmod(rest, unit)
+        if count:
+            parts.append(f"{count} {name}")
+    return " ".join(parts[:2]) or "0 s"

@@ -1,0 +1,153 @@
+"""cronhpa.api.columns on a real API server: what the real kubectl prints, beside what it prints of an HPA."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+
+from conformance.specs import Server, objects
+from cronhpa.api.columns import targets
+from cronhpa.api.parse import parse_spec
+from cronhpa.core.spec import ControllerOptions
+from testbed.objects import horizontal_pod_autoscaler
+from testbed.twin import Scaled
+
+PATCH = "application/merge-patch+json"
+
+
+@pytest.fixture(scope="module")
+def server(control_plane):
+    return Server(control_plane)
+
+
+def resource(name="cpu", container=None, **target):
+    kind = "Utilization" if "averageUtilization" in target else "AverageValue"
+    entry = {"name": name, "target": {"type": kind, **target}}
+    if container is None:
+        return {"type": "Resource", "resource": entry}
+    return {"type": "ContainerResource", "containerResource": {**entry, "container": container}}
+
+
+def other(kind, **target):
+    entry = {"metric": {"name": "hits"}, "target": {"type": "Value" if "value" in target else "AverageValue", **target}}
+    if kind == "Object":
+        entry["describedObject"] = {"apiVersion": "v1", "kind": "Service", "name": "web"}
+    return {"type": kind, kind.lower(): entry}
+
+
+def reading(metric, **current):
+    """The entry of `status.currentMetrics` for a metric."""
+    (kind, field), (part, entry) = metric.items()
+    identity = {key: value for key, value in entry.items() if key != "target"}
+    return {kind: field, part: {**identity, "current": current}}
+
+
+CPU = resource(averageUtilization=60)
+MEMORY = resource("memory", averageValue="1536Mi")
+DECIMAL = resource("memory", averageValue="2G")
+CONTAINER = resource("cpu", "app", averageUtilization=80)
+PODS = other("Pods", averageValue="1500m")
+OBJECT = other("Object", value="2k")
+SHARED = other("Object", averageValue="10")
+QUEUE = other("External", averageValue="30")
+BUS = other("External", value="100")
+
+# Each: the metrics of a spec, and what was read of them; None where a metric is absent.
+READ = {
+    "one": [(CPU, {"averageUtilization": 33, "averageValue": "330m"})],
+    "one absent": [(CPU, None)],
+    "nothing read yet": [],
+    "bytes": [(MEMORY, {"averageValue": "104857600"}), (DECIMAL, {"averageValue": "1500M"})],
+    "a container": [(CONTAINER, {"averageUtilization": 90, "averageValue": "900m"})],
+    "pods and an object": [(PODS, {"averageValue": "2"}), (OBJECT, {"value": "1999"})],
+    "averages": [(SHARED, {"averageValue": "9900m"}), (QUEUE, {"averageValue": "31"})],
+    "averages absent": [(SHARED, None), (QUEUE, None)],
+    "a value of three": [
+        (CPU, {"averageUtilization": 61, "averageValue": "610m"}),
+        (BUS, {"value": "7"}),
+        (PODS, None),
+    ],
+    "five": [(CPU, None), (MEMORY, {"averageValue": "1Gi"}), (PODS, None), (BUS, None), (QUEUE, None)],
+}
+
+
+@pytest.mark.usefixtures("no_operator")
+@pytest.mark.parametrize("case", READ)
+def test_targets_read_as_those_of_an_hpa(server, namespace, case):
+    pairs = READ[case] or [(CPU, None), (BUS, None)]
+    metrics = [metric for metric, _ in pairs]
+    current = (
+        [{"type": ""} if read is None else reading(metric, **read) for metric, read in pairs] if READ[case] else []
+    )
+    hpa = horizontal_pod_autoscaler("web", namespace=namespace, metrics=metrics)
+    server.kubectl("create", "-f", "-", stdin=yaml.safe_dump(hpa))
+    path = f"/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers/web/status"
+    status = {"currentMetrics": current, "desiredReplicas": 1, "conditions": []}
+    code, told = server.request("PATCH", path, {"status": status}, PATCH)
+    assert 200 == code, told
+
+    shown = server.kubectl("get", "hpa", "web", "--namespace", namespace, "--no-headers")
+
+    spec = parse_spec({**hpa["spec"]}, namespace, ControllerOptions())
+    assert targets(spec.metrics, current) in shown
+
+
+NARROW = ["NAME", "TARGETS", "MIN", "MAX", "CURRENT", "DESIRED", "STATUS", "NEXT", "AGE"]
+WIDE = [*NARROW, "TARGET", "DECIDED-BY", "MODE", "FORECAST", "READY"]
+
+
+@pytest.mark.usefixtures("operator")
+def test_kubectl_get_says_what_an_object_does_and_kubectl_wait_waits_for_it(control_plane, namespace, plant):
+    """1 core on 2 pods of 1 core: 50 % each, the target. In UTC the window opens a day earlier, at 19:00."""
+    window = {"name": "gala", "from": "2099-11-23T08:00", "to": "2099-11-23T19:00", "minReplicas": 3}
+    web = Scaled(control_plane, namespace, replicas=2, timeZone="Pacific/Apia", schedules=[window], maxReplicas=20)
+    plant.add_target(namespace, web.labels, 1.0)
+    place = ("-n", namespace)
+    control_plane.kubectl("wait", "chpa/web", *place, "--for=condition=Ready", "--timeout=30s")
+    web.says("ScalingActive", "True", "ValidMetricFound")
+
+    header, row = control_plane.kubectl("get", "chpa", *place).splitlines()
+    wide_header, wide = control_plane.kubectl("get", "chpa", *place, "-o", "wide").splitlines()
+
+    assert NARROW == header.split()
+    assert WIDE == wide_header.split()
+    # The first load that was measured may be that of a part of a second, and what only drifts is written later.
+    name, _, target, *counts, age = row.split()
+    assert re.fullmatch(r"\d+%/50%", target), row
+    assert ["web", "1", "20", "2", "2", "Deciding", "2099-11-23"] == [name, *counts]
+    assert re.fullmatch(r"\d+s", age), row
+    # No forecast: the column is empty.
+    assert ["Deployment/web", "Metric/cpu", "Active", "True"] == wide.split()[-4:]
+    assert "cronhpa.cronhpa.io/web" in control_plane.kubectl("get", "all", *place)
+
+
+@pytest.mark.usefixtures("operator")
+def test_desired_is_blank_before_the_first_decision_and_never_zero(control_plane, namespace):
+    """No Deployment: nothing was ever decided."""
+    spec = {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "none"}, "maxReplicas": 5}
+    cpu = [
+        {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}
+    ]
+    body = {"apiVersion": "cronhpa.io/v1alpha1", "kind": "CronHPA", "metadata": {"name": "lone"}}
+    control_plane.kubectl(
+        "create", "-n", namespace, "-f", "-", stdin=yaml.safe_dump({**body, "spec": {**spec, "metrics": cpu}})
+    )
+    place = ("-n", namespace)
+    control_plane.kubectl("wait", "chpa/lone", *place, "--for=condition=Ready=false", "--timeout=30s")
+
+    _, row = control_plane.kubectl("get", "chpa", *place).splitlines()
+
+    assert ["lone", "cpu:", "<unknown>/50%", "1", "5", "NoTarget"] == row.split()[:-1]
+
+
+@pytest.mark.usefixtures("no_operator")
+def test_an_object_that_no_operator_has_seen_has_its_name_and_its_mode(server, namespace):
+    spec = {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "none"}, "maxReplicas": 5}
+    body = {"apiVersion": "cronhpa.io/v1alpha1", "kind": "CronHPA", "metadata": {"name": "new"}}
+    code, _ = server.request("POST", objects(namespace), {**body, "spec": {**spec, "metrics": [BUS]}})
+
+    row = server.kubectl("get", "chpa", "new", "-n", namespace, "-o", "wide", "--no-headers").split()
+
+    assert (201, "new", "Active") == (code, row[0], row[-1])
