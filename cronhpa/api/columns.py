@@ -23,7 +23,7 @@ _UNKNOWN = "<unknown>"
 
 
 class StatusWord(StrEnum):
-    """The column STATUS, the most urgent first: `cronhpa status` sorts by this order."""
+    """The column STATUS."""
 
     SPEC_UNREADABLE = "SpecUnreadable"
     NO_TARGET = "NoTarget"

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from cronhpa.cli import adopt, backtest, convert, crd, explain, history, override, preview, replay, run
+from cronhpa.cli import adopt, backtest, convert, crd, explain, history, override, preview, replay, run, status
 from cronhpa.core.printable import printable
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",  # paragraphs of a help text are filled, not broken where the code breaks them
 )
 _OBJECTS, _MOVING, _OPERATOR = "An object and its bounds", "Moving over", "The operator"
+app.command(rich_help_panel=_OBJECTS)(status.status)
 app.command(rich_help_panel=_OBJECTS)(explain.explain)
 app.command(rich_help_panel=_OBJECTS)(preview.preview)
 app.command(rich_help_panel=_OBJECTS)(backtest.backtest)

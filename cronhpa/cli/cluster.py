@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,6 +24,17 @@ def path_of_object(namespace: str, name: str) -> str:
     from cronhpa.kube.client import path_of
 
     return path_of("apis", GROUP, VERSION, "namespaces", namespace, PLURAL, name)
+
+
+async def list_objects(client: Client, namespace: str | None) -> AsyncIterator[dict[str, Any]]:
+    """The CronHPAs of a namespace, of all namespaces for None. Raises ClusterError."""
+    from cronhpa.kube.client import decode, path_of
+
+    below = () if namespace is None else ("namespaces", namespace)
+    path = path_of("apis", GROUP, VERSION, *below, PLURAL)
+    async for page, _ in client.pages(path):
+        for item in decode(page, dict, path).get("items") or ():
+            yield item
 
 
 async def read_object(client: Client, namespace: str, name: str) -> dict[str, Any]:

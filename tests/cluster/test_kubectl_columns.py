@@ -1,4 +1,4 @@
-"""cronhpa.api.columns on a real API server: what the real kubectl prints, beside what it prints of an HPA."""
+"""cronhpa.api.columns: on a real API server, what the real kubectl prints, beside what it prints of an HPA."""
 
 from __future__ import annotations
 
