@@ -22,6 +22,7 @@ class ObjectState:
 
     status: what the API is known to hold at resource version `version`. memory: what this process knows beyond it.
     zone: the object's time zone.
+    told: the status up to which its events were told, None before the first turn of this process.
     resumed: this process has taken up the memory. uncertain: the last scale write may or may not have been done.
     in_doubt: the last status write may or may not have been done. written: when the status was written last.
     next_edge: when a schedule changes next. reconciled_at: when the last reconciliation ended.
@@ -49,6 +50,7 @@ class ObjectState:
         "resumed",
         "spec",
         "status",
+        "told",
         "uid",
         "uncertain",
         "version",
@@ -67,6 +69,7 @@ class ObjectState:
         self.zone = "UTC"
         self.problems: tuple[str, ...] = ()
         self.status: Status = {}
+        self.told: Status | None = None
         self.memory = Memory()
         self.resumed = False
         self.uncertain = False

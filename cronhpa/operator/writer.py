@@ -21,6 +21,7 @@ from cronhpa.api.columns import unreadable
 from cronhpa.api.events import Event, events, new_conflict_events
 from cronhpa.api.patch import merge_patch
 from cronhpa.api.render import render
+from cronhpa.api.transitions import transition_events
 from cronhpa.api.turn import Status, Turn, clip
 from cronhpa.core.decision import Decision, Failed, Outcome, Scaled, Withheld
 from cronhpa.core.forecast import Forecast
@@ -176,10 +177,19 @@ class Writer:
         return self._inventory.items.get(state.key) is state and state.generation == pending.generation
 
     async def _write(self, pending: PendingWrite) -> None:
-        state, decision = pending.state, pending.decision
+        """Acts and records, and tells what the API's status says now and did not say before."""
+        state = pending.state
         if not self._is_current(pending):
             return
-        before = state.status
+        if state.told is None:
+            state.told = state.status
+        await self._act_and_record(pending)
+        for event in transition_events(state.told, state.status, state.zone, pending.now):
+            self._events.record(state, event, pending.now)
+        state.told = state.status
+
+    async def _act_and_record(self, pending: PendingWrite) -> None:
+        state, decision, before = pending.state, pending.decision, pending.state.status
         outcome = await self._act(pending) if pending.acts else Withheld()
         if state.spec is not None and state.spec.target != pending.spec.target:
             # The object has another target by now, and its memory must not hold anything of the old target.
