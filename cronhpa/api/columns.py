@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
+from cronhpa.api.metric_status import PER_POD, current_and_target
 from cronhpa.api.turn import Condition, Status, Turn, clip
 from cronhpa.core.local_time import format_ahead
 from cronhpa.core.observation import Absent
-from cronhpa.core.quantity import format_milli
-from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, UnknownMetric
+from cronhpa.core.spec import Metric, PodsMetric, ResourceMetric, UnknownMetric
 
 # As the upstream's printer: so many metrics, then "+ N more...".
 _METRICS_SHOWN = 2
@@ -68,8 +68,7 @@ def targets(metrics: Sequence[Metric], current: Sequence[dict[str, Any]]) -> str
     """
     The column TARGETS as `kubectl get hpa` prints it.
 
-    current: `status.currentMetrics`. A target is written with the suffix that makes it shortest: how the user wrote it
-    is not in the spec that is decided upon.
+    current: `status.currentMetrics`.
     """
     if not metrics:
         return "<none>"
@@ -80,8 +79,8 @@ def targets(metrics: Sequence[Metric], current: Sequence[dict[str, Any]]) -> str
 
 def _word(turn: Turn, conditions: Sequence[Condition]) -> StatusWord:
     """The reason of the Ready condition in one of few words."""
-    reasons = {item["type"]: item["reason"] for item in conditions}
-    word = _BY_READY_REASON.get(reasons["Ready"])
+    reasons = {item["type"]: item.get("reason") for item in conditions}
+    word = _BY_READY_REASON.get(reasons["Ready"] or "")
     if word is None:
         # Ready names what is wrong with a metric. While one of several is missing, nothing shrinks, but it may grow.
         is_blind = all(isinstance(result, Absent) for result in turn.decision.metrics)
@@ -92,28 +91,11 @@ def _word(turn: Turn, conditions: Sequence[Condition]) -> StatusWord:
 
 
 def _target(metric: Metric, entry: dict[str, Any]) -> str:
-    """What was measured / what it should be. entry: of `status.currentMetrics`, empty if the metric is absent."""
+    """One metric. entry: its part of `status.currentMetrics`, empty if the metric is absent."""
     if isinstance(metric, UnknownMetric):
         return "<unknown type>"
+    current, target, scope = current_and_target(metric, entry)
+    shown = f"{current or _UNKNOWN}/{target or '<auto>'}"
     if isinstance(metric, ResourceMetric):
-        current = _current(entry, "resource" if metric.container is None else "containerResource")
-        if metric.target.average_value is not None:
-            return f"{metric.name}: {current.get('averageValue', _UNKNOWN)}/{_quantity(metric.target.average_value)}"
-        used = f"{current['averageUtilization']}%" if "averageUtilization" in current else _UNKNOWN
-        wanted = metric.target.average_utilization
-        return f"{metric.name}: {used}/{'<auto>' if wanted is None else f'{wanted}%'}"
-    kind = {PodsMetric: "pods", ObjectMetric: "object", ExternalMetric: "external"}[type(metric)]
-    current = _current(entry, kind)
-    if metric.target.average_value is not None:
-        shown = f"{current.get('averageValue', _UNKNOWN)}/{_quantity(metric.target.average_value)}"
-        return shown if isinstance(metric, PodsMetric) else f"{shown} (avg)"
-    return f"{current.get('value', _UNKNOWN)}/{_quantity(metric.target.value or 0)}"
-
-
-def _current(entry: dict[str, Any], kind: str) -> dict[str, Any]:
-    current: dict[str, Any] = entry.get(kind, {}).get("current", {})
-    return current
-
-
-def _quantity(milli: int) -> str:
-    return min(format_milli(milli), format_milli(milli, binary=True), key=len)
+        return f"{metric.name}: {shown}"
+    return f"{shown} (avg)" if scope == PER_POD and not isinstance(metric, PodsMetric) else shown

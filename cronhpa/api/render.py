@@ -11,10 +11,10 @@ from typing import Any
 
 from cronhpa.api.columns import columns
 from cronhpa.api.conditions import conditions
-from cronhpa.api.metric_status import current_metrics
+from cronhpa.api.metric_status import current_metrics, measured_metrics
 from cronhpa.api.status_memory import render_memory
 from cronhpa.api.turn import Status, Turn, clip
-from cronhpa.core.decision import Decision, DecisionKind, Edge, Failed, Proposal, Scaled, Source, Window, WindowState
+from cronhpa.core.decision import DecisionKind, Edge, Failed, Proposal, Scaled, Source, Window, WindowState
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import SECOND, format_instant
 
@@ -42,7 +42,7 @@ def render(previous: Status, turn: Turn) -> Status:
     status["effectiveMaxReplicas"] = decision.maximum
     if turn.memory.start_up is not None:
         status["podStartupSeconds"] = turn.memory.start_up // SECOND
-    status["decision"] = _explained(decision, turn.owner_problem)
+    status["decision"] = _explained(turn)
     if spec.schedules:
         problems = {item.name: item.message for item in decision.abstentions if item.source is Source.SCHEDULE}
         status["schedules"] = [_window(item, problems.get(item.name)) for item in decision.windows]
@@ -56,7 +56,8 @@ def render(previous: Status, turn: Turn) -> Status:
     return status
 
 
-def _explained(decision: Decision, owner_problem: str | None) -> dict[str, Any]:
+def _explained(turn: Turn) -> dict[str, Any]:
+    decision, owner_problem = turn.decision, turn.owner_problem
     text: dict[str, Any] = {}
     if decision.decided_by is not None:
         text["decidedBy"] = str(decision.decided_by)
@@ -71,6 +72,8 @@ def _explained(decision: Decision, owner_problem: str | None) -> dict[str, Any]:
         {"source": str(item.source), "name": item.name, "reason": item.reason, "message": clip(item.message)}
         for item in decision.abstentions
     ]
+    if measured := measured_metrics(turn.spec, decision, turn.observation):
+        text["metrics"] = measured
     text["steps"] = [{"rule": str(item.rule), "from": item.before, "to": item.after} for item in decision.steps]
     return text
 

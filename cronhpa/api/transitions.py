@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cronhpa.api.events import Event
+from cronhpa.api.range_text import range_text
 from cronhpa.api.turn import Status
 from cronhpa.core.instant import Nanoseconds, parse_instant
 from cronhpa.core.local_time import format_moment
@@ -123,13 +124,8 @@ def _stated(status: Status, source: str, name: str | None = None) -> list[dict[s
 
 
 def _bounds(stated: list[dict[str, Any]]) -> str:
-    """Such as `at least 20 and at most 80`, `exactly 5`."""
     roles = {item["role"]: item["replicas"] for item in stated}
-    floor, cap = roles.get("Floor"), roles.get("Cap")
-    if floor is not None and floor == cap:
-        return f"exactly {floor} replicas"
-    parts = [f"{words} {number}" for words, number in (("at least", floor), ("at most", cap)) if number is not None]
-    return f"{' and '.join(parts)} replicas"
+    return f"{range_text(roles.get('Floor'), roles.get('Cap'))} replicas"
 
 
 def _until(stated: list[dict[str, Any]], zone: str) -> str:
@@ -149,8 +145,7 @@ def _in_force(before: Status, after: Status) -> str:
 
 
 def _allowed(status: Status) -> str:
-    low, high = status.get("effectiveMinReplicas"), status.get("effectiveMaxReplicas")
-    return "" if low is None else f"{low} to {high}"
+    return range_text(status.get("effectiveMinReplicas"), status.get("effectiveMaxReplicas"))
 
 
 def _count(status: Status, key: str) -> str:

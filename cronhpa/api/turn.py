@@ -9,6 +9,7 @@ from msgspec import Struct
 from cronhpa.core.decision import Decision, Outcome
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Observation
 from cronhpa.core.printable import shortened
 from cronhpa.core.scheduled.conflicts import Conflict
 from cronhpa.core.spec import Spec
@@ -32,6 +33,7 @@ class Turn(Struct, frozen=True):
     budget_used: int | None = None
     conflicts: tuple[Conflict, ...] = ()
     zone: str = "UTC"
+    observation: Observation | None = None
 
 
 def clip(text: str) -> str:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from cronhpa.api.columns import StatusWord
 from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, list_objects
+from cronhpa.cli.explanation import explanation
 from cronhpa.cli.lines import say
 from cronhpa.core.printable import printable
 
@@ -27,6 +28,7 @@ Json = dict[str, Any]
 
 NEEDS_A_PERSON = 3
 _REFRESH_SECONDS = 5
+_CLEAR = "\x1b[2J\x1b[H"
 _UNDECIDED = "Undecided"
 # The most urgent first.
 _ORDER = (
@@ -54,7 +56,8 @@ class ObjectRow(Struct, frozen=True):
     """
     One object as the table shows it. urgency: 0 for what needs a person most.
 
-    notes: what is the matter, and what to do about it.
+    scales: whether it acts, so that `desired` is what is on its way and not what would be. notes: what is the matter,
+    and what to do about it.
     """
 
     namespace: str
@@ -62,6 +65,7 @@ class ObjectRow(Struct, frozen=True):
     word: str
     urgency: int
     needs_person: bool
+    scales: bool
     current: int | None
     desired: int | None
     minimum: int | None
@@ -83,6 +87,8 @@ def status(
 ) -> None:
     """
     Show all objects in one table, those that need a person first, each with what is the matter.
+
+    REPLICAS is 12 -> 20 where it scales, and 12 (20) where it would, in a preview or beside another owner.
 
     STATUS is the most urgent of: SpecUnreadable, NoTarget, NoMetrics, OtherOwner, Undecided (no operator has seen it),
     Holding, Learning, Preview, Deciding. `cronhpa explain NAME` tells all of one object.
@@ -133,21 +139,21 @@ def _row(body: Json) -> ObjectRow:
     conditions = {item["type"]: item for item in state.get("conditions") or ()}
     texts = state.get("columns") or {}
     ready = conditions.get("Ready")
+    it = explanation(body)
     word = _UNDECIDED if ready is None else texts.get("status") or ready.get("reason", "")
     notes: list[str] = []
     urgency = _urgency(word)
     needs_person = ready is None or ready.get("status") != "True"
     if ready is None:
         notes.append("nothing was decided yet: is the operator running, and does it watch this namespace?")
-    elif needs_person or word == StatusWord.HOLDING:
-        notes.append(ready.get("message", ""))
-    elif ready.get("observedGeneration", 0) < meta.get("generation", 0):
-        needs_person, urgency = True, _urgency(_UNDECIDED)
+    elif it.by_hand:
+        notes.append(it.by_hand)
+    elif it.is_stale:
+        needs_person, urgency = True, min(urgency, _urgency(_UNDECIDED))
         notes.append("its last edit has not been decided upon yet: is the operator running?")
-    torn = conditions.get("BoundsConsistent", {})
-    if torn.get("status") == "False":
+    for problem in it.problems:
         needs_person, urgency = True, min(urgency, _urgency(StatusWord.HOLDING))
-        notes.append(torn.get("message", ""))
+        notes.append("; ".join(part for part in (problem.what or problem.message, problem.do) if part))
     for step in (state.get("decision") or {}).get("steps") or ():
         if step["rule"] == "TooManyReplicas":
             urgency = min(urgency, _urgency(StatusWord.LEARNING))
@@ -158,8 +164,9 @@ def _row(body: Json) -> ObjectRow:
         word=word,
         urgency=urgency,
         needs_person=needs_person,
-        current=state.get("currentReplicas"),
-        desired=state.get("desiredReplicas"),
+        scales=it.scales,
+        current=it.current,
+        desired=it.desired,
         minimum=state.get("effectiveMinReplicas"),
         maximum=state.get("effectiveMaxReplicas"),
         next=texts.get("next", ""),
@@ -186,7 +193,7 @@ def _show(rows: Sequence[ObjectRow], namespace: str | None, output: StatusOutput
     if not rows:
         lines = [f"no CronHPA in {'any namespace' if namespace is None else f'namespace {namespace}'}"]
     if is_watch and is_terminal:
-        typer.clear()
+        typer.echo(_CLEAR, nl=False)
         more = len(lines) - (size.lines - 1)
         lines = [*lines[: size.lines - 2], f"... {more + 1} more lines"] if more > 0 else lines
     elif is_watch:
@@ -221,7 +228,7 @@ def _cells(row: ObjectRow, *, is_everywhere: bool) -> tuple[str, ...]:
     if row.current is None or row.desired is None or row.current == row.desired:
         replicas = "" if row.current is None else str(row.current)
     else:
-        replicas = f"{row.current} -> {row.desired}"
+        replicas = f"{row.current} -> {row.desired}" if row.scales else f"{row.current} ({row.desired})"
     bounds = "" if row.minimum is None else f"{row.minimum}..{row.maximum}"
     name = f"{row.namespace}/{row.name}" if is_everywhere else row.name
     return tuple(printable(cell) for cell in (name, row.word, replicas, bounds, row.next, row.targets))

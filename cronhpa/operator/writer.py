@@ -260,6 +260,7 @@ class Writer:
             pending.budget_used,
             state.conflicts,
             state.zone,
+            pending.observation,
         )
 
     async def _put_status(self, state: ObjectState, status: Status, now: Nanoseconds) -> bool:

@@ -353,6 +353,7 @@ def test_a_decision_explains_itself():
             },
         ],
         "abstentions": [],
+        "metrics": [{"name": "queue", "type": "AverageValue", "current": "3750m", "target": "10", "replicas": 3}],
         "steps": [{"rule": "ScaleUpLimit", "from": 60, "to": 16}],
     } == render({}, turn(of, queued(30, current=8)))["decision"]
 

@@ -1,4 +1,4 @@
-"""cronhpa.api.transitions: what changed from one status to the next is told once, with what it did."""
+"""cronhpa.api.transitions, cronhpa.api.range_text: what changed between two statuses is told once, with what it did."""
 
 from msgspec.structs import replace
 
@@ -48,7 +48,7 @@ def test_a_window_that_opens_and_closes_is_told_with_what_it_did():
         Event(
             "Normal",
             "WindowOpened",
-            "day is open until Mon 2026-11-23 19:00 +01:00, and asks for at least 20 and at most 80 replicas; "
+            "day is open until Mon 2026-11-23 19:00 +01:00, and asks for 20 to 80 replicas; "
             "20 to 80 are allowed, 2 to 120 before; there are 8, 16 are wanted",
         )
     ] == opened
@@ -101,7 +101,7 @@ def test_a_zero_by_night_is_told_as_exactly_that():
     life = Life()
     life.turn(night, queued(80, current=8), "07:00")
 
-    assert "and asks for exactly 0 replicas; 0 to 0 are allowed, 2 to 120 before" in (
+    assert "and asks for exactly 0 replicas; exactly 0 are allowed, 2 to 120 before" in (
         life.turn(night, queued(80, current=8), "08:00")[0].message
     )
 

@@ -7,6 +7,7 @@ import re
 import pytest
 import yaml
 
+from cli.glance import EIGHT, GOLDEN, named
 from conformance.specs import Server, objects
 from cronhpa.api.columns import targets
 from cronhpa.api.parse import parse_spec
@@ -140,6 +141,41 @@ def test_desired_is_blank_before_the_first_decision_and_never_zero(control_plane
     _, row = control_plane.kubectl("get", "chpa", *place).splitlines()
 
     assert ["lone", "cpu:", "<unknown>/50%", "1", "5", "NoTarget"] == row.split()[:-1]
+
+
+@pytest.mark.usefixtures("no_operator")
+def test_the_eight_situations_read_as_they_did_when_a_person_looked_at_them(server, namespace):
+    """The table is what the real kubectl printed; ages apart."""
+    for name in EIGHT:
+        made = named(name)
+        body = {
+            "apiVersion": "cronhpa.io/v1alpha1",
+            "kind": "CronHPA",
+            "metadata": {"name": name},
+            "spec": made["spec"],
+        }
+        code, told = server.request("POST", objects(namespace), body)
+        assert 201 == code, told
+        path = f"{objects(namespace)}/{name}/status"
+        code, told = server.request("PATCH", path, {"status": made["status"]}, PATCH)
+        assert 200 == code, told
+        # The CRD knows every field, so that none is lost.
+        assert without_nulls(made["status"]) == told["status"]
+
+    narrow = server.kubectl("get", "chpa", "-n", namespace)
+    wide = server.kubectl("get", "chpa", "-n", namespace, "-o", "wide")
+
+    assert (GOLDEN / "kubectl-get.txt").read_text() == aged(narrow)
+    assert (GOLDEN / "kubectl-get-wide.txt").read_text() == aged(wide)
+
+
+def without_nulls(status):
+    return {key: value for key, value in status.items() if value is not None}
+
+
+def aged(table):
+    """A table in which each object is nine seconds old; AGE has room for three characters then."""
+    return re.sub(r"\b[0-9]+s *", lambda found: "9s".ljust(len(found[0])), re.sub(r" +\n", "\n", table))
 
 
 @pytest.mark.usefixtures("no_operator")
