@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from cli.glance import EIGHT, GOLDEN, named
 from conformance.specs import Server, objects
 from cronhpa.api.columns import targets
 from cronhpa.api.parse import parse_spec
+from cronhpa.cli import app
 from cronhpa.core.spec import ControllerOptions
 from testbed.objects import horizontal_pod_autoscaler
 from testbed.twin import Scaled
@@ -122,6 +125,27 @@ def test_kubectl_get_says_what_an_object_does_and_kubectl_wait_waits_for_it(cont
     # No forecast: the column is empty.
     assert ["Deployment/web", "Metric/cpu", "Active", "True"] == wide.split()[-4:]
     assert "cronhpa.cronhpa.io/web" in control_plane.kubectl("get", "all", *place)
+
+
+@pytest.mark.usefixtures("operator")
+def test_explain_and_status_tell_of_an_object_that_runs(control_plane, namespace, plant):
+    """1 core on 2 pods of 1 core, and 50 % is the target. The first load may be that of a part of a second."""
+    web = Scaled(control_plane, namespace, replicas=2, maxReplicas=20)
+    plant.add_target(namespace, web.labels, 1.0)
+    web.says("ScalingActive", "True", "ValidMetricFound")
+    options = ("-n", namespace, "--kubeconfig", str(control_plane.admin_kubeconfig))
+
+    explained = CliRunner().invoke(app, ["explain", "web", *options])
+    table = CliRunner().invoke(app, ["status", *options])
+    everywhere = CliRunner().invoke(app, ["status", "-A", "-o", "json", *options[2:]])
+
+    assert (0, 0) == (explained.exit_code, table.exit_code), explained.output + table.output
+    assert f"{namespace}/web: 2 replicas of Deployment/web, decided by Metric/cpu" in " ".join(explained.stdout.split())
+    assert re.search(r"cpu: [0-9]+ % of 50 % over 2 pods(, [12] of them .*)?; asks for [12]", explained.stdout), explained.stdout
+    assert re.search(r"web +Deciding +2 +1\.\.20 +cpu: [0-9]+%/50%", table.stdout), table.stdout
+    assert (namespace, "web", "Deciding") in {
+        (item["namespace"], item["name"], item["status"]) for item in json.loads(everywhere.stdout)
+    }
 
 
 @pytest.mark.usefixtures("operator")
