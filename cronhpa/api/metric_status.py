@@ -79,10 +79,15 @@ def _selector(selector: LabelSelector) -> dict[str, Any]:
     return text
 
 
-def measured_metrics(spec: Spec, decision: Decision, observation: Observation | None) -> list[dict[str, Any]]:
-    """`status.decision.metrics`: one entry for each metric of the spec; none if no metric was read."""
-    entries = current_metrics(spec, decision)
-    if entries is None:
+def measured_metrics(
+    spec: Spec, decision: Decision, entries: Sequence[dict[str, Any]] | None, observation: Observation | None
+) -> list[dict[str, Any]]:
+    """
+    `status.decision.metrics`: one entry for each metric of the spec; none if no metric was read.
+
+    entries: `current_metrics` of the same decision.
+    """
+    if entries is None or not decision.metrics:
         return []
     readings: Sequence[Reading | None] = () if observation is None else observation.readings
     padded = (*readings, *[None] * (len(entries) - len(readings)))

@@ -42,7 +42,7 @@ def render(previous: Status, turn: Turn) -> Status:
     status["effectiveMaxReplicas"] = decision.maximum
     if turn.memory.start_up is not None:
         status["podStartupSeconds"] = turn.memory.start_up // SECOND
-    status["decision"] = _explained(turn)
+    status["decision"] = _explained(turn, status.get("currentMetrics"))
     if spec.schedules:
         problems = {item.name: item.message for item in decision.abstentions if item.source is Source.SCHEDULE}
         status["schedules"] = [_window(item, problems.get(item.name)) for item in decision.windows]
@@ -56,7 +56,7 @@ def render(previous: Status, turn: Turn) -> Status:
     return status
 
 
-def _explained(turn: Turn) -> dict[str, Any]:
+def _explained(turn: Turn, current: list[dict[str, Any]] | None) -> dict[str, Any]:
     decision, owner_problem = turn.decision, turn.owner_problem
     text: dict[str, Any] = {}
     if decision.decided_by is not None:
@@ -72,7 +72,7 @@ def _explained(turn: Turn) -> dict[str, Any]:
         {"source": str(item.source), "name": item.name, "reason": item.reason, "message": clip(item.message)}
         for item in decision.abstentions
     ]
-    if measured := measured_metrics(turn.spec, decision, turn.observation):
+    if measured := measured_metrics(turn.spec, decision, current, turn.observation):
         text["metrics"] = measured
     text["steps"] = [{"rule": str(item.rule), "from": item.before, "to": item.after} for item in decision.steps]
     return text

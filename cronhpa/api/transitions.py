@@ -27,7 +27,7 @@ def transition_events(before: Status, after: Status, zone: str, now: Nanoseconds
 
     zone: the object's, in which times are told. now: whether an override ended by itself is seen by it.
     """
-    if before == after or "conditions" not in after:
+    if before is after or before == after or "conditions" not in after:
         return
     yield from _target(before, after)
     yield from _override(before, after, zone, now)

@@ -105,8 +105,13 @@ def status(
     async def run() -> list[ObjectRow]:
         async with Client(load_configuration(kubeconfig, context)) as client:
             while True:
-                found = await _read(client, where)
-                _show(found, where, output, is_watch=watch)
+                try:
+                    found = await _read(client, where)
+                    _show(found, where, output, is_watch=watch)
+                except ClusterError as error:
+                    if not watch:
+                        raise
+                    say(f"cronhpa status: {error}", err=True)  # and again in a moment: a watch outlives an API server
                 if not watch:
                     return found
                 await asyncio.sleep(_REFRESH_SECONDS)

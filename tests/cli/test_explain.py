@@ -3,12 +3,36 @@
 import json
 
 import pytest
+from hypothesis import given
 
-from cli.glance import CPU, DAY, EIGHT, GOLDEN, NO_API, NOW, body, explanation_of, named, observe_blind, pods_of, stated
-from core.situations import at
+from cli.glance import (
+    CPU,
+    DAY,
+    EIGHT,
+    GOLDEN,
+    NO_API,
+    NOW,
+    ZONE,
+    body,
+    explanation_of,
+    named,
+    observe_blind,
+    pods_of,
+    stated,
+)
+from core.situations import at, situations
+from cronhpa.api.columns import StatusWord
 from cronhpa.api.parse import parse_spec
+from cronhpa.api.render import render
+from cronhpa.api.resource.status import CronHPAStatus
+from cronhpa.api.transitions import transition_events
+from cronhpa.api.turn import Turn
 from cronhpa.cli.explain import explained, folded
 from cronhpa.cli.explanation import as_json, explanation, in_zone
+from cronhpa.cli.status import rows_of
+from cronhpa.core.decide import decide
+from cronhpa.core.decision import Withheld
+from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY as ONE_DAY
 from cronhpa.core.observation import Absent, Observation
 from cronhpa.core.spec import ControllerOptions
@@ -158,3 +182,25 @@ def test_a_status_of_an_earlier_release_is_explained_as_far_as_it_goes():
         stated(), lambda of: observe_blind(of, Absent("NoMetrics", "no metrics returned from resource metrics API"))
     )
     assert any("kubectl top pods" in line for line in lines(changed(absent, columns={})))
+
+
+@given(situations(), situations())
+def test_any_two_turns_of_an_object_are_told_without_a_fault_and_their_changes_in_words(first, second):
+    """Whatever was decided: the columns, the events of what changed, the screen and the table."""
+    status = {}
+    for of, observation, told, memory, now in (first, second):
+        decision = decide(of, observation, told, memory, now)
+        after = memory.after(decision, Withheld(), of, observation)
+        turn = Turn(of, decision, Withheld(), after, 1, forecast=told if isinstance(told, Forecast) else None,
+                    observation=observation)  # fmt: skip
+        before, status = status, render(status, turn)
+        assert all(event.reason and event.message for event in transition_events(before, status, ZONE, now))
+        spec = {"minReplicas": of.min_replicas, "maxReplicas": of.max_replicas}
+        made = {"metadata": {"namespace": "prod", "name": "shop", "generation": 1}, "spec": spec, "status": status}
+
+        assert explained(made, now)[0].startswith("prod/shop: ")
+        assert as_json(explanation(made)) == json.loads(json.dumps(as_json(explanation(made))))
+        (row,) = rows_of([made])
+        assert row.word in {*StatusWord}
+        # The status of the object, as the API server would have to accept it.
+        CronHPAStatus.model_validate(status)

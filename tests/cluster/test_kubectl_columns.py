@@ -141,7 +141,9 @@ def test_explain_and_status_tell_of_an_object_that_runs(control_plane, namespace
 
     assert (0, 0) == (explained.exit_code, table.exit_code), explained.output + table.output
     assert f"{namespace}/web: 2 replicas of Deployment/web, decided by Metric/cpu" in " ".join(explained.stdout.split())
-    assert re.search(r"cpu: [0-9]+ % of 50 % over 2 pods(, [12] of them .*)?; asks for [12]", explained.stdout), explained.stdout
+    assert re.search(r"cpu: [0-9]+ % of 50 % over 2 pods(, [12] of them .*)?; asks for [12]", explained.stdout), (
+        explained.stdout
+    )
     assert re.search(r"web +Deciding +2 +1\.\.20 +cpu: [0-9]+%/50%", table.stdout), table.stdout
     assert (namespace, "web", "Deciding") in {
         (item["namespace"], item["name"], item["status"]) for item in json.loads(everywhere.stdout)
