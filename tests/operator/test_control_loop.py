@@ -204,14 +204,24 @@ def test_a_spec_that_became_unreadable_promises_no_edge_and_one_that_is_readable
     """From 07:00:30 on the window of 07:01 is next; unreadable, nothing is; readable again, the end at 08:00."""
 
     async def scenario():
-        rush = {"name": "rush", "start": "1 7 * * *", "end": "0 8 * * *", "minReplicas": 4, "leadTimeSeconds": 0}
-        api = shop(schedules=[rush])
+        rush = {
+            "name": "rush",
+            "start": "1 7 * * *",
+            "end": "0 8 * * *",
+            "minReplicas": 4,
+            "leadTimeSeconds": 0,
+            "timeZone": "UTC",
+        }
+        api = shop(schedules=[rush], timeZone="Asia/Tokyo")
         async with Life(api):
             await until(30)
             assert "2027-01-15T07:01:00Z" == status(api)["nextEdge"]["time"]
+            columns = status(api)["columns"]
+            assert ("Deciding", "Fri 16:01") == (columns["status"], columns["next"])
             api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": "many"})
             await until(50)
             assert {"nextEdge", "schedules"}.isdisjoint(status(api))
+            assert {"status": "SpecUnreadable", "targets": columns["targets"]} == status(api)["columns"]
             api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": 9})
             await until(80)
             assert "2027-01-15T08:00:00Z" == status(api)["nextEdge"]["time"]
