@@ -12,7 +12,7 @@ from core.situations import at, forecast, observed, pod, sample
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
 from cronhpa.api.turn import Turn
-from cronhpa.cli.explain import explained, folded
+from cronhpa.cli.explanation_text import explained, folded
 from cronhpa.cli.status import rows_of, table
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Scaled, Withheld

@@ -1,4 +1,4 @@
-"""cronhpa.cli.explain, cronhpa.cli.explanation: what a user reads of an object, whole screens and their parts."""
+"""cronhpa.cli.explanation, cronhpa.cli.explanation_text: what a user reads of an object: screens and their parts."""
 
 import json
 
@@ -27,8 +27,8 @@ from cronhpa.api.render import render
 from cronhpa.api.resource.status import CronHPAStatus
 from cronhpa.api.transitions import transition_events
 from cronhpa.api.turn import Turn
-from cronhpa.cli.explain import explained, folded
 from cronhpa.cli.explanation import as_json, explanation, in_zone
+from cronhpa.cli.explanation_text import explained, folded
 from cronhpa.cli.status import rows_of
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Withheld
