@@ -49,6 +49,14 @@ def about_target(target: str, message: str) -> Problem:
     return Problem(f"{target} cannot be read", "the operator tries again at each decision", message)
 
 
+def about_scale(target: str, message: str) -> Problem:
+    """The replicas of the target could not be written."""
+    do = (
+        "give its role the right: see deploy/chart" if _FORBIDDEN.search(message) else "it tries again at each decision"
+    )
+    return Problem(f"the operator could not scale {target}", do, message)
+
+
 def about_metric(message: str) -> Problem:
     """A metric is absent."""
     if found := _REQUEST.search(message):
@@ -79,7 +87,7 @@ def about_metric(message: str) -> Problem:
             "new pods take it a minute; then ask it: " + _ask(found[1]),
             message,
         )
-    return Problem("", "", message)
+    return Problem("it could not be measured", "", message)
 
 
 def _about_api(api: str, answer: str, message: str) -> Problem:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from cronhpa.api.columns import StatusWord
 from cronhpa.api.range_text import range_text
-from cronhpa.cli.advice import Problem, about_metric, about_target
+from cronhpa.cli.advice import Problem, about_metric, about_scale, about_target
 from cronhpa.core.instant import Nanoseconds, format_instant, parse_instant
 from cronhpa.core.local_time import format_moment
 from cronhpa.core.scheduled.windows import zone_problem
@@ -172,11 +172,13 @@ def _problems(
     if ready.get("status") == "False":
         message = ready.get("message", "")
         told.append(message)
+        measured = about_metric(message)
         if word == StatusWord.NO_TARGET:
             yield about_target(target, message)
-        elif word == StatusWord.NO_METRICS or any(item.problem and item.problem.message == message for item in metrics):
-            found = about_metric(message)
-            yield found if found.what else Problem("no metric is known", "", message)
+        elif ready.get("reason") == "FailedUpdateScale":
+            yield about_scale(target, message)
+        elif word == StatusWord.NO_METRICS or any(item.problem == measured for item in metrics):
+            yield measured
         else:
             yield Problem(in_zone(message, zone))
     for kind, condition in conditions.items():

@@ -135,10 +135,10 @@ def _metrics(it: Explanation) -> Iterator[str]:
 
 def _metric(metric: ExplainedMetric, it: Explanation) -> str:
     if metric.problem is not None:
-        known = next((item for item in it.problems if item.message == metric.problem.message), None)
-        why = "as said above" if known else metric.problem.what or metric.problem.message
-        do = "" if known or not metric.problem.do else f": {metric.problem.do}"
-        return f"{metric.name}: not known, {why}{do}"
+        if metric.problem in it.problems:
+            return f"{metric.name}: not known, as said above"
+        why = "; ".join(part for part in (metric.problem.what, metric.problem.do) if part)
+        return f"{metric.name}: not known: {why}" + (f" ({metric.problem.message})" if metric.problem.message else "")
     asks = f"; asks for {metric.replicas}"
     return f"{metric.name}: {_value(metric)}{_over(metric)}{asks}"
 

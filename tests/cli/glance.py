@@ -58,14 +58,14 @@ def usage(count, milli, *, starting=0):
     return pods, {each.name: sample(milli) for each in pods}
 
 
-def body(spec, seen, *, now=NOW, memory=None, told=None, previous=None, name="shop", **fields):
+def body(spec, seen, *, now=NOW, memory=None, told=None, previous=None, outcome=None, name="shop", **fields):
     """The object after one turn at `now`, generation 4. seen: Observation, or spec -> Observation."""
     of = parse_spec(spec, "prod", ControllerOptions())
     observation = seen if isinstance(seen, Observation) else seen(of)
     memory = memory or Memory()
     decision = decide(of, observation, told, memory, now)
     acts = decision.rescales and of.mode is Mode.ACTIVE and "owner_problem" not in fields
-    outcome = Scaled(now) if acts else Withheld()
+    outcome = outcome or (Scaled(now) if acts else Withheld())
     memory = memory.after(decision, outcome, of, observation)
     turn = Turn(
         of, decision, outcome, memory, 4, forecast=told, zone=spec.get("timeZone", "UTC"), observation=observation,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cronhpa.cli.advice import about_metric, about_target
+from cronhpa.cli.advice import about_metric, about_scale, about_target
 
 SHOP = "Deployment/shop"
 FETCH = "failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from"
@@ -74,4 +74,12 @@ def test_a_request_that_is_missing_is_told_without_the_words_that_it_was_told_in
 def test_what_is_not_known_is_told_in_the_words_it_came_in():
     told = about_metric("something new")
 
-    assert ("", "", "something new") == (told.what, told.do, told.message)
+    assert ("it could not be measured", "", "something new") == (told.what, told.do, told.message)
+
+
+@pytest.mark.parametrize(("message", "do"), [("deployments is forbidden", "role"), ("timeout", "tries again")])
+def test_a_scale_that_is_refused(message, do):
+    told = about_scale(SHOP, message)
+
+    assert "the operator could not scale Deployment/shop" == told.what
+    assert do in told.do

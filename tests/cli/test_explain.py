@@ -31,10 +31,10 @@ from cronhpa.cli.explanation import as_json, explanation, in_zone
 from cronhpa.cli.explanation_text import explained, folded
 from cronhpa.cli.status import rows_of
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Withheld
+from cronhpa.core.decision import Failed, Withheld
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY as ONE_DAY
-from cronhpa.core.observation import Absent, Observation
+from cronhpa.core.observation import Absent, Observation, Scale
 from cronhpa.core.spec import ControllerOptions
 
 
@@ -93,6 +93,28 @@ def test_a_metric_that_is_missing_beside_others_is_named_where_it_belongs_and_ab
     assert "  cpu: 33 % of 60 % over 12 pods; asks for 7" in screen
     assert "  memory: not known, as said above" in screen
     assert 1 == sum("the cluster has no resource metrics API" in line for line in screen)
+
+
+def test_each_metric_that_is_missing_has_its_own_reason():
+    """The first one is what Ready says; a pod without a request is told without upstream's words for it."""
+    queue = {"type": "External", "external": {"metric": {"name": "queue"}, "target": {"type": "Value", "value": "7"}}}
+    no_request = Absent("FailedGetResourceMetric", "missing request for cpu in container app of Pod p1")
+    lost = Absent("FailedGetExternalMetric", "unable to fetch metrics from external metrics API: timeout")
+    blind = Observation(Scale(12, 12, "app=shop"), (no_request, lost))
+
+    screen = lines(body(stated(metrics=[CPU, queue]), blind))
+
+    assert "  ! container app of pod p1 has no request for cpu, and a utilization is a share of it" in screen
+    assert "  cpu: not known, as said above" in screen
+    assert any(line.startswith("  queue: not known: the external metrics API did not answer") for line in screen)
+
+
+def test_a_scale_that_was_refused_is_told_with_what_to_do():
+    refused = body(stated(), pods_of(12, 900), outcome=Failed('deployments.apps "shop" is forbidden'))
+
+    assert ["  ! the operator could not scale Deployment/shop", "    give its role the right: see deploy/chart"] == (
+        lines(refused)[1:3]
+    )
 
 
 def test_times_are_local_and_how_far_off_they_are():

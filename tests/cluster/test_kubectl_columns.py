@@ -137,6 +137,7 @@ def test_explain_and_status_tell_of_an_object_that_runs(control_plane, namespace
 
     explained = CliRunner().invoke(app, ["explain", "web", *options])
     table = CliRunner().invoke(app, ["status", *options])
+    as_json = CliRunner().invoke(app, ["explain", "web", "-o", "json", *options])
     everywhere = CliRunner().invoke(app, ["status", "-A", "-o", "json", *options[2:]])
 
     assert (0, 0) == (explained.exit_code, table.exit_code), explained.output + table.output
@@ -145,6 +146,9 @@ def test_explain_and_status_tell_of_an_object_that_runs(control_plane, namespace
         explained.stdout
     )
     assert re.search(r"web +Deciding +2 +1\.\.20 +cpu: [0-9]+%/50%", table.stdout), table.stdout
+    assert (2, "Metric/cpu", []) == tuple(
+        json.loads(as_json.stdout)[key] for key in ("currentReplicas", "decidedBy", "problems")
+    )
     assert (namespace, "web", "Deciding") in {
         (item["namespace"], item["name"], item["status"]) for item in json.loads(everywhere.stdout)
     }
