@@ -6,7 +6,6 @@ Why an object has the replicas that it has, as a value: from its spec and its st
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +16,6 @@ from cronhpa.api.columns import StatusWord
 from cronhpa.api.range_text import range_text
 from cronhpa.cli.advice import Problem, about_metric, about_scale, about_target
 from cronhpa.core.instant import Nanoseconds, format_instant, parse_instant
-from cronhpa.core.local_time import format_moment
 from cronhpa.core.scheduled.windows import zone_problem
 
 Json = dict[str, Any]
@@ -25,7 +23,6 @@ Json = dict[str, Any]
 _BY_HAND = "ScaledToZeroByHand"
 # Conditions told elsewhere: by what limited the count, by the bounds, in the paragraph on the forecast.
 _TOLD_ELSEWHERE = {"ScalingLimited", "ScaledToZero", "ForecastActive"}
-_INSTANT = re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\b")
 
 
 class ExplainedMetric(Struct, frozen=True):
@@ -40,6 +37,15 @@ class ExplainedMetric(Struct, frozen=True):
     not_ready: int
     without_sample: int
     problem: Problem | None
+
+
+class ExplainedStep(Struct, frozen=True):
+    """A limit that changed the count. message: why, "" in a status of an operator that did not say."""
+
+    rule: str
+    before: int
+    after: int
+    message: str
 
 
 class ExplainedBound(Struct, frozen=True):
@@ -98,7 +104,7 @@ class Explanation(Struct, frozen=True):
     last_scaled: Nanoseconds | None = None
     problems: tuple[Problem, ...] = ()
     metrics: tuple[ExplainedMetric, ...] = ()
-    steps: tuple[tuple[str, int, int], ...] = ()
+    steps: tuple[ExplainedStep, ...] = ()
     minimum: int | None = None
     maximum: int | None = None
     bounds: tuple[ExplainedBound, ...] = ()
@@ -123,7 +129,7 @@ def explanation(body: Json) -> Explanation:
         del conditions["TargetOwned"]
     word = (status.get("columns") or {}).get("status") or ready.get("reason", "")
     metrics = tuple(_metrics(decision))
-    bounds = tuple(_bounds(spec, status, decision, zone))
+    bounds = tuple(_bounds(spec, status, decision))
     return Explanation(
         namespace=namespace,
         name=name,
@@ -138,32 +144,28 @@ def explanation(body: Json) -> Explanation:
         current=status.get("currentReplicas"),
         desired=status.get("desiredReplicas"),
         decided_by=decision.get("decidedBy", ""),
-        reason=in_zone(decision.get("reason", ""), zone),
+        reason=_without_steps(decision),
         asleep=conditions.get("ScaledToZero", {}).get("status") == "True",
         by_hand=ready.get("message", "") if ready.get("reason") == _BY_HAND else "",
         last_scaled=_instant(status.get("lastScaleTime")),
-        problems=tuple(_problems(word, status.get("target", ""), conditions, metrics, zone)),
+        problems=tuple(_problems(word, status.get("target", ""), conditions, metrics)),
         metrics=metrics,
-        steps=tuple((item["rule"], item["from"], item["to"]) for item in decision.get("steps") or ()),
+        steps=tuple(
+            ExplainedStep(item["rule"], item["from"], item["to"], item.get("message", ""))
+            for item in decision.get("steps") or ()
+        ),
         minimum=status.get("effectiveMinReplicas"),
         maximum=status.get("effectiveMaxReplicas"),
         bounds=bounds,
-        forecast=_forecast(spec, status, decision, conditions, zone),
+        forecast=_forecast(spec, status, decision, conditions),
         edge=_edge(body, status),
     )
-
-
-def in_zone(text: str, zone: str) -> str:
-    """The text with each instant in it as the clocks of a zone show it."""
-    return _INSTANT.sub(lambda found: format_moment(parse_instant(found[0]), zone), text)
 
 
 # --- what is the matter ------------------------------------------------------------------------------------------
 
 
-def _problems(
-    word: str, target: str, conditions: Json, metrics: tuple[ExplainedMetric, ...], zone: str
-) -> Iterator[Problem]:
+def _problems(word: str, target: str, conditions: Json, metrics: tuple[ExplainedMetric, ...]) -> Iterator[Problem]:
     """What keeps the object from its work, each once, however many conditions say so."""
     told: list[str] = []
     ready = conditions.get("Ready", {})
@@ -180,7 +182,7 @@ def _problems(
         elif word == StatusWord.NO_METRICS or any(item.problem == measured for item in metrics):
             yield measured
         else:
-            yield Problem(in_zone(message, zone))
+            yield Problem(message)
     for kind, condition in conditions.items():
         message = condition.get("message", "")
         is_told = kind in _TOLD_ELSEWHERE or any(known and known in message for known in told)
@@ -188,10 +190,19 @@ def _problems(
             continue
         told.append(message)
         if kind == "BoundsConsistent":
-            words = f"schedules contradict each other: {in_zone(message, zone)}"
-            yield Problem(words, "give one of them a priority, or change when it is open")
+            yield Problem(
+                f"schedules contradict each other: {message}", "give one of them a priority, or change when it is open"
+            )
         else:
-            yield Problem(in_zone(message, zone))
+            yield Problem(message)
+
+
+def _without_steps(decision: Json) -> str:
+    """Who asks for what: the reason without the limits, which are told by themselves."""
+    reason: str = decision.get("reason", "")
+    for step in reversed(decision.get("steps") or ()):
+        reason = reason.removesuffix(f"; {step.get('message', '')}")
+    return reason
 
 
 # --- who asks for what -------------------------------------------------------------------------------------------
@@ -212,7 +223,7 @@ def _metrics(decision: Json) -> Iterator[ExplainedMetric]:
         )
 
 
-def _bounds(spec: Json, status: Json, decision: Json, zone: str) -> Iterator[ExplainedBound]:
+def _bounds(spec: Json, status: Json, decision: Json) -> Iterator[ExplainedBound]:
     """The bounds that the override, the schedules and the spec state; of each kind the first that fits is in force."""
     stated = [item for item in decision.get("proposals") or () if item["source"] in {"Override", "Schedule"}]
     # An override outranks the schedules. The two bounds of one source stand together.
@@ -236,7 +247,7 @@ def _bounds(spec: Json, status: Json, decision: Json, zone: str) -> Iterator[Exp
             by=_by(item),
             until=_instant(item.get("until")),
             holds=holds,
-            why=in_zone(why, zone),
+            why=why,
         )
 
 
@@ -244,7 +255,7 @@ def _by(item: Json) -> str:
     return "/".join(part for part in (item["source"], item.get("name")) if part)
 
 
-def _forecast(spec: Json, status: Json, decision: Json, conditions: Json, zone: str) -> ExplainedForecast | None:
+def _forecast(spec: Json, status: Json, decision: Json, conditions: Json) -> ExplainedForecast | None:
     condition = conditions.get("ForecastActive")
     if condition is None or spec.get("forecast") is None:
         return None
@@ -253,7 +264,7 @@ def _forecast(spec: Json, status: Json, decision: Json, conditions: Json, zone: 
     return ExplainedForecast(
         acts=condition["status"] == "True",
         reason=condition.get("reason", ""),
-        message=in_zone(condition.get("message", ""), zone),
+        message=condition.get("message", ""),
         floor=floor,
         used=None if used is None else used / 10,
         budget=spec["forecast"].get("budgetPercent", 5),
@@ -334,7 +345,10 @@ def as_json(it: Explanation) -> dict[str, Any]:
             }
             for item in it.metrics
         ],
-        "steps": [{"rule": rule, "from": before, "to": after} for rule, before, after in it.steps],
+        "steps": [
+            {"rule": item.rule, "from": item.before, "to": item.after, "message": item.message or None}
+            for item in it.steps
+        ],
         "minReplicas": it.minimum,
         "maxReplicas": it.maximum,
         "bounds": [

@@ -6,6 +6,7 @@ Times are told on the clocks of the object's zone, and how far off they are; wha
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator
 from itertools import groupby
@@ -14,10 +15,13 @@ from typing import Any
 from cronhpa.api.range_text import range_text
 from cronhpa.cli.advice import Problem
 from cronhpa.cli.explanation import ExplainedMetric, Explanation, explanation
-from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
+from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds, parse_instant
 from cronhpa.core.local_time import format_clock, format_length, format_moment, local
 
 _WIDTH = 80
+# Who decides where nobody asks for a count: the one that was found stays.
+_NOBODY = "CurrentReplicas"
+_INSTANT = re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\b")
 
 
 def explained(body: dict[str, Any], now: Nanoseconds) -> list[str]:
@@ -60,7 +64,7 @@ def _lines(it: Explanation, now: Nanoseconds) -> Iterator[str]:
         (f"Bounds now: {range_text(it.minimum, it.maximum)}", _bounds(it, now)),
     )
     for title, lines in (*paragraphs, ("Forecast", _forecast(it)), ("Next", _next(it, now))):
-        found = [f"  {line}" for line in lines]
+        found = [f"  {local_times(line, it.zone, now)}" for line in lines]
         if title and found:
             yield title
         yield from found
@@ -80,10 +84,10 @@ def _why(it: Explanation, now: Nanoseconds) -> Iterator[str]:
         yield it.by_hand
     if it.asleep:
         yield "it was scaled to zero by this object, and wakes when something asks for more"
-    if it.reason and not it.problems:
+    if it.reason and not any(problem.message and problem.message in it.reason for problem in it.problems):
         yield it.reason
-    for rule, before, after in it.steps:
-        yield _step(rule, before, after)
+    for step in it.steps:
+        yield step.message or _step(step.rule, step.before, step.after)
     if it.last_scaled is not None:
         yield f"scaled last {_when(it.last_scaled, it.zone, now)}"
 
@@ -92,7 +96,7 @@ def _headline(it: Explanation, label: str) -> str:
     if it.current is None:
         return f"{label}: {it.target} was never seen"
     found = f"{it.current} {'replica' if it.current == 1 else 'replicas'} of {it.target}"
-    by = f", decided by {it.decided_by}" if it.decided_by else ""
+    by = f", decided by {it.decided_by}" if it.decided_by not in {"", _NOBODY} else ""
     if it.desired is None:
         return f"{label}: {found}; nothing was decided yet"
     if it.desired == it.current:
@@ -110,7 +114,12 @@ def _problem(problem: Problem) -> Iterator[str]:
         yield f"  ({problem.message})"
 
 
-# What a limit did, from the count before it to the one behind it.
+def local_times(text: str, zone: str, now: Nanoseconds) -> str:
+    """The text with each instant in it as the clocks of a zone show it, without its date where that is today's."""
+    return _INSTANT.sub(lambda found: _moment(parse_instant(found[0]), zone, now), text)
+
+
+# What a limit did, for a status of an operator that did not say why.
 _STEPS = {
     "ScaleUpStabilized": "held by stabilization: {before} are asked for, {after} for now",
     "ScaleDownStabilized": "held by stabilization: {before} are asked for, {after} for now",
@@ -193,10 +202,14 @@ def _next(it: Explanation, now: Nanoseconds) -> Iterator[str]:
 
 def _when(at: Nanoseconds, zone: str, now: Nanoseconds) -> str:
     """Such as `18:00 +01:00 (in 7 h)`, `Tue 2026-11-24 08:00 +01:00 (in 21 h)`, `09:59:45 +01:00 (15 s ago)`."""
-    is_today = local(at, zone).date() == local(now, zone).date()
-    moment = (format_clock if is_today else format_moment)(at, zone)
+    moment = _moment(at, zone, now)
     if at == now:
         return f"{moment} (now)"
     away = abs(at - now)
     away -= away % (MINUTE if away >= MINUTE else SECOND)
     return f"{moment} ({f'in {format_length(away)}' if at >= now else f'{format_length(away)} ago'})"
+
+
+def _moment(at: Nanoseconds, zone: str, now: Nanoseconds) -> str:
+    is_today = local(at, zone).date() == local(now, zone).date()
+    return (format_clock if is_today else format_moment)(at, zone)

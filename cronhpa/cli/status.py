@@ -18,7 +18,9 @@ from msgspec import Struct
 from cronhpa.api.columns import StatusWord
 from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, list_objects
 from cronhpa.cli.explanation import explanation
+from cronhpa.cli.explanation_text import local_times
 from cronhpa.cli.lines import say
+from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.printable import printable
 
 if TYPE_CHECKING:
@@ -128,18 +130,18 @@ def status(
 
 
 async def _read(client: Client, namespace: str | None) -> list[ObjectRow]:
-    return rows_of([item async for item in list_objects(client, namespace)])
+    return rows_of([item async for item in list_objects(client, namespace)], time.time_ns())
 
 
-def rows_of(bodies: Sequence[Json]) -> list[ObjectRow]:
-    """The rows of objects as the API serves them, the most urgent first."""
-    return sorted(map(_row, bodies), key=lambda row: (row.urgency, row.namespace, row.name))
+def rows_of(bodies: Sequence[Json], now: Nanoseconds) -> list[ObjectRow]:
+    """The rows of objects as the API serves them, the most urgent first; times are told as of `now`."""
+    return sorted((_row(body, now) for body in bodies), key=lambda row: (row.urgency, row.namespace, row.name))
 
 
 # --- one object --------------------------------------------------------------------------------------------------
 
 
-def _row(body: Json) -> ObjectRow:
+def _row(body: Json, now: Nanoseconds) -> ObjectRow:
     meta, state = body["metadata"], body.get("status") or {}
     conditions = {item["type"]: item for item in state.get("conditions") or ()}
     texts = state.get("columns") or {}
@@ -176,7 +178,7 @@ def _row(body: Json) -> ObjectRow:
         maximum=state.get("effectiveMaxReplicas"),
         next=texts.get("next", ""),
         targets=texts.get("targets", ""),
-        notes=tuple(note for note in notes if note),
+        notes=tuple(local_times(note, it.zone, now) for note in notes if note),
     )
 
 

@@ -27,8 +27,8 @@ from cronhpa.api.render import render
 from cronhpa.api.resource.status import CronHPAStatus
 from cronhpa.api.transitions import transition_events
 from cronhpa.api.turn import Turn
-from cronhpa.cli.explanation import as_json, explanation, in_zone
-from cronhpa.cli.explanation_text import explained, folded
+from cronhpa.cli.explanation import as_json, explanation
+from cronhpa.cli.explanation_text import explained, folded, local_times
 from cronhpa.cli.status import rows_of
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Failed, Withheld
@@ -128,8 +128,10 @@ def test_times_are_local_and_how_far_off_they_are():
 
 
 def test_instants_in_the_words_of_others_are_told_on_the_same_clocks():
-    assert "from Mon 2026-11-23 18:00 +01:00 on" == in_zone("from 2026-11-23T17:00:00Z on", "Europe/Berlin")
-    assert "v2026-11-23T17:00:00Zx" == in_zone("v2026-11-23T17:00:00Zx", "Europe/Berlin")
+    text = "from 2026-11-23T17:00:00Z until 2026-11-24T17:00:05Z"
+
+    assert "from 18:00 +01:00 until Tue 2026-11-24 18:00:05 +01:00" == local_times(text, "Europe/Berlin", NOW)
+    assert "v2026-11-23T17:00:00Zx" == local_times("v2026-11-23T17:00:00Zx", "Europe/Berlin", NOW)
 
 
 def test_what_limited_the_count_is_told_in_words():
@@ -222,7 +224,7 @@ def test_any_two_turns_of_an_object_are_told_without_a_fault_and_their_changes_i
 
         assert explained(made, now)[0].startswith("prod/shop: ")
         assert as_json(explanation(made)) == json.loads(json.dumps(as_json(explanation(made))))
-        (row,) = rows_of([made])
+        (row,) = rows_of([made], now)
         assert row.word in {*StatusWord}
         # The status of the object, as the API server would have to accept it.
         CronHPAStatus.model_validate(status)

@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from cli.glance import EIGHT, GOLDEN, named, pods_of, stated, table_of_all
+from cli.glance import EIGHT, GOLDEN, NOW, named, pods_of, stated, table_of_all
 from cli.glance import body as made
 from cronhpa.cli import app
 from cronhpa.cli.cluster import list_objects
@@ -24,7 +24,7 @@ def test_the_eight_situations_read_as_they_did_when_a_person_looked_at_them():
 
 
 def test_what_needs_a_person_comes_first_then_by_name():
-    rows = rows_of([named(name) for name in sorted(EIGHT)])
+    rows = rows_of([named(name) for name in sorted(EIGHT)], NOW)
 
     assert ["no-target", "no-metric", "two-owners", "contradictory"] == [row.name for row in rows if row.needs_person]
     assert ["preview", "good", "night-zero", "plain"] == [row.name for row in rows if not row.needs_person]
@@ -34,7 +34,7 @@ def test_an_object_that_no_operator_has_seen_needs_one():
     new = {"metadata": {"namespace": "prod", "name": "new", "generation": 1}, "spec": stated()}
     edited = made(stated(), pods_of(12, 580), name="edited")
     edited["metadata"]["generation"] = 5
-    first, second = rows_of([edited, new])
+    first, second = rows_of([edited, new], NOW)
 
     assert (("edited", "Deciding", True), ("new", "Undecided", True)) == tuple(
         (row.name, row.word, row.needs_person) for row in (first, second)
@@ -43,7 +43,7 @@ def test_an_object_that_no_operator_has_seen_needs_one():
 
 
 def test_a_zero_by_hand_is_told_and_needs_nobody():
-    (row,) = rows_of([made(stated(), Observation(Scale(0, 0, "app=shop")))])
+    (row,) = rows_of([made(stated(), Observation(Scale(0, 0, "app=shop")))], NOW)
 
     assert ("Holding", False) == (row.word, row.needs_person)
     assert row.notes[0].startswith("the target was scaled to zero by hand")
@@ -51,7 +51,7 @@ def test_a_zero_by_hand_is_told_and_needs_nobody():
 
 def test_more_than_is_allowed_is_told_before_what_goes_well():
     full = made(stated(maxReplicas=2), pods_of(2, 900), name="zzz")
-    first, _ = rows_of([named("plain"), full])
+    first, _ = rows_of([named("plain"), full], NOW)
 
     assert ("zzz", False, ("3 replicas are asked for, and 2 are allowed",)) == (
         first.name,
@@ -63,8 +63,8 @@ def test_more_than_is_allowed_is_told_before_what_goes_well():
 def test_a_terminal_cuts_a_row_and_a_pipe_does_not():
     long = made(stated(), pods_of(12, 580), name="n" * 90)
 
-    cut = table(rows_of([long]), 80, is_cut=True, is_everywhere=True)
-    whole = table(rows_of([long]), 80, is_cut=False, is_everywhere=True)
+    cut = table(rows_of([long], NOW), 80, is_cut=True, is_everywhere=True)
+    whole = table(rows_of([long], NOW), 80, is_cut=False, is_everywhere=True)
 
     assert {80} == {len(line) for line in cut[:2]}
     assert cut[1].endswith("...")
