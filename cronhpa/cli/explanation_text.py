@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from cronhpa.api.columns import StatusWord
 from cronhpa.api.range_text import range_text
 from cronhpa.cli.advice import Problem
 from cronhpa.cli.explanation import ExplainedMetric, Explanation, explanation
@@ -84,7 +85,8 @@ def _why(it: Explanation, now: Nanoseconds) -> Iterator[str]:
         yield it.by_hand
     if it.asleep:
         yield "it was scaled to zero by this object, and wakes when something asks for more"
-    if it.reason and not any(problem.message and problem.message in it.reason for problem in it.problems):
+    is_told = any(problem.message and problem.message in it.reason for problem in it.problems)
+    if it.reason and not is_told and it.word != StatusWord.NO_TARGET:
         yield it.reason
     for step in it.steps:
         yield step.message or _step(step.rule, step.before, step.after)
