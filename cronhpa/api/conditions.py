@@ -9,6 +9,7 @@ from cronhpa.core.decision import Decision, DecisionKind, Failed, Rule, Scaled, 
 from cronhpa.core.forecast import TrackRecord, in_days
 from cronhpa.core.instant import format_instant
 from cronhpa.core.memory import makes_zero
+from cronhpa.core.reasons import proposal_reason
 from cronhpa.core.spec import Mode
 
 ConditionText = tuple[str, bool, str, str]
@@ -148,7 +149,7 @@ def _forecast_active(turn: Turn) -> ConditionText:
         return "ForecastActive", False, abstained.reason, "; ".join((abstained.message, *lost))
     if proposal is None:
         return "ForecastActive", False, "NotAsked", f"this turn went another way: {decision.kind}"
-    told = (proposal.reason, *lost)
+    told = (proposal_reason(proposal), *lost)
     if turn.spec.forecast.mode is Mode.PREVIEW:
         return "ForecastActive", False, "Preview", f"it would ask for at least {proposal.replicas}: {'; '.join(told)}"
     if turn.forecast is None or turn.forecast.track_record is None:

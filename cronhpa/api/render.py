@@ -14,9 +14,23 @@ from cronhpa.api.conditions import conditions
 from cronhpa.api.metric_status import current_metrics, measured_metrics
 from cronhpa.api.status_memory import render_memory
 from cronhpa.api.turn import Status, Turn, clip
-from cronhpa.core.decision import DecisionKind, Edge, Failed, Proposal, Scaled, Source, Window, WindowState
+from cronhpa.core.decision import (
+    DecisionKind,
+    Edge,
+    ExpectedLoad,
+    Failed,
+    Held,
+    Proposal,
+    Rate,
+    Scaled,
+    Source,
+    Step,
+    Window,
+    WindowState,
+)
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import SECOND, format_instant
+from cronhpa.core.reasons import proposal_reason, reason, step_reason
 
 
 def render(previous: Status, turn: Turn) -> Status:
@@ -52,7 +66,8 @@ def render(previous: Status, turn: Turn) -> Status:
         status["forecast"] = _forecast(turn.forecast, turn.budget_used)
     status["conditions"] = conditions(previous.get("conditions", []), turn)
     status["columns"] = columns(turn, status)
-    status["memory"] = render_memory(turn.memory.pruned(spec.behavior, spec.options, decision.at))
+    in_force = None if decision.kind is DecisionKind.UNREACHABLE else max(decision.current, decision.desired)
+    status["memory"] = render_memory(turn.memory.pruned(spec.behavior, spec.options, decision.at), in_force)
     return status
 
 
@@ -61,10 +76,7 @@ def _explained(turn: Turn, current: list[dict[str, Any]] | None) -> dict[str, An
     text: dict[str, Any] = {}
     if decision.decided_by is not None:
         text["decidedBy"] = str(decision.decided_by)
-    if decision.reason:
-        text["reason"] = clip(decision.reason)
-    elif decision.kind not in {DecisionKind.COMPUTED, DecisionKind.HELD}:
-        text["reason"] = str(decision.kind)
+    text["reason"] = clip(reason(decision))
     if owner_problem is not None:
         text["withheld"] = clip(owner_problem)
     text["proposals"] = [_proposal(item) for item in decision.proposals]
@@ -74,7 +86,7 @@ def _explained(turn: Turn, current: list[dict[str, Any]] | None) -> dict[str, An
     ]
     if measured := measured_metrics(turn.spec, decision, current, turn.observation):
         text["metrics"] = measured
-    text["steps"] = [{"rule": str(item.rule), "from": item.before, "to": item.after} for item in decision.steps]
+    text["steps"] = [_step(item) for item in decision.steps]
     return text
 
 
@@ -85,8 +97,42 @@ def _proposal(item: Proposal) -> dict[str, Any]:
     text |= {"role": str(item.role), "replicas": item.replicas}
     if item.until is not None:
         text["until"] = format_instant(item.until)
-    if item.reason:
-        text["reason"] = clip(item.reason)
+    basis = item.basis
+    if basis is None:
+        return text
+    text["reason"] = clip(proposal_reason(item))
+    if isinstance(basis, ExpectedLoad):
+        # Numbers of a resource have no fractions.
+        text["expectedLoad"] = {
+            "load": f"{basis.load:.4g}",
+            "podLoad": f"{basis.carried:.4g}",
+            "limit": str(basis.limit),
+        }
+        text["expectedLoad"] |= {"time": format_instant(basis.at), "headroomPercent": basis.headroom_percent}
+        if basis.percent is not None:
+            text["expectedLoad"]["probabilityPercent"] = basis.percent
+    return text
+
+
+def _step(item: Step) -> dict[str, Any]:
+    text: dict[str, Any] = {"rule": str(item.rule), "from": item.before, "to": item.after}
+    cause = item.cause
+    if isinstance(cause, Held):
+        text |= {"asked": cause.asked, "time": format_instant(cause.at), "until": format_instant(cause.until)}
+        cause = cause.by
+    elif isinstance(cause, Rate):
+        text["start"] = cause.start
+        if cause.policy is not None:
+            policy = cause.policy
+            text["policy"] = {
+                "type": policy.type,
+                "value": policy.value,
+                "periodSeconds": policy.period // SECOND,
+            }
+        cause = None
+    if cause is not None:
+        text["by"] = str(cause)
+    text["message"] = clip(step_reason(item))
     return text
 
 

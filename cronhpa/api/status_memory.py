@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from cronhpa.core.decision import Lead
+from cronhpa.core.decision import Lead, Recommendation, Source, SourceRef
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, format_instant_exact, parse_instant
-from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
+from cronhpa.core.memory import Intent, Memory, ScaleEvent
 from cronhpa.core.observe import START_UP_MAX
 from cronhpa.core.quantity import LENGTH_MAX, format_milli, parse_milli
 from cronhpa.core.reactive.arithmetic import INT32_MAX, INT64_MAX
@@ -39,13 +39,29 @@ Name = Annotated[str, Meta(max_length=317)]
 Resource = Annotated[str, Meta(max_length=317, pattern=r"^[-A-Za-z0-9_./]+\Z")]
 _Quantity = Annotated[str, Meta(max_length=LENGTH_MAX)]
 
-
 MEMORY_VERSION = 1
+# A schedule's or a metric's name, behind its source.
+_BY_MAX = 340
+# Of so many recommendations, the newest, is kept who made them: an hour of them has room in an object.
+_NAMED_MAX = 100
+_BY_METRIC = f"{Source.METRIC}/"
+_SOURCES = frozenset(Source)
 
 
 class _Recommendation(Struct, gc=False):
+    """
+    Where a metric asked for the merged count, all three numbers are one, and are written once.
+
+    replicas: the larger of what the metrics asked for and what of the merged count holds; earlier operators read it
+    alone, and are to hold it without raising. merged: the merged count. metrics: what the metrics asked for. by: who
+    asked for the merged count.
+    """
+
     replicas: Replicas
     time: Time
+    merged: Replicas | None = None
+    metrics: Replicas | None = None
+    by: Annotated[str, Meta(max_length=_BY_MAX)] = ""
 
 
 class _ScaleEvent(Struct, gc=False):
@@ -79,11 +95,17 @@ class _Memory(Struct, rename="camel"):
     leads: Annotated[list[_Lead], Meta(max_length=LEADS_MAX)] = []
 
 
-def render_memory(memory: Memory) -> dict[str, Any]:
-    """The memory as the status stores it."""
+def render_memory(memory: Memory, current: int | None = None) -> dict[str, Any]:
+    """
+    The memory as the status stores it.
+
+    current: the count in force, None while it is not known. After a downgrade an earlier operator pursues the counts
+    that it reads, so it reads none above this one but those that a metric asked for.
+    """
     text: dict[str, Any] = {"version": MEMORY_VERSION}
+    unnamed = len(memory.recommendations) - _NAMED_MAX
     text["recommendations"] = [
-        {"replicas": item.replicas, "time": format_instant_exact(item.at)} for item in memory.recommendations
+        _recommendation(item, current, is_named=index >= unnamed) for index, item in enumerate(memory.recommendations)
     ]
     for key, events in (("scaleUpEvents", memory.scale_ups), ("scaleDownEvents", memory.scale_downs)):
         text[key] = [
@@ -118,6 +140,23 @@ def render_memory(memory: Memory) -> dict[str, Any]:
             }
             for item in memory.leads
         ]
+    return text
+
+
+def _recommendation(item: Recommendation, current: int | None, *, is_named: bool) -> dict[str, Any]:
+    merged, metrics = item.replicas, item.metrics
+    held = merged if current is None else min(merged, current)
+    replicas = held if metrics is None else max(held, metrics)
+    text: dict[str, Any] = {"replicas": replicas, "time": format_instant_exact(item.at)}
+    by = str(item.by) if is_named and item.by is not None else ""
+    by = "" if len(by) > _BY_MAX else by
+    if not (by.startswith(_BY_METRIC) and merged == metrics == replicas):
+        if merged != replicas or metrics is None:
+            text["merged"] = merged
+        if metrics is not None:
+            text["metrics"] = metrics
+    if by:
+        text["by"] = by
     return text
 
 
@@ -167,7 +206,7 @@ def _converted(text: _Memory) -> Memory:
     """Raises ValueError for a text that is no time or no quantity."""
     intent, start_up = text.intent, text.start_up_seconds
     return Memory(
-        recommendations=tuple(Recommendation(item.replicas, parse_instant(item.time)) for item in text.recommendations),
+        recommendations=tuple(_read_recommendation(item) for item in text.recommendations),
         scale_ups=_scale_events(text.scale_up_events),
         scale_downs=_scale_events(text.scale_down_events),
         zero=text.zero,
@@ -179,6 +218,15 @@ def _converted(text: _Memory) -> Memory:
         else Intent(intent.before, intent.after, parse_instant(intent.time), intent.from_scheduled_zero),
         leads=tuple(Lead(item.schedule, parse_instant(item.start), item.seconds * SECOND) for item in text.leads),
     )
+
+
+def _read_recommendation(item: _Recommendation) -> Recommendation:
+    is_one = item.metrics is None and item.merged is None and item.by.startswith(_BY_METRIC)
+    metrics = item.replicas if is_one else item.metrics
+    source, _, name = item.by.partition("/")
+    # A later operator may know other sources. What nobody is known to have asked for is held, and never pursued.
+    by = SourceRef(Source(source), name) if source in _SOURCES else None
+    return Recommendation(item.replicas if item.merged is None else item.merged, parse_instant(item.time), metrics, by)
 
 
 def _scale_events(items: list[_ScaleEvent]) -> tuple[ScaleEvent, ...]:

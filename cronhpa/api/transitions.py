@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from cronhpa.api.events import Event
 from cronhpa.api.range_text import range_text
 from cronhpa.api.turn import Status
 from cronhpa.core.instant import Nanoseconds, parse_instant
-from cronhpa.core.local_time import format_moment
+from cronhpa.core.local_time import format_moment, local_times
 
 # Reasons of ForecastActive that say nothing of the forecast: the turn did not ask it.
 _NOT_ASKED = "NotAsked"
@@ -32,7 +34,8 @@ def transition_events(before: Status, after: Status, zone: str, now: Nanoseconds
     yield from _target(before, after)
     yield from _override(before, after, zone, now)
     yield from _windows(before, after, zone)
-    yield from _forecast(before, after)
+    for event in _forecast(before, after):
+        yield replace(event, message=local_times(event.message, zone, now))
 
 
 def _target(before: Status, after: Status) -> Iterator[Event]:

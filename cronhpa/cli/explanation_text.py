@@ -6,7 +6,6 @@ Times are told on the clocks of the object's zone, and how far off they are; wha
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Iterator
 from itertools import groupby
@@ -16,13 +15,12 @@ from cronhpa.api.columns import StatusWord
 from cronhpa.api.range_text import range_text
 from cronhpa.cli.advice import Problem
 from cronhpa.cli.explanation import ExplainedMetric, Explanation, explanation
-from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds, parse_instant
-from cronhpa.core.local_time import format_clock, format_length, format_moment, local
+from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
+from cronhpa.core.local_time import format_length, format_near, local_times
 
 _WIDTH = 80
 # Who decides where nobody asks for a count: the one that was found stays.
 _NOBODY = "CurrentReplicas"
-_INSTANT = re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\b")
 
 
 def explained(body: dict[str, Any], now: Nanoseconds) -> list[str]:
@@ -116,11 +114,6 @@ def _problem(problem: Problem) -> Iterator[str]:
         yield f"  ({problem.message})"
 
 
-def local_times(text: str, zone: str, now: Nanoseconds) -> str:
-    """The text with each instant in it as the clocks of a zone show it, without its date where that is today's."""
-    return _INSTANT.sub(lambda found: _moment(parse_instant(found[0]), zone, now), text)
-
-
 # What a limit did, for a status of an operator that did not say why.
 _STEPS = {
     "ScaleUpStabilized": "held by stabilization: {before} are asked for, {after} for now",
@@ -204,14 +197,9 @@ def _next(it: Explanation, now: Nanoseconds) -> Iterator[str]:
 
 def _when(at: Nanoseconds, zone: str, now: Nanoseconds) -> str:
     """Such as `18:00 +01:00 (in 7 h)`, `Tue 2026-11-24 08:00 +01:00 (in 21 h)`, `09:59:45 +01:00 (15 s ago)`."""
-    moment = _moment(at, zone, now)
+    moment = format_near(at, zone, now)
     if at == now:
         return f"{moment} (now)"
     away = abs(at - now)
     away -= away % (MINUTE if away >= MINUTE else SECOND)
     return f"{moment} ({f'in {format_length(away)}' if at >= now else f'{format_length(away)} ago'})"
-
-
-def _moment(at: Nanoseconds, zone: str, now: Nanoseconds) -> str:
-    is_today = local(at, zone).date() == local(now, zone).date()
-    return (format_clock if is_today else format_moment)(at, zone)

@@ -18,9 +18,9 @@ from msgspec import Struct
 from cronhpa.api.columns import StatusWord
 from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, list_objects
 from cronhpa.cli.explanation import explanation
-from cronhpa.cli.explanation_text import local_times
 from cronhpa.cli.lines import say
 from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.local_time import local_times
 from cronhpa.core.printable import printable
 
 if TYPE_CHECKING:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, to_datetime
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, parse_instant, to_datetime
 
 _WEEK_DAYS = 7
+_INSTANT = re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\b", re.ASCII)
 
 
 def local(at: Nanoseconds, zone: str) -> datetime:
@@ -27,6 +29,17 @@ def format_clock(at: Nanoseconds, zone: str) -> str:
     clock = moment.isoformat(timespec="seconds" if moment.second else "minutes").partition("T")[2]
     digits = 8 if moment.second else 5
     return f"{clock[:digits]} {clock[digits:]}"
+
+
+def format_near(at: Nanoseconds, zone: str, now: Nanoseconds) -> str:
+    """As `format_clock` on the day of `now`, as `format_moment` on another."""
+    is_today = local(at, zone).date() == local(now, zone).date()
+    return (format_clock if is_today else format_moment)(at, zone)
+
+
+def local_times(text: str, zone: str, now: Nanoseconds) -> str:
+    """The text with each instant in it, RFC 3339 in UTC to the second, as `format_near` writes it."""
+    return _INSTANT.sub(lambda found: format_near(parse_instant(found[0]), zone, now), text)
 
 
 def format_ahead(at: Nanoseconds, zone: str, now: Nanoseconds) -> str:

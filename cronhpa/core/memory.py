@@ -13,20 +13,24 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.core.decision import Decision, DecisionKind, Lead, Outcome, Scaled
+from cronhpa.core.decision import (
+    BY_NOBODY,
+    Decision,
+    DecisionKind,
+    Lead,
+    Outcome,
+    Recommendation,
+    Scaled,
+)
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.observation import Observation
+from cronhpa.core.reactive.arithmetic import INT32_MAX
 from cronhpa.core.spec import Behavior, ControllerOptions, ScalingRules, Spec
 
 T = TypeVar("T")
 
 # The start-up time assumed until a pod of the target has been watched.
 START_UP_UNKNOWN = 60 * SECOND
-
-
-class Recommendation(Struct, frozen=True, gc=False):
-    replicas: int
-    at: Nanoseconds
 
 
 class ScaleEvent(Struct, frozen=True, gc=False):
@@ -64,11 +68,24 @@ class Memory(Struct, frozen=True):
     intent: Intent | None = None
     leads: tuple[Lead, ...] = ()
 
-    def seeded(self, current: int, now: Nanoseconds) -> Memory:
-        """With the current count as the first recommendation if there is none, as the upstream starts."""
-        if self.recommendations:
+    def seeded(self, current: int, now: Nanoseconds, behavior: Behavior | None, *, bounded: bool) -> Memory:
+        """
+        With the current count as the first recommendation if there is none, as the upstream starts.
+
+        The upstream returns to this count, for which nobody asked. From the first turn on at which a floor or a cap is
+        in force (bounded), it is held instead: a cap that is taken back does not bring it back.
+        """
+        if not self.recommendations:
+            seed = Recommendation(current, now, current, BY_NOBODY)
+            return replace(self, recommendations=(_held(seed, behavior) if bounded else seed,))
+        if not bounded or behavior is not None or not any(_is_seed(entry) for entry in self.recommendations):
             return self
-        return replace(self, recommendations=(Recommendation(current, now),))
+        return replace(
+            self,
+            recommendations=tuple(
+                _held(entry, behavior) if _is_seed(entry) else entry for entry in self.recommendations
+            ),
+        )
 
     def settled(self, current: int | None, now: Nanoseconds) -> Memory:
         """
@@ -94,47 +111,48 @@ class Memory(Struct, frozen=True):
             return memory
         return replace(
             memory,
-            recommendations=tuple(
-                Recommendation(entry.replicas, min(entry.at, now)) for entry in memory.recommendations
-            ),
+            recommendations=tuple(replace(entry, at=min(entry.at, now)) for entry in memory.recommendations),
             scale_ups=tuple(replace(entry, at=min(entry.at, now)) for entry in memory.scale_ups),
             scale_downs=tuple(replace(entry, at=min(entry.at, now)) for entry in memory.scale_downs),
         )
 
-    def resumed(self, current: int | None, now: Nanoseconds) -> Memory:
+    def resumed(self, current: int | None, now: Nanoseconds, behavior: Behavior | None) -> Memory:
         """
         The memory as a new process starts with it.
 
         The newest recommendation held until the old process ended, at an unknown time. It is assumed to hold until now,
-        so a restart can delay a scale-down and never hasten it. A count that the memory does not explain is assumed to
-        be recommended now: the memory of another time, restored from a backup, has no reason to keep the present pods.
+        so a restart can delay a scale-down and never hasten it; nothing rises because of it. A count that the memory
+        does not explain is assumed to be recommended now: the memory of another time, restored from a backup, has no
+        reason to keep the present pods.
         """
         memory = self.settled(current, now)
         if not memory.recommendations:
             return memory
-        held = max(memory.recommendations, key=lambda entry: entry.at).replicas
+        newest = max(memory.recommendations, key=lambda entry: entry.at)
         if current is not None and not self._explains(current):
-            held = current
-        return replace(memory, recommendations=(*memory.recommendations, Recommendation(held, now)))
+            newest = Recommendation(current, now, current, BY_NOBODY)
+        elif newest.metrics is None and newest.by is None:  # an earlier operator wrote it: it may keep back a rise
+            newest = replace(newest, metrics=newest.replicas)
+        return replace(memory, recommendations=(*memory.recommendations, _held(replace(newest, at=now), behavior)))
 
     def _explains(self, current: int) -> bool:
         """Whether the count was recommended, was on its way down by the policies, or was about to be changed."""
         return (
-            any(entry.replicas >= current for entry in self.recommendations)
+            any(entry.highest >= current for entry in self.recommendations)
             or bool(self.scale_downs)
             or (self.intent is not None and current in {self.intent.before, self.intent.after})
         )
 
     def recommending(
-        self, replicas: int, now: Nanoseconds, behavior: Behavior | None, options: ControllerOptions
+        self, recommended: Recommendation, behavior: Behavior | None, options: ControllerOptions
     ) -> Memory:
         """With this turn's recommendation, in the last outdated slot or appended."""
-        oldest = now - longest_window(behavior, options)
+        oldest = recommended.at - longest_window(behavior, options)
         slot = None
         for index, entry in enumerate(self.recommendations):
             if entry.at < oldest:
                 slot = index
-        return replace(self, recommendations=_put(self.recommendations, slot, Recommendation(replicas, now)))
+        return replace(self, recommendations=_put(self.recommendations, slot, recommended))
 
     def scaled(self, before: int, after: int, now: Nanoseconds, behavior: Behavior | None) -> Memory:
         """With the event of a scale write. Without a behavior no policy reads events, so none is kept."""
@@ -148,9 +166,11 @@ class Memory(Struct, frozen=True):
         """The memory after a turn."""
         if decision.kind is DecisionKind.UNREACHABLE:
             return replace(self, leads=decision.leads)
-        memory = self.seeded(decision.current, decision.at)
+        memory = self.seeded(decision.current, decision.at, spec.behavior, bounded=decision.bounded)
         if decision.recommended is not None:
-            memory = memory.recommending(decision.recommended, decision.at, spec.behavior, spec.options)
+            # The caller may have moved the decision to the instant that caused it.
+            recommended = replace(decision.recommended, at=decision.at)
+            memory = memory.recommending(recommended, spec.behavior, spec.options)
         if isinstance(outcome, Scaled):
             memory = memory.scaled(decision.current, decision.desired, outcome.at, spec.behavior)
             is_zero = makes_zero(decision, spec)
@@ -242,22 +262,39 @@ def _put(entries: tuple[T, ...], slot: int | None, entry: T) -> tuple[T, ...]:
     return (*entries, entry) if slot is None else (*entries[:slot], entry, *entries[slot + 1 :])
 
 
+def _is_seed(entry: Recommendation) -> bool:
+    return entry.metrics == entry.replicas and entry.by == BY_NOBODY
+
+
+def _held(entry: Recommendation, behavior: Behavior | None) -> Recommendation:
+    """
+    What holds a count and never raises one: a recommendation that nobody makes now.
+
+    With a behavior a recommendation of the past raises nothing. It can keep back a rise, so it stays as it is. Without
+    one the largest count of the metrics is pursued: here it is held instead.
+    """
+    return entry if behavior is not None else replace(entry, replicas=entry.highest, metrics=None)
+
+
 def _contenders(
     entries: tuple[Recommendation, ...], behavior: Behavior | None, options: ControllerOptions, now: Nanoseconds
 ) -> tuple[Recommendation, ...]:
     """
-    The recommendations that can still win: going back in time, each new largest and each new smallest one.
+    The recommendations that can still win: going back in time, each new largest merged count, and each new largest and
+    new smallest count of the metrics.
 
     An equal recommendation that is later stays in the window longer, so the earlier one never decides.
     """
     up, down = stabilization_windows(behavior, options)
     kept: list[Recommendation] = []
-    highest, lowest = None, None
+    merged, highest, lowest = -1, -1, INT32_MAX + 1
     for entry in sorted(entries, key=lambda entry: entry.at, reverse=True):
-        is_highest = entry.at >= now - down and (highest is None or entry.replicas > highest)
-        is_lowest = entry.at >= now - up and (lowest is None or entry.replicas < lowest)
-        if is_highest or is_lowest or not kept:
+        metrics, at = entry.metrics, entry.at
+        wins = not kept or (entry.replicas > merged and at >= now - down)
+        merged = max(merged, entry.replicas)
+        if metrics is not None:
+            wins = wins or (metrics > highest and at >= now - down) or (metrics < lowest and at >= now - up)
+            highest, lowest = max(highest, metrics), min(lowest, metrics)
+        if wins:
             kept.append(entry)
-        highest = entry.replicas if highest is None else max(highest, entry.replicas)
-        lowest = entry.replicas if lowest is None else min(lowest, entry.replicas)
     return tuple(reversed(kept))

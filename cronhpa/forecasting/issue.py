@@ -35,8 +35,9 @@ def forecast_of(  # noqa: PLR0913 - what is stated, and when from what it was ma
         return None
     level = float(floors.level[0, place])
 
-    def steps(load: Floats) -> tuple[float, ...]:
-        near, far = float(load[0, place]), float(load[-1, place])
+    def steps(of_windows: Floats) -> tuple[float, ...]:
+        """Those of the first window, then those of the last."""
+        near, far = float(of_windows[0, place]), float(of_windows[-1, place])
         first = (near, near, far, far) if by_minute else (near, far, far, far)
         return first + (far,) * fitted.workload.far_steps
 
@@ -54,4 +55,5 @@ def forecast_of(  # noqa: PLR0913 - what is stated, and when from what it was ma
         track_record=fitted.track_record,
         thrifty=tuple(steps(load) for _, load in floors.thrifty),
         unusable=unusable,
+        quantiles=tuple(round(100 * each) for each in steps(floors.level)),
     )

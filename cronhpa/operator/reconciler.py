@@ -118,7 +118,10 @@ class Reconciler:
         observation, now = await self._observe(state, spec, queries)
         if isinstance(observation.scale, Scale):
             current = observation.scale.spec_replicas
-            state.memory = state.memory.settled(current, now) if state.resumed else state.memory.resumed(current, now)
+            memory = state.memory
+            state.memory = (
+                memory.settled(current, now) if state.resumed else memory.resumed(current, now, spec.behavior)
+            )
             state.resumed, state.uncertain = True, False
         self._note_load(state, spec, observation, now)
         forecast, forecast_or_reason = self._forecast(state, spec, now)

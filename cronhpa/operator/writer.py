@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
@@ -29,6 +29,7 @@ from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Observation, Scale
 from cronhpa.core.quantity import parse_milli
+from cronhpa.core.reasons import reason
 from cronhpa.core.spec import Mode, Spec
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError, is_ambiguous
@@ -242,7 +243,7 @@ class Writer:
             state.name,
             decision.current,
             decision.desired,
-            decision.reason or decision.decided_by,
+            reason(decision),
         )
         return Scaled(pending.now)
 
@@ -348,16 +349,35 @@ def _is_near(before: Any, after: Any) -> bool:
 
 
 def _enduring(status: Status) -> dict[str, Any]:
-    derived = sorted(status.get(_DERIVED, {}))
-    return {**status, "memory": _lasting(status), _DERIVED: derived}
+    return {**status, "memory": _lasting(status), _DERIVED: sorted(status.get(_DERIVED, {}))}
 
 
 def _lasting(status: Status) -> dict[str, Any]:
     """The memory with its newest recommendation without a time: a restart assumes that it held until then."""
     memory = dict(status.get("memory", {}))
     recommendations = memory.get("recommendations", [])
-    memory["recommendations"] = [*recommendations[:-1], *(newest["replicas"] for newest in recommendations[-1:])]
+    memory["recommendations"] = [
+        *recommendations[:-1],
+        *([newest.get(key) for key in ("replicas", "merged")] for newest in recommendations[-1:]),
+    ]
     return memory
+
+
+def _holding(recommendations: list[Any]) -> Iterator[Any]:
+    """
+    Without those of the metrics under a floor: a count that a later recommendation exceeds holds nothing.
+
+    A restart that does not find it loses a rise at most, which the metrics ask for anew.
+    """
+    highest = -1
+    for item in reversed(recommendations):
+        if isinstance(item, list):
+            highest = item[0]
+        elif "metrics" in item and item["replicas"] <= highest:
+            continue
+        else:
+            highest = max(highest, item["replicas"])
+        yield item
 
 
 def _substance(status: Status) -> dict[str, Any]:
@@ -373,6 +393,7 @@ def _substance(status: Status) -> dict[str, Any]:
         "steps": [step["rule"] for step in decision.get("steps", [])],
     }
     memory = _lasting(status)
+    memory["recommendations"] = [*_holding(memory["recommendations"])]
     for key in (*_DRIFTING_MEMORY, "version"):
         memory.pop(key, None)
     out["memory"] = memory

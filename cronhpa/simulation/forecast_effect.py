@@ -148,7 +148,9 @@ def _asks_for_more(
     memory = without.memory
     headroom = resolve(spec, alone.at, memory.start_up_after(observation), memory.leads).headroom_percent
     asked = predict(spec, observation, told, memory, headroom, alone.at)
-    return isinstance(asked, Proposal) and asked.replicas > (alone.recommended or 0)
+    return isinstance(asked, Proposal) and asked.replicas > (
+        0 if alone.recommended is None else alone.recommended.replicas
+    )
 
 
 def _are_alike(one: Trajectory, other: Trajectory, spec: Spec) -> bool:

@@ -1,6 +1,7 @@
 """cronhpa.cli.explanation, cronhpa.cli.explanation_text: what a user reads of an object: screens and their parts."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -28,7 +29,7 @@ from cronhpa.api.resource.status import CronHPAStatus
 from cronhpa.api.transitions import transition_events
 from cronhpa.api.turn import Turn
 from cronhpa.cli.explanation import as_json, explanation
-from cronhpa.cli.explanation_text import explained, folded, local_times
+from cronhpa.cli.explanation_text import explained, folded
 from cronhpa.cli.status import rows_of
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Failed, Withheld
@@ -50,6 +51,13 @@ def changed(made, **status):
 def test_each_situation_reads_as_it_did_when_a_person_looked_at_it(name):
     """`python tests/cli/glance.py` writes them anew."""
     assert (GOLDEN / f"explain-{name}.txt").read_text() == explanation_of(name)
+
+
+def test_the_readme_shows_the_screen_of_the_good_situation():
+    screen = explanation_of("good").replace("prod/good", "prod/shop").splitlines()
+    shown = "\n".join(f"    {line}" for line in ["$ cronhpa explain shop --namespace prod", *screen])
+
+    assert shown in (Path(__file__).parents[2] / "README.md").read_text()
 
 
 @pytest.mark.parametrize("name", EIGHT)
@@ -127,18 +135,11 @@ def test_times_are_local_and_how_far_off_they_are():
     assert "  20 to 80 by Schedule/day until Mon 2026-11-23 18:00 +01:00 (in 1 d 7 h)" in lines(shop, NOW - ONE_DAY)
 
 
-def test_instants_in_the_words_of_others_are_told_on_the_same_clocks():
-    text = "from 2026-11-23T17:00:00Z until 2026-11-24T17:00:05Z"
-
-    assert "from 18:00 +01:00 until Tue 2026-11-24 18:00:05 +01:00" == local_times(text, "Europe/Berlin", NOW)
-    assert "v2026-11-23T17:00:00Zx" == local_times("v2026-11-23T17:00:00Zx", "Europe/Berlin", NOW)
-
-
 def test_what_limited_the_count_is_told_in_words():
-    """16 of the 30 that are wanted may come in a minute; 90 % of 2 pods of 60 % would be 3, and 2 is the most."""
+    """90 % of 60 % on 2 pods are 3, and 2 is the most."""
     capped = body(stated(maxReplicas=2), pods_of(2, 900))
 
-    assert "  3 are asked for, and at most 2 are allowed" in lines(capped)
+    assert "  lowered to 2, the maximum of Spec" in lines(capped)
 
 
 def test_conditions_that_are_bad_news_are_told_however_they_are_called():

@@ -9,8 +9,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from conformance.trajectories import read, replay, score
+from conformance.trajectories import NAMESPACE, compare, options, read, replay, score, take_turn
+from cronhpa.api.parse import parse_spec
+from cronhpa.api.render import render
+from cronhpa.core.memory import Memory
+from cronhpa.core.reasons import reason
+from cronhpa.core.spec import OnceWindow, Schedule
 
 VECTORS = Path(__file__).parent / "vectors"
 LIVES = VECTORS / "trajectories.jsonl.xz"
@@ -74,6 +80,36 @@ def test_replicas_status_conditions_and_events_are_the_upstreams():
     assert {} == {
         life["name"]: differing[0] for life in read(LIVES) if (differing := [tick for tick in replay(life) if tick[1]])
     }
+
+
+NEVER_OPEN = (Schedule("past", OnceWindow("2001-01-01T00:00", "2001-01-02T00:00", "UTC"), floor=50),)
+
+
+def test_an_object_with_a_schedule_that_never_opens_follows_the_recorded_lives():
+    """
+    Each life up to the first count outside the spec's bounds, or at zero: there an object with schedules does not jump,
+    and asks no person. Replicas, conditions and events are the upstream's all the same, but for a reason where it has
+    none.
+    """
+    ticks = 0
+    for life in read(LIVES):
+        flags = options(life["flags"])
+        spec, memory, status = parse_spec(life["spec"], NAMESPACE, flags), Memory(), {"desiredReplicas": 0}
+        for tick in life["ticks"]:
+            spec = parse_spec(tick["spec"], NAMESPACE, flags) if "spec" in tick else spec
+            current = tick["scale"].get("specReplicas", 0)
+            if "getError" not in tick["scale"] and (
+                not current or not spec.min_replicas <= current <= spec.max_replicas
+            ):
+                break
+            turn = take_turn(replace(spec, schedules=NEVER_OPEN), tick, memory)
+            memory, status = turn.memory, render(status, turn)
+            told = f"; reason: {reason(turn.decision)}"
+            text = json.dumps(tick["expect"]).replace('; reason: "', f'{told}"').replace("; reason: ;", f"{told};")
+            expect = json.loads(text)
+            assert {} == compare(expect, turn, status), life["name"]
+            ticks += 1
+    assert 6_910 == ticks
 
 
 @pytest.mark.parametrize(("suffix", "compress"), [(".xz", lzma.compress), (".gz", gzip.compress)])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cronhpa.core.decision import Failed, Lead, Scaled, Withheld
+from cronhpa.core.decision import Failed, Lead, Recommendation, Scaled, Source, SourceRef, Withheld
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, parse_instant
-from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
+from cronhpa.core.memory import Intent, Memory, ScaleEvent
 from cronhpa.core.observation import Absent, Container, Observation, Pod, PodCounts, Sample, ScalarReading, Scale
 from cronhpa.core.observe import observe
 from cronhpa.core.spec import (
@@ -121,8 +121,20 @@ def queued(length, *, current, status=None, **fields):
     return seen(ScalarReading(length * 1000, 0), current=current, status=status, **fields)
 
 
+BY_QUEUE = SourceRef(Source.METRIC, "queue")
+
+
 def recommended(replicas, clock):
-    return Memory(recommendations=(Recommendation(replicas, at(clock)),))
+    """The metrics asked for this count, and nobody for more."""
+    return Memory(recommendations=(Recommendation(replicas, at(clock), replicas, BY_QUEUE),))
+
+
+BY_OVERRIDE = SourceRef(Source.OVERRIDE)
+
+
+def floored(replicas, clock, *, metrics=None, by=BY_OVERRIDE):
+    """A floor asked for this count, the metrics for fewer or for nothing."""
+    return Memory(recommendations=(Recommendation(replicas, at(clock), metrics, by),))
 
 
 def joined(*memories):
@@ -344,7 +356,17 @@ def forecasts(draw):
     )
 
 
-some_recommendations = st.lists(st.builds(Recommendation, replicas=counts, at=instants), max_size=8).map(tuple)
+sources = st.builds(SourceRef, st.sampled_from(list(Source)), texts)
+
+
+def recommendations(replicas=counts, when=instants):
+    """What turns leave: merged counts beside what the metrics asked for, alike, different or nothing."""
+    apart = st.builds(Recommendation, replicas=replicas, at=when, metrics=st.none() | replicas, by=st.none() | sources)
+    alike = apart.map(lambda item: replace(item, metrics=item.replicas))
+    return apart | alike
+
+
+some_recommendations = st.lists(recommendations(), max_size=8).map(tuple)
 
 
 def scale_events(when=instants):

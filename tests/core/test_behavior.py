@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core.situations import NOW, behavior, joined, recommended, rises, rules
 from cronhpa.core.behavior import (
@@ -20,7 +21,7 @@ from cronhpa.core.behavior import (
     ramp,
     stabilize,
 )
-from cronhpa.core.decision import Rule, Step
+from cronhpa.core.decision import Recommendation, Rule, Step
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Memory, ScaleEvent
 from cronhpa.core.spec import ControllerOptions, SelectPolicy
@@ -42,6 +43,16 @@ def timed(minimum=1, maximum=1000, floor=None, cap=None):
     return Limits(minimum, maximum, floor, cap, timed=True)
 
 
+def normalized(number, current, limits, of, options, memory, now):
+    """The count and the steps, without their causes, where the metrics ask for `number`."""
+    count, steps = normalize(Recommendation(number, now, number), current, limits, of, options, memory)
+    return count, tuple(replace(step, cause=None) for step in steps)
+
+
+def stabilized(number, current, recommendations, of, options, now):
+    return stabilize(Recommendation(number, now, number), current, recommendations, of, options)
+
+
 def went(change, *, seconds_ago):
     return ScaleEvent(change, NOW - seconds_ago * SECOND)
 
@@ -53,7 +64,7 @@ def test_scale_down_waits_for_the_highest_recent_recommendation():
     """Inside the 300 s window the highest recommendation wins (autoscaling/v2, scaleDown)."""
     memory = joined(recommended(8, "09:58"), recommended(5, "09:59"))
 
-    number, steps = normalize(3, 8, metric_limits(), behavior(), OPTIONS, memory, NOW)
+    number, steps = normalized(3, 8, metric_limits(), behavior(), OPTIONS, memory, NOW)
 
     assert 8 == number
     assert (Step(Rule.SCALE_DOWN_STABILIZED, 3, 8),) == steps
@@ -63,7 +74,7 @@ def test_scale_up_waits_for_the_lowest_recent_recommendation():
     """Up window 120 s: of 12 now and 6 a minute ago the 6 may be had."""
     up = rules(("Pods", 100, 15), window=120 * SECOND)
 
-    number, steps = normalize(12, 4, metric_limits(), behavior(up=up), OPTIONS, recommended(6, "09:59"), NOW)
+    number, steps = normalized(12, 4, metric_limits(), behavior(up=up), OPTIONS, recommended(6, "09:59"), NOW)
 
     assert 6 == number
     assert (Step(Rule.SCALE_UP_STABILIZED, 12, 6),) == steps
@@ -73,14 +84,14 @@ def test_a_recommendation_as_old_as_the_window_counts_without_a_behavior_and_not
     """Upstream skips what is before now - window without a behavior, and takes what is after it with one."""
     memory = recommended(8, "09:55")
 
-    assert 8 == stabilize(3, 8, memory.recommendations, None, OPTIONS, NOW)
-    assert 3 == stabilize(3, 8, memory.recommendations, behavior(), OPTIONS, NOW)
+    assert 8 == stabilized(3, 8, memory.recommendations, None, OPTIONS, NOW)
+    assert 3 == stabilized(3, 8, memory.recommendations, behavior(), OPTIONS, NOW)
 
 
 def test_without_a_behavior_only_the_way_down_is_stabilized():
     memory = joined(recommended(5, "09:59"), recommended(20, "09:50"))
 
-    assert 12 == stabilize(12, 5, memory.recommendations, None, OPTIONS, NOW)
+    assert 12 == stabilized(12, 5, memory.recommendations, None, OPTIONS, NOW)
 
 
 def test_the_downscale_flag_counts_in_whole_seconds_where_a_behavior_leaves_its_window_open():
@@ -88,15 +99,15 @@ def test_the_downscale_flag_counts_in_whole_seconds_where_a_behavior_leaves_its_
     options = ControllerOptions(downscale_stabilization=1_500_000_000)
     memory = recommended(8, "09:59:58.800")
 
-    assert 3 == stabilize(3, 8, memory.recommendations, behavior(), options, NOW)
-    assert 8 == stabilize(3, 8, memory.recommendations, None, options, NOW)
+    assert 3 == stabilized(3, 8, memory.recommendations, behavior(), options, NOW)
+    assert 8 == stabilized(3, 8, memory.recommendations, None, options, NOW)
 
 
 def test_the_down_window_lowers_what_the_up_window_has_raised():
     """Current 6, now 4; up window: lowest of 4 and 5 = 4; down window: highest of 4 and 5 = 5; 6 is lowered to 5."""
     both = behavior(up=rules(("Pods", 4, 15), window=MINUTE), down=rules(("Percent", 100, 15), window=MINUTE))
 
-    assert 5 == stabilize(4, 6, recommended(5, "09:59:30").recommendations, both, OPTIONS, NOW)
+    assert 5 == stabilized(4, 6, recommended(5, "09:59:30").recommendations, both, OPTIONS, NOW)
 
 
 # --- policies ----------------------------------------------------------------------------------------------------
@@ -164,7 +175,7 @@ def test_a_period_that_is_spent_does_not_force_the_other_direction():
     """8 came within the minute of a policy of 4: 18 - 8 + 4 = 14 is below the current 18, which stays."""
     memory = Memory(scale_ups=(went(8, seconds_ago=30),))
 
-    number, steps = normalize(25, 18, metric_limits(), behavior(up=rules(("Pods", 4, 60))), OPTIONS, memory, NOW)
+    number, steps = normalized(25, 18, metric_limits(), behavior(up=rules(("Pods", 4, 60))), OPTIONS, memory, NOW)
 
     assert 18 == number
     assert (Step(Rule.SCALE_UP_LIMIT, 25, 18),) == steps
@@ -175,7 +186,7 @@ def test_a_period_of_removals_that_is_spent_does_not_force_the_other_direction()
     memory = Memory(scale_downs=(went(8, seconds_ago=30),))
     slow = behavior(down=rules(("Pods", 4, 60), window=0))
 
-    number, steps = normalize(3, 10, metric_limits(), slow, OPTIONS, memory, NOW)
+    number, steps = normalized(3, 10, metric_limits(), slow, OPTIONS, memory, NOW)
 
     assert 10 == number
     assert (Step(Rule.SCALE_DOWN_LIMIT, 3, 10),) == steps
@@ -185,8 +196,8 @@ def test_the_way_down_ends_at_the_rate_of_the_policies():
     """-4 of 10 is 6."""
     slow = behavior(down=rules(("Pods", 4, 60), window=0))
 
-    assert (6, (Step(Rule.SCALE_DOWN_LIMIT, 3, 6),)) == normalize(3, 10, metric_limits(), slow, OPTIONS, Memory(), NOW)
-    assert (8, ()) == normalize(8, 10, metric_limits(), slow, OPTIONS, Memory(), NOW)
+    assert (6, (Step(Rule.SCALE_DOWN_LIMIT, 3, 6),)) == normalized(3, 10, metric_limits(), slow, OPTIONS, Memory(), NOW)
+    assert (8, ()) == normalized(8, 10, metric_limits(), slow, OPTIONS, Memory(), NOW)
 
 
 def test_where_the_policies_end_at_a_bound_the_bound_is_named():
@@ -194,19 +205,19 @@ def test_where_the_policies_end_at_a_bound_the_bound_is_named():
     slow = behavior(up=rules(("Pods", 4, 60), window=0), down=rules(("Pods", 4, 60), window=0))
     limits = metric_limits(6, 14)
 
-    assert (14, (Step(Rule.TOO_MANY_REPLICAS, 20, 14),)) == normalize(20, 10, limits, slow, OPTIONS, Memory(), NOW)
-    assert (6, (Step(Rule.TOO_FEW_REPLICAS, 3, 6),)) == normalize(3, 10, limits, slow, OPTIONS, Memory(), NOW)
+    assert (14, (Step(Rule.TOO_MANY_REPLICAS, 20, 14),)) == normalized(20, 10, limits, slow, OPTIONS, Memory(), NOW)
+    assert (6, (Step(Rule.TOO_FEW_REPLICAS, 3, 6),)) == normalized(3, 10, limits, slow, OPTIONS, Memory(), NOW)
 
 
 def test_a_count_that_stays_is_not_held_against_the_bounds():
     """Upstream's rules ask for a change; a count outside the bounds jumps to them before any metric is looked at."""
-    assert (50, ()) == normalize(50, 50, metric_limits(maximum=20), behavior(), OPTIONS, Memory(), NOW)
-    assert (1, ()) == normalize(1, 1, metric_limits(minimum=2), behavior(), OPTIONS, Memory(), NOW)
+    assert (50, ()) == normalized(50, 50, metric_limits(maximum=20), behavior(), OPTIONS, Memory(), NOW)
+    assert (1, ()) == normalized(1, 1, metric_limits(minimum=2), behavior(), OPTIONS, Memory(), NOW)
 
 
 def test_a_disabled_direction_keeps_a_zero():
     """Nothing states a floor: neither the metric's 5 nor a single pod."""
-    assert 0 == normalize(5, 0, metric_limits(0), behavior(up=DISABLED), OPTIONS, Memory(), NOW)[0]
+    assert 0 == normalized(5, 0, metric_limits(0), behavior(up=DISABLED), OPTIONS, Memory(), NOW)[0]
 
 
 # --- how long a floor takes --------------------------------------------------------------------------------------
@@ -222,7 +233,7 @@ def risen(of, start, goal, period, *, offset=0, until=2000):
     turns = [0, *(at for at in range(offset, until * period, period) if at > 0)]
     count, memory, path = start, Memory(), []
     for at in turns[:until]:
-        number, _ = normalize(goal, count, limits, of, options, memory, NOW + at)
+        number, _ = normalized(goal, count, limits, of, options, memory, NOW + at)
         memory = memory.scaled(count, number, NOW + at, of)
         count = number
         path.append((at, count))
@@ -328,14 +339,14 @@ def test_what_is_not_walked_to_the_end_is_taken_at_the_rate_so_far(start):
 
 @pytest.mark.parametrize(("current", "limit"), [(1, 4), (2, 4), (3, 6), (10, 20)])
 def test_without_a_behavior_the_count_doubles_at_most_or_reaches_four(current, limit):
-    number, steps = normalize(500, current, metric_limits(), None, OPTIONS, Memory(), NOW)
+    number, steps = normalized(500, current, metric_limits(), None, OPTIONS, Memory(), NOW)
 
     assert limit == number
     assert (Step(Rule.SCALE_UP_LIMIT, 500, limit),) == steps
 
 
 def test_without_a_behavior_the_maximum_is_named_where_it_is_the_nearer_limit():
-    number, steps = normalize(500, 10, metric_limits(maximum=15), None, OPTIONS, Memory(), NOW)
+    number, steps = normalized(500, 10, metric_limits(maximum=15), None, OPTIONS, Memory(), NOW)
 
     assert 15 == number
     assert [Rule.TOO_MANY_REPLICAS] == [step.rule for step in steps]
@@ -343,19 +354,19 @@ def test_without_a_behavior_the_maximum_is_named_where_it_is_the_nearer_limit():
 
 def test_without_a_behavior_the_maximum_is_named_where_it_is_as_near_as_the_rate():
     """Twice 10 is the maximum of 20."""
-    number, steps = normalize(500, 10, metric_limits(maximum=20), None, OPTIONS, Memory(), NOW)
+    number, steps = normalized(500, 10, metric_limits(maximum=20), None, OPTIONS, Memory(), NOW)
 
     assert (20, (Step(Rule.TOO_MANY_REPLICAS, 500, 20),)) == (number, steps)
 
 
 def test_without_a_behavior_the_rate_holds_for_the_minimum_itself_and_not_for_what_is_below_it():
     """From 1 at most 4. Upstream compares with the minimum first, and strictly."""
-    assert 4 == normalize(10, 1, metric_limits(minimum=10), None, OPTIONS, Memory(), NOW)[0]
-    assert 10 == normalize(9, 1, metric_limits(minimum=10), None, OPTIONS, Memory(), NOW)[0]
+    assert 4 == normalized(10, 1, metric_limits(minimum=10), None, OPTIONS, Memory(), NOW)[0]
+    assert 10 == normalized(9, 1, metric_limits(minimum=10), None, OPTIONS, Memory(), NOW)[0]
 
 
 def test_without_a_behavior_there_is_no_rate_on_the_way_down():
-    number, steps = normalize(1, 500, metric_limits(minimum=2), None, OPTIONS, Memory(), NOW)
+    number, steps = normalized(1, 500, metric_limits(minimum=2), None, OPTIONS, Memory(), NOW)
 
     assert 2 == number
     assert (Step(Rule.TOO_FEW_REPLICAS, 1, 2),) == steps
@@ -368,31 +379,51 @@ def test_a_floor_holds_whatever_the_stabilization_says():
     """The up window knows a recommendation of 3, but a schedule is not noise."""
     up = rules(("Pods", 100, 15), window=5 * MINUTE)
 
-    number, steps = normalize(
+    number, steps = normalized(
         20, 10, timed(minimum=20, floor=20), behavior(up=up), OPTIONS, recommended(3, "09:59"), NOW
     )
 
     assert 20 == number
-    assert [Rule.SCALE_UP_STABILIZED, Rule.FLOOR] == [step.rule for step in steps]
+    assert () == steps
 
 
 def test_a_cap_holds_whatever_the_stabilization_says():
-    number, steps = normalize(5, 50, timed(maximum=5, cap=5), None, OPTIONS, recommended(50, "09:59"), NOW)
+    number, steps = normalized(5, 50, timed(maximum=5, cap=5), None, OPTIONS, recommended(50, "09:59"), NOW)
 
     assert 5 == number
-    assert [Step(Rule.SCALE_DOWN_STABILIZED, 5, 50), Step(Rule.CAP, 50, 5)] == list(steps)
+    assert () == steps
+
+
+def test_a_cap_lowers_what_the_stabilization_holds():
+    """5 are asked for now and 50 a minute ago; the cap of 20 lets 20 of them stay."""
+    number, steps = normalized(5, 50, timed(maximum=20, cap=20), None, OPTIONS, recommended(50, "09:59"), NOW)
+
+    assert 20 == number
+    assert [Step(Rule.SCALE_DOWN_STABILIZED, 5, 50), Step(Rule.CAP, 50, 20)] == list(steps)
+
+
+def test_a_floor_raises_what_the_window_up_keeps_back():
+    """30 are asked for now and 3 a minute ago: 10 stay, of which the floor of 20 makes 20."""
+    up = rules(("Pods", 100, 15), window=5 * MINUTE)
+
+    number, steps = normalized(
+        30, 10, timed(minimum=20, floor=20), behavior(up=up), OPTIONS, recommended(3, "09:59"), NOW
+    )
+
+    assert 20 == number
+    assert [Step(Rule.SCALE_UP_STABILIZED, 30, 10), Step(Rule.FLOOR, 10, 20)] == list(steps)
 
 
 def test_a_floor_is_approached_at_the_rate_of_the_policies():
     """+100 % of 10 is 20 and +4 is 14; the floor of 60 is still on the way."""
-    number, steps = normalize(60, 10, timed(minimum=60, floor=60), behavior(), OPTIONS, Memory(), NOW)
+    number, steps = normalized(60, 10, timed(minimum=60, floor=60), behavior(), OPTIONS, Memory(), NOW)
 
     assert 20 == number
     assert (Step(Rule.SCALE_UP_LIMIT, 60, 20),) == steps
 
 
 def test_a_floor_is_approached_at_the_default_rate_without_a_behavior():
-    number, _ = normalize(60, 10, timed(minimum=60, floor=60), None, OPTIONS, Memory(), NOW)
+    number, _ = normalized(60, 10, timed(minimum=60, floor=60), None, OPTIONS, Memory(), NOW)
 
     assert 20 == number
 
@@ -401,7 +432,7 @@ def test_a_cap_is_approached_at_the_rate_of_the_policies():
     """-10 % of 50 is 45."""
     slow = behavior(down=rules(("Percent", 10, 60), window=0))
 
-    number, steps = normalize(5, 50, timed(maximum=5, cap=5), slow, OPTIONS, Memory(), NOW)
+    number, steps = normalized(5, 50, timed(maximum=5, cap=5), slow, OPTIONS, Memory(), NOW)
 
     assert 45 == number
     assert (Step(Rule.SCALE_DOWN_LIMIT, 5, 45),) == steps
@@ -414,54 +445,54 @@ def test_disabled_never_blocks_a_floor():
     """Disabled stops metrics, not people: 10 rises to the floor of 60 at once, and not to the metric's 80."""
     limits = timed(minimum=60, floor=60)
 
-    assert 60 == normalize(60, 10, limits, behavior(up=DISABLED), OPTIONS, Memory(), NOW)[0]
-    assert 60 == normalize(80, 10, limits, behavior(up=DISABLED), OPTIONS, Memory(), NOW)[0]
+    assert 60 == normalized(60, 10, limits, behavior(up=DISABLED), OPTIONS, Memory(), NOW)[0]
+    assert 60 == normalized(80, 10, limits, behavior(up=DISABLED), OPTIONS, Memory(), NOW)[0]
 
 
 def test_disabled_never_blocks_a_cap():
     limits = timed(maximum=20, cap=20)
 
-    assert 20 == normalize(20, 50, limits, behavior(down=DISABLED), OPTIONS, Memory(), NOW)[0]
-    assert 20 == normalize(3, 50, limits, behavior(down=DISABLED), OPTIONS, Memory(), NOW)[0]
+    assert 20 == normalized(20, 50, limits, behavior(down=DISABLED), OPTIONS, Memory(), NOW)[0]
+    assert 20 == normalized(3, 50, limits, behavior(down=DISABLED), OPTIONS, Memory(), NOW)[0]
 
 
 def test_disabled_stops_metrics_within_the_bounds():
-    assert 10 == normalize(30, 10, timed(), behavior(up=DISABLED), OPTIONS, Memory(), NOW)[0]
-    assert 30 == normalize(10, 30, timed(), behavior(down=DISABLED), OPTIONS, Memory(), NOW)[0]
+    assert 10 == normalized(30, 10, timed(), behavior(up=DISABLED), OPTIONS, Memory(), NOW)[0]
+    assert 30 == normalized(10, 30, timed(), behavior(down=DISABLED), OPTIONS, Memory(), NOW)[0]
 
 
 def test_disabled_lets_the_bounds_and_what_is_stated_beside_them_be_reached():
     """From 10: the spec's minimum of 40 without a floor, and a forecast's floor of 60 above that minimum."""
     up = behavior(up=DISABLED)
 
-    assert 40 == normalize(80, 10, timed(minimum=40), up, OPTIONS, Memory(), NOW)[0]
-    assert 60 == normalize(80, 10, timed(minimum=40, floor=60), up, OPTIONS, Memory(), NOW)[0]
+    assert 40 == normalized(80, 10, timed(minimum=40), up, OPTIONS, Memory(), NOW)[0]
+    assert 60 == normalized(80, 10, timed(minimum=40, floor=60), up, OPTIONS, Memory(), NOW)[0]
 
 
 def test_disabled_lets_the_nearer_of_a_cap_and_the_maximum_be_reached():
     """From 50: the spec's maximum of 40, and a cap of 20 below it, or of 45 above it."""
     down = behavior(down=DISABLED)
 
-    assert 40 == normalize(3, 50, timed(maximum=40), down, OPTIONS, Memory(), NOW)[0]
-    assert 20 == normalize(3, 50, timed(maximum=40, cap=20), down, OPTIONS, Memory(), NOW)[0]
-    assert 40 == normalize(3, 50, timed(maximum=40, cap=45), down, OPTIONS, Memory(), NOW)[0]
+    assert 40 == normalized(3, 50, timed(maximum=40), down, OPTIONS, Memory(), NOW)[0]
+    assert 20 == normalized(3, 50, timed(maximum=40, cap=20), down, OPTIONS, Memory(), NOW)[0]
+    assert 40 == normalized(3, 50, timed(maximum=40, cap=45), down, OPTIONS, Memory(), NOW)[0]
 
 
 def test_disabled_keeps_a_zero_where_schedules_exist():
-    assert 0 == normalize(5, 0, timed(minimum=0), behavior(up=DISABLED), OPTIONS, Memory(), NOW)[0]
+    assert 0 == normalized(5, 0, timed(minimum=0), behavior(up=DISABLED), OPTIONS, Memory(), NOW)[0]
 
 
 def test_a_period_that_is_spent_forces_nobody_down_where_schedules_exist():
     """8 came within the minute of a policy of 4: 18 - 8 + 4 = 14 is below the current 18, which stays."""
     memory = Memory(scale_ups=(went(8, seconds_ago=30),))
 
-    assert 18 == normalize(25, 18, timed(), behavior(up=rules(("Pods", 4, 60))), OPTIONS, memory, NOW)[0]
+    assert 18 == normalized(25, 18, timed(), behavior(up=rules(("Pods", 4, 60))), OPTIONS, memory, NOW)[0]
 
 
 def test_where_schedules_exist_a_bound_is_named_before_the_way_to_it():
     """From 10 to a minimum of 40 or a maximum of 4: +100 % is 20; down 100 % at once."""
-    up, up_steps = normalize(30, 10, timed(minimum=40), behavior(), OPTIONS, Memory(), NOW)
-    down, down_steps = normalize(9, 10, timed(maximum=4), behavior(), OPTIONS, Memory(), NOW)
+    up, up_steps = normalized(30, 10, timed(minimum=40), behavior(), OPTIONS, Memory(), NOW)
+    down, down_steps = normalized(9, 10, timed(maximum=4), behavior(), OPTIONS, Memory(), NOW)
 
     assert (20, (Step(Rule.TOO_FEW_REPLICAS, 30, 40), Step(Rule.SCALE_UP_LIMIT, 40, 20))) == (up, up_steps)
     assert (4, (Step(Rule.TOO_MANY_REPLICAS, 9, 4),)) == (down, down_steps)
@@ -470,7 +501,7 @@ def test_where_schedules_exist_a_bound_is_named_before_the_way_to_it():
 def test_disabled_does_not_block_the_floor_of_a_forecast_without_schedules():
     limits = Limits(2, 100, floor=30)
 
-    assert 30 == normalize(30, 10, limits, behavior(up=DISABLED), OPTIONS, Memory(), NOW)[0]
+    assert 30 == normalized(30, 10, limits, behavior(up=DISABLED), OPTIONS, Memory(), NOW)[0]
 
 
 def test_a_percent_policy_leaves_zero_with_one_pod():
@@ -487,4 +518,4 @@ def test_a_percent_policy_leaves_zero_with_one_pod():
 def test_a_target_above_the_bounds_comes_down_at_the_rate_of_the_policies_where_schedules_set_them():
     slow = behavior(down=rules(("Pods", 1, 60), window=0))
 
-    assert 49 == normalize(50, 50, timed(maximum=20), slow, OPTIONS, Memory(), NOW)[0]
+    assert 49 == normalized(50, 50, timed(maximum=20), slow, OPTIONS, Memory(), NOW)[0]

@@ -3,7 +3,7 @@
 import pytest
 
 from cronhpa.core.instant import parse_instant
-from cronhpa.core.local_time import format_ahead
+from cronhpa.core.local_time import format_ahead, local_times
 
 MONDAY = parse_instant("2026-11-23T10:00:00Z")
 
@@ -24,3 +24,10 @@ MONDAY = parse_instant("2026-11-23T10:00:00Z")
 def test_a_weekday_is_named_where_it_can_only_be_the_next_one(at, zone, shown):
     """Seen on Monday, 23 November 2026: the next Monday is a date. Berlin is an hour ahead."""
     assert shown == format_ahead(parse_instant(at), zone, MONDAY)
+
+
+def test_instants_in_the_words_of_others_are_told_on_the_same_clocks():
+    text = "from 2026-11-23T17:00:00Z until 2026-11-24T17:00:05Z"
+
+    assert "from 18:00 +01:00 until Tue 2026-11-24 18:00:05 +01:00" == local_times(text, "Europe/Berlin", MONDAY)
+    assert "v2026-11-23T17:00:00Zx" == local_times("v2026-11-23T17:00:00Zx", "Europe/Berlin", MONDAY)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.situations import (
+    BY_QUEUE,
     DOWN,
     NOW,
     at,
@@ -15,8 +16,10 @@ from core.situations import (
     behaviors,
     counts,
     exactly,
+    joined,
     past_instants,
     queued,
+    recommendations,
     recommended,
     rules,
     scale_events,
@@ -28,9 +31,9 @@ from cronhpa.api.status_memory import parse_memory, render_memory
 from cronhpa.api.turn import Turn
 from cronhpa.core.behavior import limit_down, limit_up, stabilize
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import DecisionKind, Failed, Scaled, Withheld
+from cronhpa.core.decision import BY_NOBODY, DecisionKind, Failed, Recommendation, Scaled, Withheld
 from cronhpa.core.instant import MINUTE, SECOND
-from cronhpa.core.memory import Intent, Memory, Recommendation, ScaleEvent
+from cronhpa.core.memory import Intent, Memory, ScaleEvent
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import ControllerOptions
 from cronhpa.operator.writer import is_worth_writing
@@ -54,14 +57,14 @@ def test_the_first_turn_seeds_the_memory_with_the_current_count():
     decision, memory = turn(spec(), queued(30, current=8))
 
     assert 8 == decision.desired
-    assert (Recommendation(8, NOW), Recommendation(3, NOW)) == memory.recommendations
+    assert (Recommendation(8, NOW, 8, BY_NOBODY), Recommendation(3, NOW, 3, BY_QUEUE)) == memory.recommendations
 
 
 def test_an_outdated_slot_is_taken_again_in_its_place():
     """As upstream: the last slot older than the window is overwritten, the others stay where they are."""
     items = (Recommendation(4, at("09:50")), Recommendation(5, at("09:51")), Recommendation(6, at("09:58")))
 
-    memory = Memory(recommendations=items).recommending(7, NOW, None, OPTIONS)
+    memory = Memory(recommendations=items).recommending(Recommendation(7, NOW), None, OPTIONS)
 
     assert (items[0], Recommendation(7, NOW), items[2]) == memory.recommendations
 
@@ -69,7 +72,7 @@ def test_an_outdated_slot_is_taken_again_in_its_place():
 def test_a_recommendation_as_old_as_the_window_is_not_outdated_yet():
     items = (Recommendation(4, at("09:55")),)
 
-    memory = Memory(recommendations=items).recommending(7, NOW, None, OPTIONS)
+    memory = Memory(recommendations=items).recommending(Recommendation(7, NOW), None, OPTIONS)
 
     assert (*items, Recommendation(7, NOW)) == memory.recommendations
 
@@ -96,7 +99,7 @@ def test_a_scaling_that_failed_leaves_no_event_and_keeps_its_recommendation():
     _, memory = turn(spec(behavior=behavior()), queued(500, current=8), outcome=Failed("forbidden"))
 
     assert () == memory.scale_ups
-    assert Recommendation(50, NOW) in memory.recommendations
+    assert Recommendation(50, NOW, 50, BY_QUEUE) in memory.recommendations
 
 
 def test_nothing_is_remembered_of_a_turn_that_saw_nothing():
@@ -181,11 +184,11 @@ def test_a_scale_down_is_written_down_as_if_it_were_done():
 
 
 def test_a_scale_down_that_was_intended_and_done_counts():
-    assert (ScaleEvent(4, NOW),) == intended().resumed(4, NOW + SECOND).scale_downs
+    assert (ScaleEvent(4, NOW),) == intended().resumed(4, NOW + SECOND, None).scale_downs
 
 
 def test_a_scale_down_that_was_intended_and_not_done_is_forgotten():
-    resumed = intended().resumed(8, NOW + SECOND)
+    resumed = intended().resumed(8, NOW + SECOND, None)
 
     assert () == resumed.scale_downs
     assert resumed.intent is None
@@ -197,8 +200,8 @@ def test_a_zero_that_was_intended_and_not_done_is_not_ours():
     memory = Memory().intending(decide(of, observation, None, Memory(), NOW), of, observation)
 
     assert memory.zero is True
-    assert memory.resumed(8, NOW + SECOND).zero is False
-    assert memory.resumed(0, NOW + SECOND).zero is True
+    assert memory.resumed(8, NOW + SECOND, None).zero is False
+    assert memory.resumed(0, NOW + SECOND, None).zero is True
 
 
 def test_the_next_turn_clears_the_intent():
@@ -210,14 +213,15 @@ def test_the_next_turn_clears_the_intent():
 
 def test_the_newest_recommendation_is_taken_to_have_held_until_the_restart():
     """Nobody knows when the old process ended: at worst just now. A window of 300 s begins anew, and 5 stays."""
-    resumed = recommended(5, "09:50").resumed(5, NOW)
+    resumed = recommended(5, "09:50").resumed(5, NOW, None)
 
-    assert (*recommended(5, "09:50").recommendations, Recommendation(5, NOW)) == resumed.recommendations
-    assert 5 == stabilize(2, 5, resumed.recommendations, None, OPTIONS, NOW + 299 * SECOND)
+    asked = Recommendation(2, NOW + 299 * SECOND, 2)
+    assert (*recommended(5, "09:50").recommendations, Recommendation(5, NOW, None, BY_QUEUE)) == resumed.recommendations
+    assert 5 == stabilize(asked, 5, resumed.recommendations, None, OPTIONS)
 
 
 def test_an_empty_memory_stays_empty():
-    assert Memory() == Memory().resumed(5, NOW)
+    assert Memory() == Memory().resumed(5, NOW, None)
 
 
 def test_what_lies_in_the_future_is_moved_to_now():
@@ -227,7 +231,7 @@ def test_what_lies_in_the_future_is_moved_to_now():
         recommendations=(Recommendation(8, hour),), scale_ups=(ScaleEvent(3, hour),), scale_downs=(ScaleEvent(2, hour),)
     )
 
-    resumed = memory.resumed(8, NOW)
+    resumed = memory.resumed(8, NOW, None)
 
     instants = {item.at for item in (*resumed.recommendations, *resumed.scale_ups, *resumed.scale_downs)}
     assert {NOW} == instants
@@ -237,23 +241,24 @@ def test_what_lies_in_the_future_is_moved_to_now():
 
 some_memories = st.builds(
     Memory,
-    recommendations=st.lists(
-        st.builds(Recommendation, replicas=st.integers(0, 20), at=past_instants), min_size=1, max_size=12
-    ).map(tuple),
+    recommendations=st.lists(recommendations(st.integers(0, 20), past_instants), min_size=1, max_size=12).map(tuple),
     scale_ups=scale_events(past_instants),
     scale_downs=scale_events(past_instants),
 )
 
 
-@given(some_memories, behaviors, st.integers(0, 20), st.integers(0, 20), st.integers(0, 3600).map(lambda s: s * SECOND))
-def test_a_pruned_memory_stabilizes_as_the_whole_one_at_every_later_instant(memory, of, merged, current, later):
+later_recommendations = st.integers(0, 3600).flatmap(
+    lambda seconds: recommendations(st.integers(0, 20), st.just(NOW + seconds * SECOND))
+)
+
+
+@given(some_memories, behaviors, later_recommendations, st.integers(0, 20))
+def test_a_pruned_memory_stabilizes_as_the_whole_one_at_every_later_instant(memory, of, asked, current):
     pruned = memory.pruned(of, OPTIONS, NOW)
 
-    now = NOW + later
-
     assert set(pruned.recommendations) <= set(memory.recommendations)
-    assert stabilize(merged, current, memory.recommendations, of, OPTIONS, now) == stabilize(
-        merged, current, pruned.recommendations, of, OPTIONS, now
+    assert stabilize(asked, current, memory.recommendations, of, OPTIONS) == stabilize(
+        asked, current, pruned.recommendations, of, OPTIONS
     )
 
 
@@ -269,12 +274,7 @@ def test_a_pruned_memory_allows_the_same_rates_at_every_later_instant(memory, of
 
 def test_only_contenders_are_kept():
     """Of 3, 9, 4, 6 the 9 outdoes all before it and the 6 the 4."""
-    memory = Memory(
-        recommendations=tuple(
-            Recommendation(number, at(clock))
-            for number, clock in ((3, "09:56"), (9, "09:57"), (4, "09:58"), (6, "09:59"))
-        )
-    )
+    memory = joined(recommended(3, "09:56"), recommended(9, "09:57"), recommended(4, "09:58"), recommended(6, "09:59"))
 
     assert [9, 6] == [item.replicas for item in memory.pruned(None, OPTIONS, NOW).recommendations]
 
@@ -285,7 +285,7 @@ def test_the_newest_recommendation_is_kept_however_old():
 
 memories_as_written = st.builds(
     Memory,
-    recommendations=st.lists(st.builds(Recommendation, replicas=counts, at=past_instants)).map(tuple),
+    recommendations=st.lists(recommendations(counts, past_instants), max_size=9).map(tuple),
     scale_ups=scale_events(),
     scale_downs=scale_events(),
     zero=st.sampled_from([None, True, False]),
@@ -316,7 +316,7 @@ class Life:
         self.lows = []
 
     def restart(self, now):
-        self.memory = parse_memory(self.status).resumed(self.current, now)
+        self.memory = parse_memory(self.status).resumed(self.current, now, self.spec.behavior)
 
     def tick(self, load, now, *, killed="", refused=False):
         """killed: "before" or "after" the scale is written, with nothing written behind it. refused: by the API."""

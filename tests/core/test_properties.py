@@ -117,7 +117,7 @@ def test_a_memory_survives_the_status_and_a_restart(situation, outcome):
     read = parse_memory({"memory": render_memory(remembered)})
 
     assert remembered == read
-    assert all(item.at <= now for item in read.resumed(3, now).recommendations)
+    assert all(item.at <= now for item in read.resumed(3, now, of.behavior).recommendations)
 
 
 @given(specs(), st.integers(0, 300), st.integers(0, 300), st.integers(1, 30))

@@ -121,7 +121,7 @@ def memory(data: bytes) -> None:
     of = REMEMBERING[draw.byte() % len(REMEMBERING)]
     found = read_memory({"memory": text})
     assert found.problem is None or Memory() == found.memory
-    kept = found.memory.resumed(current, NOW)
+    kept = found.memory.resumed(current, NOW, of.behavior)
     decided(of, current, kept, draw)
     for events in (kept.scale_ups, kept.scale_downs):
         assert all(0 < item.change < 2**31 and item.at <= NOW for item in events)

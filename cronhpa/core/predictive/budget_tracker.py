@@ -76,7 +76,8 @@ class BudgetTracker:
         if isinstance(self._thrift, Absent):
             return self._thrift
         levels = (forecast.load, *forecast.thrifty)
-        return forecast if not self._thrift else replace(forecast, load=levels[min(self._thrift, len(levels) - 1)])
+        level = min(self._thrift, len(levels) - 1)
+        return replace(forecast, load=levels[level], thrift=level) if level else forecast
 
 
 def _extra(scale: Scale, counterfactual: Counterfactual | None) -> int:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from itertools import chain
 from math import isfinite
 
-from cronhpa.core.decision import Abstention, Proposal, Role, Source
+from cronhpa.core.decision import Abstention, ExpectedLoad, FloorLimit, Proposal, Role, Source
 from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
+from cronhpa.core.instant import MINUTE, Nanoseconds
 from cronhpa.core.memory import Memory, lead_time
 from cronhpa.core.observation import Absent, Observation, PodCounts, Reading
 from cronhpa.core.reactive.arithmetic import round_up
@@ -70,7 +70,8 @@ def predict(
         )
     if forecast.step <= 0:
         return abstain("Absurd", f"the forecast has steps of {forecast.step} ns")
-    loads = _covered(forecast, now, now + lead)
+    covered_steps = _covered(forecast, now, now + lead)
+    loads = forecast.load[covered_steps]
     if not loads:
         return abstain("Stale", "the forecast does not reach over the lead time")
     # max() of a number and NaN depends on their order, so each load is checked.
@@ -81,22 +82,45 @@ def predict(
     if not carried:
         unknown = unknown_pod_load(forecast.metric)
         return abstain(unknown.reason, unknown.message)
-    believed = min(max(loads), forecast.ceiling) * (100 + headroom_percent) / 100
-    replicas = round_up(believed / carried)
-    if spec.forecast.max_floor is not None:
-        replicas = min(replicas, spec.forecast.max_floor)
-    asked = f"p{forecast.quantile_percent} load {believed:.4g} within {lead // SECOND} s"
-    reason = f"{asked} / {carried:.4g} per pod = {replicas}"
-    return Proposal(Source.FORECAST, name, Role.FLOOR, replicas, reason=reason)
+    load = max(loads)
+    believed = min(load, forecast.ceiling)
+    needed = round_up(believed * (100 + headroom_percent) / 100 / carried)
+    most = needed if spec.forecast.max_floor is None else spec.forecast.max_floor
+    limit = (
+        FloorLimit.MAX_FLOOR
+        if needed > most
+        else FloorLimit.CEILING
+        if load > forecast.ceiling
+        else FloorLimit.BUDGET
+        if forecast.thrift
+        else FloorLimit.COST
+    )
+    step = covered_steps.start + loads.index(load)
+    basis = ExpectedLoad(
+        believed,
+        forecast.start + step * forecast.step,
+        carried,
+        limit,
+        percent=_likelihood(forecast, step),
+        headroom_percent=headroom_percent,
+    )
+    return Proposal(Source.FORECAST, name, Role.FLOOR, min(needed, most), basis=basis)
 
 
-def _covered(forecast: Forecast, begin: Nanoseconds, end: Nanoseconds) -> tuple[float, ...]:
-    """The loads of the steps that touch [begin, end]; empty if the forecast does not cover all of it."""
+def _likelihood(forecast: Forecast, step: int) -> int | None:
+    """How likely it is, in percent, that the load of a step is reached or passed; None if that is not known."""
+    if forecast.thrift:  # the quantiles are those of the loads that the budget has put aside
+        return None
+    return 100 - (forecast.quantiles[step] if step < len(forecast.quantiles) else forecast.quantile_percent)
+
+
+def _covered(forecast: Forecast, begin: Nanoseconds, end: Nanoseconds) -> slice:
+    """The steps that touch [begin, end]; none if the forecast does not cover all of it."""
     first = (begin - forecast.start) // forecast.step
     last = (end - forecast.start) // forecast.step
     if first < 0 or last >= len(forecast.load):
-        return ()
-    return forecast.load[first : last + 1]
+        return slice(0)
+    return slice(first, last + 1)
 
 
 def _load_per_pod(

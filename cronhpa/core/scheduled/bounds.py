@@ -19,8 +19,20 @@ from msgspec.structs import replace
 
 from cronhpa.core.behavior import ramp
 from cronhpa.core.cache import OwnedCache
-from cronhpa.core.decision import Abstention, Edge, Lead, Proposal, Role, Source, SourceRef, Window, WindowState
-from cronhpa.core.instant import DAY, MINUTE, SECOND, Nanoseconds, format_instant
+from cronhpa.core.decision import (
+    Abstention,
+    Ahead,
+    Edge,
+    Lead,
+    Proposal,
+    Role,
+    Source,
+    SourceRef,
+    Window,
+    WindowState,
+    Yielding,
+)
+from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
 from cronhpa.core.memory import lead_time
 from cronhpa.core.scheduled import windows
 from cronhpa.core.spec import CronWindow, OnceWindow, Override, Schedule, Spec
@@ -222,7 +234,7 @@ def _hold(asked: _Asked, held: tuple[_Held, ...], until: Nanoseconds) -> None:
 
 def _weight(bounds: Bounds) -> int:
     """About how many bytes bounds take, what they share with others included."""
-    texts = sum(len(item.reason) for item in bounds.proposals) + sum(len(item.message) for item in bounds.abstentions)
+    texts = sum(len(item.message) for item in bounds.abstentions)
     parts = len(bounds.proposals) + len(bounds.abstentions) + len(bounds.leads)
     return (
         _BOUNDS_WEIGHT + _WINDOW_WEIGHT * len(bounds.windows) + _PROPOSAL_WEIGHT * parts + texts + len(bounds.conflict)
@@ -504,8 +516,8 @@ def _lead(
 
 def _ahead(item: _Leading) -> RankedBound:
     assert item.floor is not None
-    reason = f"{item.length // SECOND} s ahead of its start at {format_instant(item.start)}"
-    proposal = Proposal(Source.SCHEDULE, item.schedule.name, Role.FLOOR, item.floor, reason=reason)
+    basis = Ahead(item.start, item.length)
+    proposal = Proposal(Source.SCHEDULE, item.schedule.name, Role.FLOOR, item.floor, basis=basis)
     return RankedBound(_rank(item.schedule), proposal)
 
 
@@ -518,5 +530,4 @@ def _yielding(item: RankedBound, leading: Iterable[_Leading]) -> RankedBound:
     needed = max((lead.floor for lead in yields_to if lead.floor is not None), default=0)
     if needed <= item.number:
         return item
-    reason = f"{item.number}, raised for what opens when it closes"
-    return RankedBound(item.rank, replace(item.proposal, replicas=needed, reason=reason))
+    return RankedBound(item.rank, replace(item.proposal, replicas=needed, basis=Yielding(item.number)))

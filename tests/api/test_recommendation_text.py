@@ -1,0 +1,90 @@
+"""cronhpa.api.status_memory: the two numbers of a recommendation, for this operator, an earlier and a later one."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.test_memory_text import EMPTY, rows
+from core.situations import BY_OVERRIDE, NOW, past_instants, queued, recommendations, spec
+from cronhpa.api.status_memory import parse_memory, render_memory
+from cronhpa.core.decide import decide
+from cronhpa.core.decision import Recommendation, Source, SourceRef
+from cronhpa.core.instant import SECOND
+from cronhpa.core.memory import Memory
+from cronhpa.core.spec import ControllerOptions
+
+OPTIONS = ControllerOptions()
+APART = Memory(
+    recommendations=(
+        Recommendation(9, NOW, 4, BY_OVERRIDE),
+        Recommendation(3, NOW, 50, SourceRef(Source.SCHEDULE, "night")),
+        Recommendation(20, NOW, None, SourceRef(Source.FORECAST, "cpu")),
+        Recommendation(7, NOW, 7, SourceRef(Source.METRIC, "cpu")),
+        Recommendation(7, NOW, None, SourceRef(Source.METRIC, "cpu")),
+    )
+)
+
+
+def test_the_numbers_are_written_once_where_they_are_equal():
+    """
+    8 replicas are in force. `replicas` is for an earlier operator, which pursues it: 9 and 20 were asked for by floors,
+    so it reads 8; 50 were asked for by the metrics. What a restart holds is nobody's number: it has no `metrics`.
+    """
+    ten = {"time": "2026-11-23T10:00:00.000000000Z"}
+
+    assert [
+        {"replicas": 8, "merged": 9, "metrics": 4, "by": "Override", **ten},
+        {"replicas": 50, "merged": 3, "metrics": 50, "by": "Schedule/night", **ten},
+        {"replicas": 8, "merged": 20, "by": "Forecast/cpu", **ten},
+        {"replicas": 7, "by": "Metric/cpu", **ten},
+        {"replicas": 7, "merged": 7, "by": "Metric/cpu", **ten},
+    ] == render_memory(APART, 8)["recommendations"]
+    assert APART == parse_memory({"memory": render_memory(APART, 8)})
+
+
+def test_a_recommendation_of_an_earlier_operator_is_held_and_raises_nothing():
+    """It wrote the merged count alone: 500 typed for 50 and an upgrade of the operator leave 60 at 60."""
+    text = {"memory": {**EMPTY, "recommendations": rows(1, replicas=500)}}
+    memory = parse_memory(text)
+    resumed = memory.resumed(60, NOW, None)
+
+    assert (Recommendation(500, NOW),) == memory.recommendations
+    assert 60 == decide(spec(3), queued(300, current=60), None, resumed, NOW + 299 * SECOND).desired
+
+
+def test_a_source_of_a_later_operator_is_nobody():
+    text = {"memory": {**EMPTY, "recommendations": rows(1, replicas=5, by="Moon/full")}}
+
+    assert (Recommendation(5, NOW),) == parse_memory(text).recommendations
+
+
+def test_who_asked_is_kept_of_the_newest_hundred():
+    """An hour of recommendations has room in an object, whatever the names: 4,000 are less than half a megabyte."""
+    name = SourceRef(Source.METRIC, "a" * 253)
+    memory = Memory(recommendations=tuple(Recommendation(4000 - i, NOW + i, 4000 - i, name) for i in range(4000)))
+
+    text = render_memory(memory)
+
+    assert 100 == sum("by" in item for item in text["recommendations"])
+    assert len(str(text)) < 500_000
+    assert [(item.replicas, item.metrics) for item in memory.recommendations] == [
+        (item.replicas, item.metrics) for item in parse_memory({"memory": text}).recommendations
+    ]
+
+
+@given(
+    st.lists(recommendations(st.integers(0, 60), past_instants), min_size=1, max_size=8).map(tuple),
+    st.integers(0, 60),
+    st.integers(0, 60),
+)
+def test_an_earlier_operator_holds_as_many_and_raises_to_nothing_but_what_metrics_asked_for(entries, current, asked):
+    """After a downgrade: it reads `replicas` alone, and goes to the largest of the window."""
+    newest = [item for item in entries if item.at >= NOW - OPTIONS.downscale_stabilization]
+    text = render_memory(Memory(recommendations=entries), current)["recommendations"]
+    kept = [read["replicas"] for item, read in zip(entries, text, strict=True) if item in newest]
+
+    earlier = max([asked, *kept])
+
+    assert earlier >= min(current, max([asked, *(item.highest for item in newest)]))
+    assert earlier <= max([current, asked, *(item.metrics or 0 for item in newest)])
