@@ -383,8 +383,8 @@ def _holding(recommendations: list[Any]) -> Iterator[Any]:
 def _substance(status: Status) -> dict[str, Any]:
     out = {key: value for key, value in status.items() if key not in {*_DRIFTING, _DERIVED}}
     out["conditions"] = [
-        # The message of a forecast contains a number that changes at every reconciliation.
-        (entry["type"], entry["status"], entry["reason"], "" if entry["type"] == "ForecastActive" else entry["message"])
+        # A forecast's message has a number that always changes; other people's conditions may have no message at all.
+        (*map(entry.get, ("type", "status", "reason")), entry["type"] != "ForecastActive" and entry.get("message"))
         for entry in status.get("conditions", [])
     ]
     decision = status.get("decision", {})

@@ -132,3 +132,13 @@ def test_texts_are_never_the_reason_for_a_write_but_for_a_column_that_is_new():
     assert not has_drifted(before, retold)
     assert has_drifted(old, before)
     assert not is_worth_writing(old, before)
+
+
+def test_a_condition_of_somebody_else_costs_nothing():
+    """The API server asks of a condition for its type and its status alone."""
+    foreign = {"conditions": [{"type": "Theirs", "status": "False"}]}
+    status = columns(spec(), queued(80, current=8), previous=foreign)
+
+    assert {"type": "Theirs", "status": "False"} == status["conditions"][0]
+    assert "Deciding" == status["columns"]["status"]
+    assert not is_worth_writing(status, status)
