@@ -63,6 +63,9 @@ bench: $(VENV)/.ready  ## measure a decision, schedules, learning, and 500 idle 
 	@PYTHONPATH=tests $(RUN)/python benchmarks/recorded_turns.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/idle_fleet.py
 
+bench-fleet: $(VENV)/.ready  ## what 2,000 objects with 10 pods each cost: idle, scaling, at a shared edge, at a start (10 min; BENCH_OBJECTS=10000)
+	@PYTHONPATH=tests $(RUN)/python benchmarks/fleet.py
+
 # Thirteen of the twenty series of the published figures; its README says where the other seven are to be had.
 TRACES ?= benchmarks/traces
 bench-forecast: $(VENV)/.ready  ## what forecasts are worth on recorded series (TRACES=DIR of timestamp,value CSVs, default benchmarks/traces: 13 of the 20 published, its README says how to get the rest; GRID=1: more)
@@ -122,4 +125,4 @@ image:  ## build the image of a release: BASE=python:3.11-slim@sha256:... IMAGE=
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-long unit brute-force conformance mutation fuzz bench bench-forecast bench-methods format clean demo sbom audit image
+.PHONY: help setup lock check test test-long unit brute-force conformance mutation fuzz bench bench-fleet bench-forecast bench-methods format clean demo sbom audit image

@@ -37,6 +37,8 @@ def render(previous: Status, turn: Turn) -> Status:
     """The status after a turn."""
     decision, spec = turn.decision, turn.spec
     status: Status = {"observedGeneration": turn.generation, "target": f"{spec.target.kind}/{spec.target.name}"}
+    if "operator" in previous:
+        status["operator"] = previous["operator"]
     if decision.kind is DecisionKind.UNREACHABLE:
         kept = ("currentReplicas", "desiredReplicas", "lastScaleTime", "currentMetrics")
         status |= {key: previous[key] for key in kept if key in previous}

@@ -32,9 +32,9 @@ async def list_objects(client: Client, namespace: str | None) -> AsyncIterator[d
 
     below = () if namespace is None else ("namespaces", namespace)
     path = path_of("apis", GROUP, VERSION, *below, PLURAL)
-    async for page, _ in client.pages(path):
-        for item in decode(page, dict, path).get("items") or ():
-            yield item
+    async for items, _ in client.pages(path):
+        for item in items:
+            yield decode(item, dict, path)
 
 
 async def read_object(client: Client, namespace: str, name: str) -> dict[str, Any]:

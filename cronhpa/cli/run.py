@@ -11,7 +11,7 @@ import typer
 from cronhpa.cli.lines import say
 
 
-def run(
+def run(  # noqa: PLR0913, PLR0917 - its options
     kubeconfig: Annotated[
         str | None, typer.Option(help="Path of a kubeconfig. Default: the pod's account, else kubectl's.")
     ] = None,
@@ -23,6 +23,22 @@ def run(
         int | None, typer.Option(help="Port of /healthz, /readyz and /metrics. Default: 8080.")
     ] = None,
     probe_port: Annotated[int | None, typer.Option(help="Port of /healthz and /readyz alone. Default: 8081.")] = None,
+    leader_elect: Annotated[
+        bool | None, typer.Option(help="Whether replicas elect the one that decides, by a Lease. Default: they do.")
+    ] = None,
+    leader_elect_lease_duration: Annotated[
+        str | None, typer.Option(help="Time without a renewal after which another may lead. Default: 15s.")
+    ] = None,
+    leader_elect_renew_deadline: Annotated[
+        str | None, typer.Option(help="Time without a renewal after which a leader stops writing. Default: 10s.")
+    ] = None,
+    leader_elect_retry_period: Annotated[
+        str | None, typer.Option(help="Time between two renewals. Default: 2s.")
+    ] = None,
+    leader_elect_resource_name: Annotated[str | None, typer.Option(help="Name of the Lease. Default: cronhpa.")] = None,
+    leader_elect_resource_namespace: Annotated[
+        str | None, typer.Option(help="Namespace of the Lease. Default: the pod's, else the context's.")
+    ] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error. Default: info.")] = None,
 ) -> None:
     """
@@ -44,6 +60,12 @@ def run(
         "store": store,
         "listen_port": listen_port,
         "probe_port": probe_port,
+        "leader_elect": leader_elect,
+        "leader_elect_lease_duration": leader_elect_lease_duration,
+        "leader_elect_renew_deadline": leader_elect_renew_deadline,
+        "leader_elect_retry_period": leader_elect_retry_period,
+        "leader_elect_resource_name": leader_elect_resource_name,
+        "leader_elect_resource_namespace": leader_elect_resource_namespace,
         "log_level": log_level,
     }
     try:

@@ -28,6 +28,7 @@ from yarl import URL
 from cronhpa.core.printable import shortened, without_userinfo
 from cronhpa.kube.credentials import bearer_token, keepalive_socket, tls_context
 from cronhpa.kube.errors import UNREADABLE, Cause, ClusterError, text_of
+from cronhpa.kube.fence import FENCED, NOT_LEADING, Fence, FencedBody, unfenced
 
 LOG = logging.getLogger(__name__)
 
@@ -84,6 +85,7 @@ class _ListMeta(Struct, frozen=True, rename="camel"):
 
 
 class _Page(Struct):
+    items: list[msgspec.Raw] | None
     metadata: _ListMeta = _ListMeta()
 
 
@@ -100,15 +102,29 @@ def path_of(*segments: str) -> str:
 
 
 class Client:
-    """One session to one API server. Open it as an async context manager."""
+    """
+    One session to one API server. Open it as an async context manager.
 
-    def __init__(self, configuration: Configuration, *, timeout_seconds: float = 15.0) -> None:
+    fence: for how many seconds from now a write may be under way; 0 or less refuses it.
+    agent: how the audit log of the API server names this process.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        timeout_seconds: float = 15.0,
+        fence: Fence = unfenced,
+        agent: str = USER_AGENT,
+    ) -> None:
         self.configuration = configuration
+        self._fence = fence
+        self._agent = agent
+        self._timeout_seconds = timeout_seconds
         self.requests: Counter[str] = Counter()
         self._places = _Places(_REQUESTS_AT_ONCE)
         self._metric_places: dict[str, _Places] = {}
         self._host = str(configuration.host).rstrip("/")
-        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=_CONNECT_SECONDS)
         self._token: str | None = None
         self._token_age = 0.0
         self._session: aiohttp.ClientSession | None = None
@@ -121,7 +137,7 @@ class Client:
         self._session = aiohttp.ClientSession(
             connector=connector,
             read_bufsize=_READ_BYTES,
-            headers={"User-Agent": USER_AGENT, "Accept": "application/json", "Accept-Encoding": "gzip"},
+            headers={"User-Agent": self._agent, "Accept": "application/json", "Accept-Encoding": "gzip"},
         )
         self._token_age = asyncio.get_running_loop().time()
         return self
@@ -158,13 +174,25 @@ class Client:
         asked = {"fieldManager": FIELD_MANAGER, **(params or {})}
         await self._request("POST", path, body=msgspec.json.encode(body), params=asked)
 
+    async def create(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
+        """The object after a POST to its collection."""
+        asked = {"fieldManager": FIELD_MANAGER}
+        return decode(await self._request("POST", path, body=msgspec.json.encode(body), params=asked), kind, path)
+
+    async def replace(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
+        """The object after a PUT; with a resource version in `body`, only if the object has it still."""
+        asked = {"fieldManager": FIELD_MANAGER}
+        return decode(await self._request("PUT", path, body=msgspec.json.encode(body), params=asked), kind, path)
+
     async def delete(self, path: str, options: Mapping[str, Any]) -> None:
         """options: fields of meta/v1 DeleteOptions, such as preconditions."""
         await self._request("DELETE", path, body=msgspec.json.encode(options))
 
-    async def pages(self, path: str, params: Mapping[str, str] | None = None) -> AsyncIterator[tuple[bytes, str]]:
+    async def pages(
+        self, path: str, params: Mapping[str, str] | None = None
+    ) -> AsyncIterator[tuple[list[msgspec.Raw], str]]:
         """
-        The pages of a list with the list's resource version, 500 items each.
+        The items of each page of a list, not decoded, with the list's resource version; 500 items a page.
 
         A page that is too long is requested again with fewer items: large objects of one tenant must not end the list.
         """
@@ -178,9 +206,9 @@ class Client:
                     raise
                 size = max(size // _PAGE_PARTS, 1)
                 continue
-            meta = decode(answer, _Page, path).metadata
-            yield answer, meta.resource_version
-            going = meta.cont
+            page = decode(answer, _Page, path)
+            yield page.items or [], page.metadata.resource_version
+            going = page.metadata.cont
             if not going:
                 return
 
@@ -256,16 +284,22 @@ class Client:
         for attempt in range(_ATTEMPTS):
             try:
                 headers = await self._headers(fresh=attempt > 0)
+                seconds, data = self._timeout_seconds, None
                 if body is not None:
                     headers["Content-Type"] = content_type
+                    data = FencedBody(body, self._fence)
+                if method != "GET":
+                    seconds = min(seconds, self._fence())
+                    if seconds <= 0:
+                        raise ClusterError(HTTPStatus.PRECONDITION_FAILED, NOT_LEADING, f"{method} {path}: {FENCED}")
                 # A redirect would send the token and the query wherever an aggregated API points.
                 async with self._open.request(
                     method,
                     self._url(path),
-                    data=body,
+                    data=data,
                     params=params,
                     headers=headers,
-                    timeout=self._timeout,
+                    timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_SECONDS),
                     allow_redirects=False,
                 ) as response:
                     answer = await _read(response, path, bytes_max, places)

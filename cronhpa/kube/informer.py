@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -58,10 +58,6 @@ class _Name(Struct, frozen=True):
 
 class _Named(Struct):
     metadata: _Name = _Name()
-
-
-class _Items(Struct):
-    items: list[msgspec.Raw]
 
 
 class Informer(Generic[T]):
@@ -145,16 +141,14 @@ class Informer(Generic[T]):
         """Takes over one list; returns its resource version."""
         seen: set[tuple[str, str]] = set()
         version = ""
-        async for page, at in self._client.pages(self.path):
+        async for items, at in self._client.pages(self.path):
             if not version:
                 self._note_list(int(at) if at.isdecimal() else 0)
             version = at
-            for raw in self._items(page):
-                # An object that cannot be read still exists: its known state stays.
-                seen.add(self._key(raw))
+            for raw in items:
                 listed = self._decode(raw)
-                if listed is not None:
-                    self._put(listed)
+                # An object that cannot be read still exists: its known state stays.
+                seen.add(self._key(raw) if listed is None else self._put(listed))
             await asyncio.sleep(0)
         self._heard = asyncio.get_running_loop().time()
         self._lost = None
@@ -177,26 +171,17 @@ class Informer(Generic[T]):
         return (meta.namespace, meta.name)
 
     async def _follow(self, version: str) -> None:
-        async for line in self._client.watch(self.path, version, idle_seconds=IDLE_SECONDS):
+        async for kind, raw in watch_events(self._client, self.path, version, idle_seconds=IDLE_SECONDS):
             self._heard = asyncio.get_running_loop().time()
-            signal = decode(line, _Signal, self.path)
-            if signal.type == "ERROR":
-                failure = decode(bytes(signal.object), _Failure, self.path)
-                if failure.code == _GONE:
-                    return
-                raise ClusterError(failure.code, "WatchError", failure.message)
-            if signal.type == "BOOKMARK":
+            if kind == "BOOKMARK":
                 continue
-            changed = self._decode(signal.object)
+            changed = self._decode(raw)
             if changed is None:
                 continue
-            if signal.type == "DELETED":
+            if kind == "DELETED":
                 self._drop((changed.metadata.namespace, changed.metadata.name))
             else:
                 self._put(changed)
-
-    def _items(self, page: bytes) -> Iterable[msgspec.Raw]:
-        return decode(page, _Items, self.path).items
 
     def _decode(self, raw: msgspec.Raw) -> T | None:
         """The decoded object; None, with a warning, if it cannot be read."""
@@ -224,6 +209,24 @@ class Informer(Generic[T]):
         self._versions.pop(key, None)
         self.objects.pop(key, None)
         self._changed(*key, None)
+
+
+async def watch_events(
+    client: Client, path: str, version: str, *, idle_seconds: float
+) -> AsyncIterator[tuple[str, msgspec.Raw]]:
+    """
+    The events of a watch: type and object, bookmarks included.
+
+    Ends where the server ends it, also for a version that is too old; then list anew. Raises ClusterError.
+    """
+    async for line in client.watch(path, version, idle_seconds=idle_seconds):
+        signal = decode(line, _Signal, path)
+        if signal.type == "ERROR":
+            failure = decode(bytes(signal.object), _Failure, path)
+            if failure.code == _GONE:
+                return
+            raise ClusterError(failure.code, "WatchError", failure.message)
+        yield signal.type, signal.object
 
 
 def resource_version(meta: Meta) -> int:

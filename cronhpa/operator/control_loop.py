@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.observation import Absent
@@ -21,6 +21,7 @@ from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metric
 from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.delaying_queue import DelayingQueue, Key, following
 from cronhpa.operator.inventory import Inventory
+from cronhpa.operator.lag import LagHistogram
 from cronhpa.operator.metric_queries import MetricQueries
 from cronhpa.operator.needs import Need, need
 from cronhpa.operator.object_state import ObjectState
@@ -34,12 +35,15 @@ _RECONCILE_SECONDS = 40
 # An unreadable spec waits for its edit; meanwhile its condition is checked this often.
 _UNREADABLE_PERIOD = 60 * SECOND
 _CLOCK_STEP = 5 * SECOND
+# So many decisions are made before they are written: scale-ups of all of them come first.
+_SLICE = 500
 
 
 class LoopMetrics(Struct):
     """
     reconciles, errors, lists: counters for /metrics. last_tick: when the loop ran last, for /healthz.
-    tick_duration: of the last group of reconciliations.
+    tick_duration: of the last group of reconciliations. lag: from the instant at which an object was due to its
+    decision.
     """
 
     reconciles: int = 0
@@ -47,6 +51,7 @@ class LoopMetrics(Struct):
     lists: int = 0
     last_tick: Nanoseconds = 0
     tick_duration: Nanoseconds = 0
+    lag: LagHistogram = field(default_factory=LagHistogram)
 
 
 class ControlLoop:
@@ -113,8 +118,8 @@ class ControlLoop:
                 for state in self._inventory:
                     self._queue.put(state.key, now)
             self.metrics.last_tick = now
-            for namespace, keys in self._queue.pop(now).items():
-                self._begin(namespace, keys, now)
+            for namespace, due in self._queue.pop(now).items():
+                self._begin(namespace, due, now)
             at = self._queue.next_at()
             wait = 1.0 if at is None else min(1.0, max(0.0, (at - self._clock()) / SECOND))
             # Not wait_for: Python 3.11's forgets a cancellation that comes at the moment at which the event is set.
@@ -130,17 +135,26 @@ class ControlLoop:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+        # Those that were given up have not ended, and must not look as if they were under way for ever.
+        self._under_way.clear()
+        self._dirty.clear()
 
-    def _begin(self, namespace: str, keys: Sequence[Key], now: Nanoseconds) -> None:
+    def _begin(self, namespace: str, due: Mapping[Key, Nanoseconds], now: Nanoseconds) -> None:
         if not self._cluster.is_synced(namespace):
-            for key in keys:
+            for key in due:
                 self._queue.put(key, now + SECOND)
             return
-        self._dirty.update(key for key in keys if key in self._under_way)
-        due = (self._inventory.items.get(key) for key in keys if key not in self._under_way)
-        states = [state for state in due if state is not None]
-        for state in states:
-            self._under_way[state.key] = now
+        states = []
+        for key, due_at in due.items():
+            state = self._inventory.items.get(key)
+            if key in self._under_way:
+                self._dirty.add(key)
+            elif state is not None and not self._reconciler.serves(state):
+                self._queue.put(key, following(namespace, _period(state), now))
+            elif state is not None:
+                self._under_way[key] = now
+                state.due_at = due_at
+                states.append(state)
         queries = MetricQueries(self._listing(namespace), MetricReader(self._cluster.client, self._cluster.discovery))
         groups: dict[Need, list[ObjectState]] = defaultdict(list)
         for state in states:
@@ -169,16 +183,24 @@ class ControlLoop:
 
     async def _reconcile_group(self, states: Sequence[ObjectState], queries: MetricQueries) -> None:
         begun = self._clock()
+        async with asyncio.TaskGroup() as writes:
+            for first in range(0, len(states), _SLICE):
+                batch = await self._decide(states[first : first + _SLICE], queries)
+                # The writes of a slice do not wait for the decisions of the next: a namespace may have 10,000 objects.
+                writes.create_task(self._writer.flush(batch, self._end))
+        self.metrics.tick_duration = max(self._clock() - begun, 0)
+
+    async def _decide(self, states: Sequence[ObjectState], queries: MetricQueries) -> list[PendingWrite]:
         batch = []
         for state in states:
             await self._yield.step()
             pending = await self._reconcile(state, queries)
+            self.metrics.lag.note(self._clock() - state.due_at)
             if pending is None:
                 self._end(state)
             else:
                 batch.append(pending)
-        await self._writer.flush(batch, self._end)
-        self.metrics.tick_duration = max(self._clock() - begun, 0)
+        return batch
 
     async def _reconcile(self, state: ObjectState, queries: MetricQueries) -> PendingWrite | None:
         """The decision to write, if any. A reconciliation that fails or takes too long ends here."""
@@ -203,10 +225,13 @@ class ControlLoop:
         state.reconciled_at = now = self._clock()
         if self._inventory.items.get(state.key) is None:
             return
-        period = state.spec.options.sync_period if state.spec is not None else _UNREADABLE_PERIOD
-        at = now if is_dirty else following(state.namespace, period, now)
+        at = now if is_dirty else following(state.namespace, _period(state), now)
         if state.next_edge is not None:
             # An edge that passed during the reconciliation has not been decided upon yet.
             at = min(at, max(now, state.next_edge))
         self._queue.put(state.key, at)
         self._has_new.set()
+
+
+def _period(state: ObjectState) -> Nanoseconds:
+    return state.spec.options.sync_period if state.spec is not None else _UNREADABLE_PERIOD

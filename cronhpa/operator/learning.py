@@ -52,6 +52,7 @@ class Learning:
     """
     store: path of the history. objects: all known objects, anew at each iteration.
     loads, budgets: what the reconciler has seen and spent since the last flush.
+    is_leading: whether this replica decides; one that does not, learns nothing.
     open_prometheus: opens the Prometheus to take the past from; None without one. open_store: opens the history.
     """
 
@@ -66,6 +67,7 @@ class Learning:
         budgets: BudgetTrackers,
         open_prometheus: Callable[[], Prometheus] | None = None,
         open_store: Callable[[Path], Store] = Store,
+        is_leading: Callable[[], bool] = lambda: True,
         pauses: LearningPauses | None = None,
     ) -> None:
         self._path = store
@@ -76,6 +78,7 @@ class Learning:
         self._budgets = budgets
         self._open_prometheus = open_prometheus
         self._open_store = open_store
+        self._is_leading = is_leading
         self._pauses = pauses or LearningPauses()
         self._store: Store | None = None
         # The last fault that was logged, "" after a flush that succeeded.
@@ -149,7 +152,7 @@ class Learning:
             while True:
                 await asyncio.sleep(self._pauses.backfill)
                 wanted = [target for state in self._objects if (target := target_of(state)) is not None]
-                if self._store is not None:
+                if self._store is not None and self._is_leading():
                     targets = ((target.series, target.spec.target) for target in wanted)
                     await backfills.run_round(self._store.loads, targets, self._clock.now)
 
@@ -167,7 +170,7 @@ class Learning:
         logged: tuple[str, ...] = ()
         while True:
             targets: list[ForecastTarget] = []
-            for count, state in enumerate(tuple(self._objects)):
+            for count, state in enumerate(tuple(self._objects) if self._is_leading() else ()):
                 target = target_of(state)
                 if target is not None:
                     targets.append(target)

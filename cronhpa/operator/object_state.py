@@ -11,6 +11,7 @@ from cronhpa.core.spec import Spec
 from cronhpa.history.series import Series
 from cronhpa.kube.client import path_of
 from cronhpa.operator.delaying_queue import Key
+from cronhpa.operator.said import Said
 
 # (namespace, API group, kind, name) of a scale target.
 TargetKey = tuple[str, str, str, str]
@@ -24,8 +25,11 @@ class ObjectState:
     zone: the object's time zone.
     told: the status up to which its events were told, None before the first turn of this process.
     resumed: this process has taken up the memory. uncertain: the last scale write may or may not have been done.
-    in_doubt: the last status write may or may not have been done. written: when the status was written last.
-    next_edge: when a schedule changes next. reconciled_at: when the last reconciliation ended.
+    in_doubt: the last status write may or may not have been done. written: when the status was written last, or read at
+    the start; None before.
+    next_edge: when a schedule changes next. reconciled_at: when the last reconciliation ended. due_at: when the newest
+    reconciliation was due. said: what the status says, and of which decision; None where that is not known.
+    other_operator: why another installation serves it, "" if this one does.
     complaint: the last logged failure of a status write, "" once a write succeeds.
     conflicts: schedules that contradict each other; checked: their generation, and until when they hold.
     quiet: generation, and the instant until which a decision computes nothing of its schedules anew.
@@ -37,6 +41,7 @@ class ObjectState:
         "complaint",
         "conflicts",
         "created",
+        "due_at",
         "forecast",
         "generation",
         "in_doubt",
@@ -44,10 +49,12 @@ class ObjectState:
         "name",
         "namespace",
         "next_edge",
+        "other_operator",
         "problems",
         "quiet",
         "reconciled_at",
         "resumed",
+        "said",
         "spec",
         "status",
         "told",
@@ -75,13 +82,16 @@ class ObjectState:
         self.uncertain = False
         self.in_doubt = False
         self.complaint = ""
-        self.written: Nanoseconds = 0
+        self.other_operator = ""
+        self.said: Said | None = None
+        self.written: Nanoseconds | None = None
         self.next_edge: Nanoseconds | None = None
         self.conflicts: tuple[Conflict, ...] = ()
         self.checked: tuple[int, Nanoseconds] | None = None
         self.quiet: tuple[int, Nanoseconds] = (-1, 0)
         self.forecast: Series | None = None
         self.reconciled_at: Nanoseconds | None = None
+        self.due_at: Nanoseconds = 0
 
     @property
     def key(self) -> Key:

@@ -30,6 +30,7 @@ from cronhpa.kube.pod_indexer import PodIndexer
 from cronhpa.kube.scale import Targets
 from cronhpa.operator.budget_trackers import BudgetTrackers
 from cronhpa.operator.delaying_queue import following
+from cronhpa.operator.installations import Installations
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.metric_queries import MetricQueries
 from cronhpa.operator.needs import has_heavy_schedules, takes_long
@@ -63,6 +64,7 @@ class Cluster:
     owners: Owners
     is_synced: Callable[[str], bool]
     blindness: Callable[[str], Absent | None]
+    installations: Installations
 
 
 class LatestForecasts(Protocol):
@@ -104,12 +106,34 @@ class Reconciler:
 
     async def reconcile(self, state: ObjectState, queries: MetricQueries) -> PendingWrite | None:
         """The decision on an object, to be written; None for one that has nothing to decide."""
+        if not await self._is_claimed(state):
+            return None
         if state.spec is None:
             # The edges went with the schedules: an edge in the past would cause one reconciliation after another.
             state.next_edge = None
             await self._writer.reject(state, self._clock())
             return None
         return await self._reconcile(state, state.spec, queries)
+
+    def serves(self, state: ObjectState) -> bool:
+        """Whether no other installation serves this object; notes, and says once, which one does."""
+        problem = self._cluster.installations.problem(state.status) or ""
+        if problem and problem != state.other_operator:
+            self._writer.tell_other_operator(state, problem, self._clock())
+        if state.other_operator and not problem:
+            LOG.info("%s/%s is taken over: the operator that served it is gone", *state.key)
+            self._inventory.resume(state)
+        state.other_operator = problem
+        return not problem
+
+    async def _is_claimed(self, state: ObjectState) -> bool:
+        """Whether the object's status names this installation, from now on if not before."""
+        installations = self._cluster.installations
+        if installations.own is None or installations.named_in(state.status) == installations.own:
+            return True
+        if state.in_doubt:
+            await self._writer.refresh(state)
+        return self.serves(state) and await self._writer.claim(state, str(installations.own))
 
     async def _reconcile(self, state: ObjectState, spec: Spec, queries: MetricQueries) -> PendingWrite | None:
         generation = state.generation

@@ -12,7 +12,7 @@ from cronhpa.core.decision import Failed, Scaled, Withheld
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, PodCounts, ScalarReading
 from cronhpa.core.spec import ForecastSettings, MetricTarget, Mode, ResourceMetric, UnknownMetric
-from cronhpa.operator.writer import has_drifted, is_worth_writing
+from cronhpa.operator.worth_writing import has_drifted, is_worth_writing
 
 FAST = behavior(up=rules(("Pods", 1000, 15), window=0), down=rules(("Percent", 100, 15), window=0))
 GONE = replace(queued(0, current=8), scale=Absent("FailedGetScale", 'deployments.apps "shop" not found'))

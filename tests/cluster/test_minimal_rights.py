@@ -54,10 +54,12 @@ def own_operator(control_plane, no_operator, tmp_path):
 
 
 def granted(control_plane):
-    role = control_plane.get(f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{RELEASE}-{NAMESPACE}")
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    role = control_plane.get(f"{rbac}/clusterroles/{RELEASE}-{NAMESPACE}")
+    election = control_plane.get(f"{rbac}/namespaces/{NAMESPACE}/roles/{RELEASE}-leader-election")
     return {
         (verb, group, resource)
-        for rule in role["rules"]
+        for rule in (*role["rules"], *election["rules"])
         for verb in rule["verbs"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]

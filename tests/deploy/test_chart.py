@@ -37,6 +37,7 @@ RIGHTS = {
     ("external.metrics.k8s.io", "*"): {"list"},
     ("", "events"): {"create", "patch"},
 }
+LEASES = ("coordination.k8s.io", "leases")
 
 
 @cache
@@ -82,11 +83,19 @@ def container(objects):
 
 
 def environment(objects):
-    return {each["name"]: each["value"] for each in container(objects)["env"]}
+    """Its settings with their values; what names the pod and its Lease is the chart's own."""
+    named = {"CRONHPA_LEADER_ELECT_IDENTITY", "CRONHPA_LEADER_ELECT_RESOURCE_NAME"}
+    named |= {"POD_UID", "POD_NAME", "CRONHPA_LEADER_ELECT_RESOURCE_NAMESPACE"}
+    return {each["name"]: each["value"] for each in container(objects)["env"] if each["name"] not in named}
+
+
+def roles(objects):
+    """The Roles of the namespaces that it acts in: without that of the election."""
+    return [each for each in of_kind(objects, "Role") if not each["metadata"]["name"].endswith("leader-election")]
 
 
 def test_it_may_do_what_it_does_and_nothing_else():
-    assert RIGHTS == rights(only(render(), "ClusterRole"))
+    assert {**RIGHTS, LEASES: {"get"}} == rights(only(render(), "ClusterRole"))
 
 
 def test_other_kinds_of_targets_are_named_one_by_one():
@@ -94,6 +103,7 @@ def test_other_kinds_of_targets_are_named_one_by_one():
 
     assert {
         **RIGHTS,
+        LEASES: {"get"},
         ("argoproj.io", "rollouts"): {"list", "watch"},
         ("argoproj.io", "rollouts/scale"): {"get", "patch"},
     } == rights(only(objects, "ClusterRole"))
@@ -104,7 +114,7 @@ def test_with_namespaces_there_is_a_role_in_each_and_no_cluster_role():
 
     assert not kinds(objects) & {"ClusterRole", "ClusterRoleBinding"}
     assert {"shop": RIGHTS, "search": RIGHTS} == {
-        role["metadata"]["namespace"]: rights(role) for role in of_kind(objects, "Role")
+        role["metadata"]["namespace"]: rights(role) for role in roles(objects)
     }
     assert "shop,search" == environment(objects)["CRONHPA_NAMESPACES"]
 
@@ -152,12 +162,37 @@ def test_the_pod_meets_the_restricted_pod_security_standard():
     assert {"limits", "requests"} <= set(container(objects)["resources"])
 
 
-def test_there_is_one_operator():
-    assert 1 == only(render(), "StatefulSet")["spec"]["replicas"]
+def test_there_are_two_replicas_kept_apart_and_one_of_them_may_be_evicted_at_a_time():
+    objects = render()
+
+    assert 2 == only(objects, "StatefulSet")["spec"]["replicas"]
+    assert 1 == only(objects, "PodDisruptionBudget")["spec"]["maxUnavailable"]
+    labels = only(objects, "StatefulSet")["spec"]["selector"]["matchLabels"]
+    spread = pod(objects)["topologySpreadConstraints"]
+    assert {"kubernetes.io/hostname", "topology.kubernetes.io/zone"} == {each["topologyKey"] for each in spread}
+    assert all(labels == each["labelSelector"]["matchLabels"] for each in spread)
+
+
+def test_a_single_replica_has_no_budget_that_would_keep_its_node_from_being_drained():
+    assert "PodDisruptionBudget" not in kinds(render(replicas=1))
+
+
+def test_the_lease_is_the_releases_own_and_each_pod_has_a_name_of_its_own_in_it():
+    objects = render(namespaces=["shop"])
+    (election,) = [each for each in of_kind(objects, "Role") if each["metadata"]["name"].endswith("leader-election")]
+    written = next(rule for rule in election["rules"] if "update" in rule["verbs"])
+    given = {each["name"]: each.get("value") for each in container(objects)["env"]}
+
+    assert [given["CRONHPA_LEADER_ELECT_RESOURCE_NAME"]] == written["resourceNames"]
+    assert given["CRONHPA_LEADER_ELECT_RESOURCE_NAMESPACE"] == election["metadata"]["namespace"]
+    assert "$(POD_NAME)_$(POD_UID)" == given["CRONHPA_LEADER_ELECT_IDENTITY"]
 
 
 def test_its_settings_are_environment_variables():
     assert {
+        "CRONHPA_LEADER_ELECT_LEASE_DURATION": "15s",
+        "CRONHPA_LEADER_ELECT_RENEW_DEADLINE": "10s",
+        "CRONHPA_LEADER_ELECT_RETRY_PERIOD": "2s",
         "CRONHPA_STORE": "/var/lib/cronhpa/history.db",
         "CRONHPA_LISTEN_PORT": "9090",
         "CRONHPA_PROBE_PORT": "9091",
@@ -272,7 +307,7 @@ def test_the_charts_copy_of_the_crd_is_the_projects():
 def test_what_is_optional_is_absent_until_asked_for():
     assert {
         "ServiceAccount", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Service", "StatefulSet",
-        "NetworkPolicy",
+        "NetworkPolicy", "PodDisruptionBudget", "Role", "RoleBinding",
     } == kinds(render())  # fmt: skip
     assert "NetworkPolicy" not in kinds(render(networkPolicy={"enabled": False}))
     assert "CustomResourceDefinition" not in kinds(render(crds={"install": False}))
@@ -413,7 +448,8 @@ def test_a_tag_is_the_charts_version_until_one_is_given():
         ({"log": {"level": "loud"}}, "level"),
         ({"namespaces": ["Shop"]}, "namespaces"),
         ({"scaleTargets": [{"resource": "rollouts"}]}, "apiGroup"),
-        ({"replicas": 2}, "replicas"),
+        ({"replicas": -1}, "replicas"),
+        ({"leaderElection": {"leaseDuration": 15}}, "leaseDuration"),
         ({"forecastWorkers": 0}, "forecastWorkers"),
         ({"learningSharePercent": 101}, "learningSharePercent"),
         ({"daskScheduler": "dask:8786"}, "daskScheduler"),

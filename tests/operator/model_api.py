@@ -33,6 +33,7 @@ KINDS = {
     ("/apis/autoscaling/v2", "horizontalpodautoscalers"): "HorizontalPodAutoscaler",
     ("/api/v1", "pods"): "Pod",
     ("/api/v1", "events"): "Event",
+    ("/apis/coordination.k8s.io/v1", "leases"): "Lease",
 }
 _PATH = re.compile(
     r"(?P<root>/api/v1|/apis/[^/]+/[^/]+)(/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[^/]+)"

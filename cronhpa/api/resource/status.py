@@ -246,6 +246,13 @@ class CronHPAStatus(Model):
 
     observed_generation: int | None = Field(default=None, description="Generation of the spec that was decided upon.")
     target: Text | None = Field(default=None, description="The target, such as Deployment/shop.")
+    operator: Text | None = Field(
+        default=None,
+        description=(
+            "The installation that serves this object, as namespace/name of its Lease. Another one holds while that"
+            " Lease is renewed."
+        ),
+    )
     current_replicas: int | None = Field(default=None, description="Replicas of the target when last seen.")
     desired_replicas: int | None = Field(default=None, description="Replicas decided upon.")
     effective_min_replicas: int | None = Field(

@@ -60,6 +60,7 @@ BY_VALUE = {
     "api.rules:_compiled": (1024, 5000),
     "kube.metric_values:_instant": (4096, 300),
     "kube.metric_values:_duration": (64, 300),
+    "kube.pods:_kept_instant": (1024, 300),
     "history.files:_instant": (64, 300),
     "forecasting.named_methods:find_methods": (64, 4000),
 }
@@ -74,6 +75,7 @@ STATE = {
     "core.predictive.budget_tracker:BudgetTracker.hours": "the hours of a week",
     "kube.client:Client._metric_places": "one each metrics API",
     "operator.app:Operator.listeners": "two ports",
+    "operator.installations:Installations._others": "its bound of 64 Leases",
     "operator.listener:Listener._open": "32 connections",
     "operator.log_rate:RateLimited._seen": "its bound of texts and templates",
     "operator.log_rate:_Seen.words": "one second",
@@ -99,6 +101,7 @@ STATE = {
     "kube.discovery:Discovery._known": "1,000 groups",
     "kube.pod_indexer:PodIndexer._entries": "a pod's deletion",
     "kube.pod_indexer:PodIndexer._by_label": "a pod's deletion",
+    "kube.pod_indexer:PodIndexer._matched": "a change of a pod with that label",
     "kube.metrics:MetricReader._asked": "the end of a tick",
     "kube.pods:_NONE": "nothing is put in",
     "kube.scale:Targets._informers": "four kinds in each watched namespace",
@@ -115,6 +118,7 @@ STATE = {
     "operator.delaying_queue:DelayingQueue._heap": "twice the keys that are due, and 1,000",
     "operator.delaying_queue:DelayingQueue._at": "an object's deletion",
     "operator.object_state:ObjectState.status": "an object's deletion",
+    "operator.sweep:Sweep.versions": "one each watched namespace",
     "operator.inventory:Inventory.items": "an object's deletion",
     "operator.inventory:Inventory._by_namespace": "an object's deletion",
     "operator.inventory:Inventory._by_target": "an object's deletion",
@@ -124,10 +128,14 @@ STATE = {
     "operator.budget_trackers:BudgetTrackers._unwritten": "100,000 hours, 30 MB, without a store; else those of 5 s",
     "operator.owners:Owners._hpas": "a HorizontalPodAutoscaler's deletion",
     "operator.owners:Owners._by_target": "a HorizontalPodAutoscaler's deletion",
+    "operator.event_recorder:_Queue._warnings": "20,000 events of 1,024 characters with the others",
+    "operator.event_recorder:_Queue._others": "as the warnings",
     "operator.event_recorder:EventRecorder._known": "4,096 events of 1,024 characters; an object's deletion",
     "operator.event_recorder:EventRecorder._known_of": "as the events",
     "operator.event_recorder:EventRecorder._spent": "65,536 budgets, 20 MB; an object's deletion",
-    "operator.writer:Writer._namespace_slots": "weak: writes under way",
+    "operator.write_places:WritePlaces._taken": "writes under way",
+    "operator.write_places:WritePlaces._waiting": "writes that wait",
+    "operator.write_places:WritePlaces._next": "writes that wait",
 }
 
 
