@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from cronhpa.cli import adopt, backtest, convert, crd, explain, history, override, preview, replay, run
+from cronhpa.cli import adopt, backtest, convert, crd, explain, history, override, preview, replay, run, status
 from cronhpa.cli.lines import program, say, show
 from cronhpa.cli.version import version_text
 
@@ -71,6 +71,7 @@ def main_options(
 
 
 _named(main_options)
+app.command(rich_help_panel=_OBJECTS)(_named(status.status))
 app.command(rich_help_panel=_OBJECTS)(_named(explain.explain))
 app.command(rich_help_panel=_OBJECTS)(_named(preview.preview))
 app.command(rich_help_panel=_OBJECTS)(_named(backtest.backtest))

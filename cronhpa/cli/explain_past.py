@@ -11,7 +11,7 @@ from msgspec import Struct
 from cronhpa.cli.lines import say, show
 from cronhpa.cli.moments import format_moment, parse_length
 from cronhpa.cli.past_moments import parse_past_moment
-from cronhpa.cli.past_source import PastSource, PastSourceError, Where, opened, whole_timeline
+from cronhpa.cli.past_source import PastSource, PastSourceError, PastWhere, opened, whole_timeline
 from cronhpa.core.instant import DAY, Nanoseconds
 from cronhpa.history.past_answers import DecisionAnswer
 
@@ -28,7 +28,7 @@ class AskedPast(Struct, frozen=True):
     picture: Path | None = None
 
 
-def explain_past(namespace: str, name: str, asked: AskedPast, where: Where, now: Nanoseconds) -> None:
+def explain_past(namespace: str, name: str, asked: AskedPast, where: PastWhere, now: Nanoseconds) -> None:
     """Prints what is asked for. Ends the command with 1 where that cannot be read."""
     from cronhpa.kube.errors import ClusterError
 
@@ -83,7 +83,7 @@ def moment(option: str, text: str, zone: str, now: Nanoseconds, *, is_end: bool 
         raise typer.BadParameter(str(error), param_hint=option) from error
 
 
-async def _explain(namespace: str, name: str, asked: AskedPast, where: Where, now: Nanoseconds) -> None:
+async def _explain(namespace: str, name: str, asked: AskedPast, where: PastWhere, now: Nanoseconds) -> None:
     from cronhpa.cli import past_explained
 
     label = f"{namespace}/{name}"

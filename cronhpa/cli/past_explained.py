@@ -10,11 +10,11 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from cronhpa.cli.explain import explained
+from cronhpa.cli.explanation_text import explained, folded
 from cronhpa.cli.moments import format_clock, format_length, format_moment, local
 from cronhpa.core.instant import Nanoseconds, format_instant
 from cronhpa.core.printable import printable
-from cronhpa.history.past_answers import Change, DecisionAnswer, TimelineAnswer
+from cronhpa.history.past_answers import DecisionAnswer, DecisionChange, TimelineAnswer
 from cronhpa.history.points import POINT_STEP, Point
 
 
@@ -35,7 +35,8 @@ def decision_lines(found: DecisionAnswer, zone: str) -> list[str]:
         "still the newest" if found.until is None else f"in force until {_when(found.until, found.decision.at, zone)}"
     )
     left_out = _left_out(found.decision.left_out)
-    return [f"Decided {format_moment(found.decision.at, zone)}, {held}{left_out}:", *explained(body)]
+    then = [part for line in explained(body, found.decision.at) for part in folded(line)]
+    return [f"Decided {format_moment(found.decision.at, zone)}, {held}{left_out}:", *then]
 
 
 def decision_json(found: DecisionAnswer) -> str:
@@ -107,14 +108,14 @@ def _left_out(count: int) -> str:
     return "" if not count else f" ({count} changes before it came too fast to be kept)"
 
 
-def _count(before: int | None, change: Change) -> str:
+def _count(before: int | None, change: DecisionChange) -> str:
     if change.desired is None:
         return "-"
     known = change.current if before is None else before
     return str(change.desired) if known in {None, change.desired} else f"{known} -> {change.desired}"
 
 
-def _why(change: Change) -> str:
+def _why(change: DecisionChange) -> str:
     parts = [printable(change.reason), f"withheld: {printable(change.withheld)}" if change.withheld else ""]
     return "; ".join(part for part in parts if part) + _left_out(change.left_out)
 
@@ -140,7 +141,7 @@ def _rest(found: TimelineAnswer) -> list[str]:
     return [] if found.go_on is None else [f"and more: ask again with --from {format_instant(found.go_on)}"]
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: DecisionChange) -> dict[str, Any]:
     return {
         "time": format_instant(change.at),
         "currentReplicas": change.current,

@@ -76,7 +76,7 @@ class PastSourceError(Exception):
     """Why nothing can be read: where, what was found, what to do."""
 
 
-class Where(Struct, frozen=True):
+class PastWhere(Struct, frozen=True):
     """The options of a command that say where to read."""
 
     store: Path | None = None
@@ -119,7 +119,7 @@ async def whole_timeline(
 
 
 @asynccontextmanager
-async def opened(where: Where) -> AsyncIterator[PastSource]:
+async def opened(where: PastWhere) -> AsyncIterator[PastSource]:
     """Raises PastSourceError, and ClusterError where the kubeconfig cannot be read."""
     if where.store is not None:
         async with _store(where.store) as source:
@@ -290,7 +290,7 @@ def _session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_ANSWER_SECONDS))
 
 
-async def _token(where: Where, configuration: Configuration) -> str:
+async def _token(where: PastWhere, configuration: Configuration) -> str:
     """The token to show. Raises PastSourceError, ClusterError."""
     from cronhpa.kube.credentials import bearer_token
 
@@ -326,7 +326,7 @@ async def _account_token(account: str, configuration: Configuration) -> str:
 
 
 @asynccontextmanager
-async def _reached(where: Where, operator: str) -> AsyncIterator[str]:
+async def _reached(where: PastWhere, operator: str) -> AsyncIterator[str]:
     """The URL at which a replica answers. Raises PastSourceError."""
     if operator.startswith(("http://", "https://")):
         host = urlsplit(operator).hostname

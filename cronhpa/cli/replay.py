@@ -10,7 +10,7 @@ import typer
 
 from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, namespace_of
 from cronhpa.cli.lines import fail, say, show
-from cronhpa.cli.past_source import OPERATOR, Operator, ServiceAccount, StoreFile, TokenFile, Where
+from cronhpa.cli.past_source import OPERATOR, Operator, PastWhere, ServiceAccount, StoreFile, TokenFile
 
 # More differences than these are one: another algorithm.
 _DIFFERENCES_MAX = 20
@@ -50,7 +50,7 @@ def replay(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     differs; 2 an option is wrong; 3 this release cannot decide it again.
     """
     if at is not None:
-        where = Where(store, operator, token_file, service_account, kubeconfig, context)
+        where = PastWhere(store, operator, token_file, service_account, kubeconfig, context)
         raise typer.Exit(_replay_past(namespace_of(kubeconfig, context, namespace), subject, at, where))
     file = Path(subject)
     if not file.is_file():
@@ -59,7 +59,7 @@ def replay(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     raise typer.Exit(_replay_file(file))
 
 
-def _replay_past(namespace: str, name: str, at: str, where: Where) -> int:
+def _replay_past(namespace: str, name: str, at: str, where: PastWhere) -> int:
     import asyncio
 
     from cronhpa.cli.explain_past import decision_at

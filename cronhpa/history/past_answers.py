@@ -35,7 +35,7 @@ class DecisionAnswer(Struct, frozen=True):
     first: Nanoseconds
 
 
-class Change(Struct, frozen=True):
+class DecisionChange(Struct, frozen=True):
     """
     A decision in brief. current, desired: None where nothing was decided yet. withheld: why nothing was scaled.
 
@@ -59,8 +59,8 @@ class TimelineAnswer(Struct, frozen=True):
     ask for the rest, None where this is all; the points are those of the whole span.
     """
 
-    before: Change | None
-    changes: list[Change]
+    before: DecisionChange | None
+    changes: list[DecisionChange]
     points: list[Point]
     first: Nanoseconds | None
     go_on: Nanoseconds | None
@@ -102,7 +102,7 @@ def encoded_answer(answer: DecisionAnswer | TimelineAnswer) -> bytes:
     return _ENCODER.encode(answer)
 
 
-def change_of(decision: PastDecision) -> Change:
+def change_of(decision: PastDecision) -> DecisionChange:
     """A decision in brief, by the status that it was told in."""
     status = _BODIES.decode(decision.body).get("status") or {}
     told = status.get("decision") or {}
@@ -110,7 +110,7 @@ def change_of(decision: PastDecision) -> Change:
     if decision.turn == NOTHING:
         of_spec = (each for each in status.get("conditions") or () if each.get("type") == "SpecAccepted")
         told, reason = {}, next((str(each.get("message", "")) for each in of_spec), "")
-    return Change(
+    return DecisionChange(
         at=decision.at,
         current=status.get("currentReplicas"),
         desired=status.get("desiredReplicas"),

@@ -68,7 +68,7 @@ class _AccessReview(Struct, frozen=True):
     status: _AccessStatus = _AccessStatus()
 
 
-class Access:
+class AccessReviews:
     """Asks the API server, and remembers for a while what it said."""
 
     def __init__(self, client: Client, monotonic: Callable[[], float]) -> None:

@@ -17,7 +17,7 @@ from cronhpa.history.prometheus import Prometheus
 from cronhpa.history.series import Series
 from cronhpa.kube.client import USER_AGENT, Client
 from cronhpa.kube.credentials import context_namespace, load_configuration, pod_namespace
-from cronhpa.operator.access import Access
+from cronhpa.operator.access import AccessReviews
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller, MakeWatch, kopf_watch
 from cronhpa.operator.endpoints import Endpoints, Progress
@@ -162,7 +162,7 @@ class Operator:
             listeners.append(Listener(settings.listen_host, port, routes, budget))
             LOG.info("serving %s on %s:%s", ", ".join(routes), *listeners[-1].address)
         if settings.history_port is not None:
-            past = PastEndpoint(settings.store, Access(self._client, self._clock.monotonic))
+            past = PastEndpoint(settings.store, AccessReviews(self._client, self._clock.monotonic))
             # Whoever comes through port-forward comes from one address.
             budget = Budget(budget.connections, budget.connections, _HEAD_BYTES, answer_seconds=_PAST_SECONDS)
             # Tokens come here in clear text: through `kubectl port-forward` they cross no network.

@@ -23,6 +23,8 @@ class ObjectState:
     One CronHPA object as last seen, and what this process remembers of it.
 
     status: what the API is known to hold at resource version `version`. memory: what this process knows beyond it.
+    zone: the object's time zone.
+    told: the status up to which its events were told, None before the first turn of this process.
     resumed: this process has taken up the memory. uncertain: the last scale write may or may not have been done.
     in_doubt: the last status write may or may not have been done. written: when the status was written last, or read at
     the start; None before.
@@ -59,10 +61,12 @@ class ObjectState:
         "spec",
         "spec_text",
         "status",
+        "told",
         "uid",
         "uncertain",
         "version",
         "written",
+        "zone",
     )
 
     def __init__(self, namespace: str, name: str, uid: str, created: Nanoseconds) -> None:
@@ -73,10 +77,12 @@ class ObjectState:
         self.version = -1
         self.generation = -1
         self.spec: Spec | None = None
+        self.zone = "UTC"
         self.problems: tuple[str, ...] = ()
         self.spec_text = b""
         self.noted = Noted()
         self.status: Status = {}
+        self.told: Status | None = None
         self.memory = Memory()
         self.resumed = False
         self.uncertain = False

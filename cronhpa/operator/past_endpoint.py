@@ -22,7 +22,7 @@ from cronhpa.history.database import StoreError
 from cronhpa.history.past_answers import decision_answer, encoded_answer, timeline_answer
 from cronhpa.history.store import Store
 from cronhpa.kube.errors import ClusterError
-from cronhpa.operator.access import Access, Verdict
+from cronhpa.operator.access import AccessReviews, Verdict
 from cronhpa.operator.listener import Request, response
 
 BELOW = "/v1/namespaces/"
@@ -41,7 +41,9 @@ _WHO = (
 class PastEndpoint:
     """open_store: opens the store to read it."""
 
-    def __init__(self, store: Path, access: Access, open_store: Callable[[Path], Store] = Store.open_to_read) -> None:
+    def __init__(
+        self, store: Path, access: AccessReviews, open_store: Callable[[Path], Store] = Store.open_to_read
+    ) -> None:
         self._store = store
         self._access = access
         self._open_store = open_store

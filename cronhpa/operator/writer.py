@@ -15,9 +15,11 @@ from typing import Any
 
 import msgspec
 
+from cronhpa.api.columns import unreadable
 from cronhpa.api.events import Event, events, new_conflict_events
 from cronhpa.api.patch import merge_patch
 from cronhpa.api.render import render
+from cronhpa.api.transitions import transition_events
 from cronhpa.api.turn import Status, Turn, clip
 from cronhpa.core.decision import Decision, Failed, Outcome, Scaled, Withheld
 from cronhpa.core.forecast import Forecast
@@ -187,7 +189,7 @@ class Writer:
             conditions[kind] = {"type": kind, "status": "False", "lastTransitionTime": since, **stamp}
         # An unreadable spec has no edges: the column NEXT must not promise one.
         kept = {key: value for key, value in state.status.items() if key not in {"nextEdge", "schedules"}}
-        status = {**kept, "conditions": list(conditions.values())}
+        status = {**kept, "conditions": list(conditions.values()), "columns": unreadable(state.status)}
         self.decisions.note_unreadable(state, status, now)
         if state.status != status:  # with the message: the next edit may be unreadable for another reason
             await self._put_status(state, status, now)
@@ -239,10 +241,19 @@ class Writer:
         return self._inventory.items.get(state.key) is state and state.generation == pending.generation
 
     async def _write(self, pending: PendingWrite) -> None:
-        state, decision = pending.state, pending.decision
+        """Acts and records, and tells what the API's status says now and did not say before."""
+        state = pending.state
         if not self._is_current(pending):
             return
-        before = state.status
+        if state.told is None:
+            state.told = state.status
+        await self._act_and_record(pending)
+        for event in transition_events(state.told, state.status, state.zone, pending.now):
+            self._events.record(state, event, pending.now)
+        state.told = state.status
+
+    async def _act_and_record(self, pending: PendingWrite) -> None:
+        state, decision, before = pending.state, pending.decision, pending.state.status
         outcome = await self._act(pending) if pending.acts else Withheld()
         if state.spec is not None and state.spec.target != pending.spec.target:
             # The object has another target by now, and its memory must not hold anything of the old target.
@@ -313,6 +324,8 @@ class Writer:
             pending.forecast,
             pending.budget_used,
             state.conflicts,
+            state.zone,
+            pending.observation,
         )
 
     async def _put_status(self, state: ObjectState, status: Status, now: Nanoseconds) -> bool:

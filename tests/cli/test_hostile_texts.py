@@ -7,7 +7,7 @@ import yaml
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
-from cronhpa.cli.explain import explained
+from cronhpa.cli.explanation_text import explained
 from cronhpa.cli.lines import say, show
 from cronhpa.history.series import STEP, Series
 from cronhpa.history.store import Store
@@ -48,9 +48,12 @@ def test_explain_shows_a_tenants_words_as_they_are(served, cronhpa):
     found = cronhpa("explain", "shop", "-n", "prod")
 
     assert 0 == found.exit_code, found.output
-    assert HOSTILE in "".join(explained(body))
+    assert HOSTILE in "".join(explained(body, 0))
     assert is_harmless(found.output)
-    assert "[red]all is well[/red] :smile:" in found.output
+    assert "[red]all is well[/red] :smile:" in " ".join(found.output.split())
+    # No line begins where ours begin.
+    begins = {line[:4] for line in found.output.splitlines() if not line.startswith(" ")}
+    assert begins <= {"prod", "Boun", "Next"}
 
 
 @pytest.mark.parametrize("output", ["table", "json"])

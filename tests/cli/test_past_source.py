@@ -10,10 +10,10 @@ from contextlib import AsyncExitStack
 import pytest
 from past_life import FIRST, NOW, body, kept, life, write_life
 
-from cronhpa.cli.past_source import OPERATOR, PORT, PastSourceError, Replicas, Where, opened, whole_timeline
+from cronhpa.cli.past_source import OPERATOR, PORT, PastSourceError, PastWhere, Replicas, opened, whole_timeline
 from cronhpa.core.instant import HOUR
 from cronhpa.core.record import encode
-from cronhpa.history.past_answers import Change, TimelineAnswer
+from cronhpa.history.past_answers import DecisionChange, TimelineAnswer
 from cronhpa.history.store import Store
 
 
@@ -32,7 +32,9 @@ class Parts:
 
     async def timeline(self, _namespace, _name, since, until):
         self.asked.append(since)
-        changes = [Change(number, 4, number, "Spec", "", "", 0) for number in range(since, min(since + 3, until))]
+        changes = [
+            DecisionChange(number, 4, number, "Spec", "", "", 0) for number in range(since, min(since + 3, until))
+        ]
         going = since + 3 if since + 3 < until else None
         return TimelineAnswer(None, changes, [], 0, going)
 
@@ -76,7 +78,7 @@ def ask(where):
 
 def test_a_certificate_is_shown_to_nobody_and_the_way_around_is_named(kubeconfig):
     with pytest.raises(PastSourceError, match="--service-account NAMESPACE/NAME"):
-        ask(Where(kubeconfig=kubeconfig({}), operator="http://127.0.0.1:1"))
+        ask(PastWhere(kubeconfig=kubeconfig({}), operator="http://127.0.0.1:1"))
 
 
 @pytest.mark.parametrize(
@@ -84,13 +86,13 @@ def test_a_certificate_is_shown_to_nobody_and_the_way_around_is_named(kubeconfig
 )
 def test_a_token_is_sent_in_clear_text_to_this_machine_alone(kubeconfig, url):
     with pytest.raises(PastSourceError, match="a token is sent to this machine alone, or by https"):
-        ask(Where(kubeconfig=kubeconfig({"token": "t-anna"}), operator=url))
+        ask(PastWhere(kubeconfig=kubeconfig({"token": "t-anna"}), operator=url))
 
 
 @pytest.mark.parametrize("operator", ["cronhpa-0", "/cronhpa-0", "cronhpa-system/", "cronhpa-system/a,,b", ""])
 def test_an_operator_is_a_namespace_and_a_pod_or_a_url(kubeconfig, operator):
     with pytest.raises(PastSourceError, match="neither NAMESPACE/POD nor a URL"):
-        ask(Where(kubeconfig=kubeconfig({"token": "t-anna"}), operator=operator))
+        ask(PastWhere(kubeconfig=kubeconfig({"token": "t-anna"}), operator=operator))
 
 
 # Forwards as kubectl does: says where, then carries bytes to what CRONHPA_TEST_TARGET names.
@@ -145,7 +147,7 @@ def test_the_operator_is_reached_by_kubectl_with_the_same_kubeconfig_and_shown_i
         listener = Listener("127.0.0.1", 0, {}, None, {BELOW: PastEndpoint(path, Anna()).answer})
         serving = asyncio.create_task(listener.run())
         seen = kubectl(listener.address[1])
-        async with opened(Where(kubeconfig=config, context="x")) as source:
+        async with opened(PastWhere(kubeconfig=config, context="x")) as source:
             found = await source.decision("prod", "shop", NOW), await source.decision("prod", "cart", NOW)
             timeline = await source.timeline("prod", "shop", 0, NOW)
         serving.cancel()
@@ -172,7 +174,7 @@ def test_what_kubectl_cannot_forward_is_told_in_its_own_words(kubeconfig, kubect
     with pytest.raises(
         PastSourceError, match="cannot forward the port of cronhpa-system/cronhpa-0: error: pods is forbidden"
     ):
-        ask(Where(kubeconfig=kubeconfig({"token": "t-anna"})))
+        ask(PastWhere(kubeconfig=kubeconfig({"token": "t-anna"})))
 
 
 def test_what_each_replica_kept_while_it_led_is_one_past(tmp_path, kubeconfig):
@@ -200,7 +202,9 @@ def test_what_each_replica_kept_while_it_led_is_one_past(tmp_path, kubeconfig):
         async with AsyncExitStack() as held:
             urls = [f"http://127.0.0.1:{listener.address[1]}" for listener in listeners]
             config = kubeconfig({"token": "t"})
-            sources = [await held.enter_async_context(opened(Where(kubeconfig=config, operator=url))) for url in urls]
+            sources = [
+                await held.enter_async_context(opened(PastWhere(kubeconfig=config, operator=url))) for url in urls
+            ]
             both = Replicas(sources)
             decisions = [await both.decision("prod", "shop", FIRST + hour * HOUR) for hour in range(5)]
             found = decisions, await both.timeline("prod", "shop", FIRST + 1, NOW)
@@ -222,4 +226,4 @@ def test_without_kubectl_the_store_is_named(kubeconfig, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
 
     with pytest.raises(PastSourceError, match="kubectl is not installed"):
-        ask(Where(kubeconfig=kubeconfig({"token": "t-anna"})))
+        ask(PastWhere(kubeconfig=kubeconfig({"token": "t-anna"})))

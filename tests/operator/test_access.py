@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cronhpa.kube.errors import ClusterError
-from cronhpa.operator.access import AUDIENCE, Access, Verdict
+from cronhpa.operator.access import AUDIENCE, AccessReviews, Verdict
 
 ANNA = {"username": "anna", "uid": "u-1", "groups": ["team-shop"], "extra": {"scopes": ["a"]}}
 
@@ -64,7 +64,7 @@ def ask(reviews, *questions, clock=None):
     """The verdicts on (token, namespace, name), one after the other."""
 
     async def all_of_them():
-        access = Access(reviews, clock or Clock())
+        access = AccessReviews(reviews, clock or Clock())
         return [await access.may_get(*question) for question in questions]
 
     return asyncio.run(all_of_them())
@@ -114,7 +114,7 @@ def test_answers_are_believed_for_half_a_minute():
     question = ("t-anna", "prod", "shop")
 
     async def scenario():
-        access = Access(reviews, clock)
+        access = AccessReviews(reviews, clock)
         first = [await access.may_get(*question) for _ in range(5)]
         asked = len(reviews.asked)
         reviews.rights.clear()
@@ -158,7 +158,7 @@ def test_ten_reviews_a_second_are_asked_whatever_is_shown():
     reviews, clock = anna_may(), Clock()
 
     async def scenario():
-        access = Access(reviews, clock)
+        access = AccessReviews(reviews, clock)
         flood = [await access.may_get(f"t-{number}", "prod", "shop") for number in range(100)]
         clock.now = 1.0
         return flood, [await access.may_get(f"u-{number}", "prod", "shop") for number in range(100)]
@@ -176,7 +176,7 @@ def test_an_api_server_that_hangs_is_asked_by_two_at_a_time():
     async def scenario():
         reviews = anna_may()
         reviews.hangs.clear()
-        access = Access(reviews, Clock())
+        access = AccessReviews(reviews, Clock())
         asking = [asyncio.create_task(access.may_get(f"t-{number}", "prod", "shop")) for number in range(10)]
         await asyncio.sleep(0.01)
         for task in asking:
