@@ -53,13 +53,14 @@ unit: $(VENV)/.ready  ## run the tests that need no control plane
 brute-force: $(VENV)/.ready  ## hold windows against brute force at each clock change of each zone, 2024 to 2040 (60 million instants, 6 to 20 min)
 	@PYTHONPATH=tests $(RUN)/python -m core.scheduled.every_transition
 
-bench: $(VENV)/.ready  ## measure a decision, schedules, learning, and 500 idle objects beside the upstream HPA (11 min)
+bench: $(VENV)/.ready  ## measure a decision, schedules, learning, past decisions, and 500 idle objects beside the upstream HPA (12 min)
 	@$(RUN)/python benchmarks/decision.py
 	@$(RUN)/python benchmarks/simulated_week.py
 	@$(RUN)/python benchmarks/learning_lag.py
 	@$(RUN)/python benchmarks/learning_cost.py
 	@$(RUN)/python benchmarks/schedules.py
 	@$(RUN)/python benchmarks/rejections.py
+	@$(RUN)/python benchmarks/decision_history.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/recorded_turns.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/idle_fleet.py
 
@@ -120,7 +121,9 @@ IMAGE ?= cronhpa:0.1.0
 image:  ## build the image of a release: BASE=python:3.11-slim@sha256:... IMAGE=REGISTRY/cronhpa:0.1.0
 	@grep -qE '^[^@]+@sha256:[0-9a-f]{64}$$' <<<'$(BASE)' || { echo 'BASE: "$(BASE)" names no digest; give one such as' \
 		'python:3.11-slim@sha256:<64 hex digits>, of `docker buildx imagetools inspect python:3.11-slim`'; exit 2; }
-	docker build --file deploy/Dockerfile --build-arg BASE='$(BASE)' --tag '$(IMAGE)' .
+	@# An image of files that are in no commit has no commit to tell.
+	docker build --file deploy/Dockerfile --build-arg BASE='$(BASE)' \
+		--build-arg COMMIT="$$([ -n "$$(git status --porcelain)" ] || git rev-parse HEAD)" --tag '$(IMAGE)' .
 
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -167,7 +167,9 @@ def _tried(record: TrackRecord) -> str:
 def _ready(turn: Turn, problems: tuple[str, ...]) -> ConditionText:
     """The Ready condition: a summary for tools that know no other condition."""
     decision = turn.decision
-    if turn.owner_problem is not None:
+    is_preview = turn.spec.mode is Mode.PREVIEW
+    # A preview scales nothing, so that another owner beside it is as it should be.
+    if turn.owner_problem is not None and not is_preview:
         return "Ready", False, "OtherOwner", turn.owner_problem
     if problems:
         return "Ready", False, "SpecUnreadable", "; ".join(problems)
@@ -178,6 +180,9 @@ def _ready(turn: Turn, problems: tuple[str, ...]) -> ConditionText:
         return "Ready", False, "FailedUpdateScale", turn.outcome.message
     if decision.failure is not None:
         return "Ready", False, decision.failure.reason, decision.failure.message
-    if turn.spec.mode is Mode.PREVIEW:
+    if decision.kind is DecisionKind.SUSPENDED:
+        text = "the target was scaled to zero by hand, and stays there until it is scaled up by hand"
+        return "Ready", True, "ScaledToZeroByHand", text
+    if is_preview:
         return "Ready", True, "Preview", "decisions are made and reported, nothing is scaled"
     return "Ready", True, "Deciding", "decisions are made and acted on"

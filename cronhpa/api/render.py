@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from cronhpa.api.columns import columns
 from cronhpa.api.conditions import conditions
-from cronhpa.api.metric_status import current_metrics
+from cronhpa.api.metric_status import current_metrics, measured_metrics
 from cronhpa.api.status_memory import render_memory
 from cronhpa.api.turn import Status, Turn, clip
 from cronhpa.core.decision import (
-    Decision,
     DecisionKind,
     Edge,
     ExpectedLoad,
@@ -45,7 +45,10 @@ def render(previous: Status, turn: Turn) -> Status:
     else:
         is_settled = decision.kind is not DecisionKind.HELD and not isinstance(turn.outcome, Failed)
         status["currentReplicas"] = decision.current
-        status["desiredReplicas"] = decision.desired if is_settled else previous.get("desiredReplicas", 0)
+        if is_settled:
+            status["desiredReplicas"] = decision.desired
+        elif "desiredReplicas" in previous:  # before the first decision there is none, and 0 would be one
+            status["desiredReplicas"] = previous["desiredReplicas"]
         if isinstance(turn.outcome, Scaled):
             status["lastScaleTime"] = format_instant(turn.outcome.at)
         elif "lastScaleTime" in previous:
@@ -55,7 +58,7 @@ def render(previous: Status, turn: Turn) -> Status:
     status["effectiveMaxReplicas"] = decision.maximum
     if turn.memory.start_up is not None:
         status["podStartupSeconds"] = turn.memory.start_up // SECOND
-    status["decision"] = _explained(decision, turn.owner_problem)
+    status["decision"] = _explained(turn, status.get("currentMetrics"))
     if spec.schedules:
         problems = {item.name: item.message for item in decision.abstentions if item.source is Source.SCHEDULE}
         status["schedules"] = [_window(item, problems.get(item.name)) for item in decision.windows]
@@ -64,12 +67,14 @@ def render(previous: Status, turn: Turn) -> Status:
     if spec.forecast is not None and turn.forecast is not None:
         status["forecast"] = _forecast(turn.forecast, turn.budget_used)
     status["conditions"] = conditions(previous.get("conditions", []), turn)
+    status["columns"] = columns(turn, status)
     in_force = None if decision.kind is DecisionKind.UNREACHABLE else max(decision.current, decision.desired)
     status["memory"] = render_memory(turn.memory.pruned(spec.behavior, spec.options, decision.at), in_force)
     return status
 
 
-def _explained(decision: Decision, owner_problem: str | None) -> dict[str, Any]:
+def _explained(turn: Turn, current: list[dict[str, Any]] | None) -> dict[str, Any]:
+    decision, owner_problem = turn.decision, turn.owner_problem
     text: dict[str, Any] = {}
     if decision.decided_by is not None:
         text["decidedBy"] = str(decision.decided_by)
@@ -81,6 +86,8 @@ def _explained(decision: Decision, owner_problem: str | None) -> dict[str, Any]:
         {"source": str(item.source), "name": item.name, "reason": item.reason, "message": clip(item.message)}
         for item in decision.abstentions
     ]
+    if measured := measured_metrics(turn.spec, decision, current, turn.observation):
+        text["metrics"] = measured
     text["steps"] = [_step(item) for item in decision.steps]
     return text
 

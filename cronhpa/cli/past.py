@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import tempfile
 import time
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +15,7 @@ from msgspec import Struct
 from cronhpa.core.instant import DAY, Nanoseconds
 from cronhpa.core.spec import TargetRef
 from cronhpa.history.database import StoreError
-from cronhpa.history.files import HistoryError, read_points
+from cronhpa.history.files import ENOUGH, TEXT_MAX, HistoryError, read_points
 from cronhpa.history.prometheus import Prometheus, PrometheusError
 from cronhpa.history.series import STEP, Series, is_load
 from cronhpa.history.store import Store
@@ -22,6 +25,7 @@ _SQLITE = b"SQLite format 3\0"
 # Gaps are measured against the usual step: hourly records have no gap each hour.
 _STEPS_PER_GAP = 3
 _POINTS_MIN = 2
+_PART_BYTES = 2**20
 
 
 class PastError(Exception):
@@ -36,23 +40,32 @@ class Past(Struct, frozen=True):
 
 
 class Query(Struct, frozen=True):
-    """What to ask a Prometheus: promql None: the usual one for the series. target: whose pods."""
+    """
+    What to ask a Prometheus, and how. promql None: the usual one for the series. target: whose pods.
+
+    queries: PromQL by metric, as the operator's setting has it. token_file: holds a bearer token.
+    """
 
     target: TargetRef
     promql: str | None
     days: float
+    queries: Mapping[str, str] = {}
+    token_file: Path | None = None
 
 
 def read_past(source: str, series: Series, query: Query) -> Past:
     """
     The load of a series.
 
-    source: a CSV or Parquet file, the operator's SQLite file, or the address of a Prometheus. Raises PastError.
+    source: a CSV or Parquet file, the operator's SQLite file, the address of a Prometheus, or `-` for a CSV on standard
+    input. Raises PastError.
     """
     shift = 0
     try:
         if source.startswith(("http://", "https://")):
             points = asyncio.run(_asked(source, series, query))
+        elif source == "-":
+            points = _piped()
         elif _is_store(Path(source)):
             points = _stored(Path(source), series)
             shift = -STEP // 2  # a maximum of five minutes stands at their middle
@@ -72,6 +85,21 @@ def read_past(source: str, series: Series, query: Query) -> Past:
         return Past(points, Load([(at + shift, value) for at, value in points], gap_max=gap))
     except ValueError as problem:
         raise PastError(f"{source}: {problem}") from problem
+
+
+def _piped() -> list[tuple[Nanoseconds, float]]:
+    """What `cronhpa history export` prints."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "standard input"
+        with path.open("wb") as file:
+            for part in iter(lambda: sys.stdin.buffer.read(_PART_BYTES), b""):
+                if file.tell() + len(part) > TEXT_MAX:
+                    raise PastError(f"standard input: more than {TEXT_MAX // 2**20:,} MiB: {ENOUGH}")
+                file.write(part)
+        try:
+            return read_points(path)
+        except HistoryError as problem:
+            raise PastError(str(problem).replace(str(path), "standard input")) from problem
 
 
 def _is_store(path: Path) -> bool:
@@ -94,7 +122,7 @@ def _stored(path: Path, series: Series) -> list[tuple[Nanoseconds, float]]:
 async def _asked(url: str, series: Series, query: Query) -> list[tuple[Nanoseconds, float]]:
     now = time.time_ns()
     points: list[tuple[Nanoseconds, float]] = []
-    async with Prometheus(url) as source:
+    async with Prometheus(url, query.queries, query.token_file) as source:
         asked = query.promql or source.query_for(series, query.target)
         async for part in source.load(asked, now - round(query.days * DAY), now):
             points += [(at, value) for at, value in part if is_load(at, value)]

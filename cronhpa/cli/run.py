@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from cronhpa.cli.lines import say
+from cronhpa.cli.lines import fail, say
 
 
 def run(  # noqa: PLR0913, PLR0917 - its options
     kubeconfig: Annotated[
-        str | None, typer.Option(help="Path of a kubeconfig. Default: the pod's account, else kubectl's.")
+        str | None, typer.Option(metavar="FILE", help="Kubeconfig. Default: the pod's account, else kubectl's.")
     ] = None,
     namespaces: Annotated[str | None, typer.Option(help="Namespaces to act in, comma-separated. Default: all.")] = None,
     store: Annotated[
@@ -44,8 +45,12 @@ def run(  # noqa: PLR0913, PLR0917 - its options
     """
     Run the operator until it gets SIGTERM or SIGINT.
 
-    Every setting is also an environment variable (CRONHPA_SYNC_PERIOD=15s, CRONHPA_TOLERANCE=0.1 and so on); an option
-    overrides its variable.
+        cronhpa run --kubeconfig ~/.kube/config --namespaces prod
+        CRONHPA_SYNC_PERIOD=30s cronhpa run
+
+    Settings are environment variables, listed below with their defaults; an option overrides its variable.
+
+    Exit codes: 0 it was asked to end; 1 the cluster or the store cannot be used; 2 a setting is wrong.
     """
     from pydantic import ValidationError
 
@@ -72,7 +77,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         settings = Settings(**{key: value for key, value in stated.items() if value is not None})
     except ValidationError as error:
         for item in error.errors(include_url=False):
-            name = "CRONHPA_" + "_".join(str(part) for part in item["loc"]).upper()
+            name = variable_of("_".join(str(part) for part in item["loc"]))
             # An address may hold a password, and what cannot be read as one may hold it anywhere.
             found = "" if "prometheus_url" in item["loc"] else f"{item['input']!r}: "
             say(f"{name}: {found}{item['msg']}", err=True)
@@ -83,5 +88,28 @@ def run(  # noqa: PLR0913, PLR0917 - its options
     try:
         raise typer.Exit(app.main(settings, clock))
     except (ClusterError, OSError) as error:
-        say(f"cronhpa run: {error}", err=True)
-        raise typer.Exit(1) from error
+        fail("run", error)
+
+
+class RunCommand(TyperCommand):
+    """Its help ends with every setting: they are read from the settings themselves, when somebody asks."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self.epilog = settings_text()
+        super().format_help(ctx, formatter)
+
+
+def settings_text() -> str:
+    """A list of the environment variables, as Markdown: name, default, description."""
+    from cronhpa.operator.settings import Settings
+
+    lines = []
+    for name, field in Settings.model_fields.items():
+        default = "none" if field.default is None or field.default == "" else field.default
+        lines.append(f"- `{variable_of(name)}` ({default}): {field.description}")
+    return "\n".join(lines)
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of a setting."""
+    return f"CRONHPA_{name.upper()}"

@@ -129,15 +129,16 @@ def _compute(
     proposals = _proposals(target, predicted, bounds)
     # An unreadable schedule may be the one that allows more than the spec.
     widened = bounds.unreadable and bounds.cap is None and current > bounds.maximum
+    floor, floor_by = _floor(bounds, proposals, forecast_floor)
     limits = Limits(
-        minimum=bounds.minimum,
-        maximum=current if widened else bounds.maximum,
-        floor=_largest(bounds.floor, forecast_floor),
-        cap=bounds.cap,
+        bounds.minimum,
+        current if widened else bounds.maximum,
+        floor,
+        bounds.cap,
         timed=spec.is_timed,
         minimum_by=bounds.minimum_by,
         maximum_by=_unreadable(bounds) if widened else bounds.maximum_by,
-        floor_by=_floor_by(bounds, proposals, forecast_floor),
+        floor_by=floor_by,
         cap_by=bounds.maximum_by,
     )
     bounded = limits.floor is not None or limits.cap is not None
@@ -237,10 +238,6 @@ def _unreadable(bounds: Bounds) -> SourceRef:
     return SourceRef(Source.SCHEDULE, bounds.abstentions[0].name)
 
 
-def _largest(*numbers: int | None) -> int | None:
-    return max((number for number in numbers if number is not None), default=None)
-
-
 def _proposals(target: Target, predicted: Proposal | Abstention | None, bounds: Bounds) -> tuple[Proposal, ...]:
     metrics = (
         (Proposal(Source.METRIC, target.source, Role.TARGET, target.replicas),)
@@ -262,11 +259,13 @@ def _abstentions(
     return (*failed, *((predicted,) if isinstance(predicted, Abstention) else ()), *bounds.abstentions)
 
 
-def _floor_by(bounds: Bounds, proposals: tuple[Proposal, ...], forecast_floor: int | None) -> SourceRef | None:
-    """The source of the floor in force: the forecast where its own is larger; None if there is no floor."""
-    if forecast_floor is not None and forecast_floor > (bounds.floor or 0):
-        return next(proposal.by for proposal in proposals if proposal.source is Source.FORECAST)
-    return None if bounds.floor is None else bounds.minimum_by
+def _floor(
+    bounds: Bounds, proposals: tuple[Proposal, ...], forecast_floor: int | None
+) -> tuple[int | None, SourceRef | None]:
+    """The floor in force and its source: the forecast where its own is larger; None if there is none."""
+    if forecast_floor is not None and (bounds.floor is None or forecast_floor > bounds.floor):
+        return forecast_floor, next(proposal.by for proposal in proposals if proposal.source is Source.FORECAST)
+    return bounds.floor, None if bounds.floor is None else bounds.minimum_by
 
 
 def _asked_by(target: Target, merged: int, current: int, bounds: Bounds, limits: Limits) -> SourceRef:

@@ -63,7 +63,8 @@ class SourceRef(Struct, frozen=True, gc=False):
     name: str = ""
 
     def __str__(self) -> str:
-        return f"{self.source}/{self.name}" if self.name else str(self.source)
+        # Concatenation: formatting an enumeration costs a microsecond, and a status has many of these.
+        return self.source + "/" + self.name if self.name else str(self.source)
 
 
 BY_SPEC = SourceRef(Source.SPEC)

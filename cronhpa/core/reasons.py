@@ -42,7 +42,8 @@ _FLOOR_LIMITS = {
 
 def reason(decision: Decision) -> str:
     """Why the count is what it is: who asks for it, then each limit that changed it. Never empty."""
-    return "; ".join((_asked(decision), *(step_reason(step) for step in decision.steps)))
+    asked = _asked(decision)
+    return "; ".join((asked, *map(step_reason, decision.steps))) if decision.steps else asked
 
 
 def event_reason(decision: Decision, *, is_upstream: bool) -> str:
@@ -113,13 +114,9 @@ def _asked(decision: Decision) -> str:
             return f"{decision.current} stay: no metric asks for a count: {failure}"
         return "; ".join(_asks(item) for item in decision.proposals if item.role is Role.TARGET)
     if by.source is Source.METRIC:
-        return _asks(Proposal(by.source, by.name, Role.TARGET, decision.merged)) + _direction(decision)
+        asks = f"{by!s} asks for {decision.merged}"
+        return asks if decision.merged == decision.current else f"{asks} ({upstream_reason(decision)})"
     return _asks(_stated(decision, by))
-
-
-def _direction(decision: Decision) -> str:
-    words = upstream_reason(decision) if decision.merged != decision.current else ""
-    return f" ({words})" if words else ""
 
 
 def _stated(decision: Decision, by: SourceRef) -> Proposal:

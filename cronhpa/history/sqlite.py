@@ -29,9 +29,26 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
-_SCHEMA = """
+# What was decided. last: the digest of the newest kept decision. bytes: of the object's blobs in `decided`.
+# Times of `decided` are nanoseconds; those of points are counted in steps and days since the Unix epoch.
+_DECISIONS = """
+CREATE TABLE object (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, namespace TEXT NOT NULL, name TEXT NOT NULL, last TEXT NOT NULL,
+    bytes INTEGER NOT NULL, UNIQUE (namespace, name)
+);
+CREATE TABLE decided (
+    object INTEGER, first INTEGER, last INTEGER NOT NULL, packed BLOB NOT NULL, PRIMARY KEY (object, first)
+);
+CREATE TABLE point (
+    step INTEGER, object INTEGER, replicas INTEGER NOT NULL, ready INTEGER, load REAL, floor INTEGER NOT NULL,
+    cap INTEGER NOT NULL, forecast INTEGER, PRIMARY KEY (step, object)
+) WITHOUT ROWID;
+CREATE TABLE points (
+    object INTEGER, day INTEGER, thinned INTEGER NOT NULL, packed BLOB NOT NULL, PRIMARY KEY (object, day)
+)"""
+_SCHEMA = f"""
 CREATE TABLE series (
     id INTEGER PRIMARY KEY AUTOINCREMENT, namespace TEXT NOT NULL, name TEXT NOT NULL, metric TEXT NOT NULL,
     UNIQUE (namespace, name, metric)
@@ -63,6 +80,7 @@ CREATE TABLE spend (
 ) WITHOUT ROWID;
 -- The end of the history that was asked of another source.
 CREATE TABLE backfill (series INTEGER PRIMARY KEY, until INTEGER NOT NULL);
+{_DECISIONS};
 """
 # By version: the statements that make a file of it one of the next version. Forecasts live for a day, so a migration
 # drops those of earlier releases.
@@ -85,6 +103,7 @@ CREATE TABLE stated (
 ) WITHOUT ROWID;
 CREATE TABLE minutes (series INTEGER, day INTEGER, shares BLOB NOT NULL, PRIMARY KEY (series, day))
 """,
+    3: _DECISIONS,
 }
 
 # SQLite has no checksums. A damaged file gives names that are not UTF-8, text in place of a number, or half a blob.

@@ -1,5 +1,5 @@
 """
-The operator's store: loads, fits, forecasts and spend in one database.
+The operator's store: loads, fits, forecasts, spend and past decisions in one database.
 
     store = Store(path)
     store.loads.record(batch)
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cronhpa.history.decisions import DecisionHistory
 from cronhpa.history.fits import Fits
 from cronhpa.history.forecasts import Forecasts
 from cronhpa.history.load_history import LoadHistory
@@ -46,6 +47,7 @@ class Store:
         self.fits = Fits(self._database)
         self.forecasts = Forecasts(self._database)
         self.spend = HourlySpend(self._database)
+        self.decisions = DecisionHistory(self._database)
 
     @classmethod
     def open_to_read(cls, path: Path) -> Store:

@@ -36,6 +36,7 @@ FIELD_MANAGER = "cronhpa"
 _PAGE = 500
 # Concurrent requests, without watches: each watch has a connection of its own.
 _REQUESTS_AT_ONCE = 64
+_REVIEWS_AT_ONCE = 2
 # Concurrent requests to each metrics API. They are servers behind the API server: one that hangs must not take the
 # places of another, or of everything else.
 _METRIC_READS_AT_ONCE = 32
@@ -110,10 +111,11 @@ class Client:
         agent: str = USER_AGENT,
     ) -> None:
         self.configuration = configuration
-        self._fence = fence
         self._timeout_seconds = timeout_seconds
         self.requests: Counter[str] = Counter()
-        self._places = _Places(_REQUESTS_AT_ONCE)
+        self._places = _Places(_REQUESTS_AT_ONCE, fence)
+        # They change nothing, so a replica that does not lead sends them, too.
+        self._review_places = _Places(_REVIEWS_AT_ONCE, unfenced)
         self._metric_places: dict[str, _Places] = {}
         self._host = str(configuration.host).rstrip("/")
         # When the API server answered last, whatever it said, of the event loop's clock; None before it was asked.
@@ -139,7 +141,7 @@ class Client:
     async def read(self, path: str, params: Mapping[str, str] | None = None, *, bytes_max: int = _SHORT_BYTES) -> bytes:
         """The raw answer of a metrics API. Raises ClusterError, also for an answer of more than `bytes_max`."""
         api = "/".join(path.split("/", 3)[:3])
-        places = self._metric_places.setdefault(api, _Places(_METRIC_READS_AT_ONCE))
+        places = self._metric_places.setdefault(api, _Places(_METRIC_READS_AT_ONCE, unfenced))
         async with places.requests:
             return await self._try("GET", path, None, "", params, bytes_max, places)
 
@@ -154,6 +156,13 @@ class Client:
             content_type="application/merge-patch+json",
             params={"fieldManager": FIELD_MANAGER, **(params or {})},
         )
+        return decode(answer, kind, path)
+
+    async def review(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
+        """What the API answers to a POST that changes nothing, and so is for replicas that do not lead, too."""
+        asked = msgspec.json.encode(body)
+        async with self._review_places.requests:
+            answer = await self._try("POST", path, asked, "application/json", None, _OBJECT_BYTES, self._review_places)
         return decode(answer, kind, path)
 
     async def post(self, path: str, body: Mapping[str, Any], params: Mapping[str, str] | None = None) -> None:
@@ -260,9 +269,9 @@ class Client:
                 seconds, data = self._timeout_seconds, None
                 if body is not None:
                     headers["Content-Type"] = content_type
-                    data = FencedBody(body, self._fence)
+                    data = FencedBody(body, places.fence)
                 if method != "GET":
-                    seconds = min(seconds, self._fence())
+                    seconds = min(seconds, places.fence())
                     if seconds <= 0:
                         raise ClusterError(HTTPStatus.PRECONDITION_FAILED, NOT_LEADING, f"{method} {path}: {FENCED}")
                 # A redirect would send the token and the query wherever an aggregated API points.
@@ -290,9 +299,10 @@ class Client:
 
 
 class _Places:
-    """Places for concurrent requests, and for long answers among them."""
+    """Places for concurrent requests, and for long answers among them. fence: of the writes among them."""
 
-    def __init__(self, requests: int) -> None:
+    def __init__(self, requests: int, fence: Fence) -> None:
+        self.fence = fence
         self.requests = asyncio.Semaphore(requests)
         self.long_answers = asyncio.Semaphore(_LONG_ANSWERS_AT_ONCE)
 

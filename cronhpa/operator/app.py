@@ -18,6 +18,7 @@ from cronhpa.history.series import Series
 from cronhpa.kube.client import Client
 from cronhpa.kube.credentials import context_namespace, load_configuration, pod_namespace
 from cronhpa.kube.session import USER_AGENT
+from cronhpa.operator.access import AccessReviews
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller, MakeWatch, kopf_watch
 from cronhpa.operator.endpoints import Endpoints, Progress
@@ -25,6 +26,7 @@ from cronhpa.operator.learning import Learning, LearningPauses
 from cronhpa.operator.listener import Budget, Listener
 from cronhpa.operator.object_watch import ObjectWatch
 from cronhpa.operator.open_files import open_files, raise_open_files
+from cronhpa.operator.past_endpoint import BELOW, PastEndpoint
 from cronhpa.operator.replica import ElectedReplica, OnlyReplica, Replica
 from cronhpa.operator.settings import Settings
 
@@ -33,6 +35,11 @@ LOG = logging.getLogger(__name__)
 # Together below the 30 s after which Kubernetes kills a pod.
 _GRACE_SECONDS = 15.0
 _EVENTS_SECONDS = 3.0
+_LOOPBACK = "127.0.0.1"
+# A token with many claims is some kilobytes long; the API server takes a head of this size, too.
+_HEAD_BYTES = 16_384
+# Two reviews and a place to read; an object of many schedules takes a while to cross a slow line.
+_PAST_SECONDS = 30.0
 # Thresholds of the collector. A higher one while it runs would save little CPU and let garbage pile up.
 _STARTING = (200_000, 10, 10)
 _RUNNING = (10_000, 10, 10)
@@ -98,6 +105,7 @@ class Operator:
             objects=self.controller.inventory,
             loads=self.controller.reconciler.loads,
             budgets=self.controller.reconciler.budgets,
+            decisions=self.controller.writer.decisions,
             open_prometheus=None if settings.prometheus_url is None else self._open_prometheus,
             is_leading=lambda: self.replica.term > 0,
             pauses=LearningPauses(forecast=parse_duration(settings.forecast_interval) / SECOND),
@@ -146,7 +154,7 @@ class Operator:
         await self.controller.scale()
 
     def _listen(self) -> list[Listener]:
-        """A port for Prometheus and one for the kubelet, each with a budget of its own: neither can block the other."""
+        """A port for each who asks, each with a budget of its own: Prometheus, the kubelet, who asks for the past."""
         settings, listeners = self._settings, list[Listener]()
         progress = Progress(self.controller, self._client, listeners)
         endpoints = Endpoints(progress, self.controller, self._clock)
@@ -154,6 +162,13 @@ class Operator:
         for port, routes in ((settings.listen_port, endpoints.all), (settings.probe_port, endpoints.probes)):
             listeners.append(Listener(settings.listen_host, port, routes, budget))
             LOG.info("serving %s on %s:%s", ", ".join(routes), *listeners[-1].address)
+        if settings.history_port is not None:
+            past = PastEndpoint(settings.store, AccessReviews(self._client, self._clock.monotonic))
+            # Whoever comes through port-forward comes from one address.
+            budget = Budget(budget.connections, budget.connections, _HEAD_BYTES, answer_seconds=_PAST_SECONDS)
+            # Tokens come here in clear text: through `kubectl port-forward` they cross no network.
+            listeners.append(Listener(_LOOPBACK, settings.history_port, {}, budget, {BELOW: past.answer}))
+            LOG.info("serving past decisions on %s:%s", *listeners[-1].address)
         return listeners
 
     def _open_prometheus(self) -> Prometheus:

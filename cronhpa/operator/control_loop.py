@@ -38,6 +38,8 @@ _UNREADABLE_PERIOD = 60 * SECOND
 _CLOCK_STEP = 5 * SECOND
 # So many decisions are made before they are written: scale-ups of all of them come first.
 _SLICE = 500
+# Half of the shortest period: every tick has a list of its own.
+_LIST_SHARED_SECONDS = 0.5
 
 
 class LoopMetrics(Struct):
@@ -88,6 +90,8 @@ class ControlLoop:
         self._under_way: dict[Key, Nanoseconds] = {}
         self._dirty: set[Key] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        # The newest LIST of each namespace, empty before it is sent; for a moment.
+        self._lists: dict[str, list[asyncio.Task[PodMetricsByName | Absent]]] = {}
 
     def enqueue(self, key: Key) -> None:
         """Makes an object due now, or at the end of its reconciliation that is under way."""
@@ -180,8 +184,15 @@ class ControlLoop:
         task.add_done_callback(self._tasks.discard)
 
     def _listing(self, namespace: str) -> Callable[[], Awaitable[PodMetricsByName | Absent]]:
-        """The LIST of a namespace's pod metrics: sent at the first call, shared by all calls."""
-        request: list[asyncio.Task[PodMetricsByName | Absent]] = []
+        """
+        The LIST of a namespace's pod metrics: sent at the first call, shared by all calls and by the ticks of a moment.
+
+        At a shared edge objects are due one by one, as their writes end.
+        """
+        request = self._lists.get(namespace)
+        if request is None:
+            request = self._lists[namespace] = []
+            asyncio.get_running_loop().call_later(_LIST_SHARED_SECONDS, self._lists.pop, namespace)
 
         async def listed() -> PodMetricsByName | Absent:
             if not request:
@@ -198,6 +209,7 @@ class ControlLoop:
                 batch = await self._decide(states[first : first + _SLICE], queries)
                 # The writes of a slice do not wait for the decisions of the next: a namespace may have 10,000 objects.
                 writes.create_task(self._writer.flush(batch, self._end))
+            del queries  # writes may wait for long, and the metrics of a namespace's pods are a megabyte
         self.metrics.tick_duration = max(self._clock() - begun, 0)
 
     async def _decide(self, states: Sequence[ObjectState], queries: MetricQueries) -> list[PendingWrite]:

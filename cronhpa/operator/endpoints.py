@@ -91,6 +91,16 @@ class Progress(Collector):
             dropped.add_metric([str(listener.address[1])], listener.dropped)
         yield dropped
         oldest = controller.control_loop.oldest_reconcile() / SECOND
+        decisions = controller.writer.decisions
+        yield CounterMetricFamily(
+            "cronhpa_decisions_kept", "Changes of decisions written to the store.", decisions.kept
+        )
+        lost = CounterMetricFamily(
+            "cronhpa_decisions_dropped", "Changes and points of decisions not kept.", labels=["cause"]
+        )
+        for cause, count in decisions.dropped.items():
+            lost.add_metric([cause], count)
+        yield lost
         yield GaugeMetricFamily("cronhpa_oldest_turn_seconds", "Length of the longest turn under way.", oldest)
 
 

@@ -14,8 +14,10 @@ from cronhpa.api.status_memory import read_memory
 from cronhpa.core.instant import parse_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.printable import shortened
+from cronhpa.core.scheduled.windows import zone_problem
 from cronhpa.core.spec import ControllerOptions, Spec
 from cronhpa.kube.errors import UNREADABLE, ClusterError
+from cronhpa.operator.decision_recorder import spec_text
 from cronhpa.operator.delaying_queue import Key
 from cronhpa.operator.object_state import ObjectState, TargetKey
 
@@ -198,13 +200,16 @@ class Inventory:
         self._read_memory(state)
         state.resumed = state.in_doubt = False
         state.uncertain = state.memory.intent is not None
-        state.said = state.written = None
+        state.said = state.written = state.told = None  # the other process told of what it wrote
 
     def _parse(self, state: ObjectState, spec: msgspec.Raw) -> None:
         """Reads the spec, or notes its problems: what a user got past the API server costs that object only."""
         state.spec, state.problems = None, ()
+        state.spec_text = spec_text(spec)
         try:
-            state.spec = self._parse_spec(msgspec.json.decode(spec) or {}, state.namespace, self._defaults)
+            text = msgspec.json.decode(spec) or {}
+            state.zone = _zone(text)
+            state.spec = self._parse_spec(text, state.namespace, self._defaults)
         except SpecError as error:
             state.problems = tuple(str(problem) for problem in error.problems)
         except Exception as error:
@@ -240,6 +245,12 @@ def _is_retargeted(state: ObjectState, before: TargetKey | None) -> bool:
         target = f"{state.spec.target.kind}/{state.spec.target.name}"
         return bool(state.status.get("target", target) != target)
     return before != state.target
+
+
+def _zone(spec: Any) -> str:
+    """The time zone of an object; UTC for one that names none, or none that is known here."""
+    zone = spec.get("timeZone") if isinstance(spec, dict) else None
+    return zone if isinstance(zone, str) and zone and zone_problem(zone) is None else "UTC"
 
 
 def _text(body: Mapping[str, Any] | msgspec.Raw) -> bytes | msgspec.Raw:

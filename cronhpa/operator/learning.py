@@ -1,5 +1,6 @@
 """
-The side job beside scaling: loads and spend into the store, the past from Prometheus, fits, forecasts, compaction.
+The side job beside scaling: loads, spend and decisions into the store, the past from Prometheus, fits, forecasts,
+compaction.
 
 Whatever happens here, decisions go on.
 """
@@ -27,12 +28,16 @@ from cronhpa.history.spend import SPEND_KEPT
 from cronhpa.history.store import Store
 from cronhpa.operator.budget_trackers import BudgetTrackers
 from cronhpa.operator.clock import Clock
+from cronhpa.operator.decision_recorder import DecisionRecorder, encoded
 from cronhpa.operator.object_state import ObjectState
 
 LOG = logging.getLogger(__name__)
 
 # Between two passes of the event loop: a millisecond or so.
 _OBJECTS_PER_PASS = 500
+# In one transaction of the store: encoding and packing them takes a tenth of a second.
+_DECISIONS_AT_ONCE = 500
+_POINTS_AT_ONCE = 5000
 
 
 class LearningPauses(Struct, frozen=True):
@@ -51,7 +56,8 @@ class LearningPauses(Struct, frozen=True):
 class Learning:
     """
     store: path of the history. objects: all known objects, anew at each iteration.
-    loads, budgets: what the reconciler has seen and spent since the last flush.
+    loads, budgets: what the reconciler has seen and spent since the last flush. decisions: those that wait for the
+    store; None: none are kept.
     is_leading: whether this replica decides; one that does not, learns nothing.
     open_prometheus: opens the Prometheus to take the past from; None without one. open_store: opens the history.
     """
@@ -65,6 +71,7 @@ class Learning:
         objects: Iterable[ObjectState],
         loads: deque[LoadSample],
         budgets: BudgetTrackers,
+        decisions: DecisionRecorder | None = None,
         open_prometheus: Callable[[], Prometheus] | None = None,
         open_store: Callable[[Path], Store] = Store,
         is_leading: Callable[[], bool] = lambda: True,
@@ -76,6 +83,7 @@ class Learning:
         self._objects = objects
         self._loads = loads
         self._budgets = budgets
+        self._decisions = decisions
         self._open_prometheus = open_prometheus
         self._open_store = open_store
         self._is_leading = is_leading
@@ -129,7 +137,11 @@ class Learning:
                 await asyncio.to_thread(store.compact, self._clock.now())
 
     async def flush(self) -> None:
-        """Writes loads and spend to the store. If it cannot be written, the loads are lost and the spend waits."""
+        """
+        Writes loads, spend and decisions to the store.
+
+        If it cannot be written, the loads are lost; spend and decisions wait, within bounds.
+        """
         if self._store is None:
             return
         batch, spend = list(self._loads), self._budgets.drain()
@@ -138,9 +150,28 @@ class Learning:
         fault = await asyncio.to_thread(self._store.spend.add, spend) if spend else None
         if fault is not None:
             self._budgets.restore(spend)
-        problem = recorded if isinstance(recorded, Fault) else fault
+        undecided = None if self._decisions is None else await self._flush_decisions(self._store, self._decisions)
+        self._log_problem((recorded if isinstance(recorded, Fault) else fault) or undecided)
+
+    async def _flush_decisions(self, store: Store, decisions: DecisionRecorder) -> Fault | None:
+        """Why the store took no more of them; None where it took all."""
+        while batch := decisions.take(_DECISIONS_AT_ONCE):
+            kept = await asyncio.to_thread(encoded, batch)
+            decisions.dropped["unwritable"] += len(batch) - len(kept)
+            fault = await asyncio.to_thread(store.decisions.record, kept)
+            if fault is not None:
+                decisions.put_back(batch)
+                return fault
+            decisions.kept += len(kept)
+        while points := decisions.take_points(_POINTS_AT_ONCE):
+            fault = await asyncio.to_thread(store.decisions.record_points, points)
+            if fault is not None:
+                return fault
+        return await asyncio.to_thread(store.decisions.tidy, self._clock.now())
+
+    def _log_problem(self, problem: Fault | None) -> None:
+        """Once, not at every flush for as long as a disk is full."""
         logged, self._history_problem = self._history_problem, "" if problem is None else problem.message
-        # Once, not at every flush for as long as a disk is full.
         if problem is not None and problem.message != logged:
             LOG.warning("history in %s: %s", self._path, problem.message)
 

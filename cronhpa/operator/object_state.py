@@ -11,6 +11,7 @@ from cronhpa.core.spec import Spec
 from cronhpa.history.series import Series
 from cronhpa.kube.client import path_of
 from cronhpa.operator.delaying_queue import Key
+from cronhpa.operator.noted import Noted
 from cronhpa.operator.said import Said
 
 # (namespace, API group, kind, name) of a scale target.
@@ -22,6 +23,8 @@ class ObjectState:
     One CronHPA object as last seen, and what this process remembers of it.
 
     status: what the API is known to hold at resource version `version`. memory: what this process knows beyond it.
+    zone: the object's time zone.
+    told: the status up to which its events were told, None before the first turn of this process.
     resumed: this process has taken up the memory. uncertain: the last scale write may or may not have been done.
     unseen_since: since when fewer pods are seen than the target says it has, None while none is missing.
     in_doubt: the last status write may or may not have been done. written: when the status was written last, or read at
@@ -33,6 +36,7 @@ class ObjectState:
     conflicts: schedules that contradict each other; checked: their generation, and until when they hold.
     quiet: generation, and the instant until which a decision computes nothing of its schedules anew.
     forecast: the series that is forecast for it, None without a forecast.
+    spec_text: the spec as it was written, packed; noted: what was noted of its decisions last (`decision_recorder`).
     """
 
     __slots__ = (
@@ -48,6 +52,7 @@ class ObjectState:
         "name",
         "namespace",
         "next_edge",
+        "noted",
         "other_operator",
         "problems",
         "quiet",
@@ -55,12 +60,15 @@ class ObjectState:
         "resumed",
         "said",
         "spec",
+        "spec_text",
         "status",
+        "told",
         "uid",
         "uncertain",
         "unseen_since",
         "version",
         "written",
+        "zone",
     )
 
     def __init__(self, namespace: str, name: str, uid: str, created: Nanoseconds) -> None:
@@ -71,8 +79,12 @@ class ObjectState:
         self.version = -1
         self.generation = -1
         self.spec: Spec | None = None
+        self.zone = "UTC"
         self.problems: tuple[str, ...] = ()
+        self.spec_text = b""
+        self.noted = Noted()
         self.status: Status = {}
+        self.told: Status | None = None
         self.memory = Memory()
         self.resumed = False
         self.uncertain = False

@@ -158,8 +158,10 @@ class Reconciler:
             state.resumed, state.uncertain = True, False
         self._note_load(state, spec, observation, now)
         forecast, forecast_or_reason = self._forecast(state, spec, now)
-        decided = await self._decided(state, spec, observation, forecast_or_reason, now)
+        turn = Record(spec, observation, forecast_or_reason, state.memory, now)
+        decided = await self._decided(state, turn)
         decision = replace(decided, at=remembered_at(state, spec.options.sync_period, now))
+        self._writer.decisions.note_point(state, turn, decision)
         state.next_edge = None if decision.next_edge is None else decision.next_edge.at
         state.quiet = (generation, quiet_until(spec, state.next_edge, now))
         await self._check_conflicts(state, spec, generation, now)
@@ -173,22 +175,15 @@ class Reconciler:
             series = Series(state.namespace, state.name, forecast.metric)
             self.budgets.count(series, spec, observation, state.memory, decision, now)
             budget_used = self.budgets.used_permille(series)
-        return PendingWrite(state, generation, spec, observation, decision, owner_problem, forecast, budget_used)
+        return PendingWrite(state, generation, turn, decision, owner_problem, forecast, budget_used)
 
-    async def _decided(
-        self,
-        state: ObjectState,
-        spec: Spec,
-        observation: Observation,
-        forecast: Forecast | Absent | None,
-        now: Nanoseconds,
-    ) -> Decision:
-        in_thread = takes_long(state, spec, now)
+    async def _decided(self, state: ObjectState, turn: Record) -> Decision:
+        given = (turn.spec, turn.observation, turn.forecast, turn.memory, turn.now)
         try:
-            return await _computed(self._decide, spec, observation, forecast, state.memory, now, in_thread=in_thread)
+            return await _computed(self._decide, *given, in_thread=takes_long(state, turn.spec, turn.now))
         except Exception:
             # One line with all inputs: `cronhpa replay` decides them again, and a copy is a regression test.
-            LOG.exception("this cannot be decided: %s", encode(Record(spec, observation, forecast, state.memory, now)))
+            LOG.exception("this cannot be decided: %s", encode(turn))
             raise
 
     async def _check_conflicts(self, state: ObjectState, spec: Spec, generation: int, now: Nanoseconds) -> None:

@@ -98,6 +98,12 @@ class Settings(BaseSettings):
     probe_port: int = Field(
         8081, ge=0, le=65535, description="Port of /healthz and /readyz alone, for the kubelet; 0 takes a free one."
     )
+    history_port: int | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        description="Port of past decisions, at 127.0.0.1 alone: for `kubectl port-forward`; 0 takes a free one.",
+    )
     object_watch: Literal["typed", "kopf"] = Field(
         "typed", description="typed, or kopf: which watch of the CronHPA objects; kopf's takes 30 times the CPU."
     )

@@ -9,6 +9,8 @@ from cronhpa.api.turn import Status
 
 # Fields that change with every sample and that nobody acts on: written from time to time.
 _DRIFTING = ("currentMetrics", "podStartupSeconds", "forecast")
+# Texts that follow from the other fields. One that is new is written like a number that drifts: after an upgrade.
+_DERIVED = "columns"
 _DRIFTING_MEMORY = ("startUpSeconds", "requestPerPod")
 
 
@@ -19,7 +21,11 @@ def is_worth_writing(before: Status, after: Status) -> bool:
 
 def has_drifted(before: Status, after: Status) -> bool:
     """Whether anything changed apart from what the passing of time changes."""
-    return before != after and {**before, "memory": _lasting(before)} != {**after, "memory": _lasting(after)}
+    return before != after and _enduring(before) != _enduring(after)
+
+
+def _enduring(status: Status) -> dict[str, Any]:
+    return {**status, "memory": _lasting(status), _DERIVED: sorted(status.get(_DERIVED, {}))}
 
 
 def _lasting(status: Status) -> dict[str, Any]:
@@ -28,7 +34,7 @@ def _lasting(status: Status) -> dict[str, Any]:
     recommendations = memory.get("recommendations", [])
     memory["recommendations"] = [
         *recommendations[:-1],
-        *([newest.get(key) for key in ("replicas", "merged")] for newest in recommendations[-1:]),
+        *((newest["replicas"], newest.get("merged")) for newest in recommendations[-1:]),
     ]
     return memory
 
@@ -39,22 +45,25 @@ def _holding(recommendations: list[Any]) -> Iterator[Any]:
 
     A restart that does not find it loses a rise at most, which the metrics ask for anew.
     """
-    highest = -1
-    for item in reversed(recommendations):
-        if isinstance(item, list):
-            highest = item[0]
-        elif "metrics" in item and item["replicas"] <= highest:
+    if not recommendations:
+        return
+    *earlier, newest = recommendations
+    yield newest
+    highest = newest[0]
+    for item in reversed(earlier):
+        replicas = item["replicas"]
+        if replicas > highest:
+            highest = replicas
+        elif "metrics" in item:
             continue
-        else:
-            highest = max(highest, item["replicas"])
         yield item
 
 
 def _substance(status: Status) -> dict[str, Any]:
-    out = {key: value for key, value in status.items() if key not in _DRIFTING}
+    out = {key: value for key, value in status.items() if key not in {*_DRIFTING, _DERIVED}}
     out["conditions"] = [
-        # The message of a forecast contains a number that changes at every reconciliation.
-        (entry["type"], entry["status"], entry["reason"], "" if entry["type"] == "ForecastActive" else entry["message"])
+        # A forecast's message has a number that always changes; other people's conditions may have no message at all.
+        (*map(entry.get, ("type", "status", "reason")), entry["type"] != "ForecastActive" and entry.get("message"))
         for entry in status.get("conditions", [])
     ]
     decision = status.get("decision", {})

@@ -15,23 +15,27 @@ from typing import Any
 
 import msgspec
 
+from cronhpa.api.columns import unreadable
 from cronhpa.api.events import Event, events, new_conflict_events
 from cronhpa.api.patch import merge_patch
 from cronhpa.api.render import render
+from cronhpa.api.transitions import transition_events
 from cronhpa.api.turn import Status, Turn, clip
 from cronhpa.core.decision import Decision, Failed, Outcome, Scaled, Withheld
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Observation, Scale
+from cronhpa.core.observation import Scale
 from cronhpa.core.reasons import reason
-from cronhpa.core.spec import Mode, Spec
+from cronhpa.core.record import Record
+from cronhpa.core.spec import Mode
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError, is_ambiguous
 from cronhpa.kube.informer import resource_version
 from cronhpa.kube.pods import Meta
 from cronhpa.kube.scale import Targets
 from cronhpa.operator.cooperative_yield import CooperativeYield
+from cronhpa.operator.decision_recorder import DecisionRecorder
 from cronhpa.operator.delaying_queue import following
 from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.inventory import Inventory
@@ -65,20 +69,21 @@ class PendingWrite:
         "owner_problem",
         "spec",
         "state",
+        "turn",
     )  # fmt: skip
 
-    def __init__(  # noqa: PLR0913, PLR0917 - a value of so many parts
+    def __init__(
         self,
         state: ObjectState,
         generation: int,
-        spec: Spec,
-        observation: Observation,
+        turn: Record,
         decision: Decision,
         owner_problem: str | None,
         forecast: Forecast | None = None,
         budget_used: int | None = None,
     ) -> None:
-        self.state, self.generation, self.spec, self.observation = state, generation, spec, observation
+        self.state, self.generation, self.turn = state, generation, turn
+        self.spec, self.observation = turn.spec, turn.observation
         self.decision, self.forecast, self.owner_problem = decision, forecast, owner_problem
         self.budget_used = budget_used
         self.now = decision.at
@@ -113,6 +118,7 @@ class Writer:
         self.scaled = {"up": 0, "down": 0}
         self.failed = 0
         self.status_writes = 0
+        self.decisions = DecisionRecorder()
         self._client = client
         self._targets = targets
         self._events = recorder
@@ -183,7 +189,8 @@ class Writer:
             conditions[kind] = {"type": kind, "status": "False", "lastTransitionTime": since, **stamp}
         # An unreadable spec has no edges: the column NEXT must not promise one.
         kept = {key: value for key, value in state.status.items() if key not in {"nextEdge", "schedules"}}
-        status = {**kept, "conditions": list(conditions.values())}
+        status = {**kept, "conditions": list(conditions.values()), "columns": unreadable(state.status)}
+        self.decisions.note_unreadable(state, status, now)
         if state.status != status:  # with the message: the next edit may be unreadable for another reason
             await self._put_status(state, status, now)
             self._events.record(state, Event("Warning", "SpecUnreadable", text), now)
@@ -234,10 +241,19 @@ class Writer:
         return self._inventory.items.get(state.key) is state and state.generation == pending.generation
 
     async def _write(self, pending: PendingWrite) -> None:
-        state, decision = pending.state, pending.decision
+        """Acts and records, and tells what the API's status says now and did not say before."""
+        state = pending.state
         if not self._is_current(pending):
             return
-        before = state.status
+        if state.told is None:
+            state.told = state.status
+        await self._act_and_record(pending)
+        for event in transition_events(state.told, state.status, state.zone, pending.now):
+            self._events.record(state, event, pending.now)
+        state.told = state.status
+
+    async def _act_and_record(self, pending: PendingWrite) -> None:
+        state, decision, before = pending.state, pending.decision, pending.state.status
         outcome = await self._act(pending) if pending.acts else Withheld()
         if state.spec is not None and state.spec.target != pending.spec.target:
             # The object has another target by now, and its memory must not hold anything of the old target.
@@ -251,6 +267,7 @@ class Writer:
         status = render(state.status, turn)
         for event in (*events(turn), *new_conflict_events(before, turn)):
             self._events.record(state, event, pending.now)
+        self.decisions.note(state, pending.generation, pending.turn, decision, outcome, pending.owner_problem, status)
         if not is_worth_writing(state.status, status) and (
             not self._may_drift(state, pending.now) or not has_drifted(state.status, status)
         ):
@@ -307,6 +324,8 @@ class Writer:
             pending.forecast,
             pending.budget_used,
             state.conflicts,
+            state.zone,
+            pending.observation,
         )
 
     async def _put_status(self, state: ObjectState, status: Status, now: Nanoseconds) -> bool:

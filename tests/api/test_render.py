@@ -359,6 +359,7 @@ def test_a_decision_explains_itself():
             },
         ],
         "abstentions": [],
+        "metrics": [{"name": "queue", "type": "AverageValue", "current": "3750m", "target": "10", "replicas": 3}],
         "steps": [
             {
                 "rule": "ScaleUpLimit",

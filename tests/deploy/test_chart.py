@@ -37,6 +37,11 @@ RIGHTS = {
     ("external.metrics.k8s.io", "*"): {"list"},
     ("", "events"): {"create", "patch"},
 }
+# Who asks for past decisions, and whether they may get the object.
+REVIEWS = {
+    ("authentication.k8s.io", "tokenreviews"): {"create"},
+    ("authorization.k8s.io", "subjectaccessreviews"): {"create"},
+}
 LEASES = ("coordination.k8s.io", "leases")
 
 
@@ -89,13 +94,39 @@ def environment(objects):
     return {each["name"]: each["value"] for each in container(objects)["env"] if each["name"] not in named}
 
 
+def named(objects, kind, name):
+    (found,) = (each for each in of_kind(objects, kind) if each["metadata"]["name"] == name)
+    return found
+
+
 def roles(objects):
     """The Roles of the namespaces that it acts in: without that of the election."""
     return [each for each in of_kind(objects, "Role") if not each["metadata"]["name"].endswith("leader-election")]
 
 
 def test_it_may_do_what_it_does_and_nothing_else():
-    assert {**RIGHTS, LEASES: {"get"}} == rights(only(render(), "ClusterRole"))
+    assert {**RIGHTS, **REVIEWS, LEASES: {"get"}} == rights(only(render(), "ClusterRole"))
+
+
+def test_where_past_decisions_are_not_told_nobody_is_reviewed_and_no_port_is_open():
+    objects = render(decisionHistory={"enabled": False})
+
+    assert {**RIGHTS, LEASES: {"get"}} == rights(only(objects, "ClusterRole"))
+    assert "CRONHPA_HISTORY_PORT" not in environment(objects)
+    assert "8082" == environment(render())["CRONHPA_HISTORY_PORT"]
+
+
+def test_whoever_is_named_may_forward_a_port_of_the_operators_pods_and_of_no_other():
+    everybody = {"kind": "Group", "name": "system:authenticated", "apiGroup": "rbac.authorization.k8s.io"}
+
+    objects = render(decisionHistory={"readers": [everybody]}, replicas=2)
+
+    role = named(objects, "Role", "cronhpa-history-reader")
+    assert {("", "pods"): {"get"}, ("", "pods/portforward"): {"get", "create"}} == rights(role)
+    assert [["cronhpa-0", "cronhpa-1"]] * 2 == [rule["resourceNames"] for rule in role["rules"]]
+    assert [everybody] == named(objects, "RoleBinding", "cronhpa-history-reader")["subjects"]
+    assert "cronhpa-system" == role["metadata"]["namespace"] == only(objects, "StatefulSet")["metadata"]["namespace"]
+    assert "cronhpa-history-reader" not in {role["metadata"]["name"] for role in of_kind(render(), "Role")}
 
 
 def test_other_kinds_of_targets_are_named_one_by_one():
@@ -103,16 +134,20 @@ def test_other_kinds_of_targets_are_named_one_by_one():
 
     assert {
         **RIGHTS,
+        **REVIEWS,
         LEASES: {"get"},
         ("argoproj.io", "rollouts"): {"list", "watch"},
         ("argoproj.io", "rollouts/scale"): {"get", "patch"},
     } == rights(only(objects, "ClusterRole"))
 
 
-def test_with_namespaces_there_is_a_role_in_each_and_no_cluster_role():
+def test_with_namespaces_there_is_a_role_in_each_and_reviews_alone_are_of_the_cluster():
     objects = render(namespaces=["shop", "search"])
 
-    assert not kinds(objects) & {"ClusterRole", "ClusterRoleBinding"}
+    assert REVIEWS == rights(only(objects, "ClusterRole"))
+    assert not kinds(render(namespaces=["shop"], decisionHistory={"enabled": False})) & {
+        "ClusterRole", "ClusterRoleBinding",
+    }  # fmt: skip
     assert {"shop": RIGHTS, "search": RIGHTS} == {
         role["metadata"]["namespace"]: rights(role) for role in roles(objects)
     }
@@ -196,6 +231,7 @@ def test_its_settings_are_environment_variables():
         "CRONHPA_STORE": "/var/lib/cronhpa/history.db",
         "CRONHPA_LISTEN_PORT": "9090",
         "CRONHPA_PROBE_PORT": "9091",
+        "CRONHPA_HISTORY_PORT": "9092",
         "CRONHPA_LOG_FORMAT": "text",
         "CRONHPA_LOG_LEVEL": "debug",
         "CRONHPA_SYNC_PERIOD": "5s",
@@ -211,6 +247,7 @@ def test_its_settings_are_environment_variables():
         render(
             port=9090,
             probePort=9091,
+            decisionHistory={"port": 9092},
             log={"format": "text", "level": "debug"},
             syncPeriod="5s",
             tolerance=0.05,
@@ -232,10 +269,10 @@ def test_every_environment_variable_is_a_setting_of_the_operator():
 
 
 def test_the_charts_defaults_are_the_operators_defaults():
-    """The upstream's, that is. The store, the port and the form of the log are the chart's own."""
+    """The upstream's, that is. The store, the ports and the form of the log are the chart's own."""
     from cronhpa.operator.settings import Settings
 
-    own = {"CRONHPA_STORE", "CRONHPA_LISTEN_PORT", "CRONHPA_LOG_FORMAT"}
+    own = {"CRONHPA_STORE", "CRONHPA_LISTEN_PORT", "CRONHPA_HISTORY_PORT", "CRONHPA_LOG_FORMAT"}
     given = {name: value for name, value in environment(render()).items() if name not in own}
 
     assert given == {name: str(Settings.model_fields[name.removeprefix("CRONHPA_").lower()].default) for name in given}

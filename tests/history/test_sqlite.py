@@ -206,9 +206,9 @@ def test_a_store_of_a_later_release_is_refused(tmp_path):
     Store(path).close()
     raw(path, "PRAGMA user_version = 7")
 
-    with pytest.raises(StoreError, match="schema version 7: this release reads version 3"):
+    with pytest.raises(StoreError, match="schema version 7: this release reads version 4"):
         Store(path)
-    with pytest.raises(StoreError, match="schema version 7: this release reads versions 1 to 3"):
+    with pytest.raises(StoreError, match="schema version 7: this release reads versions 1 to 4"):
         Store.open_to_read(path)
 
 

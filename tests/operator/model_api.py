@@ -259,6 +259,7 @@ class ModelApi:
             name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
             self.scalings.append((self.now(), name, old, new))
             self._fit_pods(plural, item)
+            self._tell(plural, "MODIFIED", item)  # its status follows its pods
 
     def _tell(self, plural: str, kind: str, item: dict[str, Any]) -> None:
         for queue in self._watchers[plural]:

@@ -58,7 +58,6 @@ def frozen(load):
             await until(60)
             api.freeze_watches("pods")
             api.edit("deployments", "prod", "shop", spec={"replicas": 10})
-            api.edit("deployments", "prod", "shop", metadata={"annotations": {"its": "status is told of, too"}})
             api.load["prod", "shop"] = load
             await until(150)
             by_then, told = timeline(api), condition(api, "ScalingActive")

@@ -368,34 +368,6 @@ def test_a_start_waits_for_no_list_of_targets_for_ever():
     assert [(2, 4)] == [change[1:] for change in live(scenario)]
 
 
-def test_the_first_objects_of_a_large_namespace_are_written_before_the_last_are_decided():
-    """1,200 objects are decided in slices of 500: somebody's scale-up does not wait for everybody else's decision."""
-    decisions = []
-
-    async def scenario():
-        api = ModelApi()
-        api.latency = lambda _method, _path: 0
-        for number in range(1200):
-            deployment(api, f"shop-{number}", replicas=1)
-            cronhpa(api, f"shop-{number}", metrics=None, minReplicas=2)
-        first = []
-
-        def decided(*given):
-            decisions.append(None)
-            if api.scalings and not first:
-                first.append(len(decisions))
-            return decide(*given)
-
-        async with Life(api, decide=decided):
-            await until(5)
-        return first[0], len(api.scalings)
-
-    first, scaled = live(scenario)
-
-    assert 1200 == scaled
-    assert 500 < first < 1100
-
-
 @pytest.mark.parametrize("step", [HOUR, 2 * HOUR, 30 * DAY, -HOUR])
 def test_a_clock_that_is_set_opens_no_stabilization_window_early(step):
     """10 pods were needed last between 85 and 100 s: a window of 60 s ends at 145 s at the earliest, on any clock."""

@@ -110,6 +110,24 @@ class AbstentionStatus(Model):
     message: Sentences | None = Field(default=None, description="A sentence for people.")
 
 
+class MeasuredMetricStatus(Model):
+    """A metric of the spec: what was measured, over which pods, and how many replicas it asks for alone."""
+
+    name: Text
+    container: Text | None = None
+    type: Text | None = Field(default=None, description="Utilization, AverageValue or Value, as in the spec.")
+    current: Text | None = Field(default=None, description="What was measured. Absent if it could not be.")
+    target: Text | None = Field(default=None, description="What it should be.")
+    replicas: int | None = Field(default=None, description="The count that this metric asks for.")
+    pods: int | None = Field(default=None, description="How many pods were looked at.")
+    not_ready: int | None = Field(
+        default=None, description="How many of them are not ready, so that theirs count less."
+    )
+    without_sample: int | None = Field(default=None, description="How many of them have no sample.")
+    reason: Text | None = Field(default=None, description="Why it is absent, in one word for machines.")
+    message: Sentences | None = Field(default=None, description="Why it is absent, in a sentence for people.")
+
+
 class StepPolicyStatus(Model):
     """The policy of `behavior` that allowed no more."""
 
@@ -151,6 +169,12 @@ class DecisionStatus(Model):
     abstentions: list[AbstentionStatus] | None = Field(
         default=None, max_length=_STATUS_ROWS, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
+    metrics: list[MeasuredMetricStatus] | None = Field(
+        default=None,
+        max_length=MAX_METRICS,
+        description="The metrics in the order of the spec.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
     steps: list[StepStatus] | None = Field(
         default=None,
         max_length=_STATUS_ROWS,
@@ -191,6 +215,19 @@ class ForecastStatus(Model):
     )
     issued_at: Timestamp | None = None
     trained_until: Timestamp | None = Field(default=None, description="The end of the history that was learned from.")
+
+
+class ColumnsStatus(Model):
+    """Texts of `kubectl get`, which can only print fields. Read the other fields instead: these may lag behind."""
+
+    targets: Sentences | None = Field(
+        default=None, description="What was measured / what it should be, of each metric, as for an HPA."
+    )
+    status: Text | None = Field(
+        default=None,
+        description="SpecUnreadable, NoTarget, NoMetrics, OtherOwner, Holding, Learning, Preview or Deciding.",
+    )
+    next: Text | None = Field(default=None, description="The time of nextEdge, in the time zone of the object.")
 
 
 class Condition(Model):
@@ -239,6 +276,7 @@ class CronHPAStatus(Model):
     )
     next_edge: NextEdge | None = None
     forecast: ForecastStatus | None = None
+    columns: ColumnsStatus | None = None
     conditions: list[Condition] | None = Field(
         default=None,
         max_length=32,

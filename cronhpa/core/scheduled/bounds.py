@@ -52,7 +52,7 @@ class Bounds(Struct, frozen=True, gc=False):
     """
     minimum, maximum: the effective bounds. floor, cap: the same where a schedule or an override set them, else None.
     minimum_by, maximum_by: who did. conflict: bounds that contradict each other now, in words.
-    headroom_percent: the largest of the schedules that are open or lead. leads: the measured leads under way.
+    headroom_percent: the largest of the schedules that are open or lead. leads: the measured leads that have begun.
     unreadable: whether a schedule had to abstain.
     """
 
@@ -302,9 +302,7 @@ def _resolved(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads:
         proposals=tuple(proposals),
         abstentions=tuple(seen.abstentions),
         windows=tuple(seen.states),
-        leads=tuple(
-            Lead(item.schedule.name, item.start, item.length) for item in leading if item.schedule.lead is None
-        ),
+        leads=_kept_leads(spec, seen, leading, now, leads),
         next_edge=seen.edge,
         conflict=conflict,
         unreadable=bool(seen.abstentions),
@@ -459,6 +457,24 @@ def _leading(
         seen.states[index] = Window(name, WindowState.LEADING, start, found.length)
         seen.headroom = max(seen.headroom, found.schedule.headroom_percent)
     return out
+
+
+def _kept_leads(
+    spec: Spec, seen: _Seen, leading: Sequence[_Leading], now: Nanoseconds, begun: tuple[Lead, ...]
+) -> tuple[Lead, ...]:
+    """
+    The measured leads under way, and those that had begun and ask for nothing now.
+
+    An override hides a lead while it lasts: taken back before the start, the lead goes on as long as it was.
+    """
+    kept = [Lead(item.schedule.name, item.start, item.length) for item in leading if item.schedule.lead is None]
+    if begun:
+        measured = {
+            (spec.schedules[index].name, start) for index, start in seen.closed if spec.schedules[index].lead is None
+        }
+        measured -= {(item.schedule, item.start) for item in kept}
+        kept += [item for item in begun if (item.schedule, item.start) in measured and item.start - item.length <= now]
+    return tuple(kept)
 
 
 def _look_behind(spec: Spec, seen: _Seen, start_up: Nanoseconds | None) -> None:
