@@ -58,8 +58,9 @@ _WORDS = (
 )
 
 CONNECT_SECONDS = 3
-# Of a statement. The server ends it; a server that does not answer at all is given up a second later.
-STATEMENT_TIMEOUT: Nanoseconds = 10 * SECOND
+# Of a statement. The server ends it; a server that does not answer at all is given up a second later. So the last
+# flush of an operator that stops fits into what its reconciliations leave of 30 s.
+STATEMENT_TIMEOUT: Nanoseconds = 8 * SECOND
 # A writer that is stopped in the middle of a transaction (SIGSTOP, a lost node) has the lock for so long.
 _IDLE_TIMEOUT: Nanoseconds = 15 * SECOND
 _ANSWER_SECONDS = 1.0

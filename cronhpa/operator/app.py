@@ -13,6 +13,7 @@ from kubernetes.client import Configuration
 from cronhpa.core.instant import SECOND, parse_duration
 from cronhpa.forecasting.pool import ProcessPool
 from cronhpa.forecasting.service import ForecastService
+from cronhpa.history.address import PostgresAddress
 from cronhpa.history.prometheus import Prometheus
 from cronhpa.history.series import Series
 from cronhpa.kube.client import USER_AGENT, Client
@@ -68,12 +69,13 @@ class Operator:
         self._client = client
         self._clock = clock
         self._forecasts = ForecastService(
-            settings.store,
+            settings.store_address,
             clock.monotonic,
             workers=ProcessPool(settings.forecast_workers),
             cluster=settings.dask,
             share_percent=settings.learning_share_percent,
             on_first=self._on_first_forecast,
+            by_whom=_by_whom(settings),
         )
         self.controller = Controller(
             client,
@@ -85,7 +87,7 @@ class Operator:
             candidate=self.candidate,
         )
         self.learning = Learning(
-            settings.store,
+            settings.store_address,
             clock,
             self._forecasts,
             objects=self.controller.inventory,
@@ -131,6 +133,7 @@ class Operator:
 
     async def _scale(self) -> None:
         await self.controller.synced()
+        await self.learning.first_look()
         # What is there at the start stays: the collector need not look at it again and again. A higher threshold would
         # save a little more CPU and let kopf's copies of the first statuses pile up to 200 MB.
         gc.collect()
@@ -177,6 +180,13 @@ def _candidate(settings: Settings, configuration: Configuration, clock: Clock) -
 def _agent(settings: Settings) -> str:
     """With the identity: the replicas share a ServiceAccount, and the audit log must tell them apart."""
     return f"{USER_AGENT} ({settings.lease_identity})"
+
+
+def _by_whom(settings: Settings) -> str:
+    """What an object without a forecast is told beside it, where another replica may have one that this one cannot read."""
+    if not settings.leader_elect or isinstance(settings.store_address, PostgresAddress):
+        return ""
+    return " by this replica, whose history is its own: CRONHPA_STORE names a file"
 
 
 async def _wait_for(stop: asyncio.Event) -> None:
