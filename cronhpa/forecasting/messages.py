@@ -93,7 +93,8 @@ class WorkerRequest(Struct, frozen=True):
     """
     What goes to a worker.
 
-    store: the path of a file, or where a PostgreSQL is. cluster: on which fits are computed; None: in the worker itself.
+    store: the path of a file, or where a PostgreSQL is. cluster: on which fits are computed; None: in the worker
+    itself.
     """
 
     store: str | PostgresAddress

@@ -342,7 +342,6 @@ class ForecastService:
         others = f" and {len(task) - 1} more" if len(task) > 1 else ""
         return f"{what} of {task[0].series}{others}: {why}"
 
-
     def _note_unopened(self, task: list[ForecastTarget], why: str) -> str:
         """No series is suspected: the store is none's fault, and all go on together once it can be opened."""
         self._explain(task, why)

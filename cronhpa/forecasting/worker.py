@@ -87,8 +87,8 @@ def fit(request: WorkerRequest, method_seconds: float = FIT_SECONDS) -> FitRespo
     Fit a policy to each history of the store, and write the fits back.
 
     method_seconds: see `fit_all`; a cluster's workers have FIT_SECONDS.
-    A store that cannot be opened is a fault, and no fit is made. Raises StoreError where the store cannot be read, OSError
-    where the cluster cannot be reached.
+    A store that cannot be opened is a fault, and no fit is made. Raises StoreError where the store cannot be read,
+    OSError where the cluster cannot be reached.
     """
     try:
         store = Store(request.store)

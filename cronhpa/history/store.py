@@ -48,11 +48,11 @@ class Store:
         earlier release made them.
         """
         self.address: StoreAddress = Path(address) if isinstance(address, str) else address
-        self._database = (open_database or _open)(self.address)
-        self.loads = LoadHistory(self._database)
-        self.fits = Fits(self._database)
-        self.forecasts = Forecasts(self._database)
-        self.spend = HourlySpend(self._database)
+        self.database = (open_database or _open)(self.address)
+        self.loads = LoadHistory(self.database)
+        self.fits = Fits(self.database)
+        self.forecasts = Forecasts(self.database)
+        self.spend = HourlySpend(self.database)
 
     @classmethod
     def open_unmigrated(cls, address: StoreAddress) -> Store:
@@ -78,10 +78,10 @@ class Store:
             self.forecasts.compact(db, now)
             self.spend.compact(db, now)
 
-        return self._database.write(work)
+        return self.database.write(work)
 
     def close(self) -> None:
-        self._database.close()
+        self.database.close()
 
 
 def _open(address: StoreAddress) -> Database:

@@ -183,7 +183,7 @@ def _agent(settings: Settings) -> str:
 
 
 def _by_whom(settings: Settings) -> str:
-    """What an object without a forecast is told beside it, where another replica may have one that this one cannot read."""
+    """What an object without a forecast is told, where another replica may have one that this one cannot read."""
     if not settings.leader_elect or isinstance(settings.store_address, PostgresAddress):
         return ""
     return " by this replica, whose history is its own: CRONHPA_STORE names a file"

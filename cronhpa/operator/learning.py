@@ -53,7 +53,8 @@ class LearningPauses(Struct, frozen=True):
 
 class Learning:
     """
-    store: where the history is; a PostgreSQL is shared by all replicas. objects: all known objects, anew at each iteration.
+    store: where the history is; a PostgreSQL is shared by all replicas.
+    objects: all known objects, anew at each iteration.
     loads, budgets: what the reconciler has seen and spent since the last flush.
     is_leading: whether this replica decides; one that does not, learns nothing.
     open_prometheus: opens the Prometheus to take the past from; None without one. open_store: opens the history.
@@ -152,7 +153,7 @@ class Learning:
                     LOG.warning("history in %s: %s", self._path, problem)
             self._looked.set()
             again = self._clock.monotonic() + self._pauses.forecast
-            while not self._is_leading() and self._clock.monotonic() < again:
+            while not self._is_leading() and self._clock.monotonic() < again:  # noqa: ASYNC110 - a thread may elect
                 await asyncio.sleep(min(self._pauses.idle, self._pauses.forecast))
 
     async def _lead(self) -> None:

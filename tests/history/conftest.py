@@ -2,35 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import count
-
 import pytest
 
-from cronhpa.history.address import PostgresAddress
 from cronhpa.history.store import Store
-from testbed.postgres import running
 
 DATABASES = ("sqlite", "postgresql")
-
-
-@pytest.fixture(scope="session")
-def postgres():
-    """One server for all tests of a session."""
-    with running() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def new_schema(postgres):
-    """Makes the address of an empty store in a schema of its own."""
-    numbers = count(1)
-
-    def make():
-        name = f"t{next(numbers)}"
-        postgres.execute(f"CREATE SCHEMA {name}")
-        return PostgresAddress(postgres.url(name))
-
-    return make
 
 
 @pytest.fixture(scope="session", params=DATABASES)
