@@ -5,11 +5,12 @@ import socket
 import time
 from collections import deque
 from contextlib import asynccontextmanager, closing
+from itertools import count
 
 import pytest
 
 from core.situations import forecast, spec
-from cronhpa.core.instant import HOUR, SECOND
+from cronhpa.core.instant import HOUR, MINUTE, SECOND
 from cronhpa.core.observation import Absent
 from cronhpa.core.predictive.budget import Hour
 from cronhpa.core.predictive.budget_tracker import BudgetTracker
@@ -58,10 +59,13 @@ class Replica:
         return not isinstance(self.service.latest(SHOP), Absent)
 
 
-def permille(budgets):
-    """What was used of the last seven days, at the end of the hour so that no minute of it makes a difference."""
-    now = (time.time_ns() // HOUR + 1) * HOUR - 1
-    budgets.limit(SHOP, ALLOWED, made_now(), now)
+# An hour that is over. Of a week of such hours 6,048,000 pod-seconds are expected: 168 times 36,000.
+BASE = 36_000.0
+
+
+def permille(budgets, minutes=0):
+    """What was used of the last seven days. It is worked out once a minute, so many minutes from now."""
+    budgets.limit(SHOP, ALLOWED, made_now(), time.time_ns() + minutes * MINUTE)
     return budgets.used_permille(SHOP)
 
 
@@ -133,26 +137,25 @@ async def test_a_new_process_waits_for_what_others_learnt_and_no_longer_than_it_
 
 
 async def test_terms_that_begin_again_and_again_count_no_spend_twice(address):
-    """3,600 pod-seconds by one leader, 1,800 more by another: each then knows 5,400 of 36,000, however often it led."""
-    hour = time.time_ns() // HOUR
+    """360,000 pod-seconds by one leader are 60 permille of a week; 180,000 more by another make 89."""
+    hour = time.time_ns() // HOUR - 1
     one, other = Replica(address), Replica(address)
     async with running(one, other):
         one.leads = True
         await until(lambda: one.learning.is_open)
-        one.budgets.restore([Spend(SHOP, hour, 3600.0, 36_000.0)])
-        await until(lambda: stored(address) == [Spend(SHOP, hour, 3600.0, 36_000.0)])
+        one.budgets.restore([Spend(SHOP, hour, 360_000.0, BASE)])
+        await until(lambda: stored(address) == [Spend(SHOP, hour, 360_000.0, BASE)])
         for leader, follower in ((other, one), (one, other), (other, one)):
             follower.leads = False
             await until(lambda follower=follower: not follower.learning.is_open)
             leader.leads = True
             await until(lambda leader=leader: leader.learning.is_open)
-        other.budgets.restore([Spend(SHOP, hour, 1800.0, 0.0)])
-        await until(lambda: stored(address) == [Spend(SHOP, hour, 5400.0, 36_000.0)])
+        assert (60, 60) == (permille(one.budgets), permille(other.budgets))
 
-        anew = BudgetTrackers()
-        anew.load(stored(address))
-        for each in (one.budgets, other.budgets):
-            await until(lambda each=each: permille(anew) == permille(each))
+        other.budgets.restore([Spend(SHOP, hour, 180_000.0, 0.0)])
+        await until(lambda: stored(address) == [Spend(SHOP, hour, 540_000.0, BASE)])
+        minutes = count(2, 2)
+        await until(lambda: permille(one.budgets, next(minutes) % 40) == 89)
 
 
 def test_hours_are_restated_in_any_order_and_the_last_week_is_kept():
@@ -167,19 +170,16 @@ def test_hours_are_restated_in_any_order_and_the_last_week_is_kept():
 
 
 def test_what_is_not_stored_yet_comes_on_top_of_what_is():
-    hour = time.time_ns() // HOUR
-    budgets, alike = BudgetTrackers(), BudgetTrackers()
-    budgets.restore([Spend(SHOP, hour, 50.0, 0.0)])
-    alike.load([Spend(SHOP, hour, 150.0, 1000.0)])
+    """100,000 stored and 50,000 not: 25 permille of a week, however often the store is read."""
+    hour = time.time_ns() // HOUR - 1
+    budgets = BudgetTrackers()
+    budgets.restore([Spend(SHOP, hour, 50_000.0, 0.0)])
 
     for _ in range(3):
-        budgets.load([Spend(SHOP, hour, 100.0, 1000.0)])
+        budgets.load([Spend(SHOP, hour, 100_000.0, BASE)])
 
-    now = (hour + 1) * HOUR - 1
-    for each in (budgets, alike):
-        each.limit(SHOP, ALLOWED, made_now(), now)
-    assert alike.used_permille(SHOP) == budgets.used_permille(SHOP)
-    assert [Spend(SHOP, hour, 50.0, 0.0)] == budgets.drain()
+    assert 25 == permille(budgets)
+    assert [Spend(SHOP, hour, 50_000.0, 0.0)] == budgets.drain()
 
 
 async def test_a_replica_that_waits_makes_and_migrates_nothing(address):
