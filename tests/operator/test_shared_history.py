@@ -1,4 +1,4 @@
-"""cronhpa.operator.learning over a PostgreSQL: what a replica knows that begins to decide, and what faults cost."""
+"""cronhpa.operator.learning: over a PostgreSQL, what a replica knows that begins to decide, and what faults cost it."""
 
 import asyncio
 import socket

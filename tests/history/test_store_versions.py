@@ -1,4 +1,4 @@
-"""Versions of a store in both databases: a newer release migrates an older store, an older one refuses a newer one."""
+"""cronhpa.history.schema: a newer release migrates an older store, an older one refuses a newer one."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
