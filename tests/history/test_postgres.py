@@ -168,7 +168,7 @@ def test_a_disk_that_is_full_costs_what_does_not_fit_and_the_next_writes_go_on()
     with running(file_bytes_max=2 * 2**20) as server, closing(Store(PostgresAddress(server.url()))) as store:
         many = [Series("shop", f"web-{i}", "cpu") for i in range(500)]
         outcomes = []
-        while not (outcomes and isinstance(outcomes[-1], Fault)) and len(outcomes) < 150:
+        while not (outcomes and isinstance(outcomes[-1], Fault)) and len(outcomes) < 400:
             at = NOON + len(outcomes) * 5 * MINUTE
             outcomes.append(store.loads.record([LoadSample(each, at, 1.0) for each in many]))
 

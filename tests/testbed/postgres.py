@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import resource
 import shutil
 import signal
 import socket
@@ -75,16 +74,12 @@ class PostgresServer:
 
     def start(self):
         self._process = subprocess.Popen(
-            [programs() / "postgres", "-D", self.data],
+            [*self._limited(), programs() / "postgres", "-D", self.data],
             stdout=subprocess.DEVNULL,
             stderr=(self.folder / "log").open("ab"),
             cwd=self.folder,
             **_as_nobody(),
         )
-        if self._file_bytes_max is not None:
-            # PostgreSQL ignores SIGXFSZ: a write that is too long fails. What it starts from now on inherits the limit.
-            limits = (self._file_bytes_max, resource.RLIM_INFINITY)
-            resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, limits)
         deadline = time.monotonic() + _READY_SECONDS
         while subprocess.run(
             [programs() / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)], check=False
@@ -92,6 +87,12 @@ class PostgresServer:
             assert time.monotonic() < deadline, (self.folder / "log").read_text()
             time.sleep(0.02)
         return self
+
+    def _limited(self):
+        """PostgreSQL ignores SIGXFSZ, so a write that is too long fails. A shell counts in blocks of 512 bytes."""
+        if self._file_bytes_max is None:
+            return []
+        return ["sh", "-c", 'ulimit -f "$0" && exec "$@"', str(self._file_bytes_max // 512)]
 
     def stop(self, how=signal.SIGINT):
         """SIGINT: connections are closed at once. SIGQUIT: as after a crash."""
