@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from cronhpa.core.spec import TargetRef
+    from cronhpa.history.address import StoreAddress
     from cronhpa.history.files import Imported
     from cronhpa.history.load_history import LoadHistory
     from cronhpa.history.series import Series
@@ -31,9 +33,28 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-StorePath = Annotated[
-    Path,
-    typer.Option("--store", metavar="FILE", envvar="CRONHPA_STORE", help="The operator's SQLite file."),
+
+def _address(text: str) -> StoreAddress:
+    """Raises typer.BadParameter, which repeats nothing of the text: it may hold a password."""
+    from cronhpa.history.address import store_address
+
+    try:
+        return store_address(text, os.environ.get("CRONHPA_STORE_PASSWORD_FILE"))
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem)) from None
+
+
+_STORES = "a SQLite file or postgresql://USER@HOST/DATABASE"
+StoreOption = Annotated[
+    Any,
+    typer.Option(
+        "--store",
+        envvar="CRONHPA_STORE",
+        help=f"The operator's store: {_STORES}. CRONHPA_STORE_PASSWORD_FILE names a file with its password.",
+        parser=_address,
+        metavar="FILE|URL",
+        show_default=False,
+    ),
 ]
 Target = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="The CronHPA object.", show_default=False)]
 Metric = Annotated[str, typer.Option(help="The metric's name as in the object's spec.")]
@@ -42,7 +63,7 @@ Metric = Annotated[str, typer.Option(help="The metric's name as in the object's 
 @app.command("import")
 def import_(  # noqa: PLR0913, PLR0917 - the options of a command
     target: Target,
-    store: StorePath,
+    store: StoreOption,
     file: Annotated[
         Path | None,
         typer.Argument(metavar="FILE.csv[.gz]|FILE.parquet", help="The file to read.", show_default=False),
@@ -118,7 +139,7 @@ def _checked(target: str, metric: str, where: Where) -> tuple[Series, TargetRef]
     return Series(found.spec.namespace, found.name, metric), found.spec.target
 
 
-def _read_file(store: Path, series: Series, file: Path, shift_seconds: int) -> Imported:
+def _read_file(store: StoreAddress, series: Series, file: Path, shift_seconds: int) -> Imported:
     import time
 
     from cronhpa.cli.progress import progress
@@ -142,7 +163,7 @@ def _read_file(store: Path, series: Series, file: Path, shift_seconds: int) -> I
 
 
 def _ask(
-    store: Path,
+    store: StoreAddress,
     series: Series,
     of: TargetRef | None,
     url: str,
@@ -184,7 +205,7 @@ def _ask(
 @app.command("export")
 def export(
     target: Target,
-    store: StorePath,
+    store: StoreOption,
     file: Annotated[
         Path, typer.Argument(metavar="FILE.csv[.gz]|FILE.parquet", help="Where to write; - is the terminal.")
     ] = Path("-"),
@@ -235,7 +256,7 @@ def _export_parquet(loads: LoadHistory, series: Series, file: Path) -> int:
 
 
 @app.command("list")
-def list_(store: StorePath) -> None:
+def list_(store: StoreOption) -> None:
     """
     List the objects that the store has load of, from when to when.
 
@@ -265,17 +286,72 @@ def list_(store: StorePath) -> None:
     Console(markup=False, emoji=False).print(table)
 
 
+@app.command("copy")
+def copy(
+    source: Annotated[
+        Any,
+        typer.Argument(metavar="FROM", help=f"The store to copy: {_STORES}.", parser=_address, show_default=False),
+    ],
+    target: Annotated[
+        Any,
+        typer.Argument(metavar="TO", help="The store to copy to, which is made.", parser=_address, show_default=False),
+    ],
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Copy even if TO has newer loads: of what both have, FROM's is taken.")
+    ] = False,
+) -> None:
+    """
+    Copy a store: loads, fits, forecasts and spend.
+
+    So the history of a file moves into a PostgreSQL before replicas share it, or back. Stop the operator first: what
+    both have is taken from FROM. A copy that was interrupted is run again. FROM is not changed, and the rows of each
+    table are counted in both at the end.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from cronhpa.core.instant import format_instant
+    from cronhpa.history.copy import copy_store, newest_step
+    from cronhpa.history.database import StoreError
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with (
+        _opened_to_read(source) as read,
+        _opened(target) as written,
+        Progress(*columns, console=Console(stderr=True), transient=True) as bar,
+    ):
+        task = bar.add_task("rows", total=None)
+        try:
+            newest, known = newest_step(read), newest_step(written)
+            if known is not None and (newest is None or known > newest) and not overwrite:
+                until = "nothing" if newest is None else f"loads until {format_instant(newest)}"
+                _end(
+                    f"{target} has loads until {format_instant(known)}, {source} has {until}: name an older or an empty"
+                    " store, or --overwrite to take FROM's of what both have"
+                )
+            copied = copy_store(read, written, lambda done, total: bar.update(task, completed=done, total=total))
+        except StoreError as problem:
+            _end(f"{problem}; run it again to finish: what was copied is overwritten with the same")
+    say("\n".join(f"{each.table:<9}{each.source:>11,} rows, {each.target:>11,} in {target}" for each in copied))
+    if missing := [each.table for each in copied if each.target < each.source]:
+        _end(f"{target} has fewer rows of {', '.join(missing)} than {source}, which changed meanwhile: run it again")
+
+
 @contextmanager
-def _opened(path: Path) -> Iterator[Store]:
-    """A store to write, for the length of a command; ends the command where the store cannot be opened."""
+def _opened(address: StoreAddress) -> Iterator[Store]:
+    """
+    A store to write, for the length of a command, migrated by none: an operator may be using it.
+
+    Ends the command where the store cannot be opened.
+    """
     from cronhpa.history.store import Store
 
-    with _closing(path, Store) as store:
+    with _closing(address, Store.open_unmigrated) as store:
         yield store
 
 
 @contextmanager
-def _opened_to_read(path: Path) -> Iterator[Store]:
+def _opened_to_read(address: StoreAddress) -> Iterator[Store]:
     """
     A store that this command leaves as it is: an operator of an earlier release may be using the file.
 
@@ -283,18 +359,18 @@ def _opened_to_read(path: Path) -> Iterator[Store]:
     """
     from cronhpa.history.store import Store
 
-    if not path.exists():
-        _end(f"{path}: there is no such file: name the operator's store with --store")
-    with _closing(path, Store.open_to_read) as store:
+    if isinstance(address, Path) and not address.exists():
+        _end(f"{address}: there is no such file: name the operator's store with --store")
+    with _closing(address, Store.open_to_read) as store:
         yield store
 
 
 @contextmanager
-def _closing(path: Path, open_store: Callable[[Path], Store]) -> Iterator[Store]:
+def _closing(address: StoreAddress, open_store: Callable[[StoreAddress], Store]) -> Iterator[Store]:
     from cronhpa.history.database import StoreError
 
     try:
-        store = open_store(path)
+        store = open_store(address)
     except StoreError as problem:
         _end(problem)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import tempfile
 import time
@@ -13,7 +14,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from cronhpa.core.instant import DAY, Nanoseconds
+from cronhpa.core.printable import without_userinfo
 from cronhpa.core.spec import TargetRef
+from cronhpa.history.address import PostgresAddress, StoreAddress, store_address
 from cronhpa.history.database import StoreError
 from cronhpa.history.files import ENOUGH, TEXT_MAX, HistoryError, read_points
 from cronhpa.history.prometheus import Prometheus, PrometheusError
@@ -57,34 +60,42 @@ def read_past(source: str, series: Series, query: Query) -> Past:
     """
     The load of a series.
 
-    source: a CSV or Parquet file, the operator's SQLite file, the address of a Prometheus, or `-` for a CSV on standard
-    input. Raises PastError.
+    source: a CSV or Parquet file, the operator's SQLite file or PostgreSQL, the address of a Prometheus, or `-` for CSV
+    on standard input. Raises PastError.
     """
     shift = 0
+    shown = without_userinfo(source)
     try:
         if source.startswith(("http://", "https://")):
             points = asyncio.run(_asked(source, series, query))
         elif source == "-":
             points = _piped()
-        elif _is_store(Path(source)):
-            points = _stored(Path(source), series)
+        elif isinstance(address := _address(source), PostgresAddress) or _is_store(address):
+            points = _stored(address, series)
             shift = -STEP // 2  # a maximum of five minutes stands at their middle
         else:
             points = read_points(Path(source))
     except ImportError as problem:
-        raise PastError(f"{source}: {problem}: install cronhpa[parquet] to read it") from problem
+        raise PastError(f"{shown}: {problem}: install cronhpa[parquet] to read it") from problem
     except (HistoryError, StoreError, PrometheusError) as problem:
         raise PastError(str(problem)) from problem
     except OSError as problem:
-        raise PastError(f"{source}: {problem.strerror or problem}") from problem
+        raise PastError(f"{shown}: {problem.strerror or problem}") from problem
     if len(points) < _POINTS_MIN:
-        raise PastError(f"{source}: {len(points)} values of {series}: at least two are needed")
+        raise PastError(f"{shown}: {len(points)} values of {series}: at least two are needed")
     steps = sorted(later - earlier for (earlier, _), (later, _) in pairwise(points))
     gap = max(GAP_MAX, _STEPS_PER_GAP * steps[len(steps) // 2])
     try:
         return Past(points, Load([(at + shift, value) for at, value in points], gap_max=gap))
     except ValueError as problem:
-        raise PastError(f"{source}: {problem}") from problem
+        raise PastError(f"{shown}: {problem}") from problem
+
+
+def _address(source: str) -> StoreAddress:
+    try:
+        return store_address(source, os.environ.get("CRONHPA_STORE_PASSWORD_FILE"))
+    except ValueError as problem:
+        raise PastError(f"--history: {problem}") from None
 
 
 def _piped() -> list[tuple[Nanoseconds, float]]:
@@ -107,7 +118,7 @@ def _is_store(path: Path) -> bool:
         return opened.read(len(_SQLITE)) == _SQLITE
 
 
-def _stored(path: Path, series: Series) -> list[tuple[Nanoseconds, float]]:
+def _stored(path: StoreAddress, series: Series) -> list[tuple[Nanoseconds, float]]:
     store = Store.open_to_read(path)
     try:
         # A maximum is known when its step is over.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,7 +17,8 @@ def run(  # noqa: PLR0913, PLR0917 - its options
     ] = None,
     namespaces: Annotated[str | None, typer.Option(help="Namespaces to act in, comma-separated. Default: all.")] = None,
     store: Annotated[
-        Path | None, typer.Option(help="SQLite file of load history and forecasts. Default: cronhpa-history.db.")
+        str | None,
+        typer.Option(help="Load history and forecasts: a SQLite file or postgresql://... Default: cronhpa-history.db."),
     ] = None,
     listen_port: Annotated[
         int | None, typer.Option(help="Port of /healthz, /readyz and /metrics. Default: 8080.")
@@ -79,7 +79,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         for item in error.errors(include_url=False):
             name = variable_of("_".join(str(part) for part in item["loc"]))
             # An address may hold a password, and what cannot be read as one may hold it anywhere.
-            found = "" if "prometheus_url" in item["loc"] else f"{item['input']!r}: "
+            found = "" if {"prometheus_url", "store"} & {*item["loc"]} else f"{item['input']!r}: "
             say(f"{name}: {found}{item['msg']}", err=True)
         raise typer.Exit(2) from error
     # The one place where the operator gets the system's clocks.

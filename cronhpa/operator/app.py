@@ -13,6 +13,7 @@ from kubernetes.client import Configuration
 from cronhpa.core.instant import SECOND, parse_duration
 from cronhpa.forecasting.pool import ProcessPool
 from cronhpa.forecasting.service import ForecastService
+from cronhpa.history.address import PostgresAddress
 from cronhpa.history.prometheus import Prometheus
 from cronhpa.history.series import Series
 from cronhpa.kube.client import Client
@@ -82,12 +83,13 @@ class Operator:
         self._client = client
         self._clock = clock
         self._forecasts = ForecastService(
-            settings.store,
+            settings.store_address,
             clock.monotonic,
             workers=ProcessPool(settings.forecast_workers),
             cluster=settings.dask,
             share_percent=settings.learning_share_percent,
             on_first=self._on_first_forecast,
+            by_whom=_by_whom(settings),
         )
         self.controller = Controller(
             client,
@@ -99,7 +101,7 @@ class Operator:
             replica=self.replica,
         )
         self.learning = Learning(
-            settings.store,
+            settings.store_address,
             clock,
             self._forecasts,
             objects=self.controller.inventory,
@@ -148,6 +150,7 @@ class Operator:
         # Lists make little garbage and very much that stays.
         gc.set_threshold(*_STARTING)
         await self.controller.synced()
+        await self.learning.first_look()
         _freeze()
         asyncio.get_running_loop().call_later(_FIRST_ROUND_SECONDS, _freeze)
         gc.set_threshold(*_RUNNING)
@@ -163,7 +166,7 @@ class Operator:
             listeners.append(Listener(settings.listen_host, port, routes, budget))
             LOG.info("serving %s on %s:%s", ", ".join(routes), *listeners[-1].address)
         if settings.history_port is not None:
-            past = PastEndpoint(settings.store, AccessReviews(self._client, self._clock.monotonic))
+            past = PastEndpoint(settings.store_address, AccessReviews(self._client, self._clock.monotonic))
             # Whoever comes through port-forward comes from one address.
             budget = Budget(budget.connections, budget.connections, _HEAD_BYTES, answer_seconds=_PAST_SECONDS)
             # Tokens come here in clear text: through `kubectl port-forward` they cross no network.
@@ -205,6 +208,13 @@ def _freeze() -> None:
     """What is there now stays: the collector need not look at it again and again."""
     gc.collect()
     gc.freeze()
+
+
+def _by_whom(settings: Settings) -> str:
+    """What an object without a forecast is told, where another replica may have one that this one cannot read."""
+    if not settings.leader_elect or isinstance(settings.store_address, PostgresAddress):
+        return ""
+    return " by this replica, whose history is its own: CRONHPA_STORE names a file"
 
 
 async def _wait_for(stop: asyncio.Event) -> None:

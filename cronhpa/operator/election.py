@@ -126,6 +126,7 @@ class Elector:
         # When this replica saw the Lease change last.
         self._seen_at = -math.inf
         self._terms = 0
+        self._is_over = False
         self._problem = ""
 
     async def run(self) -> None:
@@ -157,11 +158,26 @@ class Elector:
             self._end("", "it could not be renewed in time")
 
     async def release(self) -> None:
-        """Gives the Lease up, so that another replica need not wait for its end."""
+        """Gives the Lease up for good, so that another replica need not wait for its end."""
+        self._is_over = True
         lease = self._lease
         if not self.leadership.is_leading or lease is None:
             return
         self._end("", "it is released")
+        try:
+            try:
+                await self._give_up(lease)
+            except ClusterError as error:
+                if error.status != HTTPStatus.CONFLICT:
+                    raise
+                # A renewal that was under way when the election ended may have been done: nobody waited for its answer.
+                found = await self._leases.get(self._name)
+                if found is not None and found.spec.holder == self._identity:
+                    await self._give_up(found)
+        except ClusterError as error:
+            LOG.warning("the Lease %s cannot be released: %s", self._name, error.message)
+
+    async def _give_up(self, lease: Lease) -> None:
         now = micro_time(self._clock.now())
         spec = replace(
             lease.spec,
@@ -170,10 +186,7 @@ class Elector:
             renew_time=now,
             acquire_time=now,
         )
-        try:
-            await self._leases.replace(self._name, lease.version, spec)
-        except ClusterError as error:
-            LOG.warning("the Lease %s cannot be released: %s", self._name, error.message)
+        await self._leases.replace(self._name, lease.version, spec)
 
     async def _take_or_renew(self) -> None:
         if not self._may_lead():
@@ -203,6 +216,8 @@ class Elector:
         self._lead(begun)
 
     def _lead(self, begun: float) -> None:
+        if self._is_over:  # a renewal that was under way at the release
+            return
         # Whoever was away for longer than a Lease lasts cannot know what others did meanwhile: a new term.
         is_new = not self.leadership.is_leading or self.leadership.unrenewed_seconds() >= self._timing.lease
         if is_new:

@@ -14,10 +14,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
-from pathlib import Path
 from urllib.parse import parse_qsl, unquote
 
 from cronhpa.core.instant import Nanoseconds, parse_instant
+from cronhpa.history.address import StoreAddress
 from cronhpa.history.database import StoreError
 from cronhpa.history.past_answers import decision_answer, encoded_answer, timeline_answer
 from cronhpa.history.store import Store
@@ -42,7 +42,10 @@ class PastEndpoint:
     """open_store: opens the store to read it."""
 
     def __init__(
-        self, store: Path, access: AccessReviews, open_store: Callable[[Path], Store] = Store.open_to_read
+        self,
+        store: StoreAddress,
+        access: AccessReviews,
+        open_store: Callable[[StoreAddress], Store] = Store.open_to_read,
     ) -> None:
         self._store = store
         self._access = access

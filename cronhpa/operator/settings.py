@@ -7,12 +7,13 @@ import uuid
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from cronhpa.core.instant import SECOND, parse_duration
 from cronhpa.core.spec import ControllerOptions
 from cronhpa.forecasting.messages import DaskCluster
+from cronhpa.history.address import StoreAddress, store_address
 from cronhpa.history.prometheus import PrometheusError, prometheus_url
 from cronhpa.history.promql import QueryError, QueryTemplate
 from cronhpa.kube.lease import LeaseName
@@ -37,6 +38,11 @@ def _as_prometheus_url(text: str) -> str:
     except PrometheusError as problem:
         raise ValueError(str(problem)) from None
     return text
+
+
+def _as_store(value: object) -> str:
+    store_address(str(value))
+    return str(value)
 
 
 def _as_queries(queries: dict[str, str]) -> dict[str, str]:
@@ -90,7 +96,14 @@ class Settings(BaseSettings):
     kubeconfig: str | None = Field(None, description="Path of a kubeconfig; absent, the pod's own account.")
     context: str | None = Field(None, description="Context of the kubeconfig.")
     namespaces: str = Field("", description="Namespaces to act in, separated by commas; empty, all of them.")
-    store: Path = Field(Path("cronhpa-history.db"), description="SQLite file of load history and forecasts.")
+    store: Annotated[str, BeforeValidator(_as_store)] = Field(
+        "cronhpa-history.db",
+        description=(
+            "Where load history and forecasts are: a SQLite file, or postgresql://USER@HOST/DATABASE, which replicas"
+            " share."
+        ),
+    )
+    store_password_file: Path | None = Field(None, description="A file with the password of the PostgreSQL.")
     listen_host: str = Field("0.0.0.0", description="Address of both ports.")  # noqa: S104 - a pod is probed from outside
     listen_port: int = Field(
         8080, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics; 0 takes a free one."
@@ -173,6 +186,11 @@ class Settings(BaseSettings):
             " With the pod's uid in it, a container that starts again leads again at once."
         ),
     )
+
+    @property
+    def store_address(self) -> StoreAddress:
+        file = self.store_password_file
+        return store_address(self.store, None if file is None else str(file))
 
     @property
     def lease_timing(self) -> LeaseTiming:

@@ -32,7 +32,7 @@ class Replicas:
         self._count, self._began = 0, time.time()
         self.running = {}
 
-    def start(self, lease=LEASE):
+    def start(self, lease=LEASE, **settings):
         self._count += 1
         name = f"replica-{self._count}"
         folder = self._folder / name
@@ -45,6 +45,7 @@ class Replicas:
             leader_elect_lease_duration=f"{LEASE_S}s",
             leader_elect_renew_deadline=f"{DEADLINE_S}s",
             leader_elect_retry_period=f"{RETRY_S}s",
+            **settings,
         )
         operator.start()
         self.running[name] = operator

@@ -290,6 +290,35 @@ def test_probes_ask_the_port_that_it_listens_on():
     }
 
 
+def test_a_store_in_postgresql_takes_the_place_of_the_volume():
+    url = "postgresql://cronhpa@db.example:6432/cronhpa?sslmode=verify-full"
+    objects = render(store={"postgresql": {"url": url, "passwordSecret": {"name": "db"}}})
+    spec = only(objects, "StatefulSet")["spec"]
+    volumes = {each["name"]: each for each in pod(objects)["volumes"]}
+    mounts = {each["name"]: each["mountPath"] for each in container(objects)["volumeMounts"]}
+
+    assert url == environment(objects)["CRONHPA_STORE"]
+    assert "/var/run/secrets/store/password" == environment(objects)["CRONHPA_STORE_PASSWORD_FILE"]
+    assert ("/var/run/secrets/store", {"secretName": "db"}) == (mounts["store"], volumes["store"]["secret"])
+    assert "volumeClaimTemplates" not in spec
+    assert {"emptyDir": {}, "name": "history"} == volumes["history"]
+    assert {6432} <= ports_out(objects)
+    assert {5432} <= ports_out(render(store={"postgresql": {"url": "postgresql://db/cronhpa"}}))
+    assert not {5432, 6432} & ports_out(render())
+
+
+def ports_out(objects):
+    """The ports that its NetworkPolicy lets it reach."""
+    return {port["port"] for rule in only(objects, "NetworkPolicy")["spec"]["egress"] for port in rule["ports"]}
+
+
+@pytest.mark.parametrize("url", ["mysql://db/x", "postgresql://app:geheim@db/x", "postgresql://a@b@db/x"])
+def test_a_store_that_is_no_postgresql_or_holds_a_password_is_refused(url):
+    """What stands in the values stands in the release's Secret and in the pod."""
+    with pytest.raises(ControlPlaneError, match="url"):
+        render(store={"postgresql": {"url": url}})
+
+
 def test_the_history_has_a_volume_claim():
     spec = only(render(persistence={"size": "5Gi", "storageClassName": "fast"}), "StatefulSet")["spec"]
     (claim,) = spec["volumeClaimTemplates"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from cronhpa.core.decision import Decision
@@ -43,6 +45,12 @@ class BudgetTracker:
         # The oldest hours come first.
         while next(iter(self.hours)) <= hour - WEEK_HOURS:
             del self.hours[next(iter(self.hours))]
+
+    def restate(self, totals: Mapping[int, Hour]) -> None:
+        """Set hours to what all processes together counted in them, in any order."""
+        self.hours = dict(sorted((self.hours | dict(totals)).items()))
+        oldest = max(self.hours, default=0) - WEEK_HOURS
+        self.hours = {hour: counted for hour, counted in self.hours.items() if hour > oldest}
 
     def count(
         self, spec: Spec, observation: Observation, memory: Memory, decision: Decision, now: Nanoseconds

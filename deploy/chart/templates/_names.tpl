@@ -27,7 +27,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{/* The port of a URL: the one that it names, else the one of its scheme. */}}
 {{- define "cronhpa.portOf" -}}
 {{- $named := urlParse . | dig "host" "" | regexFind ":[0-9]+$" | trimPrefix ":" -}}
-{{- $named | default (hasPrefix "https" . | ternary "443" "80") -}}
+{{- $named | default (hasPrefix "postgres" . | ternary "5432" (hasPrefix "https" . | ternary "443" "80")) -}}
 {{- end -}}
 
 {{/* The names of the operator's pods, as a list's inside. */}}
