@@ -29,7 +29,7 @@ lock: $(VENV)/.ready  ## resolve the dependencies anew and write all locks, with
 	@$(COMPILE) --all-extras --group dev --output-file requirements.lock pyproject.toml
 	@printf 'uv==$(UV_VERSION)\nhatchling\neditables\n' | \
 		$(COMPILE) --constraint requirements.lock --output-file bootstrap.lock -
-	@$(COMPILE) --constraint requirements.lock --extra forecast --output-file deploy/image.lock pyproject.toml
+	@$(COMPILE) --constraint requirements.lock --extra forecast --extra postgresql --output-file deploy/image.lock pyproject.toml
 	@printf 'cyclonedx-bom\npip-audit\n' | $(COMPILE) --output-file deploy/tools.lock -
 
 check: $(VENV)/.ready  ## format, lint, types, layers
@@ -53,15 +53,19 @@ unit: $(VENV)/.ready  ## run the tests that need no control plane
 brute-force: $(VENV)/.ready  ## hold windows against brute force at each clock change of each zone, 2024 to 2040 (60 million instants, 6 to 20 min)
 	@PYTHONPATH=tests $(RUN)/python -m core.scheduled.every_transition
 
-bench: $(VENV)/.ready  ## measure a decision, schedules, learning, and 500 idle objects beside the upstream HPA (11 min)
+bench: $(VENV)/.ready  ## measure a decision, schedules, learning, past decisions, and 500 idle objects beside the upstream HPA (12 min)
 	@$(RUN)/python benchmarks/decision.py
 	@$(RUN)/python benchmarks/simulated_week.py
 	@$(RUN)/python benchmarks/learning_lag.py
 	@$(RUN)/python benchmarks/learning_cost.py
 	@$(RUN)/python benchmarks/schedules.py
 	@$(RUN)/python benchmarks/rejections.py
+	@$(RUN)/python benchmarks/decision_history.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/recorded_turns.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/idle_fleet.py
+
+bench-fleet: $(VENV)/.ready  ## what 2,000 objects with 10 pods each cost: idle, scaling, at a shared edge, at a start (10 min; BENCH_OBJECTS=10000)
+	@PYTHONPATH=tests $(RUN)/python benchmarks/fleet.py
 
 # Thirteen of the twenty series of the published figures; its README says where the other seven are to be had.
 TRACES ?= benchmarks/traces
@@ -117,9 +121,11 @@ IMAGE ?= cronhpa:0.1.0
 image:  ## build the image of a release: BASE=python:3.11-slim@sha256:... IMAGE=REGISTRY/cronhpa:0.1.0
 	@grep -qE '^[^@]+@sha256:[0-9a-f]{64}$$' <<<'$(BASE)' || { echo 'BASE: "$(BASE)" names no digest; give one such as' \
 		'python:3.11-slim@sha256:<64 hex digits>, of `docker buildx imagetools inspect python:3.11-slim`'; exit 2; }
-	docker build --file deploy/Dockerfile --build-arg BASE='$(BASE)' --tag '$(IMAGE)' .
+	@# An image of files that are in no commit has no commit to tell.
+	docker build --file deploy/Dockerfile --build-arg BASE='$(BASE)' \
+		--build-arg COMMIT="$$([ -n "$$(git status --porcelain)" ] || git rev-parse HEAD)" --tag '$(IMAGE)' .
 
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-long unit brute-force conformance mutation fuzz bench bench-forecast bench-methods format clean demo sbom audit image
+.PHONY: help setup lock check test test-long unit brute-force conformance mutation fuzz bench bench-fleet bench-forecast bench-methods format clean demo sbom audit image

@@ -39,7 +39,7 @@ from cronhpa.core.observe import observe
 from cronhpa.core.spec import ControllerOptions, ResourceMetric, Spec
 from cronhpa.kube.metric_values import PodMetrics, samples_of
 from cronhpa.kube.pods import RawPod, pod_from
-from cronhpa.operator.writer import is_worth_writing
+from cronhpa.operator.worth_writing import is_worth_writing
 
 PODS = 10
 BATCHES = 200

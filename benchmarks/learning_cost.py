@@ -165,7 +165,7 @@ async def run(count: int) -> dict[str, Any]:
         # Open all the time, as the operator has it: a last connection that closes writes back what all have written.
         store = Store(Path(folder) / "history.db")
         record(store, wanted, _NOW - STEPS_KEPT, _NOW)
-        worker = Worker(store.path)
+        worker = Worker(store.address)
         try:
             # What starting a process and importing numpy takes is nobody's.
             await worker.ask(forecaster.fit, [], _NOW, 1)

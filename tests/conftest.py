@@ -1,5 +1,5 @@
 """
-What all tests share: how hypothesis explores, and that what they start can be interrupted.
+What all tests share: how hypothesis explores, that what they start can be interrupted, and a PostgreSQL.
 
 `ci` gives the same examples on every run, so that a failure on one machine is a failure on all. To look further:
 HYPOTHESIS_PROFILE=explore makes ten times as many, others each time.
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import signal
+from itertools import count
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 # A slow machine is no failure: no deadline, and no complaint about how long examples take to make.
@@ -27,3 +29,27 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 # a test that interrupts one of them would wait for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """One server for all tests of a session that ask for it."""
+    from testbed.postgres import running
+
+    with running() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def new_schema(postgres):
+    """Makes the address of an empty store in a schema of its own."""
+    from cronhpa.history.address import PostgresAddress
+
+    numbers = count(1)
+
+    def make():
+        name = f"t{next(numbers)}"
+        postgres.execute(f"CREATE SCHEMA {name}")
+        return PostgresAddress(postgres.url(name))
+
+    return make

@@ -38,7 +38,6 @@ LONG = {
     "cronhpa/core/scheduled/bounds.py": _SPLIT,
     "cronhpa/core/scheduled/windows.py": _SPLIT,
     "tests/api/test_render.py": _CASES,
-    "tests/cluster/test_scaling.py": _CASES,
     "tests/core/reactive/test_replicas.py": _CASES,
     "tests/core/scheduled/test_caches.py": _CASES,
     "tests/core/situations.py": "strategies for every field of a spec, an observation and a memory",

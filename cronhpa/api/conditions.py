@@ -9,6 +9,7 @@ from cronhpa.core.decision import Decision, DecisionKind, Failed, Rule, Scaled, 
 from cronhpa.core.forecast import TrackRecord, in_days
 from cronhpa.core.instant import format_instant
 from cronhpa.core.memory import makes_zero
+from cronhpa.core.reasons import proposal_reason
 from cronhpa.core.spec import Mode
 
 ConditionText = tuple[str, bool, str, str]
@@ -148,7 +149,7 @@ def _forecast_active(turn: Turn) -> ConditionText:
         return "ForecastActive", False, abstained.reason, "; ".join((abstained.message, *lost))
     if proposal is None:
         return "ForecastActive", False, "NotAsked", f"this turn went another way: {decision.kind}"
-    told = (proposal.reason, *lost)
+    told = (proposal_reason(proposal), *lost)
     if turn.spec.forecast.mode is Mode.PREVIEW:
         return "ForecastActive", False, "Preview", f"it would ask for at least {proposal.replicas}: {'; '.join(told)}"
     if turn.forecast is None or turn.forecast.track_record is None:
@@ -166,7 +167,9 @@ def _tried(record: TrackRecord) -> str:
 def _ready(turn: Turn, problems: tuple[str, ...]) -> ConditionText:
     """The Ready condition: a summary for tools that know no other condition."""
     decision = turn.decision
-    if turn.owner_problem is not None:
+    is_preview = turn.spec.mode is Mode.PREVIEW
+    # A preview scales nothing, so that another owner beside it is as it should be.
+    if turn.owner_problem is not None and not is_preview:
         return "Ready", False, "OtherOwner", turn.owner_problem
     if problems:
         return "Ready", False, "SpecUnreadable", "; ".join(problems)
@@ -177,6 +180,9 @@ def _ready(turn: Turn, problems: tuple[str, ...]) -> ConditionText:
         return "Ready", False, "FailedUpdateScale", turn.outcome.message
     if decision.failure is not None:
         return "Ready", False, decision.failure.reason, decision.failure.message
-    if turn.spec.mode is Mode.PREVIEW:
+    if decision.kind is DecisionKind.SUSPENDED:
+        text = "the target was scaled to zero by hand, and stays there until it is scaled up by hand"
+        return "Ready", True, "ScaledToZeroByHand", text
+    if is_preview:
         return "Ready", True, "Preview", "decisions are made and reported, nothing is scaled"
     return "Ready", True, "Deciding", "decisions are made and acted on"

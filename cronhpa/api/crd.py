@@ -17,17 +17,29 @@ from cronhpa.api.schema import CronHPA
 
 HEADER = "# Generated from cronhpa/api/schema.py by `cronhpa crd`: edit the models, not this file.\n"
 
+_NARROW, _WIDE = 0, 1
+# No name holds a blank: scripts cut a table by its columns.
 COLUMNS = (
-    ("Target", "string", ".status.target", "What is scaled."),
-    ("Min", "integer", ".status.effectiveMinReplicas", "Lower bound now."),
-    ("Max", "integer", ".status.effectiveMaxReplicas", "Upper bound now."),
-    ("Current", "integer", ".status.currentReplicas", "Replicas when last seen."),
-    ("Desired", "integer", ".status.desiredReplicas", "Replicas decided upon."),
-    ("Decided by", "string", ".status.decision.decidedBy", "Whose number it is."),
+    ("Targets", "string", ".status.columns.targets", _NARROW, "What was measured / what it should be, of each metric."),
+    ("Min", "integer", ".status.effectiveMinReplicas", _NARROW, "Lower bound now."),
+    ("Max", "integer", ".status.effectiveMaxReplicas", _NARROW, "Upper bound now."),
+    ("Current", "integer", ".status.currentReplicas", _NARROW, "Replicas when last seen."),
+    ("Desired", "integer", ".status.desiredReplicas", _NARROW, "Replicas decided upon."),
+    ("Status", "string", ".status.columns.status", _NARROW, "What it does, or what keeps it from that."),
     # Text, because kubectl prints a date in the future as <invalid>.
-    ("Next", "string", ".status.nextEdge.time", "The next time at which a schedule changes the bounds."),
-    ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether it does its work."),
-    ("Age", "date", ".metadata.creationTimestamp", "Time since its creation."),
+    ("Next", "string", ".status.columns.next", _NARROW, "When a schedule or the override changes something next."),
+    ("Age", "date", ".metadata.creationTimestamp", _NARROW, "Time since its creation."),
+    ("Target", "string", ".status.target", _WIDE, "What is scaled."),
+    ("Decided-By", "string", ".status.decision.decidedBy", _WIDE, "Whose number it is."),
+    ("Mode", "string", ".spec.mode", _WIDE, "Active, or Preview: nothing is scaled."),
+    (
+        "Forecast",
+        "string",
+        '.status.conditions[?(@.type=="ForecastActive")].reason',
+        _WIDE,
+        "What the forecast does, or why it does nothing.",
+    ),
+    ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', _WIDE, "Whether it does its work."),
 )
 
 _KEPT = frozenset(
@@ -76,6 +88,7 @@ def crd_manifest() -> Json:
                 "plural": PLURAL,
                 "singular": SINGULAR,
                 "shortNames": [SHORT_NAME],
+                "categories": ["all"],
             },
             "versions": [
                 {
@@ -84,8 +97,14 @@ def crd_manifest() -> Json:
                     "storage": True,
                     "subresources": {"status": {}},
                     "additionalPrinterColumns": [
-                        {"name": name, "type": kind, "jsonPath": path, "description": description}
-                        for name, kind, path, description in COLUMNS
+                        {
+                            "name": name,
+                            "type": kind,
+                            "jsonPath": path,
+                            "description": description,
+                            **({"priority": width} if width else {}),
+                        }
+                        for name, kind, path, width, description in COLUMNS
                     ],
                     "schema": {"openAPIV3Schema": root},
                 }

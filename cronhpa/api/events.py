@@ -9,6 +9,7 @@ from msgspec import Struct
 from cronhpa.api.turn import Status, Turn
 from cronhpa.core.decision import Decision, DecisionKind, Failed, Scaled
 from cronhpa.core.observation import Absent
+from cronhpa.core.reasons import event_reason
 
 
 class Event(Struct, frozen=True):
@@ -34,10 +35,10 @@ def events(turn: Turn) -> Iterator[Event]:
     if decision.failure is not None:
         yield Event("Warning", "FailedComputeMetricsReplicas", _failure_text(decision))
     if isinstance(turn.outcome, Failed):
-        text = f"New size: {decision.desired}; reason: {decision.reason}; error: {turn.outcome.message}"
+        text = f"New size: {decision.desired}; reason: {_why(turn)}; error: {turn.outcome.message}"
         yield Event("Warning", "FailedRescale", text)
     if isinstance(turn.outcome, Scaled):
-        yield Event("Normal", "SuccessfulRescale", f"New size: {decision.desired}; reason: {decision.reason}")
+        yield Event("Normal", "SuccessfulRescale", f"New size: {decision.desired}; reason: {_why(turn)}")
 
 
 def new_conflict_events(previous: Status, turn: Turn) -> Iterator[Event]:
@@ -52,6 +53,11 @@ def new_conflict_events(previous: Status, turn: Turn) -> Iterator[Event]:
     for conflict in turn.conflicts:
         if not any(conflict.text in message for message in stated):
             yield Event("Warning", conflict.reason, str(conflict))
+
+
+def _why(turn: Turn) -> str:
+    spec = turn.spec
+    return event_reason(turn.decision, is_upstream=not spec.is_timed and spec.forecast is None)
 
 
 def _failure_text(decision: Decision) -> str:

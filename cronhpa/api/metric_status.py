@@ -1,10 +1,16 @@
-"""The metrics of a decision become `status.currentMetrics`, as autoscaling/v2 shows them."""
+"""
+The metrics of a decision: `status.currentMetrics`, as autoscaling/v2 shows them, and `status.decision.metrics`, which
+says over which pods they were measured and what each asks for.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from cronhpa.api.turn import clip
 from cronhpa.core.decision import Decision, DecisionKind
+from cronhpa.core.observation import Absent, Observation, PodCounts, Reading, ScalarReading, Scale
 from cronhpa.core.quantity import format_milli
 from cronhpa.core.reactive.arithmetic import INT32_MAX
 from cronhpa.core.reactive.replicas import MetricProposal
@@ -18,6 +24,8 @@ from cronhpa.core.spec import (
     Spec,
     UnknownMetric,
 )
+
+UTILIZATION, PER_POD, IN_ALL = "Utilization", "AverageValue", "Value"
 
 
 def current_metrics(spec: Spec, decision: Decision) -> list[dict[str, Any]] | None:
@@ -69,3 +77,81 @@ def _selector(selector: LabelSelector) -> dict[str, Any]:
             for item in selector.match_expressions
         ]
     return text
+
+
+def measured_metrics(
+    spec: Spec, decision: Decision, entries: Sequence[dict[str, Any]] | None, observation: Observation | None
+) -> list[dict[str, Any]]:
+    """
+    `status.decision.metrics`: one entry for each metric of the spec; none if no metric was read.
+
+    entries: `current_metrics` of the same decision.
+    """
+    if entries is None or not decision.metrics:
+        return []
+    readings: Sequence[Reading | None] = () if observation is None else observation.readings
+    padded = (*readings, *[None] * (len(entries) - len(readings)))
+    scale = None if observation is None else observation.scale
+    return [
+        _measured(metric, entry, result, reading, scale)
+        for metric, entry, result, reading in zip(spec.metrics, entries, decision.metrics, padded, strict=True)
+    ]
+
+
+def _measured(
+    metric: Metric,
+    entry: dict[str, Any],
+    result: MetricProposal | Absent,
+    reading: Reading | None,
+    scale: Scale | Absent | None,
+) -> dict[str, Any]:
+    text: dict[str, Any] = {"name": "" if isinstance(metric, UnknownMetric) else metric.name}
+    if isinstance(metric, UnknownMetric):
+        return {**text, "reason": "InvalidMetricSourceType", "message": f'unknown metric source type "{metric.given}"'}
+    if isinstance(metric, ResourceMetric) and metric.container is not None:
+        text["container"] = metric.container
+    current, target, text["type"] = current_and_target(metric, entry)
+    text |= {key: value for key, value in (("current", current), ("target", target)) if value}
+    if isinstance(result, Absent):
+        return {**text, "reason": result.reason, "message": clip(result.message)}
+    text["replicas"] = result.replicas
+    if isinstance(reading, PodCounts):
+        text |= {
+            "pods": reading.ready + reading.unready + reading.missing,
+            "notReady": reading.unready,
+            "withoutSample": reading.missing,
+        }
+    elif isinstance(reading, ScalarReading) and isinstance(scale, Scale):
+        ready = scale.status_replicas if text["type"] == PER_POD else reading.ready
+        text |= {"pods": ready} if isinstance(ready, int) else {}
+    return text
+
+
+def current_and_target(metric: Metric, entry: dict[str, Any]) -> tuple[str, str, str]:
+    """
+    What was measured, what it should be, and which of UTILIZATION, PER_POD and IN_ALL both are; "" if not known.
+
+    entry: its part of `status.currentMetrics`, empty if the metric is absent. A target is written with the suffix that
+    makes it shortest: how the user wrote it is not in the spec that is decided upon.
+    """
+    assert not isinstance(metric, UnknownMetric)
+    target = metric.target
+    current = entry.get(_field(metric), {}).get("current", {})
+    if target.average_value is not None:
+        return current.get("averageValue", ""), _quantity(target.average_value), PER_POD
+    if isinstance(metric, ResourceMetric):
+        used, wanted = current.get("averageUtilization"), target.average_utilization
+        return "" if used is None else f"{used}%", "" if wanted is None else f"{wanted}%", UTILIZATION
+    return current.get("value", ""), _quantity(target.value or 0), IN_ALL
+
+
+def _field(metric: Metric) -> str:
+    if isinstance(metric, ResourceMetric):
+        return "resource" if metric.container is None else "containerResource"
+    if isinstance(metric, PodsMetric):
+        return "pods"
+    return "object" if isinstance(metric, ObjectMetric) else "external"
+
+
+def _quantity(milli: int) -> str:
+    return min(format_milli(milli), format_milli(milli, binary=True), key=len)

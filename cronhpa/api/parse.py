@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from cronhpa.api import schema
 from cronhpa.api.resource import behavior, fields, metrics, schedules
+from cronhpa.api.slips import spec_slips
 from cronhpa.core.cache import Interned
 from cronhpa.core.instant import MINUTE, SECOND, parse_instant
 from cronhpa.core.quantity import parse_float, parse_milli
@@ -133,16 +134,7 @@ def _at(path: str, parse: Callable[[M], T], item: M) -> T:
 
 
 def _problems(error: ValidationError) -> Iterable[SpecProblem]:
-    for item in error.errors(include_url=False):
-        if item["type"] == "extra_forbidden":
-            yield SpecProblem(_path(item["loc"]), "there is no such field: look for a slip of the pen")
-            continue
-        found = "" if isinstance(item["input"], Mapping | list) else f"found {item['input']!r:.80}: "
-        yield SpecProblem(_path(item["loc"]), f"{found}{item['msg']}")
-
-
-def _path(parts: Iterable[int | str]) -> str:
-    return "spec" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+    return (SpecProblem(path, problem) for path, problem in spec_slips(error))
 
 
 def _options(model: schema.CronHPASpec, defaults: ControllerOptions) -> ControllerOptions:

@@ -9,26 +9,46 @@ from __future__ import annotations
 
 from typing import Any
 
+from cronhpa.api.columns import columns
 from cronhpa.api.conditions import conditions
-from cronhpa.api.metric_status import current_metrics
+from cronhpa.api.metric_status import current_metrics, measured_metrics
 from cronhpa.api.status_memory import render_memory
 from cronhpa.api.turn import Status, Turn, clip
-from cronhpa.core.decision import Decision, DecisionKind, Edge, Failed, Proposal, Scaled, Source, Window, WindowState
+from cronhpa.core.decision import (
+    DecisionKind,
+    Edge,
+    ExpectedLoad,
+    Failed,
+    Held,
+    Proposal,
+    Rate,
+    Scaled,
+    Source,
+    Step,
+    Window,
+    WindowState,
+)
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import SECOND, format_instant
+from cronhpa.core.reasons import proposal_reason, reason, step_reason
 
 
 def render(previous: Status, turn: Turn) -> Status:
     """The status after a turn."""
     decision, spec = turn.decision, turn.spec
     status: Status = {"observedGeneration": turn.generation, "target": f"{spec.target.kind}/{spec.target.name}"}
+    if "operator" in previous:
+        status["operator"] = previous["operator"]
     if decision.kind is DecisionKind.UNREACHABLE:
         kept = ("currentReplicas", "desiredReplicas", "lastScaleTime", "currentMetrics")
         status |= {key: previous[key] for key in kept if key in previous}
     else:
         is_settled = decision.kind is not DecisionKind.HELD and not isinstance(turn.outcome, Failed)
         status["currentReplicas"] = decision.current
-        status["desiredReplicas"] = decision.desired if is_settled else previous.get("desiredReplicas", 0)
+        if is_settled:
+            status["desiredReplicas"] = decision.desired
+        elif "desiredReplicas" in previous:  # before the first decision there is none, and 0 would be one
+            status["desiredReplicas"] = previous["desiredReplicas"]
         if isinstance(turn.outcome, Scaled):
             status["lastScaleTime"] = format_instant(turn.outcome.at)
         elif "lastScaleTime" in previous:
@@ -38,7 +58,7 @@ def render(previous: Status, turn: Turn) -> Status:
     status["effectiveMaxReplicas"] = decision.maximum
     if turn.memory.start_up is not None:
         status["podStartupSeconds"] = turn.memory.start_up // SECOND
-    status["decision"] = _explained(decision, turn.owner_problem)
+    status["decision"] = _explained(turn, status.get("currentMetrics"))
     if spec.schedules:
         problems = {item.name: item.message for item in decision.abstentions if item.source is Source.SCHEDULE}
         status["schedules"] = [_window(item, problems.get(item.name)) for item in decision.windows]
@@ -47,19 +67,18 @@ def render(previous: Status, turn: Turn) -> Status:
     if spec.forecast is not None and turn.forecast is not None:
         status["forecast"] = _forecast(turn.forecast, turn.budget_used)
     status["conditions"] = conditions(previous.get("conditions", []), turn)
+    status["columns"] = columns(turn, status)
     in_force = None if decision.kind is DecisionKind.UNREACHABLE else max(decision.current, decision.desired)
     status["memory"] = render_memory(turn.memory.pruned(spec.behavior, spec.options, decision.at), in_force)
     return status
 
 
-def _explained(decision: Decision, owner_problem: str | None) -> dict[str, Any]:
+def _explained(turn: Turn, current: list[dict[str, Any]] | None) -> dict[str, Any]:
+    decision, owner_problem = turn.decision, turn.owner_problem
     text: dict[str, Any] = {}
     if decision.decided_by is not None:
         text["decidedBy"] = str(decision.decided_by)
-    if decision.reason:
-        text["reason"] = clip(decision.reason)
-    elif decision.kind not in {DecisionKind.COMPUTED, DecisionKind.HELD}:
-        text["reason"] = str(decision.kind)
+    text["reason"] = clip(reason(decision))
     if owner_problem is not None:
         text["withheld"] = clip(owner_problem)
     text["proposals"] = [_proposal(item) for item in decision.proposals]
@@ -67,7 +86,9 @@ def _explained(decision: Decision, owner_problem: str | None) -> dict[str, Any]:
         {"source": str(item.source), "name": item.name, "reason": item.reason, "message": clip(item.message)}
         for item in decision.abstentions
     ]
-    text["steps"] = [{"rule": str(item.rule), "from": item.before, "to": item.after} for item in decision.steps]
+    if measured := measured_metrics(turn.spec, decision, current, turn.observation):
+        text["metrics"] = measured
+    text["steps"] = [_step(item) for item in decision.steps]
     return text
 
 
@@ -78,8 +99,42 @@ def _proposal(item: Proposal) -> dict[str, Any]:
     text |= {"role": str(item.role), "replicas": item.replicas}
     if item.until is not None:
         text["until"] = format_instant(item.until)
-    if item.reason:
-        text["reason"] = clip(item.reason)
+    basis = item.basis
+    if basis is None:
+        return text
+    text["reason"] = clip(proposal_reason(item))
+    if isinstance(basis, ExpectedLoad):
+        # Numbers of a resource have no fractions.
+        text["expectedLoad"] = {
+            "load": f"{basis.load:.4g}",
+            "podLoad": f"{basis.carried:.4g}",
+            "limit": str(basis.limit),
+        }
+        text["expectedLoad"] |= {"time": format_instant(basis.at), "headroomPercent": basis.headroom_percent}
+        if basis.percent is not None:
+            text["expectedLoad"]["probabilityPercent"] = basis.percent
+    return text
+
+
+def _step(item: Step) -> dict[str, Any]:
+    text: dict[str, Any] = {"rule": str(item.rule), "from": item.before, "to": item.after}
+    cause = item.cause
+    if isinstance(cause, Held):
+        text |= {"asked": cause.asked, "time": format_instant(cause.at), "until": format_instant(cause.until)}
+        cause = cause.by
+    elif isinstance(cause, Rate):
+        text["start"] = cause.start
+        if cause.policy is not None:
+            policy = cause.policy
+            text["policy"] = {
+                "type": policy.type,
+                "value": policy.value,
+                "periodSeconds": policy.period // SECOND,
+            }
+        cause = None
+    if cause is not None:
+        text["by"] = str(cause)
+    text["message"] = clip(step_reason(item))
     return text
 
 

@@ -149,8 +149,9 @@ def _recommendation(item: Recommendation, current: int | None, *, is_named: bool
     replicas = held if metrics is None else max(held, metrics)
     text: dict[str, Any] = {"replicas": replicas, "time": format_instant_exact(item.at)}
     by = str(item.by) if is_named and item.by is not None else ""
-    by = "" if len(by) > _BY_MAX else by
-    if not (by.startswith(_BY_METRIC) and merged == metrics == replicas):
+    if len(by) > _BY_MAX:
+        by = ""
+    if not (merged == metrics == replicas and by.startswith(_BY_METRIC)):
         if merged != replicas or metrics is None:
             text["merged"] = merged
         if metrics is not None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from cronhpa.core.decision import Decision, Outcome
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Observation
 from cronhpa.core.printable import shortened
 from cronhpa.core.scheduled.conflicts import Conflict
 from cronhpa.core.spec import Spec
@@ -19,7 +20,7 @@ _TEXT_MAX = 4096
 
 
 class Turn(Struct, frozen=True):
-    """The input of a status, its conditions and events."""
+    """The input of a status, its conditions and events. zone: the object's time zone."""
 
     spec: Spec
     decision: Decision
@@ -31,6 +32,8 @@ class Turn(Struct, frozen=True):
     forecast: Forecast | None = None
     budget_used: int | None = None
     conflicts: tuple[Conflict, ...] = ()
+    zone: str = "UTC"
+    observation: Observation | None = None
 
 
 def clip(text: str) -> str:

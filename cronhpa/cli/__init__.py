@@ -1,38 +1,96 @@
-"""The command `cronhpa`: thin, each command in a file of its own."""
+"""The commands `cronhpa` and `kubectl cronhpa`: one program, thin, each command in a file of its own."""
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
+from collections.abc import Callable
+from textwrap import dedent
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from cronhpa.cli import adopt, backtest, convert, crd, explain, history, override, preview, replay, run
-from cronhpa.core.printable import printable
+from cronhpa.cli import adopt, backtest, convert, crd, explain, history, override, preview, replay, run, status
+from cronhpa.cli.lines import program, say, show
+from cronhpa.cli.version import version_text
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_EXAMPLES = re.compile(r"(?:^ {4}.*\n?)+", re.MULTILINE)
+# Not where it runs within a pod.
+_PROGRAM = re.compile(r"(?<!-- )(?<!kubectl )\bcronhpa (?=[a-z-])")
+_OBJECTS, _MOVING, _OPERATOR = "An object and its bounds", "Moving over", "The operator"
+
+
+def _named(command: Command) -> Command:
+    """The command with the examples of its help set apart, in which the program stands as it was called."""
+
+    def fenced(examples: re.Match[str]) -> str:
+        return f"```text\n{_PROGRAM.sub(f'{program()} ', dedent(examples[0])).rstrip()}\n```\n"
+
+    command.__doc__ = _EXAMPLES.sub(fenced, inspect.getdoc(command) or "")
+    return command
+
 
 app = typer.Typer(
     name="cronhpa",
-    help="The HorizontalPodAutoscaler algorithm with schedules and forecasts: the operator and its tools.",
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="markdown",  # paragraphs of a help text are filled, not broken where the code breaks them
 )
-_OBJECTS, _MOVING, _OPERATOR = "An object and its bounds", "Moving over", "The operator"
-app.command(rich_help_panel=_OBJECTS)(explain.explain)
-app.command(rich_help_panel=_OBJECTS)(preview.preview)
-app.command(rich_help_panel=_OBJECTS)(backtest.backtest)
-app.command(rich_help_panel=_OBJECTS)(override.override)
-app.command(rich_help_panel=_MOVING)(convert.convert)
-app.command(rich_help_panel=_MOVING)(adopt.adopt)
-app.command(rich_help_panel=_OPERATOR)(run.run)
-app.command(rich_help_panel=_OPERATOR)(crd.crd)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        show(version_text())
+        raise typer.Exit
+
+
+@app.callback()
+def main_options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Show release, commit and version of the CRD."
+        ),
+    ] = False,
+) -> None:
+    """
+    The HorizontalPodAutoscaler algorithm with schedules and forecasts: the operator and its tools.
+
+    `cronhpa` and `kubectl cronhpa` are one program. A command that talks to a cluster takes `-n`, `--context` and
+    `--kubeconfig` as kubectl does.
+
+        cronhpa preview shop.yaml
+        cronhpa explain shop -n prod
+
+    Exit codes of all commands: 0 done; 1 it could not be done: a file, an object or the cluster; 2 an option is wrong.
+    Commands with others say so.
+    """
+
+
+_named(main_options)
+app.command(rich_help_panel=_OBJECTS)(_named(status.status))
+app.command(rich_help_panel=_OBJECTS)(_named(explain.explain))
+app.command(rich_help_panel=_OBJECTS)(_named(preview.preview))
+app.command(rich_help_panel=_OBJECTS)(_named(backtest.backtest))
+app.command(rich_help_panel=_OBJECTS)(_named(override.override))
+app.command(rich_help_panel=_MOVING)(_named(convert.convert))
+app.command(rich_help_panel=_MOVING)(_named(adopt.adopt))
+app.command(rich_help_panel=_OPERATOR, cls=run.RunCommand)(_named(run.run))
+app.command(rich_help_panel=_OPERATOR)(_named(crd.crd))
+for _each in history.app.registered_commands:
+    assert _each.callback is not None
+    _named(_each.callback)
 app.add_typer(history.app, rich_help_panel=_OPERATOR)
-app.command(rich_help_panel=_OPERATOR)(replay.replay)
+app.command(rich_help_panel=_OPERATOR)(_named(replay.replay))
 
 
 def main() -> None:
     """The entry point. An OSError, such as a full disk, ends a command with one line."""
     try:
-        app()
+        app(prog_name=program())
     except OSError as error:
-        sys.exit(f"cronhpa: {printable(str(error))}")
+        say(f"{program()}: {error}", err=True)
+        sys.exit(1)

@@ -17,8 +17,8 @@ from urllib.parse import quote
 import typer
 
 from cronhpa.api.identity import API_VERSION, PLURAL
-from cronhpa.cli.cluster import Context, Kubeconfig, Namespace
-from cronhpa.cli.lines import say
+from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, connected
+from cronhpa.cli.lines import fail, say
 
 if TYPE_CHECKING:
     from cronhpa.kube.client import Client
@@ -34,7 +34,7 @@ def adopt(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Name of the HorizontalPodAutoscaler, and of the CronHPA.")
     ],
-    namespace: Namespace = "default",
+    namespace: Namespace = None,
     back: Annotated[bool, typer.Option("--back", help="Convert the CronHPA back to an HPA.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show and check the steps, without a change.")] = False,
     timeout: Annotated[
@@ -54,27 +54,29 @@ def adopt(
     recommendation, so its first scale-down may come later than the HPA's, not earlier; the periods of rate policies
     start anew.
 
-    You need the rights to get, create and delete both kinds in the namespace. Exit code 1: it stopped and printed the
-    reason; the HPA acts as before unless the message says otherwise.
+    You need the rights to get, create and delete both kinds in the namespace.
+
+        cronhpa adopt shop -n prod --dry-run
+        cronhpa adopt shop -n prod
+        cronhpa adopt shop -n prod --back
+
+    Exit codes: 0 done; 1 it stopped and printed the reason; the HPA acts as before unless the message says otherwise;
+    2 an option is wrong.
     """
-    from cronhpa.kube.client import Client
-    from cronhpa.kube.credentials import load_configuration
     from cronhpa.kube.errors import ClusterError
     from cronhpa.migration.document import Unconvertible
 
     async def move() -> None:
-        async with Client(load_configuration(kubeconfig, context)) as client:
-            place = _Place(client, namespace, name, timeout)
+        async with connected(kubeconfig, context, namespace) as cluster:
+            place = _Place(cluster.client, cluster.namespace, name, timeout)
             await (_to_hpa if back else _to_cron_hpa)(place, dry_run=dry_run)
 
     try:
         asyncio.run(move())
     except (ClusterError, _Stopped) as error:
-        say(f"cronhpa adopt: {error}", err=True)
-        raise typer.Exit(1) from error
+        fail("adopt", error)
     except Unconvertible as refusal:
-        say(f"cronhpa adopt: {refusal.path}: {refusal.found}: {refusal.meaning}", err=True)
-        raise typer.Exit(1) from refusal
+        fail("adopt", f"{refusal.path}: {refusal.found}: {refusal.meaning}")
 
 
 class _Stopped(Exception):  # noqa: N818 - a decision, with its reason

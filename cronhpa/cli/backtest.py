@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import os
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from cronhpa.cli.lines import say, show
+from cronhpa.cli.cluster import Context, Kubeconfig, Namespace
+from cronhpa.cli.given import Given, GivenError, Where, find
+from cronhpa.cli.lines import complain, fail, say, show
+from cronhpa.cli.progress import progress
 from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds
 from cronhpa.core.spec import Metric, Span, Spec
 
@@ -27,7 +30,10 @@ if TYPE_CHECKING:
 _SPAN: Nanoseconds = 7 * DAY
 _LEARNT_FROM: Nanoseconds = 2 * DAY
 _DAYS_ASKED = 28
-_WIDTH_PIPED = 120
+_WIDTH_PIPED = 80
+# The operator's own environment variables: in its pod they say where the history is.
+_STORE, _PROMETHEUS = "CRONHPA_STORE", "CRONHPA_PROMETHEUS_URL"
+_QUERIES, _TOKEN_FILE = "CRONHPA_PROMETHEUS_QUERIES", "CRONHPA_PROMETHEUS_TOKEN_FILE"
 
 
 class BacktestOutput(StrEnum):
@@ -36,17 +42,26 @@ class BacktestOutput(StrEnum):
 
 
 def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
-    file: Annotated[Path, typer.Argument(metavar="FILE|-", help="YAML or JSON with a CronHPA object.")],
-    history: Annotated[
+    what: Annotated[
         str,
-        typer.Option(
-            metavar="FILE|URL",
-            help="The load: a CSV (.gz) or Parquet file of `timestamp,value`, the total over all pods; the operator's "
-            "SQLite file; or a Prometheus, asked for 28 days.",
+        typer.Argument(
+            metavar="FILE|-|NAME", help="YAML or JSON with a CronHPA object, or the name of one in the cluster."
         ),
     ],
+    history: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|URL|-",
+            envvar=[_STORE, _PROMETHEUS],
+            help="The load: a CSV (.gz) or Parquet file of `timestamp,value`, the total over all pods; the operator's "
+            "SQLite file; a Prometheus, asked for 28 days; or -, a CSV on standard input.",
+        ),
+    ] = None,
     query: Annotated[
         str | None, typer.Option(metavar="PROMQL", help="Query for the Prometheus. It returns one series, the total.")
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A file with a bearer token for the Prometheus.")
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the object, if the file has several.")] = None,
     begin: Annotated[
@@ -59,7 +74,10 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     ] = None,
     pod_request: Annotated[
         str | None,
-        typer.Option(metavar="cpu=500m", help="Resource request of a pod; a Utilization target needs it."),
+        typer.Option(
+            metavar="cpu=500m",
+            help="Resource request of a pod; a Utilization target needs it. Default: as the object's status has it.",
+        ),
     ] = None,
     pod_capacity: Annotated[
         str | None,
@@ -78,6 +96,9 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     zone: Annotated[str | None, typer.Option(help="IANA time zone of the times. Default: the object's.")] = None,
     output: Annotated[BacktestOutput, typer.Option("--output", "-o", help="Output format.")] = BacktestOutput.TABLE,
     picture: Annotated[Path | None, typer.Option(metavar="FILE.svg|.png", help="Draw the result to this file.")] = None,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
 ) -> None:
     """
     Show what an object would have done under a recorded load: metrics alone, with schedules, with the forecast.
@@ -85,14 +106,21 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     The operator's own code decides every reconciliation, in virtual time; pods take time to start. A forecast is fitted
     once a day on the load before it. Time counts as under-provisioned if the load is above the capacity of the ready
     pods. A pod's capacity is --pod-capacity, else podCapacityPercent of its target, else its request for a Utilization
-    target and its target for others. No cluster is needed.
+    target and its target for others. A file needs no cluster. Of an object in the cluster the request and the start-up
+    time of its pods are known. Within the operator's pod its own store is the history.
 
-    Exit codes: 0 done; 1 a file is unreadable, its spec is wrong, or its load is too short; 2 an option is wrong.
+        cronhpa backtest shop.yaml --history load.csv.gz --pod-request cpu=500m
+        cronhpa backtest shop -n prod --history http://localhost:9090
+        cronhpa backtest shop -n prod --history history.db --picture week.png
+        kubectl exec -n cronhpa-system cronhpa-0 -- \\
+          cronhpa history export prod/shop | cronhpa backtest shop -n prod --history -
+
+    Exit codes: 0 done; 1 a file or object is unreadable, its spec is wrong, or its load is too short; 2 an option is
+    wrong.
     """
-    from cronhpa.cli.documents import own_zone
     from cronhpa.cli.drawing import check_picture
+    from cronhpa.cli.manifests import own_zone
     from cronhpa.cli.outcome import Backtest
-    from cronhpa.cli.past import Query
     from cronhpa.core.scheduled.windows import zone_problem
     from cronhpa.history.series import Series
 
@@ -100,8 +128,10 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         raise typer.BadParameter(problem, param_hint="--zone")
     if picture is not None:
         check_picture(picture, "backtest")
-    body = _object(file, name)
-    spec, memory = _spec_of(body)
+    if what == history == "-":
+        raise typer.BadParameter("the object is read from standard input already", param_hint="--history")
+    given = _object(what, name, Where(namespace, kubeconfig=kubeconfig, context=context))
+    spec, memory = given.spec, given.memory
     lengths = {"--metric-delay": metric_delay, "--metric-window": metric_window}
     if start_up is not None:
         lengths["--pod-startup"] = start_up
@@ -109,19 +139,18 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     requests = _requests(pod_request, memory)
     metric, left_out = _metric_of(spec, requests)
     environment = _environment(spec, metric, requests, pod_capacity, memory, parsed)
-    label = "/".join(part for part in (spec.namespace, str(body["metadata"]["name"])) if part)
-    series = Series(spec.namespace or "default", str(body["metadata"]["name"]), getattr(metric, "name", ""))
-    past = _past(history, series, Query(spec.target, query, _DAYS_ASKED))
-    shown = zone or own_zone(body["spec"], spec)
+    series = Series(spec.namespace or "default", given.name, getattr(metric, "name", ""))
+    past = _past(history, series, _query(history, spec, query, token_file))
+    shown = zone or own_zone(given.body["spec"], spec)
     span = _span(past.load, spec, begin, end, shown)
 
     if spec.override is not None:
         left_out.append("override: it is left out, as it was for an incident")
     for remark in left_out:
-        say(f"cronhpa backtest: {label}: {remark}", err=True)
+        complain("backtest", f"{given.label}: {remark}")
     if metric is not None:
         spec = _with_one(spec, metric)
-    plan = Backtest(label, spec, past.load, environment, span, shown)
+    plan = Backtest(given.label, spec, past.load, environment, span, shown)
     found = _run(plan, series, past.points)
     _print(found, output)
     if picture is not None:
@@ -150,34 +179,35 @@ def _print(found: Backtest, output: BacktestOutput) -> None:
 # --- what is read ------------------------------------------------------------------------------------------------
 
 
-def _object(file: Path, name: str | None) -> Mapping[str, Any]:
-    from cronhpa.cli.documents import UnreadableFileError, read_objects
-
+def _object(what: str, name: str | None, where: Where) -> Given:
     try:
-        bodies = read_objects(file)
-    except UnreadableFileError as error:
-        _end(error)
-    named = [body for body in bodies if name is None or body["metadata"]["name"] == name]
+        found = find([what], where)
+    except GivenError as error:
+        for problem in error.problems:
+            complain("backtest", problem)
+        raise typer.Exit(1) from error
+    named = [each for each in found if name is None or each.name == name]
     if len(named) != 1:
-        names = ", ".join(body["metadata"]["name"] for body in bodies)
-        _end(f"{file}: {len(named)} objects {'named ' + name if name else ''}: say which with --name: {names}")
+        names = ", ".join(each.name for each in found)
+        _end(f"{what}: {len(named)} objects {'named ' + name if name else ''}: say which with --name: {names}")
     return named[0]
 
 
-def _spec_of(body: Mapping[str, Any]) -> tuple[Spec, Memory]:
-    """The spec, and what the status remembers where the file was taken from a cluster."""
-    from cronhpa.api.parse import SpecError
-    from cronhpa.api.status_memory import parse_memory
-    from cronhpa.cli.documents import written_spec
+def _query(history: str | None, spec: Spec, promql: str | None, token_file: Path | None) -> Query:
+    """How to ask a Prometheus: the operator's own as the operator does, any other without its queries and token."""
+    from cronhpa.cli.past import Query
 
-    try:
-        spec = written_spec(body)
-    except SpecError as error:
-        for problem in error.problems:
-            say(f"cronhpa backtest: {body['metadata']['name']}: {problem}", err=True)
-        raise typer.Exit(1) from error
-    status = body.get("status")
-    return spec, parse_memory(status if isinstance(status, Mapping) else {})
+    queries: dict[str, str] = {}
+    if history is not None and history == os.environ.get(_PROMETHEUS):
+        import msgspec
+
+        try:
+            queries = msgspec.json.decode(os.environ.get(_QUERIES) or "{}", type=dict[str, str])
+        except msgspec.DecodeError as error:
+            _end(f"{_QUERIES}: {error}: PromQL by metric, as JSON, is accepted")
+        own = os.environ.get(_TOKEN_FILE)
+        token_file = token_file or (Path(own) if own else None)
+    return Query(spec.target, promql, _DAYS_ASKED, queries, token_file)
 
 
 def _requests(pod_request: str | None, memory: Memory) -> dict[str, int]:
@@ -262,9 +292,15 @@ def _environment(
     )
 
 
-def _past(source: str, series: Series, query: Query) -> Past:
+def _past(source: str | None, series: Series, query: Query) -> Past:
     from cronhpa.cli.past import PastError, read_past
 
+    if source is None:
+        export = f"kubectl exec -n cronhpa-system cronhpa-0 -- cronhpa history export {series.namespace}/{series.name}"
+        _end(
+            "where is the load? Name a file, the operator's store or a Prometheus with --history, "
+            f"or pipe the operator's own: {export} --metric {series.metric} | ... --history -"
+        )
     try:
         return read_past(source, series, query)
     except PastError as error:
@@ -324,7 +360,7 @@ def _run(plan: Backtest, series: Series, points: list[tuple[Nanoseconds, float]]
     runs: dict[Variant, Run] = {}
     spoken = ""
     for variant, each in variants(plan.spec).items():
-        with _progress(f"running {variant}") as done:
+        with progress("backtest", f"running {variant}") as done:
 
             def watch(_: Observation, decision: Decision, done: Callable[[int, int], None] = done) -> None:
                 done(decision.at - span.begin, span.end - span.begin)
@@ -343,29 +379,6 @@ def _run(plan: Backtest, series: Series, points: list[tuple[Nanoseconds, float]]
     return replace(plan, runs=runs, forecasts=spoken)
 
 
-@contextmanager
-def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal's stderr, nothing elsewhere."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(what, total=None)
-        shown = -1
-
-        def done(count: int, of: int) -> None:
-            # A bar of a hundred places: asked more often, drawing it would cost as much as a turn.
-            nonlocal shown
-            if 100 * count // of != shown:
-                shown = 100 * count // of
-                bar.update(task, completed=count, total=of)
-
-        yield done
-
-
 def _end(problem: object) -> NoReturn:
     """One line on stderr, exit code 1."""
-    say(f"cronhpa backtest: {problem}", err=True)
-    raise typer.Exit(1)
+    fail("backtest", problem)

@@ -1,7 +1,13 @@
-"""The CronHPA objects of a cluster, as commands read and change them."""
+"""
+The CronHPA objects of a cluster, as commands read and change them: the options that name a cluster, and what a person
+is told where it does not answer as they expect.
+"""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,12 +16,72 @@ from cronhpa.api.identity import GROUP, PLURAL, VERSION
 
 if TYPE_CHECKING:
     from cronhpa.kube.client import Client
+    from cronhpa.kube.contexts import Access
+    from cronhpa.kube.errors import ClusterError
 
-Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the object.")]
-Kubeconfig = Annotated[
-    str | None, typer.Option(help="Path of a kubeconfig. Default: the pod's account, else kubectl's.")
+Namespace = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", metavar="NAME", help="Namespace. Default: that of the kubeconfig's context."),
 ]
-Context = Annotated[str | None, typer.Option(help="Context of the kubeconfig. Default: the current one.")]
+AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="The objects of all namespaces.")]
+Kubeconfig = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Kubeconfig. Default: $KUBECONFIG, ~/.kube/config, else the pod's account."),
+]
+Context = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Context of the kubeconfig. Default: the current one.")
+]
+
+
+# What an API server says of a resource that it does not know; of a group that it does not know it says a plain 404.
+_UNKNOWN_RESOURCE = "the server could not find the requested resource"
+
+
+class ConnectedCluster:
+    """A cluster that a command talks to. namespace: the one that the command is about."""
+
+    def __init__(self, client: Client, namespace: str, context: str) -> None:
+        self.client = client
+        self.namespace = namespace
+        self.context = context
+
+
+@asynccontextmanager
+async def connected(
+    kubeconfig: str | None, context: str | None, namespace: str | None
+) -> AsyncIterator[ConnectedCluster]:
+    """
+    The cluster that the options of a command name.
+
+    Raises ClusterError, also for what fails within, in words that say what to do.
+    """
+    from cronhpa.kube.client import Client
+    from cronhpa.kube.contexts import find_access
+    from cronhpa.kube.errors import ClusterError
+
+    access = find_access(kubeconfig, context)
+    try:
+        async with Client(access.configuration) as client:
+            yield ConnectedCluster(client, namespace or access.namespace, access.context)
+    except ClusterError as error:
+        raise _advised(error, access) from error
+    except OSError as error:
+        # Certificates and tokens that the kubeconfig names are read when the client opens.
+        message = f"no way to the Kubernetes API: context {access.context}: {error}"
+        raise ClusterError(0, "NoConfiguration", message) from error
+
+
+def namespace_of(kubeconfig: str | None, context: str | None, namespace: str | None) -> str:
+    """The namespace that a command is about without a connection; "default" where no kubeconfig can be read."""
+    from cronhpa.kube.contexts import find_access
+    from cronhpa.kube.errors import ClusterError
+
+    if namespace is not None:
+        return namespace
+    try:
+        return find_access(kubeconfig, context).namespace
+    except ClusterError:
+        return "default"
 
 
 def path_of_object(namespace: str, name: str) -> str:
@@ -28,3 +94,39 @@ def path_of_object(namespace: str, name: str) -> str:
 async def read_object(client: Client, namespace: str, name: str) -> dict[str, Any]:
     """One CronHPA as the API has it. Raises ClusterError."""
     return await client.get(path_of_object(namespace, name), dict)
+
+
+async def read_all(client: Client, namespace: str | None) -> list[dict[str, Any]]:
+    """The CronHPAs of a namespace, None: of all, by namespace and name. Raises ClusterError."""
+    import msgspec
+
+    from cronhpa.kube.client import path_of
+
+    within = () if namespace is None else ("namespaces", namespace)
+    found: list[dict[str, Any]] = []
+    async for items, _ in client.pages(path_of("apis", GROUP, VERSION, *within, PLURAL)):
+        found += [msgspec.json.decode(item) for item in items]
+    # The items of a list have no kind.
+    found = [{"apiVersion": f"{GROUP}/{VERSION}", "kind": "CronHPA", **body} for body in found]
+    return sorted(found, key=lambda body: (body["metadata"]["namespace"], body["metadata"]["name"]))
+
+
+def _advised(error: ClusterError, access: Access) -> ClusterError:
+    """The same error with what to do about it."""
+    from cronhpa.kube.errors import ClusterError
+
+    of = f"context {access.context}" if access.context else "this pod's account"
+    if error.status == 0 and error.reason == "Unreachable":
+        text = f"the API server {access.host} of {of} cannot be reached: {error}"
+    elif error.status == HTTPStatus.UNAUTHORIZED:
+        text = f"the API server {access.host} does not accept the credentials of {of}: log in anew: {error}"
+    elif error.status == HTTPStatus.FORBIDDEN:
+        text = f"{error}: ask for that right in the cluster of {of}"
+    elif error.status == HTTPStatus.NOT_FOUND and (error.reason != "NotFound" or error.message == _UNKNOWN_RESOURCE):
+        install = "install it: cronhpa crd | kubectl apply -f -"
+        text = f"the cluster of {of} has no CustomResourceDefinition {PLURAL}.{GROUP}/{VERSION}: {install}"
+    elif error.status == HTTPStatus.NOT_FOUND:
+        text = f"{error} ({of}): kubectl get chpa -A shows what there is"
+    else:
+        return error
+    return ClusterError(error.status, error.reason, text, error.causes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,25 +12,26 @@ from typing import Annotated, Any
 import typer
 
 from cronhpa.cli.documents import UnreadableFileError, as_yaml, read_documents
-from cronhpa.cli.lines import say
+from cronhpa.cli.lines import complain, fail, say
 from cronhpa.core.printable import shortened
 
 File = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="FILE|-", help="YAML or JSON, several documents or a List; - is the standard input."),
+    typer.Argument(metavar="FILE|-", help="YAML or JSON, several documents or a List; - is standard input."),
 ]
 
 
 def convert(
     files: File = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Directory to write a file per object to. Absent, printed.")
+        Path | None,
+        typer.Option("--output", "-o", help="Folder to write a file for each object to. Default: standard output."),
     ] = None,
     time_zone: Annotated[
         str | None,
-        typer.Option(help="Zone of the source's controller, for objects that name none (Aliyun; Crane now and then)."),
+        typer.Option(help="Time zone of the source's controller, for objects that name none (Aliyun, some of Crane)."),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 where there is any remark.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if there is any remark.")] = False,
 ) -> None:
     """
     Convert other autoscalers' objects to CronHPA manifests, and name each field that cannot be carried over.
@@ -46,17 +48,22 @@ def convert(
     The clock decides whether a window is open, so an outage of the controller misses nothing, and a replica count that
     was set by hand lasts until the next reconciliation. A time in a spring gap moves to the first instant after it.
 
+        kubectl get hpa,scaledobject -n prod -o yaml | cronhpa convert - -o out/
+        cronhpa convert hpa.yaml scaledobject.yaml > chpa.yaml
+
     Exit codes: 0 done; 1 no manifest was made, or --strict and a remark; 2 a file is unreadable.
     """
     from cronhpa.migration.convert import Document
     from cronhpa.migration.convert import convert as converted
 
+    if not files and sys.stdin.isatty():
+        raise typer.BadParameter("name files, or pipe objects in: kubectl get hpa -o yaml | ... convert -")
     documents = [Document(str(path), body) for path in files or [Path("-")] for body in _documents(path)]
     found = converted(documents, now=time.time_ns(), zone=time_zone)
     for remark in found.remarks:
         say(str(remark), err=True)
     if not documents:
-        say("cronhpa convert: there is no document in what was given: YAML or JSON objects belong there", err=True)
+        complain("convert", "there is no document in what was given: YAML or JSON objects belong there")
     if output is None:
         if found.manifests:
             typer.echo(as_yaml(found.manifests), nl=False)
@@ -70,8 +77,7 @@ def _documents(path: Path) -> Iterator[Any]:
     try:
         yield from read_documents(path)
     except UnreadableFileError as error:
-        say(f"cronhpa convert: {error}", err=True)
-        raise typer.Exit(2) from error
+        fail("convert", error, code=2)
 
 
 def _write(folder: Path, manifests: tuple[dict[str, Any], ...]) -> None:
@@ -85,8 +91,7 @@ def _write(folder: Path, manifests: tuple[dict[str, Any], ...]) -> None:
                 file.write(as_yaml((manifest,)))
             say(str(folder / name))
     except OSError as error:
-        say(f"cronhpa convert: {error}", err=True)
-        raise typer.Exit(2) from error
+        fail("convert", error, code=2)
 
 
 _TOLD_MAX = 300

@@ -13,7 +13,13 @@ def crd(
         Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.", dir_okay=False)
     ] = None,
 ) -> None:
-    """Print the CustomResourceDefinition of CronHPA, for `kubectl apply -f -`."""
+    """
+    Print the CustomResourceDefinition of CronHPA.
+
+        cronhpa crd | kubectl apply -f -
+
+    Exit codes: 0 done; 1 the file cannot be written; 2 an option is wrong.
+    """
     from cronhpa.api.crd import crd_text
 
     text = crd_text()

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from cronhpa.cli.lines import say
+from cronhpa.cli.cluster import Context, Kubeconfig, Namespace
+from cronhpa.cli.given import GivenError, Where, find_named, split_name
+from cronhpa.cli.lines import fail, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from cronhpa.core.spec import TargetRef
+    from cronhpa.history.address import StoreAddress
     from cronhpa.history.files import Imported
     from cronhpa.history.load_history import LoadHistory
     from cronhpa.history.series import Series
@@ -23,23 +28,42 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="history",
-    help="Load history: what forecasts are learnt from. The operator fills it; a file or a Prometheus does at once.",
+    help="Load history, which forecasts are learnt from. The operator fills it; an import fills it at once.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
 
-StorePath = Annotated[
-    Path,
-    typer.Option("--store", envvar="CRONHPA_STORE", help="The operator's SQLite file.", show_default=False),
+
+def _address(text: str) -> StoreAddress:
+    """Raises typer.BadParameter, which repeats nothing of the text: it may hold a password."""
+    from cronhpa.history.address import store_address
+
+    try:
+        return store_address(text, os.environ.get("CRONHPA_STORE_PASSWORD_FILE"))
+    except ValueError as problem:
+        raise typer.BadParameter(str(problem)) from None
+
+
+_STORES = "a SQLite file or postgresql://USER@HOST/DATABASE"
+StoreOption = Annotated[
+    Any,
+    typer.Option(
+        "--store",
+        envvar="CRONHPA_STORE",
+        help=f"The operator's store: {_STORES}. CRONHPA_STORE_PASSWORD_FILE names a file with its password.",
+        parser=_address,
+        metavar="FILE|URL",
+        show_default=False,
+    ),
 ]
-Target = Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="The CronHPA object.", show_default=False)]
+Target = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="The CronHPA object.", show_default=False)]
 Metric = Annotated[str, typer.Option(help="The metric's name as in the object's spec.")]
 
 
 @app.command("import")
 def import_(  # noqa: PLR0913, PLR0917 - the options of a command
     target: Target,
-    store: StorePath,
+    store: StoreOption,
     file: Annotated[
         Path | None,
         typer.Argument(metavar="FILE.csv[.gz]|FILE.parquet", help="The file to read.", show_default=False),
@@ -52,10 +76,17 @@ def import_(  # noqa: PLR0913, PLR0917 - the options of a command
         str | None, typer.Option(metavar="URL", help="Read from this Prometheus instead of a file.")
     ] = None,
     query: Annotated[
-        str | None, typer.Option(metavar="PROMQL", help="What to ask it: one series, the total over all pods.")
+        str | None, typer.Option(metavar="PROMQL", help="Query for it. It returns one series, the total over all pods.")
     ] = None,
-    days: Annotated[float, typer.Option(min=0.01, max=28, help="How much to ask it for.")] = 28,
-    token_file: Annotated[Path | None, typer.Option(help="A file with a bearer token for it.")] = None,
+    days: Annotated[float, typer.Option(min=0.01, max=28, help="How many days to ask it for.")] = 28,
+    token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="A file with a bearer token for it.")] = None,
+    before_object: Annotated[
+        bool,
+        typer.Option("--before-object", help="Do not ask the cluster: the object will be created later, or elsewhere."),
+    ] = False,
+    namespace: Namespace = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
 ) -> None:
     """
     Add the load of past days to an object's history, from `timestamp,value` in a file or from a Prometheus.
@@ -63,35 +94,59 @@ def import_(  # noqa: PLR0913, PLR0917 - the options of a command
     The value is the total over all pods in the metric's own unit (cores, bytes, requests per second), the timestamp
     RFC 3339 with an offset; an empty value is a gap. Five-minute maxima of the newest 28 days are kept. The larger
     value wins where something is known already, so importing a file twice changes nothing.
+
+    The cluster is asked whether there is such an object with such a metric: the history of another name is kept for 28
+    days and never used. Values of more than a day ahead are refused.
+
+        cronhpa history import shop -n prod load.csv.gz --store history.db
+        cronhpa history import prod/shop --store history.db --prometheus http://localhost:9090
+
+    Exit codes: 0 done; 1 there is no such object, or a file, the store or the Prometheus cannot be used; 2 an option is
+    wrong.
     """
     from cronhpa.core.instant import format_instant
 
-    series = _series(target, metric)
     if (file is None) == (prometheus is None):
         raise typer.BadParameter("one of FILE and --prometheus URL is needed")
+    if before_object:
+        series, of = _series(target, metric, namespace), None
+    else:
+        series, of = _checked(target, metric, Where(namespace, kubeconfig=kubeconfig, context=context))
     if file is not None:
         found = _read_file(store, series, file, shift_seconds)
     else:
         assert prometheus is not None
-        found = _ask(store, series, prometheus, query, days, token_file)
+        found = _ask(store, series, of, prometheus, query, days, token_file)
     say(
         f"{series}: {found.rows} values and {found.gaps} gaps read, {found.steps} five-minute maxima kept, "
         f"{format_instant(found.first)} to {format_instant(found.last)}"
     )
 
 
-def _read_file(store: Path, series: Series, file: Path, shift_seconds: int) -> Imported:
+def _checked(target: str, metric: str, where: Where) -> tuple[Series, TargetRef]:
+    """The series of an object that is there and has this metric, and its target; else the command ends."""
+    from cronhpa.history.series import Series
+
+    escape = "--before-object imports all the same"
+    try:
+        (found,) = find_named(target, where)
+    except GivenError as error:
+        fail("history import", f"{'; '.join(error.problems)}; {escape}")
+    names = [name for each in found.spec.metrics if (name := getattr(each, "name", ""))]
+    if metric not in names:
+        has = f"it has {', '.join(names)}" if names else "it has no metrics"
+        fail("history import", f"{found.label} has no metric {metric}: {has}: name one with --metric; {escape}")
+    return Series(found.spec.namespace, found.name, metric), found.spec.target
+
+
+def _read_file(store: StoreAddress, series: Series, file: Path, shift_seconds: int) -> Imported:
     import time
 
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
+    from cronhpa.cli.progress import progress
     from cronhpa.core.instant import SECOND
     from cronhpa.history.files import HistoryError, import_file
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with _opened(store) as opened, Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(file.name, total=None)
+    with _opened(store) as opened, progress("history import", f"reading {file.name}") as report:
         try:
             return import_file(
                 opened.loads,
@@ -99,7 +154,7 @@ def _read_file(store: Path, series: Series, file: Path, shift_seconds: int) -> I
                 file,
                 now=time.time_ns(),
                 shift=shift_seconds * SECOND,
-                progress=lambda done, total: bar.update(task, completed=done, total=total),
+                progress=report,
             )
         except ImportError as problem:
             _end(f"{file}: {problem}: install cronhpa[parquet] to read it")
@@ -107,11 +162,20 @@ def _read_file(store: Path, series: Series, file: Path, shift_seconds: int) -> I
             _end(problem)
 
 
-def _ask(store: Path, series: Series, url: str, query: str | None, days: float, token_file: Path | None) -> Imported:
+def _ask(
+    store: StoreAddress,
+    series: Series,
+    of: TargetRef | None,
+    url: str,
+    query: str | None,
+    days: float,
+    token_file: Path | None,
+) -> Imported:
     """What a Prometheus says of the last days."""
     import asyncio
     import time
 
+    from cronhpa.cli.progress import progress
     from cronhpa.core.printable import without_userinfo
     from cronhpa.core.spec import TargetRef
     from cronhpa.history.backfill import import_range, span_of
@@ -120,8 +184,8 @@ def _ask(store: Path, series: Series, url: str, query: str | None, days: float, 
 
     async def ask(opened: Store) -> Imported | None:
         async with Prometheus(url, {}, token_file) as source:
-            # Without a query the target is taken to be named as its object.
-            asked = query or source.query_for(series, TargetRef("apps/v1", "Deployment", series.name))
+            # Where nobody was asked for the object its target is taken to have its name.
+            asked = query or source.query_for(series, of or TargetRef("apps/v1", "Deployment", series.name))
             found = await import_range(opened.loads, source, series, asked, span_of(days, time.time_ns()))
             if found is None:
                 _end(
@@ -129,7 +193,7 @@ def _ask(store: Path, series: Series, url: str, query: str | None, days: float, 
                 )
             return found
 
-    with _opened(store) as opened:
+    with _opened(store) as opened, progress("history import", f"asking {without_userinfo(url)}"):
         try:
             found = asyncio.run(ask(opened))
         except (PrometheusError, StoreError) as problem:
@@ -141,17 +205,27 @@ def _ask(store: Path, series: Series, url: str, query: str | None, days: float, 
 @app.command("export")
 def export(
     target: Target,
-    store: StorePath,
+    store: StoreOption,
     file: Annotated[
         Path, typer.Argument(metavar="FILE.csv[.gz]|FILE.parquet", help="Where to write; - is the terminal.")
     ] = Path("-"),
     metric: Metric = "cpu",
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Namespace, where NAME has none.")
+    ] = None,
 ) -> None:
-    """Write an object's five-minute maxima as `timestamp,value`, empty where nothing was measured."""
+    """
+    Write an object's five-minute maxima as `timestamp,value`, empty where nothing was measured.
+
+        cronhpa history export prod/shop shop.csv.gz --store history.db
+        kubectl exec -n cronhpa-system cronhpa-0 -- cronhpa history export prod/shop
+
+    Exit codes: 0 done; 1 nothing is known of the object, or a file cannot be used; 2 an option is wrong.
+    """
     from cronhpa.history.database import StoreError
     from cronhpa.history.files import export_csv, is_parquet
 
-    series = _series(target, metric)
+    series = _series(target, metric, namespace)
     with _opened_to_read(store) as opened:
         text = io.StringIO()
         try:
@@ -182,8 +256,14 @@ def _export_parquet(loads: LoadHistory, series: Series, file: Path) -> int:
 
 
 @app.command("list")
-def list_(store: StorePath) -> None:
-    """Show what is known of which object."""
+def list_(store: StoreOption) -> None:
+    """
+    List the objects that the store has load of, from when to when.
+
+        cronhpa history list --store history.db
+
+    Exit codes: 0 done; 1 the store cannot be read; 2 an option is wrong.
+    """
     from rich.console import Console
     from rich.table import Table
 
@@ -206,17 +286,72 @@ def list_(store: StorePath) -> None:
     Console(markup=False, emoji=False).print(table)
 
 
+@app.command("copy")
+def copy(
+    source: Annotated[
+        Any,
+        typer.Argument(metavar="FROM", help=f"The store to copy: {_STORES}.", parser=_address, show_default=False),
+    ],
+    target: Annotated[
+        Any,
+        typer.Argument(metavar="TO", help="The store to copy to, which is made.", parser=_address, show_default=False),
+    ],
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Copy even if TO has newer loads: of what both have, FROM's is taken.")
+    ] = False,
+) -> None:
+    """
+    Copy a store: loads, fits, forecasts and spend.
+
+    So the history of a file moves into a PostgreSQL before replicas share it, or back. Stop the operator first: what
+    both have is taken from FROM. A copy that was interrupted is run again. FROM is not changed, and the rows of each
+    table are counted in both at the end.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from cronhpa.core.instant import format_instant
+    from cronhpa.history.copy import copy_store, newest_step
+    from cronhpa.history.database import StoreError
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with (
+        _opened_to_read(source) as read,
+        _opened(target) as written,
+        Progress(*columns, console=Console(stderr=True), transient=True) as bar,
+    ):
+        task = bar.add_task("rows", total=None)
+        try:
+            newest, known = newest_step(read), newest_step(written)
+            if known is not None and (newest is None or known > newest) and not overwrite:
+                until = "nothing" if newest is None else f"loads until {format_instant(newest)}"
+                _end(
+                    f"{target} has loads until {format_instant(known)}, {source} has {until}: name an older or an empty"
+                    " store, or --overwrite to take FROM's of what both have"
+                )
+            copied = copy_store(read, written, lambda done, total: bar.update(task, completed=done, total=total))
+        except StoreError as problem:
+            _end(f"{problem}; run it again to finish: what was copied is overwritten with the same")
+    say("\n".join(f"{each.table:<9}{each.source:>11,} rows, {each.target:>11,} in {target}" for each in copied))
+    if missing := [each.table for each in copied if each.target < each.source]:
+        _end(f"{target} has fewer rows of {', '.join(missing)} than {source}, which changed meanwhile: run it again")
+
+
 @contextmanager
-def _opened(path: Path) -> Iterator[Store]:
-    """A store to write, for the length of a command; ends the command where the store cannot be opened."""
+def _opened(address: StoreAddress) -> Iterator[Store]:
+    """
+    A store to write, for the length of a command, migrated by none: an operator may be using it.
+
+    Ends the command where the store cannot be opened.
+    """
     from cronhpa.history.store import Store
 
-    with _closing(path, Store) as store:
+    with _closing(address, Store.open_unmigrated) as store:
         yield store
 
 
 @contextmanager
-def _opened_to_read(path: Path) -> Iterator[Store]:
+def _opened_to_read(address: StoreAddress) -> Iterator[Store]:
     """
     A store that this command leaves as it is: an operator of an earlier release may be using the file.
 
@@ -224,18 +359,18 @@ def _opened_to_read(path: Path) -> Iterator[Store]:
     """
     from cronhpa.history.store import Store
 
-    if not path.exists():
-        _end(f"{path}: there is no such file: name the operator's store with --store")
-    with _closing(path, Store.open_to_read) as store:
+    if isinstance(address, Path) and not address.exists():
+        _end(f"{address}: there is no such file: name the operator's store with --store")
+    with _closing(address, Store.open_to_read) as store:
         yield store
 
 
 @contextmanager
-def _closing(path: Path, open_store: Callable[[Path], Store]) -> Iterator[Store]:
+def _closing(address: StoreAddress, open_store: Callable[[StoreAddress], Store]) -> Iterator[Store]:
     from cronhpa.history.database import StoreError
 
     try:
-        store = open_store(path)
+        store = open_store(address)
     except StoreError as problem:
         _end(problem)
     try:
@@ -244,16 +379,16 @@ def _closing(path: Path, open_store: Callable[[Path], Store]) -> Iterator[Store]
         store.close()
 
 
-def _series(target: str, metric: str) -> Series:
+def _series(target: str, metric: str, namespace: str | None) -> Series:
+    """The series as it is named, without a look into a cluster. Raises BadParameter."""
     from cronhpa.history.series import Series
 
-    namespace, slash, name = target.partition("/")
-    if not (namespace and slash and name) or "/" in name:
-        raise typer.BadParameter(f"{target!r}: NAMESPACE/NAME is accepted, such as shop/checkout")
-    return Series(namespace, name, metric)
+    of, name = split_name(target, namespace)
+    if of is None:
+        raise typer.BadParameter(f"{target!r}: NAMESPACE/NAME is accepted, such as shop/checkout, or NAME with -n")
+    return Series(of, name, metric)
 
 
 def _end(problem: object) -> NoReturn:
     """One line on stderr, exit code 1."""
-    say(f"cronhpa history: {problem}", err=True)
-    raise typer.Exit(1)
+    fail("history", problem)

@@ -1,13 +1,24 @@
-"""Times and lengths as people write and read them on the command line, in a zone of their choice."""
+"""Times and lengths as people write them on the command line, in a zone of their choice."""
 
 from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
 
-from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds, parse_duration, parse_instant, to_datetime
+from cronhpa.core.instant import DAY, MINUTE, Nanoseconds, parse_duration, parse_instant
+from cronhpa.core.local_time import format_clock, format_length, format_local, format_moment, format_offset, local
 from cronhpa.core.scheduled.windows import to_instant
+
+__all__ = [
+    "format_clock",
+    "format_length",
+    "format_local",
+    "format_moment",
+    "format_offset",
+    "local",
+    "parse_length",
+    "parse_moment",
+]
 
 _TIME_OF_DAY = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9]", re.ASCII)
 _DAYS = re.compile(r"([0-9]{1,5})(d|w)", re.ASCII)
@@ -51,32 +62,3 @@ def parse_length(text: str) -> Nanoseconds:
     if length <= 0:
         raise ValueError(f'"{text}" is no length of time: write for example 90m, 2h, 1h30m, 7d or 2w')
     return length
-
-
-def local(at: Nanoseconds, zone: str) -> datetime:
-    """The datetime of an instant in a zone."""
-    return to_datetime(at).astimezone(ZoneInfo(zone))
-
-
-def format_moment(at: Nanoseconds, zone: str) -> str:
-    """Such as `Mon 2026-11-23 08:00 +01:00`; with seconds where there are any."""
-    day = local(at, zone).date()
-    return f"{day:%a} {day.isoformat()} {format_clock(at, zone)}"
-
-
-def format_clock(at: Nanoseconds, zone: str) -> str:
-    """Such as `08:00 +01:00`; with seconds where there are any."""
-    moment = local(at, zone).replace(microsecond=0)
-    clock = moment.isoformat(timespec="seconds" if moment.second else "minutes").partition("T")[2]
-    digits = 8 if moment.second else 5
-    return f"{clock[:digits]} {clock[digits:]}"
-
-
-def format_length(length: Nanoseconds) -> str:
-    """The two largest units, such as `10 h`, `2 d 14 h` or `1 min 30 s`."""
-    rest, parts = length, []
-    for unit, name in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s")):
-        count, rest = divmod(rest, unit)
-        if count:
-            parts.append(f"{count} {name}")
-    return " ".join(parts[:2]) or "0 s"

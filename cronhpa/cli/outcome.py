@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ from rich.table import Table
 
 from cronhpa.cli.moments import format_length, format_moment
 from cronhpa.core.decision import SourceRef
-from cronhpa.core.instant import DAY, SECOND, format_instant
+from cronhpa.core.instant import SECOND, format_instant
 from cronhpa.core.printable import printable
 from cronhpa.core.spec import Span, Spec
 from cronhpa.simulation.compare import Variant
@@ -47,8 +48,12 @@ class Backtest:
 
 
 def as_table(found: Backtest, width: int) -> str:
-    """Lines for people: what was run, a row for each variant, and what it was run under."""
-    table = Table("", "under-provisioned", "unserved load", "pod-hours", "scale actions", "most pods", "decided by")
+    """Lines for people, which fit 80 columns: what was run, a row for each variant, and what it was run under."""
+    table = Table(
+        "", "under-provisioned", "unserved", "pod-hours", "actions", "most pods", box=None, padding=(0, 2, 0, 0)
+    )
+    for column in table.columns:
+        column.no_wrap = True
     base = found.runs[found.compared_with].score
     for variant, run in found.runs.items():
         table.add_row(variant.value, *_row(run.score, base, is_base=variant is found.compared_with))
@@ -58,15 +63,16 @@ def as_table(found: Backtest, width: int) -> str:
     span = found.span
     length = format_length(span.end - span.begin)
     begin, end = (format_moment(at, found.zone) for at in (span.begin, span.end))
-    lines = [
-        f"{printable(found.label)}: {begin} to {end}, {length}",
-        *captured.get().splitlines(),
+    below = [
+        *(f"{variant} decided by: {_deciders(run.score)}" for variant, run in found.runs.items()),
         _environment(found.environment),
     ]
     if found.forecasts:
-        lines.append(f"Forecasts: {printable(found.forecasts)}.")
+        below.append(f"Forecasts: {found.forecasts}.")
     if base.unknown:
-        lines.append(f"The load of {format_length(base.unknown)} is not known: nothing is said about that time.")
+        below.append(f"The load of {format_length(base.unknown)} is not known: nothing is said about that time.")
+    wrapped = (line for text in below for line in textwrap.wrap(printable(text), width, subsequent_indent="  "))
+    lines = (f"{printable(found.label)}: {begin} to {end}, {length}", *captured.get().splitlines(), *wrapped)
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -94,25 +100,20 @@ def as_json(found: Backtest) -> str:
 
 
 def _row(score: Score, base: Score, *, is_base: bool) -> list[str]:
-    days = score.span / DAY
     minutes = f"{score.under_provisioned_minutes:,.1f} min"
-    if days > 1:
-        minutes += f"\n{score.under_provisioned_minutes / days:,.1f} a day"
     if not is_base and base.under_provisioned:
-        minutes += f"\n{100 * (score.under_provisioned - base.under_provisioned) / base.under_provisioned:+.0f} %"
+        minutes += f" ({100 * (score.under_provisioned - base.under_provisioned) / base.under_provisioned:+.0f} %)"
     pod_hours = f"{score.pod_hours:,.1f}"
     if not is_base and base.pod_time:
-        pod_hours += f"\n{100 * (score.pod_time / base.pod_time - 1):+.1f} %"
+        pod_hours += f" ({100 * (score.pod_time / base.pod_time - 1):+.1f} %)"
+    return [minutes, f"{score.unserved_percent:.3f} %", pod_hours, f"{score.actions:,}", f"{score.most_replicas:,}"]
+
+
+def _deciders(score: Score) -> str:
+    """Who decided how often, those who did so most first."""
     turns = sum(score.turns_by.values())
     shares = sorted(score.turns_by.items(), key=lambda item: -item[1])
-    return [
-        minutes,
-        f"{score.unserved_percent:.3f} %",
-        pod_hours,
-        f"{score.actions:,}",
-        f"{score.most_replicas:,}",
-        "\n".join(f"{by or 'nobody'} {100 * count / turns:.1f} %" for by, count in shares),
-    ]
+    return ", ".join(f"{by or 'nobody'} {100 * count / turns:.1f} %" for by, count in shares)
 
 
 def _environment(environment: Environment) -> str:

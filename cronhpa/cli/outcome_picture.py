@@ -1,111 +1,273 @@
 """
-The outcome of a backtest as a picture, SVG or PNG: the pods that the load needs against those that were ready.
+The outcome of a backtest as a picture, SVG or PNG: a day a row, and in each what the last variant changes.
 
-Above, the load in pods and the ready replicas of each variant; below, in a row each, when a variant had too few of
-them, and when the schedules were open. Drawn by matplotlib, which is imported with this file.
+Against the pods that the load needs stand the ready pods of the first variant as a line. Where the last variant has
+more of them the difference is filled, where it has fewer, too; below each row stand the times of too few pods, of both.
+Drawn by matplotlib, which is imported with this file.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from datetime import time as time_of_day
 from pathlib import Path
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
+from msgspec import Struct
 
-from cronhpa.cli.moments import format_moment
+from cronhpa.cli.moments import format_moment, local
 from cronhpa.cli.outcome import Backtest
-from cronhpa.cli.picture.style import DOTS_PER_INCH, INCHES_WIDE, RC, time_axis, weekends, x_of
+from cronhpa.cli.picture.style import GRID, INCHES_WIDE, RC, Labels, entitle, fill_steps, named, save
+from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds, from_datetime
 from cronhpa.core.scheduled.timeline import timeline, window_intervals
 from cronhpa.core.spec import Span
 from cronhpa.simulation.compare import Variant
+from cronhpa.simulation.run import ReplicaChange, Run
 
-_LOAD, _SHORT, _OPEN = "#c9ced6", "#d62728", "#5b9bc8"
-_COLORS = {Variant.REACTIVE: "#444444", Variant.SCHEDULED: "#1b6ca8", Variant.FORECAST: "#d98200"}
-_INCHES_ABOVE = 4.6
-_INCHES_ROW = 0.34
-# A stretch of a minute in a week would be thinner than a hair: it is drawn this wide at least.
-_WIDTH_MIN = 1 / 500
-# The load is drawn at this many places, each the largest of its part: what matters are its peaks.
-_PLACES = 1600
+_LOAD, _OPEN = "#c9ced6", "#4a8ab8"
+COLORS = {Variant.REACTIVE: "#444444", Variant.SCHEDULED: "#1b6ca8", Variant.FORECAST: "#b35c00"}
+MORE, FEWER = "#f2b36b", "#9fc5e8"
+_INCHES_ROW, _INCHES_MORE = 1.15, 1.5
+_INCHES_ALONE = 3.6
+# More rows than these are no picture; then those are shown in which the variants differ most.
+_ROWS_MAX = 10
+# The load and the pods of a row are drawn at this many places, of the load the largest of each: its peaks matter.
+_PLACES = 1440
+# The two lanes of too few pods, as shares of the height above zero.
+_LANE, _LANES = 0.11, 0.26
+# A stretch of seconds in a day would be thinner than a hair: it is drawn this wide at least.
+_WIDTH_MIN = 1 / 900
+_STEPS_HOURS = (1 / 12, 1 / 6, 1 / 4, 1 / 2, 1, 2, 3)
+_TICKS_MAX = 13
+
+
+class _Day(Struct, frozen=True):
+    """A row: the span of it that was run, and the local midnight that its hours are counted from."""
+
+    begin: Nanoseconds
+    end: Nanoseconds
+    midnight: Nanoseconds
+
+    def hour(self, at: Nanoseconds) -> float:
+        return (at - self.midnight) / HOUR
 
 
 def draw(found: Backtest, path: Path) -> None:
     """Writes the picture; the suffix of the path says which format. Raises OSError where that cannot be."""
-    rows = len(found.runs) + len(found.spec.schedules)
-    below_high = _INCHES_ROW * rows
     with rc_context(RC):
-        figure = Figure(figsize=(INCHES_WIDE, _INCHES_ABOVE + below_high + 1.0), layout="constrained")
-        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[_INCHES_ABOVE, below_high])
-        begin, end = (format_moment(at, found.zone) for at in (found.span.begin, found.span.end))
-        title = f"{found.label}    {begin} to {end}, {found.zone}"
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-        weekends(found.span.begin, found.span.end, found.zone, above, below)
-        _pods(found, above)
-        _rows(found, below)
-        above.set_xlim(x_of(found.span.begin), x_of(found.span.end))
-        time_axis(below, found.span.end - found.span.begin, found.zone)
-        figure.savefig(path, dpi=DOTS_PER_INCH, metadata={"Date": None} if path.suffix == ".svg" else None)
+        figure, labels = drawn(found)
+        FigureCanvasAgg(figure)
+        labels.place(figure)
+        save(figure, path)
 
 
-def _pods(found: Backtest, axes: Axes) -> None:
-    """What the load needs, as an area, and what was ready, as a line for each variant."""
-    needed = _needed(found)
-    label = f"pods that the load needs (one carries {found.environment.capacity:.4g})"
-    axes.fill_between(
-        [x for x, _ in needed], [y for _, y in needed], step="post", color=_LOAD, linewidth=0, label=label
+def drawn(found: Backtest) -> tuple[Figure, Labels]:
+    """The picture, and its labels, which are to be placed before it is written."""
+    days, labels = _days(found), Labels()
+    inches = _INCHES_ALONE if len(days) == 1 else _INCHES_ROW * len(days)
+    figure = Figure(figsize=(INCHES_WIDE, inches + _INCHES_MORE), layout="constrained")
+    grid = figure.subplots(len(days), 1, sharex=len(days) > 1, sharey=True, squeeze=False)
+    rows: list[Axes] = [row[0] for row in grid]
+    top = max(1.0, *(most for day in days for most in _heights(found, day))) * 1.08
+    windows = _windows(found)
+    for axes, day in zip(rows, days, strict=True):
+        _row(found, axes, day, top)
+        _open(axes, labels, day, windows)
+    begin, end = (format_moment(at, found.zone) for at in (found.span.begin, found.span.end))
+    entitle(figure, found.label, f"{begin} to {end}, {found.zone}")
+    whole = {local(day.midnight, found.zone).date() for day in _all_days(found)}
+    skipped = f"; the {len(days)} days of {len(whole)} that differ most" if len(days) < len(whole) else ""
+    rows[0].set_title(f"{_sentence(found)}{skipped}", loc="left", fontsize=9)
+    _hours(rows[-1], days)
+    _legend(found, figure, has_windows=bool(windows))
+    return figure, labels
+
+
+def _sentence(found: Backtest) -> str:
+    """What the variants come to, in numbers."""
+    return "; ".join(
+        f"{variant}: {run.score.under_provisioned_minutes:,.0f} min short of pods, {run.score.pod_hours:,.0f} pod-hours"
+        for variant, run in found.runs.items()
     )
-    for order, (variant, run) in enumerate(found.runs.items()):
-        x = [x_of(change.at) for change in run.changes] + [x_of(found.span.end)]
-        y = [change.ready for change in run.changes]
-        axes.step(
-            x, [*y, y[-1]], where="post", color=_COLORS[variant], linewidth=1.2, zorder=3 + order,
-            label=f"ready pods, {variant}: {run.score.pod_hours:,.0f} pod-hours",
-        )  # fmt: skip
-    axes.set_ylim(0, None)
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_ylabel("pods")
-    axes.grid(axis="y", color="#e3e3e3", linewidth=0.6, zorder=0)
+
+
+# --- which days --------------------------------------------------------------------------------------------------
+
+
+def _all_days(found: Backtest) -> list[_Day]:
+    span, zone = found.span, found.zone
+    out, at = [], span.begin
+    while at < span.end:
+        begins = local(at, zone)
+        midnight = from_datetime(datetime.combine(begins.date(), time_of_day(), begins.tzinfo))
+        tomorrow = datetime.combine(begins.date() + timedelta(days=1), time_of_day(), begins.tzinfo)
+        until = min(span.end, from_datetime(tomorrow))
+        # A minute before midnight is no day of its own.
+        if until - at >= HOUR or span.end - span.begin <= DAY:
+            out.append(_Day(at, until, midnight))
+        at = until
+    return out
+
+
+def _days(found: Backtest) -> list[_Day]:
+    """The rows: one for a span of a day at most, else the local days, and of many those that differ most."""
+    days = _all_days(found)
+    if found.span.end - found.span.begin <= DAY:
+        return [_Day(found.span.begin, found.span.end, days[0].midnight)]
+    if len(days) <= _ROWS_MAX:
+        return days
+    first, last = _compared(found)
+    differing = sorted(days, key=lambda day: -abs(_short(first, day) - _short(last, day)))
+    return sorted(differing[:_ROWS_MAX], key=lambda day: day.begin)
+
+
+def _compared(found: Backtest) -> tuple[Run, Run]:
+    """The first variant and the last."""
+    runs = list(found.runs.values())
+    return runs[0], runs[-1]
+
+
+def _short(run: Run, day: _Day) -> Nanoseconds:
+    """How long there were too few pods on a day."""
+    return sum(max(0, min(each.end, day.end) - max(each.begin, day.begin)) for each in run.score.stretches)
+
+
+# --- a row -------------------------------------------------------------------------------------------------------
+
+
+def _row(found: Backtest, axes: Axes, day: _Day, top: float) -> None:
+    first, last = found.compared_with, list(found.runs)[-1]
+    needed = _needed(found, day)
+    axes.fill_between(*needed, step="post", color=_LOAD, linewidth=0, zorder=1)
+    edges = _edges(found, day)
+    hours = [day.hour(at) for at in edges]
+    one, other = (_ready(found.runs[variant].changes, edges) for variant in (first, last))
+    if first is not last:
+        more = [after > before for before, after in zip(one, other, strict=True)]
+        fewer = [after < before for before, after in zip(one, other, strict=True)]
+        fill_steps(axes, hours, one, other, more, color=MORE, zorder=2)
+        fill_steps(axes, hours, other, one, fewer, color=FEWER, zorder=2)
+    axes.step(hours, one, where="post", color=COLORS[first], linewidth=0.9, zorder=4)
+    if first is not last:
+        axes.step(hours, other, where="post", color=COLORS[last], linewidth=0.7, zorder=3)
+    for lane, variant in enumerate(dict.fromkeys((first, last))):
+        _lane(axes, lane, found.runs[variant], day, COLORS[variant], top)
+    lanes = _LANES if first is not last else _LANES / 2
+    axes.set_ylim(-lanes * top, top)
+    axes.axhline(0, color="#808080", linewidth=0.5, zorder=5)
+    axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:.0f}" if y >= 0 else ""))
+    axes.grid(axis="y", color=GRID, linewidth=0.6, zorder=0)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
+    shorts = "\n".join(f"{variant} {_short(found.runs[variant], day) / MINUTE:,.0f} min" for variant in
+                       dict.fromkeys((first, last)))  # fmt: skip
+    moment = local(day.begin, found.zone)
+    axes.set_ylabel(f"{moment:%a %d %b}\n{shorts}", rotation=0, ha="right", va="center", fontsize=8)
 
 
-def _needed(found: Backtest) -> list[tuple[float, float]]:
-    """(x, pods) of the load: the largest of each part of the span."""
-    span, load = found.span, found.load
-    length = max((span.end - span.begin) // _PLACES, 1)
-    largest: dict[int, float] = {}
-    points = [(at, value) for at, value in zip(load.instants, load.values, strict=True) if span.begin <= at <= span.end]
-    for at, value in points:
-        part = (at - span.begin) // length
+def _lane(axes: Axes, lane: int, run: Run, day: _Day, color: str, top: float) -> None:
+    """The times of too few pods, below zero."""
+    width = day.hour(day.end) - day.hour(day.begin)
+    spans = [Span(max(each.begin, day.begin), min(each.end, day.end)) for each in run.score.stretches
+             if each.begin < day.end and day.begin < each.end]  # fmt: skip
+    bars = [
+        (day.hour(each.begin), max(day.hour(each.end) - day.hour(each.begin), width * _WIDTH_MIN)) for each in spans
+    ]
+    foot = -(lane + 1) * (_LANE + 0.015) * top
+    axes.broken_barh(bars, (foot, _LANE * top), facecolor=color, linewidth=0, zorder=6)
+
+
+def _needed(found: Backtest, day: _Day) -> tuple[list[float], list[float]]:
+    """Hours and pods of the load: the largest of each part of the day."""
+    load = found.load
+    length = max((day.end - day.begin) // _PLACES, 1)
+    low, high = bisect_left(load.instants, day.begin), bisect_right(load.instants, day.end)
+    largest: dict[int, float] = {0: load.at(day.begin)}
+    for at, value in zip(load.instants[low:high], load.values[low:high], strict=True):
+        part = (at - day.begin) // length
         largest[part] = max(value, largest.get(part, 0.0))
-    drawn = [(x_of(span.begin + part * length), value) for part, value in sorted(largest.items())]
-    drawn = drawn or [(x_of(span.begin), load.at(span.begin))]
-    drawn.append((x_of(span.end), drawn[-1][1]))
-    return [(x, value / found.environment.capacity) for x, value in drawn]
+    points = [(day.hour(day.begin + part * length), value) for part, value in sorted(largest.items())]
+    points.append((day.hour(day.end), points[-1][1]))
+    return [hour for hour, _ in points], [value / found.environment.capacity for _, value in points]
 
 
-def _rows(found: Backtest, axes: Axes) -> None:
-    """A row for each variant with its times of too few pods, and one for each schedule with its windows."""
-    labels: list[str] = []
-    for variant, run in found.runs.items():
-        _bars(axes, len(labels), run.score.stretches, found.span, _SHORT)
-        labels.append(f"too few pods, {variant}: {run.score.under_provisioned_minutes:,.0f} min")
-    open_at: dict[str, list[Span]] = {schedule.name: [] for schedule in found.spec.schedules}
-    for each in window_intervals(timeline(found.spec, found.span.begin, found.span.end)) if open_at else ():
-        if not each.leads and each.name in open_at:
-            open_at[each.name].append(Span(each.start, each.end))
-    for name, spans in open_at.items():
-        _bars(axes, len(labels), tuple(spans), found.span, _OPEN)
-        labels.append(f"open: {name}")
-    axes.set_ylim(len(labels) - 0.5, -0.5)
-    axes.set_yticks(range(len(labels)), labels)
-    axes.tick_params(axis="y", length=0)
-    axes.spines[["top", "right", "left"]].set_visible(False)
+def _edges(found: Backtest, day: _Day) -> list[Nanoseconds]:
+    """When the ready pods of the first or the last variant change."""
+    edges = {change.at for run in _compared(found) for change in run.changes if day.begin < change.at < day.end}
+    return [day.begin, *sorted(edges), day.end]
 
 
-def _bars(axes: Axes, row: int, spans: tuple[Span, ...], whole: Span, color: str) -> None:
-    least = (x_of(whole.end) - x_of(whole.begin)) * _WIDTH_MIN
-    bars = [(x_of(each.begin), max(x_of(each.end) - x_of(each.begin), least)) for each in spans]
-    axes.broken_barh(bars, (row - 0.36, 0.72), facecolor=color, linewidth=0, zorder=3)
+def _ready(changes: Sequence[ReplicaChange], edges: Sequence[Nanoseconds]) -> list[int]:
+    """The ready pods from each of these instants on."""
+    instants = [change.at for change in changes]
+    return [changes[max(bisect_right(instants, at) - 1, 0)].ready for at in edges]
+
+
+def _heights(found: Backtest, day: _Day) -> tuple[float, float]:
+    """The most that is drawn in a row: pods that the load needs, and ready pods."""
+    edges = _edges(found, day)
+    needed = [value for value in _needed(found, day)[1] if value == value]  # noqa: PLR0124 - NaN: the load is unknown
+    return max(needed, default=0.0), float(max(max(_ready(run.changes, edges)) for run in _compared(found)))
+
+
+def _windows(found: Backtest) -> list[tuple[str, Span]]:
+    """Open windows of the schedules, those of an object that has any."""
+    if not found.spec.schedules:
+        return []
+    line = timeline(found.spec, found.span.begin, found.span.end)
+    names = {schedule.name for schedule in found.spec.schedules}
+    return [
+        (each.name, Span(each.start, each.end))
+        for each in window_intervals(line)
+        if not each.leads and each.name in names
+    ]
+
+
+def _open(axes: Axes, labels: Labels, day: _Day, windows: Sequence[tuple[str, Span]]) -> None:
+    for name, span in windows:
+        if span.begin < day.end and day.begin < span.end:
+            begins, ends = (day.hour(at) for at in (max(span.begin, day.begin), min(span.end, day.end)))
+            axes.axvspan(begins, ends, facecolor=_OPEN, alpha=0.14, linewidth=0, zorder=0)
+            labels.at_top(axes, f"open: {named(name)}", begins, COLORS[Variant.SCHEDULED])
+
+
+# --- around the rows ---------------------------------------------------------------------------------------------
+
+
+def _hours(axes: Axes, days: Sequence[_Day]) -> None:
+    """Local hours, below the last row. A day on which the clocks change has its own number of them."""
+    low, high = (0.0, max(24.0, *(day.hour(day.end) for day in days)))
+    if len(days) == 1:
+        low, high = days[0].hour(days[0].begin), days[0].hour(days[0].end)
+    step = next((step for step in _STEPS_HOURS if (high - low) / step <= _TICKS_MAX), _STEPS_HOURS[-1])
+    axes.set_xlim(low, high)
+    axes.xaxis.set_major_locator(MultipleLocator(step))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{int(x + 1e-6) % 24:02d}:{round(x % 1 * 60) % 60:02d}"))
+
+
+def _legend(found: Backtest, figure: Figure, *, has_windows: bool) -> None:
+    first, last = found.compared_with, list(found.runs)[-1]
+    handles: list[Patch | Line2D] = [
+        Patch(facecolor=_LOAD, label=f"pods that the load needs (one carries {found.environment.capacity:.4g})"),
+        Line2D([], [], color=COLORS[first], linewidth=1.2, label=f"ready pods, {first}"),
+    ]
+    if first is not last:
+        handles += [
+            Patch(facecolor=MORE, edgecolor=COLORS[last], label=f"more of them, {last}"),
+            Patch(facecolor=FEWER, edgecolor=COLORS[last], label=f"fewer of them, {last}"),
+        ]
+    handles += [
+        Patch(facecolor=COLORS[variant], label=f"below: too few pods, {variant}")
+        for variant in dict.fromkeys((first, last))
+    ]
+    if has_windows:
+        handles.append(Patch(facecolor=_OPEN, alpha=0.25, label="a schedule is open"))
+    figure.legend(handles=handles, loc="outside lower left", ncols=4, frameon=False, fontsize=8)

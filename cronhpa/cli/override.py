@@ -8,20 +8,23 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from msgspec import Struct
+from msgspec.structs import replace
 
-from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, path_of_object, read_object
+from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, connected, path_of_object, read_object
 from cronhpa.cli.lines import say
 from cronhpa.cli.moments import format_length, format_moment, parse_length, parse_moment
-from cronhpa.core.instant import SECOND, Nanoseconds, format_instant
+from cronhpa.core.instant import DAY, SECOND, Nanoseconds, format_instant, parse_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.spec import ControllerOptions, Override, Spec
 
 Json = dict[str, Any]
+# Longer, and it is likely to be forgotten: a schedule says it better.
+_LONG = 30 * DAY
 
 
 def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the CronHPA object.")],
-    namespace: Namespace = "default",
+    namespace: Namespace = None,
     minimum: Annotated[int | None, typer.Option("--min", min=0, help="At least this many replicas.")] = None,
     maximum: Annotated[int | None, typer.Option("--max", min=0, help="At most this many replicas.")] = None,
     replicas: Annotated[
@@ -37,6 +40,9 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         ),
     ] = None,
     reason: Annotated[str | None, typer.Option(help="Reason, such as the number of an incident.")] = None,
+    above_max: Annotated[
+        bool, typer.Option("--above-max", help="Allow a bound above maxReplicas of the object.")
+    ] = False,
     clear: Annotated[bool, typer.Option("--clear", help="Remove the override.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Let the API server check the override, without a change.")
@@ -51,10 +57,14 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     object's field spec.override: it replaces an earlier override and ends by itself. The rate policies of behavior
     still apply. Without these options the command shows the bounds in force.
 
+    A bound above maxReplicas needs --above-max. More than twice the current replicas, or more than 30 days, is named
+    before it is written.
+
+        cronhpa override shop -n prod --min 30 --for 2h --reason INC-4711
+        cronhpa override shop -n prod --clear
+
     Exit codes: 0 done; 1 the API server refused or could not be reached; 2 an option is wrong.
     """
-    from cronhpa.kube.client import Client
-    from cronhpa.kube.credentials import load_configuration
     from cronhpa.kube.errors import ClusterError
 
     asked = _Asked(minimum, maximum, replicas, length, until, reason)
@@ -64,8 +74,8 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         _check(asked)
 
     async def act() -> list[str]:
-        async with Client(load_configuration(kubeconfig, context)) as client:
-            before = await read_object(client, namespace, name)
+        async with connected(kubeconfig, context, namespace) as cluster:
+            before = await read_object(cluster.client, cluster.namespace, name)
             now = time.time_ns()
             if clear:
                 wanted = None
@@ -73,8 +83,10 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
                 return _shown(before, now)
             else:
                 wanted = _wanted(asked, before, now)
-            after = await client.merge_patch(
-                path_of_object(namespace, name),
+                for remark in remarks(wanted, before, now, above_max=above_max):
+                    say(f"cronhpa override: {_label(before)}: {remark}", err=True)
+            after = await cluster.client.merge_patch(
+                path_of_object(cluster.namespace, name),
                 {"spec": {"override": wanted}},
                 dict,
                 {"fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})},
@@ -84,7 +96,7 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     try:
         lines = asyncio.run(act())
     except ClusterError as error:
-        _refuse(f"{namespace}/{name}", error)
+        _refuse(name, error)
     for line in lines:
         say(line)
 
@@ -133,6 +145,33 @@ def _wanted(asked: _Asked, body: Json, now: Nanoseconds) -> Json:
         "until": format_instant(-(-end // SECOND) * SECOND),
         "reason": asked.reason,
     }
+
+
+def remarks(wanted: Json, body: Json, now: Nanoseconds, *, above_max: bool) -> list[str]:
+    """
+    What a person may not have meant: 500 typed for 50, a year for a day.
+
+    Raises BadParameter for a bound above what the object allows without an override, unless `above_max`.
+    """
+    from cronhpa.core.scheduled.bounds import resolve
+
+    spec = _parsed(body)
+    stated = [wanted[key] for key in ("minReplicas", "maxReplicas", "replicas") if wanted[key] is not None]
+    allowed = max(spec.max_replicas, resolve(replace(spec, override=None), now).maximum)
+    if max(stated) > allowed and not above_max:
+        raise typer.BadParameter(
+            f"{max(stated)} is above the {allowed} that the object allows: name a smaller number, or add --above-max",
+            param_hint="--min, --max, --replicas",
+        )
+    floor = wanted["minReplicas"] if wanted["replicas"] is None else wanted["replicas"]
+    current = (body.get("status") or {}).get("currentReplicas")
+    left = parse_instant(wanted["until"]) - now
+    found = []
+    if floor is not None and current is not None and floor > 2 * current:
+        found.append(f"{floor} is more than twice the {current} replicas that there were when last seen")
+    if left > _LONG:
+        found.append(f"it lasts {format_length(left)}, until {format_moment(now + left, _zone(body))}")
+    return found
 
 
 # --- what is said ------------------------------------------------------------------------------------------------

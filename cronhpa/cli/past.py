@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
+import tempfile
 import time
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
 from msgspec import Struct
 
 from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
+from cronhpa.core.printable import without_userinfo
 from cronhpa.core.spec import TargetRef
+from cronhpa.history.address import PostgresAddress, StoreAddress, store_address
 from cronhpa.history.database import StoreError
-from cronhpa.history.files import HistoryError, read_points
+from cronhpa.history.files import ENOUGH, TEXT_MAX, HistoryError, read_points
 from cronhpa.history.prometheus import Prometheus, PrometheusError
 from cronhpa.history.series import INSTANT_END, STEP, Series, is_load
 from cronhpa.history.store import Store
@@ -22,6 +28,7 @@ _SQLITE = b"SQLite format 3\0"
 # Gaps are measured against the usual step: hourly records have no gap each hour.
 _STEPS_PER_GAP = 3
 _POINTS_MIN = 2
+_PART_BYTES = 2**20
 
 
 class PastError(Exception):
@@ -36,42 +43,74 @@ class Past(Struct, frozen=True):
 
 
 class Query(Struct, frozen=True):
-    """What to ask a Prometheus: promql None: the usual one for the series. target: whose pods."""
+    """
+    What to ask a Prometheus, and how. promql None: the usual one for the series. target: whose pods.
+
+    queries: PromQL by metric, as the operator's setting has it. token_file: holds a bearer token.
+    """
 
     target: TargetRef
     promql: str | None
     days: float
+    queries: Mapping[str, str] = {}
+    token_file: Path | None = None
 
 
 def read_past(source: str, series: Series, query: Query) -> Past:
     """
     The load of a series.
 
-    source: a CSV or Parquet file, the operator's SQLite file, or the address of a Prometheus. Raises PastError.
+    source: a CSV or Parquet file, the operator's SQLite file or PostgreSQL, the address of a Prometheus, or `-` for CSV
+    on standard input. Raises PastError.
     """
     middles: list[Nanoseconds] | None = None
+    shown = without_userinfo(source)
     try:
         if source.startswith(("http://", "https://")):
             points = asyncio.run(_asked(source, series, query))
-        elif _is_store(Path(source)):
-            points, middles = _stored(Path(source), series)
+        elif source == "-":
+            points = _piped()
+        elif isinstance(address := _address(source), PostgresAddress) or _is_store(address):
+            points, middles = _stored(address, series)
         else:
             points = read_points(Path(source))
     except ImportError as problem:
-        raise PastError(f"{source}: {problem}: install cronhpa[parquet] to read it") from problem
+        raise PastError(f"{shown}: {problem}: install cronhpa[parquet] to read it") from problem
     except (HistoryError, StoreError, PrometheusError) as problem:
         raise PastError(str(problem)) from problem
     except OSError as problem:
-        raise PastError(f"{source}: {problem.strerror or problem}") from problem
+        raise PastError(f"{shown}: {problem.strerror or problem}") from problem
     if len(points) < _POINTS_MIN:
-        raise PastError(f"{source}: {len(points)} values of {series}: at least two are needed")
+        raise PastError(f"{shown}: {len(points)} values of {series}: at least two are needed")
     steps = sorted(later - earlier for (earlier, _), (later, _) in pairwise(points))
     gap = max(GAP_MAX, _STEPS_PER_GAP * steps[len(steps) // 2])
     try:
         instants = middles or [at for at, _ in points]
         return Past(points, Load(zip(instants, (value for _, value in points), strict=True), gap_max=gap))
     except ValueError as problem:
-        raise PastError(f"{source}: {problem}") from problem
+        raise PastError(f"{shown}: {problem}") from problem
+
+
+def _address(source: str) -> StoreAddress:
+    try:
+        return store_address(source, os.environ.get("CRONHPA_STORE_PASSWORD_FILE"))
+    except ValueError as problem:
+        raise PastError(f"--history: {problem}") from None
+
+
+def _piped() -> list[tuple[Nanoseconds, float]]:
+    """What `cronhpa history export` prints."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "standard input"
+        with path.open("wb") as file:
+            for part in iter(lambda: sys.stdin.buffer.read(_PART_BYTES), b""):
+                if file.tell() + len(part) > TEXT_MAX:
+                    raise PastError(f"standard input: more than {TEXT_MAX // 2**20:,} MiB: {ENOUGH}")
+                file.write(part)
+        try:
+            return read_points(path)
+        except HistoryError as problem:
+            raise PastError(str(problem).replace(str(path), "standard input")) from problem
 
 
 def _is_store(path: Path) -> bool:
@@ -79,7 +118,7 @@ def _is_store(path: Path) -> bool:
         return opened.read(len(_SQLITE)) == _SQLITE
 
 
-def _stored(path: Path, series: Series) -> tuple[list[tuple[Nanoseconds, float]], list[Nanoseconds]]:
+def _stored(path: StoreAddress, series: Series) -> tuple[list[tuple[Nanoseconds, float]], list[Nanoseconds]]:
     """Maxima of minutes where they are kept, of five minutes before that; and the instants in their middle."""
     store = Store.open_to_read(path)
     try:
@@ -100,7 +139,7 @@ def _stored(path: Path, series: Series) -> tuple[list[tuple[Nanoseconds, float]]
 async def _asked(url: str, series: Series, query: Query) -> list[tuple[Nanoseconds, float]]:
     now = time.time_ns()
     points: list[tuple[Nanoseconds, float]] = []
-    async with Prometheus(url) as source:
+    async with Prometheus(url, query.queries, query.token_file) as source:
         asked = query.promql or source.query_for(series, query.target)
         async for part in source.load(asked, now - round(query.days * DAY), now):
             points += [(at, value) for at, value in part if is_load(at, value)]

@@ -1,28 +1,36 @@
-"""`cronhpa preview`: the bounds to come, before they come: as a table, as JSON, as a picture."""
+"""`cronhpa preview`: the bounds to come, before they come: as a table, as JSON, as a picture, as a difference."""
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import Struct
 
-from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, read_object
-from cronhpa.cli.lines import say, show
+from cronhpa.cli.cluster import AllNamespaces, Context, Kubeconfig, Namespace
+from cronhpa.cli.given import Given, GivenError, Where, find
+from cronhpa.cli.lines import complain, fail, say, show
 from cronhpa.core.instant import DAY, Nanoseconds
-from cronhpa.core.spec import ControllerOptions
 
 if TYPE_CHECKING:
-    from cronhpa.cli.timetable import Subject
+    from cronhpa.cli.difference import ObjectDifference
+    from cronhpa.cli.timetable import Line, Subject
+    from cronhpa.core.decision import Lead
 
 # A calendar repeats; what is further away than this, nobody plans by the hour.
 _SPAN_MAX = 10 * 366 * DAY
-_WIDTH_PIPED = 160
+# Of a pipe, a log, and a terminal of the usual size.
+_WIDTH = 80
 _CONFLICT = 3
+_TWO = 2
+# What a file's name keeps of an object's.
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.-]+")
+_NAME_MAX = 100
 
 
 class PreviewOutput(StrEnum):
@@ -32,50 +40,64 @@ class PreviewOutput(StrEnum):
 
 def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     what: Annotated[
-        str,
+        list[str] | None,
         typer.Argument(
-            metavar="FILE|-|NAME", help="YAML or JSON with CronHPA objects, or the name of one in the cluster."
+            metavar="FILE|FOLDER|-|NAME",
+            help="YAML or JSON with CronHPA objects, folders of them, or names of objects in the cluster. "
+            "Default: all objects of the namespace.",
         ),
-    ],
-    namespace: Namespace = "default",
+    ] = None,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Show what changes from the first to the second of two: --diff OLD NEW.")
+    ] = False,
+    recursive: Annotated[bool, typer.Option("--recursive", "-R", help="Read the folders below a folder, too.")] = False,
     begin: Annotated[
-        str, typer.Option("--from", metavar="TIME", help="Where to begin: a local date or time, or one with an offset.")
+        str, typer.Option("--from", metavar="TIME", help="Begin: a local date or time, or one with an offset.")
     ] = "now",
     end: Annotated[
-        str, typer.Option("--to", metavar="TIME|LENGTH", help="Where to end: a time, or how long, such as 12h or 90d.")
+        str, typer.Option("--to", metavar="TIME|LENGTH", help="End: a time, or a length such as 12h or 90d.")
     ] = "7d",
-    zone: Annotated[str | None, typer.Option(help="IANA time zone to show times in. Absent, the object's own.")] = None,
-    output: Annotated[PreviewOutput, typer.Option("--output", "-o", help="What to print.")] = PreviewOutput.TABLE,
+    zone: Annotated[str | None, typer.Option(help="IANA time zone of the times shown. Default: the object's.")] = None,
+    output: Annotated[PreviewOutput, typer.Option("--output", "-o", help="Output format.")] = PreviewOutput.TABLE,
     picture: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.svg|.png", help="Draw it, too. Of several objects each has a file of its own."),
+        typer.Option(metavar="FILE.svg|.png", help="Draw it, too; each of several objects into a file of its own."),
     ] = None,
     start_up: Annotated[
         str | None,
         typer.Option(
             "--pod-startup",
             metavar="LENGTH",
-            help="How long a pod takes to be Ready, for measured leads. Absent, what the operator learned, else 1m.",
+            help="Time from a pod's creation to Ready, for measured leads. Default: as measured, else 1m.",
         ),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Print days, too, that are as that weekday usually is.")] = False,
-    fail_on_conflict: Annotated[
-        bool, typer.Option("--fail-on-conflict", help="Exit with 3 where schedules contradict each other.")
+    every: Annotated[
+        bool, typer.Option("--all", help="Also show the days that are as that weekday usually is.")
     ] = False,
+    fail_on_conflict: Annotated[
+        bool, typer.Option("--fail-on-conflict", help="Exit with 3 if schedules contradict each other.")
+    ] = False,
+    namespace: Namespace = None,
+    everywhere: AllNamespaces = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
     """
     Show the coming bounds, when they change, and the source of each.
 
-    Metrics and forecasts move the replicas within these bounds. Marked are the clock changes of every zone in use and
-    schedules that contradict each other. A file needs no cluster. Of an object in the cluster its override counts, too,
-    and what the operator has learned of its pods' start, from which measured leads follow.
+    Metrics and forecasts move the replicas within these bounds. BY names the schedules that are open or lead, each with
+    what it sets: (min), (max), both without a remark; where it is empty the spec holds. Clock changes, days without a
+    window and schedules that contradict each other are marked. Files need no cluster. For an object in the cluster its
+    override and the measured start-up time of its pods count, too.
 
-    Exit codes: 0 done; 1 a file or object cannot be read, or its spec is wrong; 2 an option is; 3 --fail-on-conflict
-    and a conflict.
+        cronhpa preview shop.yaml --to 30d
+        cronhpa preview deploy/ -R --fail-on-conflict
+        cronhpa preview shop -n prod --picture shop.svg
+        git show main:shop.yaml | cronhpa preview --diff - shop.yaml
+
+    Exit codes: 0 done; 1 a file or object cannot be read, or its spec is wrong; 2 an option is wrong; 3
+    --fail-on-conflict and a conflict. With --diff, as of diff: 0 no difference; 1 a difference; 2 or more an error.
     """
-    from cronhpa.cli import timetable
     from cronhpa.cli.drawing import check_picture
     from cronhpa.core.scheduled.windows import zone_problem
 
@@ -83,53 +105,30 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         raise typer.BadParameter(problem, param_hint="--zone")
     if picture is not None:
         check_picture(picture, "preview")
-    is_file = _is_file(what)
-    bodies = _from_file(Path(what)) if is_file else [_from_cluster(what, namespace, kubeconfig, context)]
-    now = time.time_ns()
-    asked = _Asked(begin, end, zone, None if start_up is None else _length(start_up), now)
-    subjects = [_subject(body, asked, is_file=is_file) for body in bodies]
+    asked = _Asked(begin, end, zone, None if start_up is None else _length(start_up), time.time_ns())
+    where = Where(namespace, everywhere, recursive, kubeconfig, context)
+    if diff:
+        if len(what or ()) != _TWO or picture is not None:
+            raise typer.BadParameter("two are compared, without a picture: --diff OLD NEW", param_hint="--diff")
+        old, new = (_found([each], where, code=_TWO) for each in what or ())
+        differences = _differences(old, new, asked)
+        _print_differences(differences, output, every=every)
+        conflicts = [each.new for each in differences if each.new is not None]
+        _end_on_conflict(conflicts, is_asked=fail_on_conflict)
+        raise typer.Exit(int(any(each.change != "Same" for each in differences)))
+    subjects = [_subject(each, asked) for each in _found(what or (), where, code=1)]
     if output is PreviewOutput.JSON:
+        from cronhpa.cli import timetable
+
         show(timetable.as_json(subjects))
     else:
         _print(subjects, every=every)
     if picture is not None:
         _draw(subjects, picture)
-    if fail_on_conflict and not all(subject.timeline.is_consistent for subject in subjects):
-        raise typer.Exit(_CONFLICT)
+    _end_on_conflict(subjects, is_asked=fail_on_conflict)
 
 
 # --- what is read ------------------------------------------------------------------------------------------------
-
-
-def _is_file(what: str) -> bool:
-    """No object's name has a slash, and what ends so is meant as a file even where there is none."""
-    return what == "-" or "/" in what or what.endswith((".yaml", ".yml", ".json")) or Path(what).is_file()
-
-
-def _from_file(path: Path) -> list[Mapping[str, Any]]:
-    from cronhpa.cli.documents import UnreadableFileError, read_objects
-
-    try:
-        return read_objects(path)
-    except UnreadableFileError as error:
-        _end(error)
-
-
-def _from_cluster(name: str, namespace: str, kubeconfig: str | None, context: str | None) -> dict[str, Any]:
-    import asyncio
-
-    from cronhpa.kube.client import Client
-    from cronhpa.kube.credentials import load_configuration
-    from cronhpa.kube.errors import ClusterError
-
-    async def read() -> dict[str, Any]:
-        async with Client(load_configuration(kubeconfig, context)) as client:
-            return await read_object(client, namespace, name)
-
-    try:
-        return asyncio.run(read())
-    except ClusterError as error:
-        _end(f"there is no file {name}, and no CronHPA of that name could be read from namespace {namespace}: {error}")
 
 
 class _Asked(Struct, frozen=True):
@@ -142,6 +141,15 @@ class _Asked(Struct, frozen=True):
     now: Nanoseconds
 
 
+def _found(what: Sequence[str], where: Where, *, code: int) -> list[Given]:
+    try:
+        return find(what, where)
+    except GivenError as error:
+        for problem in error.problems:
+            complain("preview", problem)
+        raise typer.Exit(code) from error
+
+
 def _length(text: str) -> Nanoseconds:
     from cronhpa.cli.moments import parse_length
 
@@ -151,25 +159,82 @@ def _length(text: str) -> Nanoseconds:
         raise typer.BadParameter(str(error), param_hint="--pod-startup") from error
 
 
-def _subject(body: Mapping[str, Any], asked: _Asked, *, is_file: bool) -> Subject:
-    from cronhpa.api.parse import SpecError, parse_spec
-    from cronhpa.api.status_memory import parse_memory
-    from cronhpa.cli.documents import own_zone, written_spec
+def _subject(given: Given, asked: _Asked) -> Subject:
+    from cronhpa.cli.manifests import own_zone
+
+    # A status in a file is of whoever took it from a cluster, at another time.
+    memory = given.memory if given.is_live else None
+    measured = None if memory is None else memory.start_up
+    start_up = measured if asked.start_up is None else asked.start_up
+    shown = asked.zone or own_zone(given.body["spec"], given.spec)
+    return _told(given, shown, _span(asked, shown), start_up, () if memory is None else memory.leads)
+
+
+def _told(
+    given: Given,
+    zone: str,
+    span: tuple[Nanoseconds, Nanoseconds],
+    start_up: Nanoseconds | None,
+    leads: tuple[Lead, ...],
+) -> Subject:
     from cronhpa.cli.timetable import Subject
     from cronhpa.core.scheduled.timeline import timeline
 
-    namespace, name = body["metadata"].get("namespace"), body["metadata"]["name"]
-    label = f"{namespace}/{name}" if namespace else str(name)
-    try:
-        spec = written_spec(body) if is_file else parse_spec(body["spec"], namespace or "", ControllerOptions())
-    except SpecError as error:
-        _refuse(label, error.problems)
-    shown = asked.zone or own_zone(body["spec"], spec)
-    start, stop = _span(asked, shown)
-    memory = parse_memory({} if is_file else body.get("status") or {})
-    start_up = memory.start_up if asked.start_up is None else asked.start_up
-    line = timeline(spec, start, stop, zones=[shown], start_up=start_up, leads=memory.leads)
-    return Subject(label, spec, shown, line, start_up)
+    line = timeline(given.spec, *span, zones=[zone], start_up=start_up, leads=leads)
+    return Subject(given.label, given.spec, zone, line, start_up)
+
+
+def _differences(old: Sequence[Given], new: Sequence[Given], asked: _Asked) -> list[ObjectDifference]:
+    """Each object of both sides, over one span, in one zone, with one start-up time of its pods."""
+    from cronhpa.cli.difference import ObjectDifference
+    from cronhpa.cli.manifests import own_zone
+
+    out = []
+    for pair in _pairs(old, new):
+        was, becomes = _comparable(*pair)
+        either = becomes or was
+        assert either is not None
+        zone = asked.zone or own_zone(either.body["spec"], either.spec)
+        memories = [each.memory for each in (was, becomes) if each is not None and each.is_live]
+        measured = next((memory.start_up for memory in memories if memory.start_up is not None), None)
+        start_up = measured if asked.start_up is None else asked.start_up
+        leads = memories[0].leads if memories else ()
+        one, other = (
+            None if each is None else _told(each, zone, _span(asked, zone), start_up, leads) for each in (was, becomes)
+        )
+        out.append(ObjectDifference(one, other))
+    return out
+
+
+def _comparable(was: Given | None, becomes: Given | None) -> tuple[Given | None, Given | None]:
+    """Both, with what one of them leaves open taken from the other."""
+    from msgspec.structs import replace
+
+    if was is None or becomes is None:
+        return was, becomes
+    namespace = was.spec.namespace or becomes.spec.namespace
+    # To apply a manifest that states no override leaves the one that is there.
+    is_kept = was.is_live and not becomes.is_live and becomes.spec.override is None
+    override = was.spec.override if is_kept else becomes.spec.override
+    return (
+        replace(was, spec=replace(was.spec, namespace=namespace)),
+        replace(becomes, spec=replace(becomes.spec, namespace=namespace, override=override)),
+    )
+
+
+def _pairs(old: Sequence[Given], new: Sequence[Given]) -> list[tuple[Given | None, Given | None]]:
+    """The same object of both sides, by name and by namespace where both state one; in the order of the new ones."""
+    left = list(old)
+    pairs: list[tuple[Given | None, Given | None]] = []
+    for given in new:
+        alike = [each for each in left if each.name == given.name]
+        same = [each for each in alike if each.spec.namespace == given.spec.namespace]
+        same = same or [each for each in alike if not each.spec.namespace or not given.spec.namespace]
+        if len(same) > 1 or any(other is not None and other.label == given.label for _, other in pairs):
+            fail("preview", f"{given.label}: it is there twice: give each object once", code=_TWO)
+        pairs.append((same[0] if same else None, given))
+        left = [each for each in left if each not in same]
+    return [*pairs, *((each, None) for each in left)]
 
 
 def _span(asked: _Asked, zone: str) -> tuple[Nanoseconds, Nanoseconds]:
@@ -195,39 +260,60 @@ def _span(asked: _Asked, zone: str) -> tuple[Nanoseconds, Nanoseconds]:
 # --- what is shown -----------------------------------------------------------------------------------------------
 
 
-def _print(subjects: list[Subject], *, every: bool) -> None:
-    from rich.console import Console
-
+def _print(subjects: Sequence[Subject], *, every: bool) -> None:
     from cronhpa.cli.timetable import table
 
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = _WIDTH_PIPED
     for number, subject in enumerate(subjects):
-        with console.capture() as captured:
-            console.print(*table(subject, every=every), sep="\n")
-        typer.echo("\n" * bool(number) + "\n".join(line.rstrip() for line in captured.get().splitlines()))
+        _echo(table(subject, every=every, width=_width()), is_first=not number)
 
 
-def _draw(subjects: list[Subject], path: Path) -> None:
+def _print_differences(found: Sequence[ObjectDifference], output: PreviewOutput, *, every: bool) -> None:
+    from cronhpa.cli import difference
+
+    if output is PreviewOutput.JSON:
+        show(difference.as_json(found))
+        return
+    for number, each in enumerate(item for item in found if item.change != "Same"):
+        _echo(difference.as_lines(each, every=every, width=_width()), is_first=not number)
+
+
+def _width() -> int:
+    from rich.console import Console
+
+    console = Console()
+    return console.width if console.is_terminal else _WIDTH
+
+
+def _echo(lines: Iterable[Line], *, is_first: bool) -> None:
+    """Styles come out on a terminal alone."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    with console.capture() as captured:
+        for line in lines:
+            console.print(Text(line.text, style=line.style), soft_wrap=True)
+    typer.echo("\n" * (not is_first) + captured.get().rstrip("\n"))
+
+
+def _draw(subjects: Sequence[Subject], path: Path) -> None:
     from cronhpa.cli.picture import draw
 
+    drawn: set[Path] = set()
     for subject in subjects:
-        own = path if len(subjects) == 1 else path.with_stem(f"{path.stem}-{subject.label.replace('/', '.')}")
+        name = _NOT_IN_NAMES.sub("-", subject.label.replace("/", "."))[:_NAME_MAX]
+        own = path if len(subjects) == 1 else path.with_stem(f"{path.stem}-{name}")
+        while own in drawn:
+            # Two objects may have one name as far as a file's name tells it.
+            own = own.with_stem(f"{own.stem}-{len(drawn) + 1}")
+        drawn.add(own)
         try:
             draw(subject, own)
         except OSError as error:
-            _end(f"{own}: {error.strerror or error}")
+            fail("preview", f"{own}: {error.strerror or error}")
         say(f"drawn: {own}", err=True)
 
 
-def _refuse(label: str, problems: Iterable[object]) -> NoReturn:
-    for problem in problems:
-        say(f"cronhpa preview: {label}: {problem}", err=True)
-    raise typer.Exit(1)
-
-
-def _end(problem: object) -> NoReturn:
-    """One line on stderr, exit code 1."""
-    say(f"cronhpa preview: {problem}", err=True)
-    raise typer.Exit(1)
+def _end_on_conflict(subjects: Iterable[Subject], *, is_asked: bool) -> None:
+    if is_asked and not all(subject.timeline.is_consistent for subject in subjects):
+        raise typer.Exit(_CONFLICT)

@@ -3,33 +3,54 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from cronhpa.cli.lines import say
+from cronhpa.cli.lines import fail, say
 
 
-def run(
+def run(  # noqa: PLR0913, PLR0917 - its options
     kubeconfig: Annotated[
-        str | None, typer.Option(help="Path of a kubeconfig. Default: the pod's account, else kubectl's.")
+        str | None, typer.Option(metavar="FILE", help="Kubeconfig. Default: the pod's account, else kubectl's.")
     ] = None,
     namespaces: Annotated[str | None, typer.Option(help="Namespaces to act in, comma-separated. Default: all.")] = None,
     store: Annotated[
-        Path | None, typer.Option(help="SQLite file of load history and forecasts. Default: cronhpa-history.db.")
+        str | None,
+        typer.Option(help="Load history and forecasts: a SQLite file or postgresql://... Default: cronhpa-history.db."),
     ] = None,
     listen_port: Annotated[
         int | None, typer.Option(help="Port of /healthz, /readyz and /metrics. Default: 8080.")
     ] = None,
     probe_port: Annotated[int | None, typer.Option(help="Port of /healthz and /readyz alone. Default: 8081.")] = None,
+    leader_elect: Annotated[
+        bool | None, typer.Option(help="Whether replicas elect the one that decides, by a Lease. Default: they do.")
+    ] = None,
+    leader_elect_lease_duration: Annotated[
+        str | None, typer.Option(help="Time without a renewal after which another may lead. Default: 15s.")
+    ] = None,
+    leader_elect_renew_deadline: Annotated[
+        str | None, typer.Option(help="Time without a renewal after which a leader stops writing. Default: 10s.")
+    ] = None,
+    leader_elect_retry_period: Annotated[
+        str | None, typer.Option(help="Time between two renewals. Default: 2s.")
+    ] = None,
+    leader_elect_resource_name: Annotated[str | None, typer.Option(help="Name of the Lease. Default: cronhpa.")] = None,
+    leader_elect_resource_namespace: Annotated[
+        str | None, typer.Option(help="Namespace of the Lease. Default: the pod's, else the context's.")
+    ] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error. Default: info.")] = None,
 ) -> None:
     """
     Run the operator until it gets SIGTERM or SIGINT.
 
-    Every setting is also an environment variable (CRONHPA_SYNC_PERIOD=15s, CRONHPA_TOLERANCE=0.1 and so on); an option
-    overrides its variable.
+        cronhpa run --kubeconfig ~/.kube/config --namespaces prod
+        CRONHPA_SYNC_PERIOD=30s cronhpa run
+
+    Settings are environment variables, listed below with their defaults; an option overrides its variable.
+
+    Exit codes: 0 it was asked to end; 1 the cluster or the store cannot be used; 2 a setting is wrong.
     """
     from pydantic import ValidationError
 
@@ -44,15 +65,21 @@ def run(
         "store": store,
         "listen_port": listen_port,
         "probe_port": probe_port,
+        "leader_elect": leader_elect,
+        "leader_elect_lease_duration": leader_elect_lease_duration,
+        "leader_elect_renew_deadline": leader_elect_renew_deadline,
+        "leader_elect_retry_period": leader_elect_retry_period,
+        "leader_elect_resource_name": leader_elect_resource_name,
+        "leader_elect_resource_namespace": leader_elect_resource_namespace,
         "log_level": log_level,
     }
     try:
         settings = Settings(**{key: value for key, value in stated.items() if value is not None})
     except ValidationError as error:
         for item in error.errors(include_url=False):
-            name = "CRONHPA_" + "_".join(str(part) for part in item["loc"]).upper()
+            name = variable_of("_".join(str(part) for part in item["loc"]))
             # An address may hold a password, and what cannot be read as one may hold it anywhere.
-            found = "" if "prometheus_url" in item["loc"] else f"{item['input']!r}: "
+            found = "" if {"prometheus_url", "store"} & {*item["loc"]} else f"{item['input']!r}: "
             say(f"{name}: {found}{item['msg']}", err=True)
         raise typer.Exit(2) from error
     # The one place where the operator gets the system's clocks.
@@ -61,5 +88,28 @@ def run(
     try:
         raise typer.Exit(app.main(settings, clock))
     except (ClusterError, OSError) as error:
-        say(f"cronhpa run: {error}", err=True)
-        raise typer.Exit(1) from error
+        fail("run", error)
+
+
+class RunCommand(TyperCommand):
+    """Its help ends with every setting: they are read from the settings themselves, when somebody asks."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self.epilog = settings_text()
+        super().format_help(ctx, formatter)
+
+
+def settings_text() -> str:
+    """A list of the environment variables, as Markdown: name, default, description."""
+    from cronhpa.operator.settings import Settings
+
+    lines = []
+    for name, field in Settings.model_fields.items():
+        default = "none" if field.default is None or field.default == "" else field.default
+        lines.append(f"- `{variable_of(name)}` ({default}): {field.description}")
+    return "\n".join(lines)
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of a setting."""
+    return f"CRONHPA_{name.upper()}"

@@ -1,25 +1,26 @@
-"""A timeline in writing: the table of `cronhpa preview`, and its JSON."""
+"""
+A timeline in writing: the table of `cronhpa preview`, and its JSON.
+
+A table fits 80 columns: notes and long lists of schedules stand on lines of their own.
+"""
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from datetime import date, time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 from msgspec import Struct
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
 
-from cronhpa.cli.lines import shown
-from cronhpa.cli.moments import format_clock, format_length, format_moment, local
+from cronhpa.cli.moments import format_clock, format_length, format_local, format_moment, format_offset, local
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.memory import START_UP_UNKNOWN
 from cronhpa.core.printable import printable
-from cronhpa.core.scheduled.timeline import BoundsInterval, Kind, Mark, Timeline, window_intervals
+from cronhpa.core.scheduled.timeline import OVERRIDE, BoundsInterval, Kind, Mark, Timeline, window_intervals
 from cronhpa.core.spec import Spec
 
 
@@ -37,6 +38,30 @@ class Subject(Struct, frozen=True):
     start_up: Nanoseconds | None = None
 
 
+class Line(Struct, frozen=True):
+    """A line of text, printable, and the style of it on a terminal."""
+
+    text: str
+    style: str = ""
+
+
+class Row(Struct, frozen=True):
+    """
+    Bounds as they are told: from when to when, minimum, maximum, who set what, and notes below.
+
+    pattern: what must be equal for two rows of different days to be alike.
+    """
+
+    start: Nanoseconds
+    end: Nanoseconds
+    minimum: str
+    maximum: str
+    by: str
+    notes: tuple[str, ...] = ()
+    style: str = ""
+    pattern: object = None
+
+
 # --- the table ---------------------------------------------------------------------------------------------------
 
 
@@ -45,112 +70,188 @@ def conflict_texts(line: Timeline) -> list[str]:
     return list(dict.fromkeys(mark.text for mark in line.conflicts))
 
 
-class _Row(Struct, frozen=True):
-    """A segment with the marks that lie in it."""
-
-    segment: BoundsInterval
-    marks: tuple[Mark, ...]
-
-
 # Shorter runs of days that repeat are printed: a line that stands for them would save nothing.
 _SKIPPED_MIN = 4
 # So often a weekday is the same for it to be usual.
 _HABIT = 3
+_GAP = "  "
+_INDENT = "    "
 
 
-def table(subject: Subject, *, every: bool) -> Iterator[RenderableType]:
+def table(subject: Subject, *, every: bool, width: int) -> Iterator[Line]:
     """
     What is printed for an object: a heading, the table, the conflicts.
 
     every: whether days are printed, too, that are as that weekday usually is.
     """
-    spec, line, zone = subject.spec, subject.timeline, subject.zone
-    begin, end = format_moment(line.start, zone), format_moment(line.end, zone)
-    yield Text(printable(f"{subject.label}: {spec.target.kind}/{spec.target.name}"), style="bold")
-    yield Text(f"{begin} to {end} in {zone}; by its spec {spec.min_replicas} to {spec.max_replicas} replicas")
+    spec, line = subject.spec, subject.timeline
+    bounds = f"{spec.min_replicas} to {spec.max_replicas} replicas by its spec"
+    yield from wrapped(f"{subject.label}: {spec.target.kind}/{spec.target.name}, {bounds}", width, style="bold")
+    yield from span(subject, width)
     if any(item.leading for item in line.segments) and any(item.lead is None for item in spec.schedules):
         known = START_UP_UNKNOWN if subject.start_up is None else subject.start_up
-        guess = ", which is a guess until it is learned" if subject.start_up is None else ""
-        yield Text(f"measured leads: a pod is taken to be Ready {format_length(known)} after it is asked for{guess}")
+        guess = ", a guess until it is measured" if subject.start_up is None else ""
+        yield from wrapped(f"leads: a pod is Ready {format_length(known)} after it is asked for{guess}", width)
     texts = conflict_texts(line)
-    headed = any(segment.headroom_percent for segment in line.segments)
-    out = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    out.add_column("FROM", no_wrap=True)
-    out.add_column("LASTS", justify="right", no_wrap=True)
-    for bound in ("MIN", "MAX"):
-        out.add_column(bound, justify="right", no_wrap=True)
-        out.add_column("BY", no_wrap=True)
-    if headed:
-        out.add_column("HEADROOM", justify="right", no_wrap=True)
-    out.add_column("OPEN")
-    out.add_column("NOTES")
-    for rows, are_usual in _runs(_rows(line), zone, every=every):
-        if are_usual:
-            until = format_moment(rows[-1].segment.end, zone)
-            out.add_row("...", *[""] * (6 + headed), f"as usual until {until}", style="dim")
-            continue
-        for row in rows:
-            out.add_row(
-                *map(shown, _cells(row, zone, texts, headed=headed)), style="red" if row.segment.conflict else ""
-            )
-    yield out
+    moments = Moments.of(subject)
+    rows = [_row(item, marks, subject, texts, moments) for item, marks in _with_marks(line)]
+    yield from rows_as_lines(rows, subject, every=every, width=width)
     if line.is_cut:
-        yield Text("It is cut here: there is more to tell than anybody reads. Ask for less with --to.", style="yellow")
-    yield from _conflicts(line, texts, zone)
+        text = "It is cut here: there is more to tell than anybody reads. Ask for less with --to."
+        yield from wrapped(text, width, style="yellow")
+    yield from told_conflicts(subject, texts, width)
 
 
-def _cells(row: _Row, zone: str, conflicts: list[str], *, headed: bool) -> list[str]:
-    segment = row.segment
-    names = [*segment.open, *(f"{name} (lead)" for name in segment.leading)]
-    notes = [_note(mark, segment, zone) for mark in row.marks if mark.kind is not Kind.CONFLICT]
+def span(subject: Subject, width: int) -> Iterator[Line]:
+    """From when to when, in which zone."""
+    line, moments = subject.timeline, Moments.of(subject)
+    offset = f" (UTC{format_offset(line.start, subject.zone)})" if moments.is_short else ""
+    yield from wrapped(f"{moments.told(line.start)} to {moments.told(line.end)}, {subject.zone}{offset}", width)
+
+
+class Moments(Struct, frozen=True):
+    """How times are told: without their offset to UTC where all have the same, which the heading then tells."""
+
+    zone: str
+    is_short: bool
+
+    @classmethod
+    def of(cls, subject: Subject) -> Moments:
+        line, zone = subject.timeline, subject.zone
+        times = (*(item.start for item in line.segments), *(mark.start for mark in line.marks), line.end)
+        return cls(zone, len({local(at, zone).utcoffset() for at in times}) == 1)
+
+    def told(self, at: Nanoseconds) -> str:
+        return (format_local if self.is_short else format_moment)(at, self.zone)
+
+    def clock(self, at: Nanoseconds) -> str:
+        text = format_clock(at, self.zone)
+        return text.partition(" ")[0] if self.is_short else text
+
+
+def rows_as_lines(rows: Sequence[Row], subject: Subject, *, every: bool, width: int) -> Iterator[Line]:
+    """The rows in columns, a line for each run of days that is as usual."""
+    zone, moments = subject.zone, Moments.of(subject)
+    cells = [("FROM", "LASTS", "MIN", "MAX")]
+    cells += [(moments.told(row.start), format_length(row.end - row.start), row.minimum, row.maximum) for row in rows]
+    first, *others = (max(len(texts[column]) for texts in cells) for column in range(4))
+
+    def columns(texts: tuple[str, ...]) -> str:
+        rights = (text.rjust(size) for text, size in zip(texts[1:], others, strict=True))
+        return _GAP.join((texts[0].ljust(first), *rights))
+
+    begins = len(columns(cells[0])) + len(_GAP)
+    yield Line(f"{columns(cells[0])}{_GAP}BY" if any(row.by for row in rows) else columns(cells[0]), "dim")
+    texts_of = dict(zip((row.start for row in rows), cells[1:], strict=True))
+    for run, are_usual in _runs(rows, zone, every=every):
+        if are_usual:
+            yield Line(f"... as usual until {moments.told(run[-1].end)}", "dim")
+            continue
+        for row in run:
+            by = printable(row.by)
+            is_beside = len(by) <= width - begins
+            yield Line(f"{columns(texts_of[row.start])}{_GAP}{by if is_beside else ''}".rstrip(), row.style)
+            if not is_beside:
+                yield from wrapped(f"by {by}", width, indent=_INDENT, style=row.style)
+            for note in row.notes:
+                yield from wrapped(note, width, indent=_INDENT, style=row.style)
+
+
+def wrapped(text: str, width: int, *, indent: str = "", style: str = "") -> Iterator[Line]:
+    """A text in lines of a width, the second and later ones indented further."""
+    further = indent + "  "
+    # A name is not broken at its hyphens: it is there to be copied.
+    lines = textwrap.wrap(
+        printable(text), width, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False
+    )
+    return (Line(line, style) for line in lines)
+
+
+def who(segment: BoundsInterval, spec: Spec) -> str:
+    """
+    The schedules that are open or lead, each with what it sets; nothing where the spec alone holds.
+
+    `day` sets both bounds, `day (min)` one of them; those without any effect come last.
+    """
+    effects = [
+        (name, _effects(name, segment, spec, leads=leads))
+        for names, leads in ((segment.open, False), (segment.leading, True))
+        for name in names
+    ]
+    acting = ", ".join(name if said == _BOUNDS else f"{name} ({', '.join(said)})" for name, said in effects if said)
+    idle = ", ".join(name for name, said in effects if not said)
+    return "; ".join(part for part in (acting, f"no effect: {idle}" if idle else "") if part)
+
+
+_BOUNDS = ["min", "max"]
+
+
+def _effects(name: str, segment: BoundsInterval, spec: Spec, *, leads: bool) -> list[str]:
+    """The bounds that a schedule sets, its headroom, and whether it only leads."""
+    references = {f"Schedule/{name}", *(("Override",) if name == OVERRIDE else ())}
+    sources = zip(_BOUNDS, (segment.minimum_by, segment.maximum_by), strict=True)
+    said = [word for word, by in sources if str(by) in references]
+    headroom = next((item.headroom_percent for item in spec.schedules if item.name == name), 0)
+    if headroom and headroom == segment.headroom_percent:
+        said.append(f"+{headroom} % load")
+    return [*said, "lead"] if leads and said else said
+
+
+def _row(
+    segment: BoundsInterval, marks: Sequence[Mark], subject: Subject, conflicts: list[str], moments: Moments
+) -> Row:
+    notes = [_note(mark, segment, moments) for mark in marks if mark.kind is not Kind.CONFLICT]
     if segment.conflict:
         notes.insert(0, f"conflict {conflicts.index(segment.conflict) + 1}")
-    return [
-        format_moment(segment.start, zone),
-        format_length(segment.end - segment.start),
-        str(segment.minimum),
-        str(segment.minimum_by),
-        str(segment.maximum),
-        str(segment.maximum_by),
-        *([f"{segment.headroom_percent} %" if segment.headroom_percent else ""] if headed else []),
-        ", ".join(names),
-        "\n".join(notes),
-    ]
+    # The local time, how long it lasts, and all that is said of it.
+    said = msgspec.structs.replace(segment, start=0, end=segment.end - segment.start)
+    told = tuple((mark.start - segment.start, mark.text) for mark in marks)
+    return Row(
+        start=segment.start,
+        end=segment.end,
+        minimum=str(segment.minimum),
+        maximum=str(segment.maximum),
+        by=who(segment, subject.spec),
+        notes=tuple(notes),
+        style="red" if segment.conflict else "",
+        pattern=(local(segment.start, subject.zone).time(), said, told),
+    )
 
 
-def _note(mark: Mark, segment: BoundsInterval, zone: str) -> str:
+def _note(mark: Mark, segment: BoundsInterval, moments: Moments) -> str:
     """With its time where that is not the row's own; with its date where it is another day."""
     if mark.start == segment.start:
         return mark.text
-    is_same_day = local(mark.start, zone).date() == local(segment.start, zone).date()
-    return f"{format_clock(mark.start, zone) if is_same_day else format_moment(mark.start, zone)}: {mark.text}"
+    days = {local(at, moments.zone).date() for at in (mark.start, segment.start)}
+    return f"{(moments.clock if len(days) == 1 else moments.told)(mark.start)}: {mark.text}"
 
 
-def _rows(line: Timeline) -> list[_Row]:
-    marks = list(line.marks)
-    rows = []
+def _with_marks(line: Timeline) -> Iterator[tuple[BoundsInterval, tuple[Mark, ...]]]:
+    """The segments, each with the marks that lie in it."""
+    first = 0
     for segment in line.segments:
-        within = tuple(mark for mark in marks if mark.start < segment.end)
-        rows.append(_Row(segment, within))
-        marks = marks[len(within) :]
-    return rows
+        last = first
+        while last < len(line.marks) and line.marks[last].start < segment.end:
+            last += 1
+        yield segment, line.marks[first:last]
+        first = last
 
 
-def _runs(rows: list[_Row], zone: str, *, every: bool) -> Iterator[tuple[list[_Row], bool]]:
+def _runs(rows: Sequence[Row], zone: str, *, every: bool) -> Iterator[tuple[list[Row], bool]]:
     """
     Runs of rows, each with whether it only repeats what was printed before.
 
     A row belongs to the local day on which it begins. What a weekday was several times is usual, until it usually is
     something else: clock changes in another zone move edges for half a year, a holiday is no habit.
     """
-    days: dict[date, list[_Row]] = {}
+    days: dict[date, list[Row]] = {}
     for row in rows:
-        days.setdefault(local(row.segment.start, zone).date(), []).append(row)
-    patterns = {day: tuple(_pattern(row, zone) for row in of_day) for day, of_day in days.items()}
+        days.setdefault(local(row.start, zone).date(), []).append(row)
+    patterns = {day: tuple(row.pattern for row in of_day) for day, of_day in days.items()}
     counts = Counter((day.weekday(), pattern) for day, pattern in patterns.items())
-    usual: dict[int, tuple[Pattern, ...]] = {}
+    usual: dict[int, tuple[object, ...]] = {}
 
-    def repeats(item: tuple[date, list[_Row]]) -> bool:
+    def repeats(item: tuple[date, list[Row]]) -> bool:
         weekday, pattern = item[0].weekday(), patterns[item[0]]
         if usual.get(weekday) == pattern:
             return not every
@@ -163,22 +264,13 @@ def _runs(rows: list[_Row], zone: str, *, every: bool) -> Iterator[tuple[list[_R
         yield run, are_usual and len(run) >= _SKIPPED_MIN
 
 
-def _pattern(row: _Row, zone: str) -> Pattern:
-    """What must be equal for two rows to be alike: the local time, how long it lasts, and all that is said of it."""
-    segment = row.segment
-    marks = tuple((mark.start - segment.start, mark.text) for mark in row.marks)
-    said = msgspec.structs.replace(segment, start=0, end=segment.end - segment.start)
-    return (local(segment.start, zone).time(), said, marks)
-
-
-Pattern: TypeAlias = tuple[time, BoundsInterval, tuple[tuple[Nanoseconds, str], ...]]
-
-
-def _conflicts(line: Timeline, texts: list[str], zone: str) -> Iterator[Text]:
+def told_conflicts(subject: Subject, texts: Sequence[str], width: int) -> Iterator[Line]:
+    """Each of these conflicts in words, with its number and how often it comes."""
+    moments = Moments.of(subject)
     for number, text in enumerate(texts, start=1):
-        times = [mark.start for mark in line.conflicts if mark.text == text]
+        times = [mark.start for mark in subject.timeline.conflicts if mark.text == text]
         count = "once, " if len(times) == 1 else f"{len(times)} times, first "
-        yield Text(printable(f"conflict {number}, {count}{format_moment(times[0], zone)}: {text}"), style="red")
+        yield from wrapped(f"conflict {number}, {count}{moments.told(times[0])}: {text}", width, style="red")
 
 
 # --- JSON --------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from math import ceil
 from msgspec import Struct
 
 from cronhpa.core.cache import OwnedCache
-from cronhpa.core.decision import Recommendation, Rule, Step
+from cronhpa.core.decision import BY_METRICS, BY_SPEC, Held, Rate, Recommendation, Rule, SourceRef, Step
 from cronhpa.core.instant import DAY, Nanoseconds
 from cronhpa.core.memory import Memory, ScaleEvent, stabilization_windows
 from cronhpa.core.reactive.arithmetic import INT32_MAX
@@ -30,7 +30,8 @@ _LOOKS_MAX = 10_000
 class Limits(Struct, frozen=True):
     """
     minimum, maximum: the effective bounds. floor, cap: bounds of schedules, the override and the forecast, None if none
-    states one. timed: whether the policies limit each step toward a bound (schedules or an override exist).
+    states one. Each with who set it. timed: whether the policies limit each step toward a bound (schedules or an
+    override exist).
     """
 
     minimum: int
@@ -38,6 +39,10 @@ class Limits(Struct, frozen=True):
     floor: int | None = None
     cap: int | None = None
     timed: bool = False
+    minimum_by: SourceRef = BY_SPEC
+    maximum_by: SourceRef = BY_SPEC
+    floor_by: SourceRef | None = None
+    cap_by: SourceRef | None = None
 
     def clamp(self, replicas: int) -> int:
         """Raise to the floor, then lower to the cap."""
@@ -57,32 +62,76 @@ def normalize(
     steps: list[Step] = []
     merged, now = asked.replicas, asked.at
 
-    def take(rule: Rule, before: int, after: int) -> int:
+    def take(rule: Rule, before: int, after: int, cause: SourceRef | None) -> int:
         if before != after:
-            steps.append(Step(rule, before, after))
+            steps.append(Step(rule, before, after, cause))
         return after
 
     number = merged
     stable = stabilize(asked, current, memory.recommendations, behavior, options)
     # A floor or a cap that undoes what the window did leaves the merged count, and nothing to tell.
     if stable != merged and limits.clamp(stable) != merged:
-        number = take(Rule.SCALE_UP_STABILIZED if stable < merged else Rule.SCALE_DOWN_STABILIZED, merged, stable)
+        rule = Rule.SCALE_UP_STABILIZED if stable < merged else Rule.SCALE_DOWN_STABILIZED
+        steps.append(Step(rule, merged, stable, _held(rule, stable, current, memory, behavior, options)))
+        number = stable
         if limits.floor is not None:
-            number = take(Rule.FLOOR, number, max(number, limits.floor))
+            number = take(Rule.FLOOR, number, max(number, limits.floor), limits.floor_by)
         if limits.cap is not None:
-            number = take(Rule.CAP, number, min(number, limits.cap))
+            number = take(Rule.CAP, number, min(number, limits.cap), limits.cap_by)
     if limits.timed:
-        number = take(Rule.TOO_FEW_REPLICAS, number, max(number, limits.minimum))
-        number = take(Rule.TOO_MANY_REPLICAS, number, min(number, limits.maximum))
+        number = take(Rule.TOO_FEW_REPLICAS, number, max(number, limits.minimum), limits.minimum_by)
+        number = take(Rule.TOO_MANY_REPLICAS, number, min(number, limits.maximum), limits.maximum_by)
         rule, limited = approach(number, current, limits, behavior, memory, now)
-        number = take(rule, number, limited)
     elif behavior is None:
         rule, limited = _limit_by_default(number, current, limits)
-        number = take(rule, number, limited)
     else:
         rule, limited = _limit_by_policies(number, current, limits, behavior, memory, now)
-        number = take(rule, number, limited)
-    return number, tuple(steps)
+    if limited != number:
+        steps.append(Step(rule, number, limited, _cause(rule, current, limits, behavior, memory, now)))
+    return limited, tuple(steps)
+
+
+def _held(
+    rule: Rule,
+    stable: int,
+    current: int,
+    memory: Memory,
+    behavior: Behavior | None,
+    options: ControllerOptions,
+) -> Held:
+    """The recommendation that a stabilized count keeps to: of several the newest, which keeps it longest."""
+    up, down = stabilization_windows(behavior, options)
+    measured = [(item.metrics, item) for item in memory.recommendations if item.metrics is not None]
+    if rule is Rule.SCALE_UP_STABILIZED:
+        window, found = up, [pair for pair in measured if pair[0] <= stable]
+    else:
+        # Above the current count nothing is held: it is pursued, which the metrics alone can ask for.
+        held = measured if stable > current else [(item.highest, item) for item in memory.recommendations]
+        window, found = down, [pair for pair in held if pair[0] >= stable]
+    asked, newest = max(found, key=lambda pair: pair[1].at)
+    return Held(asked, newest.at, newest.at + window, newest.by if asked == newest.replicas else BY_METRICS)
+
+
+def _cause(
+    rule: Rule, current: int, limits: Limits, behavior: Behavior | None, memory: Memory, now: Nanoseconds
+) -> Rate | SourceRef:
+    """Why the count that a step ends at is the limit."""
+    if rule is Rule.TOO_FEW_REPLICAS:
+        return limits.minimum_by
+    if rule is Rule.TOO_MANY_REPLICAS:
+        return limits.maximum_by
+    if behavior is None:
+        return Rate(current)
+    is_up = rule is Rule.SCALE_UP_LIMIT
+    rules = behavior.scale_up if is_up else behavior.scale_down
+    if rules.select_policy is SelectPolicy.DISABLED:
+        return Rate(current, disabled=True)
+    starts = [_start(policy, current, memory, now) for policy in rules.policies]
+    ends = _ends_up(rules, starts) if is_up else _ends_down(rules, starts)
+    # Max allows the largest change, Min the smallest: upwards those are the largest and the smallest count.
+    chosen = max if (rules.select_policy is SelectPolicy.MIN) is not is_up else min
+    index = ends.index(chosen(ends))
+    return Rate(starts[index], rules.policies[index])
 
 
 def stabilize(
@@ -198,7 +247,13 @@ def limit_up(behavior: Behavior, current: int, memory: Memory, now: Nanoseconds)
 
 def _limit_up(rules: ScalingRules, starts: Iterable[int]) -> int:
     """starts: for each policy the count at the beginning of its period."""
-    limits = [
+    ends = _ends_up(rules, starts)
+    return min(ends) if rules.select_policy is SelectPolicy.MIN else max(ends)
+
+
+def _ends_up(rules: ScalingRules, starts: Iterable[int]) -> list[int]:
+    """For each policy the largest count that it allows."""
+    return [
         # From 1 replica, +10 % would be 1.1 and truncation would pin it at 1 for ever: round up.
         min(
             start + policy.value if policy.type == "Pods" else ceil(float(start) * (1.0 + float(policy.value) / 100.0)),
@@ -206,7 +261,6 @@ def _limit_up(rules: ScalingRules, starts: Iterable[int]) -> int:
         )
         for policy, start in zip(rules.policies, starts, strict=True)
     ]
-    return min(limits) if rules.select_policy is SelectPolicy.MIN else max(limits)
 
 
 # What was worked out for a behavior, by start, goal and period: at most so many, which is 4 kB.
@@ -276,13 +330,16 @@ def limit_down(behavior: Behavior, current: int, memory: Memory, now: Nanosecond
     if rules.select_policy is SelectPolicy.DISABLED:
         return current
 
-    def limit(policy: Policy, start: int) -> int:
-        if policy.type == "Pods":
-            return start - policy.value
-        return int(float(start) * (1.0 - float(policy.value) / 100.0))
+    ends = _ends_down(rules, [_start(policy, current, memory, now) for policy in rules.policies])
+    return max(ends) if rules.select_policy is SelectPolicy.MIN else min(ends)
 
-    limits = [limit(policy, _start(policy, current, memory, now)) for policy in rules.policies]
-    return max(limits) if rules.select_policy is SelectPolicy.MIN else min(limits)
+
+def _ends_down(rules: ScalingRules, starts: Iterable[int]) -> list[int]:
+    """For each policy the smallest count that it allows, from the count at the beginning of its period."""
+    return [
+        start - policy.value if policy.type == "Pods" else int(float(start) * (1.0 - float(policy.value) / 100.0))
+        for policy, start in zip(rules.policies, starts, strict=True)
+    ]
 
 
 def _start(policy: Policy, current: int, memory: Memory, now: Nanoseconds) -> int:

@@ -7,6 +7,8 @@ that of the upstream's reconcileAutoscaler, v1.36, to the letter.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from cronhpa.core.behavior import Limits, normalize
@@ -16,6 +18,7 @@ from cronhpa.core.decision import (
     Abstention,
     Decision,
     DecisionKind,
+    Held,
     Proposal,
     Recommendation,
     Role,
@@ -32,10 +35,6 @@ from cronhpa.core.predictive.floor import predict
 from cronhpa.core.reactive.replicas import MetricProposal, measure, tolerance
 from cronhpa.core.scheduled.bounds import Bounds, resolve
 from cronhpa.core.spec import Mode, Spec
-
-ABOVE_MAXIMUM = "Current number of replicas above Spec.MaxReplicas"
-BELOW_MINIMUM = "Current number of replicas below Spec.MinReplicas"
-ALL_BELOW = "All metrics below target"
 
 
 class Target(Struct, frozen=True):
@@ -64,7 +63,7 @@ def decide(
     current = scale.spec_replicas
     kind = guard(spec, bounds, current, memory)
     if kind is DecisionKind.SUSPENDED:
-        return _decision(kind, bounds, spec, now, current=current, desired=current)
+        return _decision(kind, bounds, spec, now, current=current, desired=current, decided_by=BY_NOBODY)
     if kind is DecisionKind.ABOVE_MAXIMUM:
         return _decision(
             kind,
@@ -74,7 +73,6 @@ def decide(
             current=current,
             desired=spec.max_replicas,
             decided_by=BY_SPEC,
-            reason=ABOVE_MAXIMUM,
         )
     if kind is DecisionKind.BELOW_MINIMUM:
         return _decision(
@@ -85,7 +83,6 @@ def decide(
             current=current,
             desired=spec.min_replicas,
             decided_by=BY_SPEC,
-            reason=BELOW_MINIMUM,
         )
     return _compute(spec, observation, scale, forecast, memory, bounds, now)
 
@@ -129,13 +126,20 @@ def _compute(
     acts = spec.forecast is not None and spec.forecast.mode is Mode.ACTIVE
     forecast_floor = predicted.replicas if isinstance(predicted, Proposal) and acts else None
 
+    proposals = _proposals(target, predicted, bounds)
+    # An unreadable schedule may be the one that allows more than the spec.
+    widened = bounds.unreadable and bounds.cap is None and current > bounds.maximum
+    floor, floor_by = _floor(bounds, proposals, forecast_floor)
     limits = Limits(
-        minimum=bounds.minimum,
-        # An unreadable schedule may be the one that allows more than the spec.
-        maximum=max(bounds.maximum, current) if bounds.unreadable and bounds.cap is None else bounds.maximum,
-        floor=_largest(bounds.floor, forecast_floor),
-        cap=bounds.cap,
+        bounds.minimum,
+        current if widened else bounds.maximum,
+        floor,
+        bounds.cap,
         timed=spec.is_timed,
+        minimum_by=bounds.minimum_by,
+        maximum_by=_unreadable(bounds) if widened else bounds.maximum_by,
+        floor_by=floor_by,
+        cap_by=bounds.maximum_by,
     )
     bounded = limits.floor is not None or limits.cap is not None
     memory = memory.seeded(current, now, spec.behavior, bounded=bounded)
@@ -145,10 +149,9 @@ def _compute(
     if bounds.unreadable and merged < current:
         held = limits.clamp(current)
         if held != merged:
-            steps.append(Step(Rule.NO_EVIDENCE, merged, held))
+            steps.append(Step(Rule.NO_EVIDENCE, merged, held, _unreadable(bounds)))
         merged = held
 
-    proposals = _proposals(target, predicted, bounds)
     abstentions = _abstentions(spec, target, predicted, bounds)
     is_outside = spec.is_timed and not limits.minimum <= merged <= limits.maximum
     if target.failure is not None and merged == current and not is_outside:
@@ -161,7 +164,7 @@ def _compute(
             desired=current,
             bounded=bounded,
             merged=merged,
-            decided_by=_floor_at(merged, proposals, bounds, forecast_floor),
+            decided_by=_asked_by(target, merged, current, bounds, limits),
             proposals=proposals,
             abstentions=abstentions,
             metrics=target.measured,
@@ -171,16 +174,14 @@ def _compute(
         merged,
         now,
         target.replicas if target.source and target.failure is None else None,
-        BY_NOBODY if steps else _asked_by(target, merged, proposals, bounds, forecast_floor),
+        BY_NOBODY if steps else _asked_by(target, merged, current, bounds, limits),
     )
     desired, normalized = normalize(recommended, current, limits, spec.behavior, spec.options, memory)
-    reason = target.name and f"{target.name} above target" if merged > current else ""
-    if merged < current:
-        reason = ALL_BELOW
     if not spec.is_timed and current == 0 and spec.min_replicas != 0 and desired < spec.min_replicas:
-        normalized = (*normalized, Step(Rule.FLOOR, desired, spec.min_replicas))
-        desired, reason = spec.min_replicas, reason or BELOW_MINIMUM
-    decided_by = _decider(target, proposals, merged, current, desired, bounds, forecast_floor)
+        normalized = (*normalized, Step(Rule.FLOOR, desired, spec.min_replicas, BY_SPEC))
+        desired = spec.min_replicas
+    steps += normalized
+    assert recommended.by is not None
     return _decision(
         DecisionKind.COMPUTED,
         bounds,
@@ -191,12 +192,11 @@ def _compute(
         bounded=bounded,
         merged=merged,
         recommended=recommended,
-        decided_by=decided_by,
+        decided_by=_decided_by(recommended.by, steps),
         named=target.name,
-        reason=_reason(reason, target, proposals, decided_by, merged, current),
         proposals=proposals,
         abstentions=abstentions,
-        steps=(*steps, *normalized),
+        steps=tuple(steps),
         metrics=target.measured,
         failure=target.failure,
     )
@@ -206,8 +206,8 @@ def propose(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds, 
     """
     The largest count that any metric asks for.
 
-    If some metrics fail, the others may scale up but not down; if all fail, the current count stays. Without metrics,
-    and asleep at a scheduled zero, the count is the lower bound.
+    If some metrics fail, the others may scale up but not down; if all fail, the current count stays. So it is where not
+    all pods are seen. Without metrics, and asleep at a scheduled zero, the count is the lower bound.
     """
     current = scale.spec_replicas
     if not spec.metrics or (asleep and not spec.scales_to_zero):
@@ -228,11 +228,14 @@ def propose(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds, 
     if absent and (len(absent) == len(measured) or replicas < current):
         held = bounds.minimum if asleep else current
         return Target(held, "", "", measured, absent[0])
+    if observation.unseen is not None and replicas < current:
+        return Target(current, "", "", measured, observation.unseen)
     return Target(replicas, name, source, measured)
 
 
-def _largest(*numbers: int | None) -> int | None:
-    return max((number for number in numbers if number is not None), default=None)
+def _unreadable(bounds: Bounds) -> SourceRef:
+    """The first schedule that cannot be read."""
+    return SourceRef(Source.SCHEDULE, bounds.abstentions[0].name)
 
 
 def _proposals(target: Target, predicted: Proposal | Abstention | None, bounds: Bounds) -> tuple[Proposal, ...]:
@@ -256,72 +259,44 @@ def _abstentions(
     return (*failed, *((predicted,) if isinstance(predicted, Abstention) else ()), *bounds.abstentions)
 
 
-def _floor_at(
-    merged: int, proposals: tuple[Proposal, ...], bounds: Bounds, forecast_floor: int | None
-) -> SourceRef | None:
-    """The source of the floor that equals the merged count; None if no floor does."""
-    if forecast_floor is not None and merged == forecast_floor and forecast_floor > (bounds.floor or 0):
-        return next(proposal.by for proposal in proposals if proposal.source is Source.FORECAST)
-    return bounds.minimum_by if bounds.floor is not None and merged == bounds.floor else None
+def _floor(
+    bounds: Bounds, proposals: tuple[Proposal, ...], forecast_floor: int | None
+) -> tuple[int | None, SourceRef | None]:
+    """The floor in force and its source: the forecast where its own is larger; None if there is none."""
+    if forecast_floor is not None and (bounds.floor is None or forecast_floor > bounds.floor):
+        return forecast_floor, next(proposal.by for proposal in proposals if proposal.source is Source.FORECAST)
+    return bounds.floor, None if bounds.floor is None else bounds.minimum_by
 
 
-def _asked_by(
-    target: Target, merged: int, proposals: tuple[Proposal, ...], bounds: Bounds, forecast_floor: int | None
-) -> SourceRef:
-    """Who asked for the merged count: the cap that lowered it, the floor that raised it, else the metric."""
-    if bounds.cap is not None and merged == bounds.cap and merged < max(target.replicas, bounds.floor or 0):
+def _asked_by(target: Target, merged: int, current: int, bounds: Bounds, limits: Limits) -> SourceRef:
+    """
+    Who asks for the merged count: the cap that lowered it, the floor that raised it, else the metric.
+
+    If the metric asks for the current count and a floor equals that count, the floor does.
+    """
+    if limits.cap is not None and merged == limits.cap and merged < max(target.replicas, limits.floor or 0):
         return bounds.maximum_by
-    if merged > target.replicas:
-        return _floor_at(merged, proposals, bounds, forecast_floor) or bounds.maximum_by
+    is_floor = merged == limits.floor and (merged > target.replicas or merged == current)
+    if is_floor and limits.floor_by is not None:
+        return limits.floor_by
     if target.failure is not None:
         return BY_NOBODY
     return SourceRef(Source.METRIC, target.source) if target.source else bounds.minimum_by
 
 
-def _decider(
-    target: Target,
-    proposals: tuple[Proposal, ...],
-    merged: int,
-    current: int,
-    desired: int,
-    bounds: Bounds,
-    forecast_floor: int | None,
-) -> SourceRef:
+def _decided_by(asked_by: SourceRef, steps: Iterable[Step]) -> SourceRef:
     """
-    The source of the decided count: the cap that lowered it, the floor that raised it, the metric, or the spec's bound.
+    The source of the decided count: who asked for the merged count, unless a limit put another one in its place.
 
-    If the metric asks for the current count and a floor equals that count, the floor is the source.
+    A rate only slows the way to a count, so it leaves the source as it is.
     """
-    if bounds.cap is not None and merged == bounds.cap and merged < target.replicas:
-        return bounds.maximum_by
-    if merged != target.replicas or merged == current:
-        floor_by = _floor_at(merged, proposals, bounds, forecast_floor)
-        if floor_by is not None:
-            return floor_by
-        if merged != target.replicas and bounds.cap is not None and merged == bounds.cap:
-            return bounds.maximum_by
-    if desired != merged and desired == bounds.minimum:
-        return bounds.minimum_by
-    if desired != merged and desired == bounds.maximum:
-        return bounds.maximum_by
-    if target.source:
-        return SourceRef(Source.METRIC, target.source)
-    return bounds.minimum_by
-
-
-def _reason(
-    reason: str, target: Target, proposals: tuple[Proposal, ...], decided_by: SourceRef, merged: int, current: int
-) -> str:
-    """Why the count changes: in the upstream's words if a metric decided, in ours if a floor or a cap did."""
-    is_measured = bool(target.measured) or target.failure is not None
-    if decided_by.source is Source.METRIC or merged == current or (is_measured and merged == target.replicas):
-        return reason
-    role = Role.CAP if merged < target.replicas else Role.FLOOR
-    winner = next((proposal for proposal in proposals if proposal.by == decided_by and proposal.role is role), None)
-    if winner is None:
-        return reason if is_measured else f"{decided_by} asks for at least {merged}"
-    bound = "at least" if winner.role is Role.FLOOR else "at most"
-    return f"{decided_by} asks for {bound} {winner.replicas}" + (f" ({winner.reason})" if winner.reason else "")
+    by = asked_by
+    for step in steps:
+        if isinstance(step.cause, Held):
+            by = step.cause.by or BY_NOBODY
+        elif isinstance(step.cause, SourceRef):
+            by = step.cause
+    return by
 
 
 def _decision(  # noqa: PLR0913 - the fields of a Decision that its callers know
@@ -336,7 +311,6 @@ def _decision(  # noqa: PLR0913 - the fields of a Decision that its callers know
     decided_by: SourceRef | None = None,
     merged: int = 0,
     recommended: Recommendation | None = None,
-    reason: str = "",
     named: str = "",
     proposals: tuple[Proposal, ...] | None = None,
     abstentions: tuple[Abstention, ...] | None = None,
@@ -353,10 +327,11 @@ def _decision(  # noqa: PLR0913 - the fields of a Decision that its callers know
         decided_by=decided_by,
         merged=merged,
         recommended=recommended,
-        reason=reason,
         named=named,
         minimum=bounds.minimum,
         maximum=bounds.maximum,
+        minimum_by=bounds.minimum_by,
+        maximum_by=bounds.maximum_by,
         timed=spec.is_timed,
         bounded=bounded,
         proposals=bounds.proposals if proposals is None else proposals,

@@ -9,6 +9,7 @@ from msgspec import Struct
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.observation import Absent
 from cronhpa.core.reactive.replicas import MetricProposal
+from cronhpa.core.spec import Policy
 
 
 class DecisionKind(StrEnum):
@@ -62,11 +63,13 @@ class SourceRef(Struct, frozen=True, gc=False):
     name: str = ""
 
     def __str__(self) -> str:
-        return f"{self.source}/{self.name}" if self.name else str(self.source)
+        # Concatenation: formatting an enumeration costs a microsecond, and a status has many of these.
+        return self.source + "/" + self.name if self.name else str(self.source)
 
 
 BY_SPEC = SourceRef(Source.SPEC)
 BY_NOBODY = SourceRef(Source.CURRENT)
+BY_METRICS = SourceRef(Source.METRIC)
 
 
 class Recommendation(Struct, frozen=True, gc=False):
@@ -88,15 +91,54 @@ class Recommendation(Struct, frozen=True, gc=False):
         return self.replicas if self.metrics is None else max(self.replicas, self.metrics)
 
 
+class FloorLimit(StrEnum):
+    """What keeps a forecast's floor from being larger."""
+
+    COST = "Cost"  # more pods would not be worth their cost
+    BUDGET = "Budget"  # budgetPercent is nearly used, so pods count as dearer
+    CEILING = "Ceiling"  # 1.1 times the largest load of the last seven days
+    MAX_FLOOR = "MaxFloorReplicas"
+
+
+class ExpectedLoad(Struct, frozen=True, gc=False):
+    """
+    What a forecast expects, and what its floor is made of.
+
+    load: in the metric's unit, without headroom; carried: what one pod is planned to carry of it. at: from when on it
+    is expected. percent: how likely it is that at least this load comes, None if not known. limit: what keeps the floor
+    from being larger.
+    """
+
+    load: float
+    at: Nanoseconds
+    carried: float
+    limit: FloorLimit
+    percent: int | None = None
+    headroom_percent: int = 0
+
+
+class Ahead(Struct, frozen=True, gc=False):
+    """A schedule leads: its floor counts `length` before it opens at `start`."""
+
+    start: Nanoseconds
+    length: Nanoseconds
+
+
+class Yielding(Struct, frozen=True, gc=False):
+    """A cap of `stated` is raised to what a schedule needs that opens when the cap's closes."""
+
+    stated: int
+
+
 class Proposal(Struct, frozen=True, gc=False):
-    """The count that one source asks for. reason: its arithmetic in words; until: when it ends by itself."""
+    """The count that one source asks for. until: when it ends by itself. basis: what the count follows from."""
 
     source: Source
     name: str
     role: Role
     replicas: int
     until: Nanoseconds | None = None
-    reason: str = ""
+    basis: ExpectedLoad | Ahead | Yielding | None = None
 
     @property
     def by(self) -> SourceRef:
@@ -112,10 +154,38 @@ class Abstention(Struct, frozen=True):
     message: str
 
 
+class Held(Struct, frozen=True, gc=False):
+    """The recommendation that a stabilization window keeps: `asked` for by `by` (None if not recorded), at `at`."""
+
+    asked: int
+    at: Nanoseconds
+    until: Nanoseconds
+    by: SourceRef | None = None
+
+
+class Rate(Struct, frozen=True, gc=False):
+    """
+    The scaling policy that limits a step, from the count at the begin of its period.
+
+    policy None: without a behavior, twice the count or four. disabled: selectPolicy Disabled, which has no policy.
+    """
+
+    start: int
+    policy: Policy | None = None
+    disabled: bool = False
+
+
 class Step(Struct, frozen=True):
+    """
+    A limit that changed the count.
+
+    cause: what a window held, what policy allowed no more, or who set the bound.
+    """
+
     rule: Rule
     before: int
     after: int
+    cause: Held | Rate | SourceRef | None = None
 
 
 class WindowState(StrEnum):
@@ -159,13 +229,16 @@ class Decision(Struct, frozen=True):
     The result of one turn.
 
     current: the replicas found; merged: after floors and caps; desired: the count to scale to.
-    decided_by: the source whose number `desired` is, None where nothing decided.
+    decided_by: the source whose number `desired` is, or is on the way to; CURRENT where the count found stays.
     bounded: whether a floor or a cap of a schedule, an override or the forecast is in force.
     recommended: what is remembered for stabilization, None if nothing is.
     steps: each limit that changed the number on its way from `merged` to `desired`.
+    minimum_by, maximum_by: who set the effective bounds.
     metrics: one for each of the spec's metrics, in order. failure: why no metric-driven count could be computed.
-    named: the metric that set the target, as the upstream's messages print it. reason: why the count changes, in the
-    upstream's words if a metric decided. leads: the measured leads that have begun, to be remembered.
+    named: the metric that set the target, as the upstream's messages print it. leads: the measured leads that have
+    begun, to be remembered.
+
+    `core/reasons` tells all of it in words.
     """
 
     at: Nanoseconds
@@ -175,10 +248,11 @@ class Decision(Struct, frozen=True):
     decided_by: SourceRef | None = None
     merged: int = 0
     recommended: Recommendation | None = None
-    reason: str = ""
     named: str = ""
     minimum: int = 0
     maximum: int = 0
+    minimum_by: SourceRef = BY_SPEC
+    maximum_by: SourceRef = BY_SPEC
     timed: bool = False
     bounded: bool = False
     proposals: tuple[Proposal, ...] = ()

@@ -36,10 +36,12 @@ class Forecast(Struct, frozen=True, tag=True):
     ceiling: the largest load that may be believed, 1.1 times the largest of the last seven days, same unit.
     model: the method. quantile_percent: the quantile that `load` states. coverage_percent: the share of recent outcomes
         below that quantile, None while too few are known.
+    quantiles: the same step by step; those of the steps that it does not reach are `quantile_percent`.
     trained_until: the end of the history that the method was fitted on.
     track_record: the evaluation on past days, None if there was none.
     asked: the load of each step that pods are asked for: that of `load`, or zero where no pod more is worth its cost;
-        None: all of `load`. thrifty: the same if pods cost more, by level of `predictive.budget.thrift`.
+        None: all of `load`. thrifty: the same if pods cost more, by level of `predictive.budget.thrift`; thrift: the
+        level that is in `asked`, 0 within the budget.
     unusable: a sentence on the methods that could not be used, and why; empty where all could.
     """
 
@@ -57,3 +59,5 @@ class Forecast(Struct, frozen=True, tag=True):
     thrifty: tuple[tuple[float, ...], ...] = ()
     unusable: str = ""
     asked: tuple[float, ...] | None = None
+    quantiles: tuple[int, ...] = ()
+    thrift: int = 0

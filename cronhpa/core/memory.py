@@ -8,6 +8,7 @@ place, so a window that was edited sees the entries that the upstream would see.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import TypeVar
 
 from msgspec import Struct
@@ -116,6 +117,21 @@ class Memory(Struct, frozen=True):
             scale_downs=tuple(replace(entry, at=min(entry.at, now)) for entry in memory.scale_downs),
         )
 
+    def shifted(self, step: Nanoseconds) -> Memory:
+        """
+        The same ages on a clock that was set, by this step: windows and periods are spans, not times of day.
+
+        The leads stay: a schedule's start is a time of day.
+        """
+        intent = self.intent
+        return replace(
+            self,
+            recommendations=tuple(replace(entry, at=entry.at + step) for entry in self.recommendations),
+            scale_ups=tuple(replace(entry, at=entry.at + step) for entry in self.scale_ups),
+            scale_downs=tuple(replace(entry, at=entry.at + step) for entry in self.scale_downs),
+            intent=None if intent is None else replace(intent, at=intent.at + step),
+        )
+
     def resumed(self, current: int | None, now: Nanoseconds, behavior: Behavior | None) -> Memory:
         """
         The memory as a new process starts with it.
@@ -168,8 +184,9 @@ class Memory(Struct, frozen=True):
             return replace(self, leads=decision.leads)
         memory = self.seeded(decision.current, decision.at, spec.behavior, bounded=decision.bounded)
         if decision.recommended is not None:
-            # The caller may have moved the decision to the instant that caused it.
-            recommended = replace(decision.recommended, at=decision.at)
+            recommended = decision.recommended
+            if recommended.at != decision.at:  # the caller moved the decision to the instant that caused it
+                recommended = replace(recommended, at=decision.at)
             memory = memory.recommending(recommended, spec.behavior, spec.options)
         if isinstance(outcome, Scaled):
             memory = memory.scaled(decision.current, decision.desired, outcome.at, spec.behavior)
@@ -286,15 +303,26 @@ def _contenders(
     An equal recommendation that is later stays in the window longer, so the earlier one never decides.
     """
     up, down = stabilization_windows(behavior, options)
+    since_up, since_down = now - up, now - down
     kept: list[Recommendation] = []
     merged, highest, lowest = -1, -1, INT32_MAX + 1
-    for entry in sorted(entries, key=lambda entry: entry.at, reverse=True):
-        metrics, at = entry.metrics, entry.at
-        wins = not kept or (entry.replicas > merged and at >= now - down)
-        merged = max(merged, entry.replicas)
+    for entry in sorted(entries, key=_at, reverse=True):
+        replicas, metrics, at = entry.replicas, entry.metrics, entry.at
+        wins = not kept
+        if replicas > merged:
+            merged = replicas
+            wins = wins or at >= since_down
         if metrics is not None:
-            wins = wins or (metrics > highest and at >= now - down) or (metrics < lowest and at >= now - up)
-            highest, lowest = max(highest, metrics), min(lowest, metrics)
+            if metrics > highest:
+                highest = metrics
+                wins = wins or at >= since_down
+            if metrics < lowest:
+                lowest = metrics
+                wins = wins or at >= since_up
         if wins:
             kept.append(entry)
-    return tuple(reversed(kept))
+    kept.reverse()
+    return tuple(kept)
+
+
+_at = attrgetter("at")

@@ -110,6 +110,7 @@ class Observation(Struct, frozen=True):
     readings: one for each of the spec's metrics, in order; empty if none was requested.
     start_up: 90th percentile of creation to Ready of the target's own pods, None while unknown.
     request_per_pod: milli-units that a ready pod requests, by resource name. It turns a load into pods.
+    unseen: why fewer pods are seen than the target says it has; the metrics may raise then, and not lower.
     """
 
     scale: Scale | Absent
@@ -117,3 +118,4 @@ class Observation(Struct, frozen=True):
     selector_problem: Absent | None = None
     start_up: Nanoseconds | None = None
     request_per_pod: Mapping[str, int] = {}
+    unseen: Absent | None = None

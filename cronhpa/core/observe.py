@@ -15,6 +15,7 @@ from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, 
 Measurement = Mapping[str, Sample] | int | Absent
 INVALID_METRIC_SELECTOR = "InvalidMetricSelector"
 START_UP_GRAIN = 5 * SECOND
+_ENDED = {"Succeeded", "Failed"}
 # A pod that turned Ready later than that after its creation was not starting all that time.
 _START_UP_READ = HOUR
 START_UP_MAX = _START_UP_READ + START_UP_GRAIN
@@ -27,6 +28,7 @@ def observe(
     measurements: Sequence[Measurement],
     now: Nanoseconds,
     selector_problem: Absent | None = None,
+    unseen: Absent | None = None,
 ) -> Observation:
     """
     The observation of one turn.
@@ -43,7 +45,13 @@ def observe(
         ),
         start_up=start_up(pods) if spec.looks_ahead else None,
         request_per_pod=requests_per_pod(spec, pods) if spec.looks_ahead else {},
+        unseen=unseen,
     )
+
+
+def active(pods: Sequence[Pod]) -> int:
+    """How many pods a workload counts in its status: those that neither ended nor are being deleted."""
+    return sum(not pod.deleting and pod.phase not in _ENDED for pod in pods)
 
 
 def read(metric: Metric, measured: Measurement, pods: Sequence[Pod], now: Nanoseconds, spec: Spec) -> Reading:

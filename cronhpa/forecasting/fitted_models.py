@@ -102,8 +102,8 @@ class FittedModels:
     """
     methods: those that could be fitted, with the variants that are candidates. spikes: the spike hazard of single
     minutes; None without them. constants: replicas of the constant floors, by CONSTANT_SHARES. by_hour: see
-    `hourly_floors`. mean_replicas: of reactive scaling; the cost of a pod is relative to them. week_max: the largest load
-    of the last week. tail: the last LAGS steps before the fit.
+    `hourly_floors`. mean_replicas: of reactive scaling; the cost of a pod is relative to them. week_max: the largest
+    load of the last week. tail: the last LAGS steps before the fit.
     """
 
     workload: WorkloadModel

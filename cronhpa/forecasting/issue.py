@@ -37,10 +37,11 @@ def forecast_of(  # noqa: PLR0913 - what is stated, and when from what it was ma
         return None
     level = float(floors.level[0, place])
 
-    def steps(load: Floats, replicas: Counts | None = None) -> tuple[float, ...]:
-        """Those with a floor, or all of them without `replicas`."""
-        of_windows = load[:, place] if replicas is None else np.where(replicas[:, place] > 0, load[:, place], 0.0)
-        near, far = float(of_windows[0]), float(of_windows[-1])
+    def steps(of_windows: Floats, replicas: Counts | None = None) -> tuple[float, ...]:
+        """Those of the first window, then those of the last; zero without a floor, where `replicas` are given."""
+        each = of_windows[:, place]
+        kept = each if replicas is None else np.where(replicas[:, place] > 0, each, 0.0)
+        near, far = float(kept[0]), float(kept[-1])
         first = (near, near, far, far) if by_minute else (near, far, far, far)
         return first + (far,) * fitted.workload.far_steps
 
@@ -59,4 +60,5 @@ def forecast_of(  # noqa: PLR0913 - what is stated, and when from what it was ma
         asked=steps(floors.load, floors.replicas),
         thrifty=tuple(steps(load, replicas) for replicas, load in floors.thrifty),
         unusable=unusable,
+        quantiles=tuple(round(100 * each) for each in steps(floors.level)),
     )

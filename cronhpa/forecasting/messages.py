@@ -20,6 +20,7 @@ from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import Mode, Span, Spec
+from cronhpa.history.address import PostgresAddress
 from cronhpa.history.database import Fault
 from cronhpa.history.fits import Fit, FitInfo
 from cronhpa.history.packing import little_endian
@@ -89,9 +90,14 @@ class DaskCluster(Struct, frozen=True):
 
 
 class WorkerRequest(Struct, frozen=True):
-    """What goes to a worker. cluster: on which fits are computed; None: in the worker itself."""
+    """
+    What goes to a worker.
 
-    store: str
+    store: the path of a file, or where a PostgreSQL is. cluster: on which fits are computed; None: in the worker
+    itself.
+    """
+
+    store: str | PostgresAddress
     subjects: list[ForecastTarget]
     now: Nanoseconds
     cluster: DaskCluster | None = None

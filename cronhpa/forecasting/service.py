@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 from collections import deque
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,6 +29,7 @@ from cronhpa.forecasting.messages import (
 )
 from cronhpa.forecasting.pool import ProcessPool, WorkerError, WorkerPool
 from cronhpa.forecasting.refit_schedule import due
+from cronhpa.history.address import PostgresAddress, StoreAddress
 from cronhpa.history.database import StoreError
 from cronhpa.history.fits import FitInfo
 from cronhpa.history.series import Series
@@ -87,7 +87,7 @@ class ForecastService:
 
     def __init__(  # noqa: PLR0913 - settings by their names, each with a default
         self,
-        store: Path,
+        store: StoreAddress,
         monotonic: Callable[[], float],
         *,
         workers: WorkerPool | None = None,
@@ -96,6 +96,7 @@ class ForecastService:
         fit_deadline_seconds: float = 300.0,
         share_percent: int = 100,
         on_first: Callable[[Series], None] = lambda _series: None,
+        by_whom: str = "",
         forecast_task: Callable[[bytes], bytes] = forecast,
         fit_task: Callable[[bytes], bytes] = fit,
     ) -> None:
@@ -108,6 +109,7 @@ class ForecastService:
         deadline_seconds, fit_deadline_seconds: of a task of several series, with the start of its worker.
         share_percent: how much of a worker's time fits may take.
         on_first: told of every series that has a forecast where it had none.
+        by_whom: what is said behind "has not been forecast yet".
         forecast_task, fit_task: what the workers run, functions that a new process can import by their names.
         """
         self._store = store
@@ -119,6 +121,8 @@ class ForecastService:
         self._fit_deadline_seconds = fit_deadline_seconds
         self._share_percent = share_percent
         self._on_first = on_first
+        self._by_whom = by_whom
+        self._told = store if isinstance(store, PostgresAddress) else str(store)
         self._forecast_task = forecast_task
         self._fit_task = fit_task
         self._latest: dict[Series, Forecast | Absent] = {}
@@ -131,7 +135,9 @@ class ForecastService:
         self._wanted_at: dict[Series, Nanoseconds] = {}
         self._problems: dict[str, tuple[str, ...]] = {}
         self._refreshing, self._fitting = asyncio.Lock(), asyncio.Lock()
-        self._load()
+        # Why a round found that the store cannot be opened: its other tasks would each wait for it in vain.
+        self._unopened = {"forecast": "", "fit": ""}
+        self._load_file()
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -139,8 +145,24 @@ class ForecastService:
 
     def latest(self, series: Series) -> Forecast | Absent:
         """The newest forecast of a series, however old, or why there is none."""
-        unknown = Absent("Learning", f"{series.metric} has not been forecast yet")
+        unknown = Absent("Learning", f"{series.metric} has not been forecast yet{self._by_whom}")
         return self._latest.get(series, unknown)
+
+    async def load(self, store: Store) -> None:
+        """
+        Take over what a store keeps now, where another replica may have written it. Raises StoreError.
+
+        Of what is known here already the newer forecast stays. A series that the store has no more is forgotten.
+        """
+        forecasts, fits = await asyncio.to_thread(lambda: (store.forecasts.newest(), store.fits.infos()))
+        for series in [one for one, known in self._latest.items() if isinstance(known, Forecast)]:
+            if series not in forecasts:
+                del self._latest[series]
+        for series, kept in forecasts.items():
+            known = self._latest.get(series)
+            if not isinstance(known, Forecast) or known.issued_at < kept.issued_at:
+                self._latest[series] = kept
+        self._fits = fits
 
     async def refresh(self, subjects: Iterable[ForecastTarget], now: Nanoseconds) -> None:
         """
@@ -154,6 +176,7 @@ class ForecastService:
             self._forget_unwanted(wanted, now)
             if self._abstained(wanted):
                 return
+            self._unopened["forecast"] = ""
             fitted = [each for series, each in wanted.items() if self._may_be_forecast(series)]
             tasks = self._split(fitted, FORECASTS_PER_TASK, now)
             self._problems["forecast"] = await _in_turn(
@@ -166,6 +189,7 @@ class ForecastService:
             wanted = {each.series: each for each in subjects}
             if self._abstained(wanted):
                 return
+            self._unopened["fit"] = ""
             chosen = [
                 each
                 for each in await asyncio.to_thread(self._due, wanted, now)
@@ -200,8 +224,9 @@ class ForecastService:
         await self._workers.close()
         await self._fit_workers.close()
 
-    def _load(self) -> None:
-        if not self._store.exists():
+    def _load_file(self) -> None:
+        """A PostgreSQL is read by `load`, because it may keep its readers waiting."""
+        if isinstance(self._store, PostgresAddress) or not self._store.exists():
             return
         try:
             store = Store(self._store)
@@ -251,12 +276,17 @@ class ForecastService:
 
     async def _refresh(self, task: list[ForecastTarget], now: Nanoseconds) -> str | None:
         """Why the forecasts, or the storing of them, failed; None where they did not."""
-        ask = _ASKS.encode(WorkerRequest(str(self._store), task, now))
+        if self._unopened["forecast"]:
+            return self._note_unopened(task, self._unopened["forecast"])
+        ask = _ASKS.encode(WorkerRequest(self._told, task, now))
         try:
             found = _ANSWERS.decode(await self._workers.run(self._forecast_task, ask, self._deadline_seconds))
         except (WorkerError, msgspec.MsgspecError) as problem:
             return self._suspect(task, "forecast", str(problem), now)
         self._trust(task)
+        if found.fault is not None and not found.answers:
+            self._unopened["forecast"] = found.fault.message
+            return self._note_unopened(task, found.fault.message)
         for series, value in found.answers:
             is_first = isinstance(value, Forecast) and not isinstance(self._latest.get(series), Forecast)
             self._latest[series] = value
@@ -272,13 +302,18 @@ class ForecastService:
 
     async def _fit(self, task: list[ForecastTarget], now: Nanoseconds) -> str | None:
         """Why the fits, or the storing of them, failed; None if they did not."""
+        if self._unopened["fit"]:
+            return self._note_unopened(task, self._unopened["fit"])
         try:
-            ask = _ASKS.encode(WorkerRequest(str(self._store), task, now, self._cluster))
+            ask = _ASKS.encode(WorkerRequest(self._told, task, now, self._cluster))
             answer = await self._fit_workers.run(self._fit_task, ask, self._fit_deadline_seconds)
             found = _FITS.decode(answer)
         except (WorkerError, msgspec.MsgspecError) as error:
             return self._suspect(task, "fit", str(error), now)
         self._trust(task)
+        if found.fault is not None and not found.fits and not found.absent:
+            self._unopened["fit"] = found.fault.message
+            return self._note_unopened(task, found.fault.message)
         fits = dict(found.fits)
         if found.fault is not None:
             # A fit that could not be kept is of no use to a forecast: what there was stays, and it is made again.
@@ -303,11 +338,21 @@ class ForecastService:
         """Remember a failed task. A series that has a forecast keeps it; one that has none says why."""
         for each in task:
             self._suspects[each.series] = now if len(task) > 1 else now + _RETRY_AFTER
+        self._explain(task, why)
+        others = f" and {len(task) - 1} more" if len(task) > 1 else ""
+        return f"{what} of {task[0].series}{others}: {why}"
+
+    def _note_unopened(self, task: list[ForecastTarget], why: str) -> str:
+        """No series is suspected: the store is none's fault, and all go on together once it can be opened."""
+        self._explain(task, why)
+        return why
+
+    def _explain(self, task: list[ForecastTarget], why: str) -> None:
+        """Why there is no forecast, for those that have none from before."""
+        for each in task:
             if not isinstance(self._latest.get(each.series), Forecast):
                 message = f"{each.series.metric} could not be forecast: {why}"
                 self._latest[each.series] = Absent("ForecastFailed", message)
-        others = f" and {len(task) - 1} more" if len(task) > 1 else ""
-        return f"{what} of {task[0].series}{others}: {why}"
 
 
 def _has_come(at: Nanoseconds, now: Nanoseconds) -> bool:

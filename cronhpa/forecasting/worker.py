@@ -6,7 +6,6 @@ Imports numpy and the methods; the controller never imports this module.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -41,6 +40,7 @@ from cronhpa.forecasting.named_methods import find_methods, methods_of, noted, u
 from cronhpa.forecasting.policy import Attempts, FittedPolicy
 from cronhpa.forecasting.recent import Loads
 from cronhpa.forecasting.workload import workload_of
+from cronhpa.history.database import Fault, StoreError
 from cronhpa.history.fits import Fit, FitInfo
 from cronhpa.history.series import STEP, Series
 from cronhpa.history.store import Store
@@ -87,9 +87,13 @@ def fit(request: WorkerRequest, method_seconds: float = FIT_SECONDS) -> FitRespo
     Fit a policy to each history of the store, and write the fits back.
 
     method_seconds: see `fit_all`; a cluster's workers have FIT_SECONDS.
-    Raises StoreError where the store cannot be read, OSError where the cluster cannot be reached.
+    A store that cannot be opened is a fault, and no fit is made. Raises StoreError where the store cannot be read,
+    OSError where the cluster cannot be reached.
     """
-    store = Store(Path(request.store))
+    try:
+        store = Store(request.store)
+    except StoreError as problem:
+        return FitResponse([], [], Fault(str(problem)))
     try:
         histories = gather(store, request.subjects, request.now)
         if request.cluster is None:
@@ -208,9 +212,12 @@ def forecast(request: WorkerRequest, method_seconds: float = FORECAST_SECONDS) -
     A forecast of each series from its newest fit, or why there is none.
 
     method_seconds: for all that one method does for one series.
-    Raises StoreError where the store cannot be read.
+    A store that cannot be opened is a fault without an answer. Raises StoreError where the store cannot be read.
     """
-    store = Store(Path(request.store))
+    try:
+        store = Store(request.store)
+    except StoreError as problem:
+        return ForecastResponse([], Fault(str(problem)))
     try:
         targets = {target.series: target for target in request.subjects}
         deadlines = Deadlines(method_seconds)

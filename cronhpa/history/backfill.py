@@ -72,7 +72,12 @@ class Backfills:
             self._rests_until = self._elapsed_seconds() + self._rest_seconds
             self._rest_seconds = min(2 * self._rest_seconds, _AGAIN_SECONDS)
             return False
-        except (PrometheusError, StoreError) as problem:
+        except StoreError as problem:
+            # Of no series, but of the store: asking for the others would find the same, and each answer would be lost.
+            LOG.warning("history of %s: %s; others wait %d s", series, problem, _REST_SECONDS)
+            self._rests_until = self._elapsed_seconds() + _REST_SECONDS
+            return False
+        except PrometheusError as problem:
             LOG.warning("history of %s: %s", series, problem)
             return False
         self._rest_seconds = _REST_SECONDS

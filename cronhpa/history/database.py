@@ -1,9 +1,9 @@
 """
 What a database must do for the load history: transactions of portable SQL, and faults as values.
 
-`sqlite` is one such database. A second database is a second class: the statements of `series_ids`, `load_history`,
-`fits`, `forecasts` and `spend` are SQL that SQLite and PostgreSQL both know, with `?` for each value. The schema, its
-migrations and everything else that differs between databases belong in the database's own module.
+`sqlite` and `postgres` are two such databases: the statements of `series_ids`, `load_history`, `fits`, `forecasts` and
+`spend` are SQL that both know, with `?` for each value and no question mark within quotes. Tables and migrations are in
+`schema`; everything else that differs between databases is in the database's own module.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 
     from cronhpa.history.series_ids import SeriesIds
 
@@ -59,3 +59,8 @@ class Database(Protocol):
         """Run `work` as one transaction: commit all of it, or nothing and return a Fault."""
 
     def close(self) -> None: ...
+
+
+def question_marks(values: Sized) -> str:
+    """What stands between the parentheses of `IN` for so many values. PostgreSQL knows no empty list."""
+    return ", ".join("?" * len(values)) or "NULL"

@@ -8,6 +8,7 @@ import msgspec
 
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, Nanoseconds
+from cronhpa.history.database import question_marks
 from cronhpa.history.series import STEP, Series
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Forecasts:
 
         def work(db: Connection) -> dict[Series, Forecast]:
             found = self._ids(db, series)
-            query = f"SELECT series, value FROM forecast WHERE series IN ({', '.join('?' * len(found))})"  # noqa: S608 - question marks
+            query = f"SELECT series, value FROM forecast WHERE series IN ({question_marks(found)})"  # noqa: S608 - question marks
             return {found[series_id]: _DECODER.decode(value) for series_id, value in db.execute(query, [*found])}
 
         return self._database.read(work)
@@ -97,7 +98,7 @@ class Forecasts:
             query = f"""
                 WITH RECURSIVE clock (at) AS (SELECT ? UNION ALL SELECT at + 1 FROM clock WHERE at < ?)
                 SELECT series, (at + 1) * {STEP}, load, percent FROM clock CROSS JOIN stated
-                WHERE step = at AND series IN ({", ".join("?" * len(found))}) ORDER BY at
+                WHERE step = at AND series IN ({question_marks(found)}) ORDER BY at
             """  # noqa: S608 - question marks
             for series_id, *quantile in db.execute(query, (first, last, *found)):
                 issued[found[series_id]].append(IssuedQuantile._make(quantile))

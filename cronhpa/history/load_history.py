@@ -14,6 +14,7 @@ from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds
+from cronhpa.history.database import question_marks
 from cronhpa.history.packing import (
     MINUTES_PER_DAY,
     STEPS_PER_DAY,
@@ -37,7 +38,7 @@ from cronhpa.history.series import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence, Sized
+    from collections.abc import Iterable, Sequence
 
     from cronhpa.history.database import Connection, Database, Fault
 
@@ -162,7 +163,7 @@ class LoadHistory:
             query = f"""
                 SELECT series, day, highs, {"shares" if minutes else "NULL"}
                 FROM day {"LEFT JOIN minutes USING (series, day)" if minutes else ""}
-                WHERE series IN ({_marks(found)}) AND day BETWEEN ? AND ? ORDER BY day
+                WHERE series IN ({question_marks(found)}) AND day BETWEEN ? AND ? ORDER BY day
             """  # noqa: S608 - literals and question marks
             for series_id, *day in db.execute(query, (*found, since // DAY, (until - 1) // DAY)):
                 days[found[series_id]].append(PackedDay(*day))
@@ -321,11 +322,6 @@ def _columns(db: Connection, table: str, series_ids: Sequence[int], first: int, 
     return PackedRows(ends[0], db.execute(query, (*ends, *series_ids)).fetchall())
 
 
-def _marks(values: Sized) -> str:
-    """A question mark for each value of a statement."""
-    return ", ".join("?" * len(values))
-
-
 def _merge_into_days(db: Connection, rows: Iterable[tuple[int, int, float]], per_day: int) -> None:
     """
     Raise the maxima of days by (series, time, high). Minutes raise their steps, too.
@@ -346,10 +342,8 @@ def _merge_into_days(db: Connection, rows: Iterable[tuple[int, int, float]], per
     keep_minutes = (
         "INSERT INTO minutes VALUES (?, ?, ?) ON CONFLICT (series, day) DO UPDATE SET shares = excluded.shares"
     )
-    for (series_id, day), maxima in days.items():
-        db.execute(keep_steps, (series_id, day, pack_steps(maxima.highs)))
-        if maxima.shares is not None:
-            db.execute(keep_minutes, (series_id, day, maxima.shares))
+    db.executemany(keep_steps, ((*key, pack_steps(maxima.highs)) for key, maxima in days.items()))
+    db.executemany(keep_minutes, ((*key, maxima.shares) for key, maxima in days.items() if maxima.shares is not None))
 
 
 def _read_day(db: Connection, series_id: int, day: int) -> DayMaxima:

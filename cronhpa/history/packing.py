@@ -13,13 +13,15 @@ from __future__ import annotations
 import math
 import sys
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from cronhpa.core.instant import DAY, MINUTE
 from cronhpa.history.series import STEP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+N = TypeVar("N", int, float)
 
 STEPS_PER_DAY = DAY // STEP
 MINUTES_PER_DAY = DAY // MINUTE
@@ -136,7 +138,7 @@ def trim(begin: int, highs: array[float], first: int, end: int) -> tuple[int, ar
     return begin + low, highs[low:high]
 
 
-def little_endian(values: array[float]) -> array[float]:
+def little_endian(values: array[N]) -> array[N]:
     """The same numbers in little-endian byte order, or back from it."""
     if sys.byteorder == "little":
         return values

@@ -15,12 +15,14 @@ from __future__ import annotations
 import sqlite3
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.history.database import Connection, Fault, StoreError
+from cronhpa.history.schema import SCHEMA, Schema
 from cronhpa.history.series_ids import SeriesIds
 
 if TYPE_CHECKING:
@@ -28,64 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 T = TypeVar("T")
-
-SCHEMA_VERSION = 3
-
-_SCHEMA = """
-CREATE TABLE series (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, namespace TEXT NOT NULL, name TEXT NOT NULL, metric TEXT NOT NULL,
-    UNIQUE (namespace, name, metric)
-);
--- Times are counted in steps, minutes and days since the Unix epoch.
-CREATE TABLE minute (minute INTEGER, series INTEGER, high REAL NOT NULL, PRIMARY KEY (minute, series)) WITHOUT ROWID;
-CREATE TABLE step (step INTEGER, series INTEGER, high REAL NOT NULL, PRIMARY KEY (step, series)) WITHOUT ROWID;
-CREATE TABLE day (series INTEGER, day INTEGER, highs BLOB NOT NULL, PRIMARY KEY (series, day));
-CREATE TABLE minutes (series INTEGER, day INTEGER, shares BLOB NOT NULL, PRIMARY KEY (series, day));
--- One fit covers many series: methods work on wide frames.
-CREATE TABLE fit (
-    id INTEGER PRIMARY KEY, model TEXT NOT NULL, fitted_at INTEGER NOT NULL, trained_until INTEGER NOT NULL,
-    state BLOB NOT NULL
-);
--- digest: of the parts of the object's spec that the fit depends on. choice: the chosen policy, or why there is none.
-CREATE TABLE fitted (
-    series INTEGER PRIMARY KEY, fit INTEGER NOT NULL, digest TEXT NOT NULL DEFAULT '', choice BLOB NOT NULL DEFAULT x''
-);
-CREATE INDEX fitted_by_fit ON fitted (fit);
--- The newest forecast.
-CREATE TABLE forecast (series INTEGER PRIMARY KEY, start INTEGER NOT NULL, value BLOB NOT NULL);
--- For each step, the quantile that the newest forecast of the step before it had issued.
-CREATE TABLE stated (
-    step INTEGER, series INTEGER, load REAL NOT NULL, percent INTEGER NOT NULL, PRIMARY KEY (step, series)
-) WITHOUT ROWID;
--- Pod-seconds of an hour: those that the forecast added, and those without the forecast.
-CREATE TABLE spend (
-    hour INTEGER, series INTEGER, extra REAL NOT NULL, base REAL NOT NULL, PRIMARY KEY (hour, series)
-) WITHOUT ROWID;
--- The end of the history that was asked of another source.
-CREATE TABLE backfill (series INTEGER PRIMARY KEY, until INTEGER NOT NULL);
-"""
-# By version: the statements that make a file of it one of the next version. Forecasts live for a day, so a migration
-# drops those of earlier releases.
-_MIGRATIONS = {
-    1: """
-ALTER TABLE fitted ADD COLUMN digest TEXT NOT NULL DEFAULT '';
-ALTER TABLE fitted ADD COLUMN choice BLOB NOT NULL DEFAULT x'';
-DROP TABLE forecast;
-CREATE TABLE forecast (series INTEGER, start INTEGER, value BLOB NOT NULL, PRIMARY KEY (series, start)) WITHOUT ROWID;
-CREATE TABLE spend (
-    hour INTEGER, series INTEGER, extra REAL NOT NULL, base REAL NOT NULL, PRIMARY KEY (hour, series)
-) WITHOUT ROWID;
-CREATE TABLE backfill (series INTEGER PRIMARY KEY, until INTEGER NOT NULL)
-""",
-    2: """
-DROP TABLE forecast;
-CREATE TABLE forecast (series INTEGER PRIMARY KEY, start INTEGER NOT NULL, value BLOB NOT NULL);
-CREATE TABLE stated (
-    step INTEGER, series INTEGER, load REAL NOT NULL, percent INTEGER NOT NULL, PRIMARY KEY (step, series)
-) WITHOUT ROWID;
-CREATE TABLE minutes (series INTEGER, day INTEGER, shares BLOB NOT NULL, PRIMARY KEY (series, day))
-""",
-}
 
 # SQLite has no checksums. A damaged file gives names that are not UTF-8, text in place of a number, or half a blob.
 _UNREADABLE = (sqlite3.Error, msgspec.MsgspecError, TypeError, ValueError)
@@ -97,32 +41,35 @@ class SqliteDatabase:
     """
     One open connection to a file. Another process opens a connection of its own.
 
-    `open` makes or migrates the file; `open_to_read` leaves it as it is.
+    `open` makes or migrates the file; `open_unmigrated` makes it, and refuses one of an earlier release; `open_to_read`
+    leaves it as it is.
     """
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, version: int) -> None:
         self._path = path
         self._connection = connection
+        self._version = version
         self._lock = threading.Lock()
         self._ids = SeriesIds()
         self._data_version = -1
 
     @classmethod
-    def open(cls, path: Path, *, lock_timeout: Nanoseconds = LOCK_TIMEOUT) -> SqliteDatabase:
+    def open(cls, path: Path, *, lock_timeout: Nanoseconds = LOCK_TIMEOUT, schema: Schema = SCHEMA) -> SqliteDatabase:
         """
         Open the file, make it where there is none, migrate it where an earlier release wrote it.
 
         lock_timeout: how long a write waits for a writing transaction of another connection.
         Raises StoreError.
         """
-        try:
-            connection = _connected(str(path), lock_timeout)
-        except sqlite3.Error as problem:
-            raise StoreError(f"{path}: {problem}: a path to a file in an existing, writable folder is needed") from None
-        return cls._checked(path, connection, _prepare)
+        return cls._checked(path, _connected_to_write(path, lock_timeout), partial(_migrate, schema))
 
     @classmethod
-    def open_to_read(cls, path: Path) -> SqliteDatabase:
+    def open_unmigrated(cls, path: Path, *, schema: Schema = SCHEMA) -> SqliteDatabase:
+        """As `open`, but refuse a file of an earlier release: its operator may be using it. Raises StoreError."""
+        return cls._checked(path, _connected_to_write(path, LOCK_TIMEOUT), partial(_make, schema))
+
+    @classmethod
+    def open_to_read(cls, path: Path, *, schema: Schema = SCHEMA) -> SqliteDatabase:
         """
         Open a file to read it, whatever release wrote it; nothing is made or migrated, and `write` gives a Fault.
 
@@ -133,7 +80,7 @@ class SqliteDatabase:
             connection = _connected(f"{path.absolute().as_uri()}?mode=ro", LOCK_TIMEOUT)
         except sqlite3.Error as problem:
             raise StoreError(f"{path}: {problem}: an existing, readable file is needed") from None
-        return cls._checked(path, connection, _check_readable)
+        return cls._checked(path, connection, partial(_check_readable, schema))
 
     @classmethod
     def _checked(
@@ -147,7 +94,7 @@ class SqliteDatabase:
         except _UNREADABLE as problem:
             connection.close()
             raise StoreError(f"{path}: {problem}: a SQLite file written by cronhpa is needed") from None
-        return cls(path, connection)
+        return cls(path, connection, _version(connection))
 
     @property
     def ids(self) -> SeriesIds:
@@ -168,6 +115,9 @@ class SqliteDatabase:
             except _UNREADABLE as problem:
                 self._undo()
                 return Fault(f"{self._path}: {problem}: nothing was recorded")
+            except StoreError as problem:
+                self._undo()
+                return Fault(f"{problem}: nothing was recorded")
             except BaseException:
                 # An open transaction would keep every other process from writing.
                 self._undo()
@@ -190,6 +140,8 @@ class SqliteDatabase:
         # data_version changes with each commit of another connection, and with none of this connection.
         (data_version,) = self._connection.execute("PRAGMA data_version").fetchone()
         if data_version != self._data_version:
+            if _version(self._connection) != self._version:
+                raise StoreError(f"{self._path}: a process of another release migrated it while it was open")
             self._ids.check(self._connection)
             self._data_version = data_version
 
@@ -204,6 +156,13 @@ class SqliteDatabase:
                 self._connection.execute("ROLLBACK")
 
 
+def _connected_to_write(path: Path, lock_timeout: Nanoseconds) -> sqlite3.Connection:
+    try:
+        return _connected(str(path), lock_timeout)
+    except sqlite3.Error as problem:
+        raise StoreError(f"{path}: {problem}: a path to a file in an existing, writable folder is needed") from None
+
+
 def _connected(address: str, lock_timeout: Nanoseconds) -> sqlite3.Connection:
     """address: a path, or a URI that begins with `file:///`."""
     return sqlite3.connect(
@@ -215,36 +174,65 @@ def _connected(address: str, lock_timeout: Nanoseconds) -> sqlite3.Connection:
     )
 
 
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """
-    Set the pragmas, then make or migrate the schema.
-
-    With WAL, synchronous=NORMAL keeps every commit through a kill -9; a power loss may cost the last commits.
-    """
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    if _version(connection) in {0, *_MIGRATIONS}:
+def _migrate(schema: Schema, connection: sqlite3.Connection, path: Path) -> None:
+    """Make the tables, or migrate them."""
+    _set_pragmas(connection)
+    if _version(connection) in {0, *schema.migrations}:
         connection.execute("BEGIN IMMEDIATE")
         # Another process may have migrated the file while this process waited for the lock: read the version again.
-        while (version := _version(connection)) in {0, *_MIGRATIONS}:
-            for statement in (_MIGRATIONS[version] if version else _SCHEMA).split(";\n"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {version + 1 if version else SCHEMA_VERSION}")
+        while (version := _version(connection)) in {0, *schema.migrations}:
+            script, reached = (schema.migrations[version], version + 1) if version else (schema.tables, schema.version)
+            _run(connection, script, reached)
         connection.execute("COMMIT")
+    _check_current(schema, connection, path)
+
+
+def _make(schema: Schema, connection: sqlite3.Connection, path: Path) -> None:
+    """Make the tables where there are none."""
+    if _version(connection) == 0:
+        _set_pragmas(connection)
+        connection.execute("BEGIN IMMEDIATE")
+        if _version(connection) == 0:
+            _run(connection, schema.tables, schema.version)
+        connection.execute("COMMIT")
+    _check_current(schema, connection, path)
+    # Of the connection, not of the file.
+    _set_pragmas(connection)
+
+
+def _set_pragmas(connection: sqlite3.Connection) -> None:
+    """With WAL, synchronous=NORMAL keeps every commit through a kill -9; a power loss may cost the last commits."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _run(connection: sqlite3.Connection, script: str, reached: int) -> None:
+    for statement in script.split(";\n"):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {reached}")
+
+
+def _check_current(schema: Schema, connection: sqlite3.Connection, path: Path) -> None:
     version = _version(connection)
-    if version != SCHEMA_VERSION:
+    if version in schema.migrations:
         raise StoreError(
-            f"{path}: schema version {version}: this release reads version {SCHEMA_VERSION}; "
+            f"{path}: schema version {version} of an earlier release, whose operator may be using it: this release "
+            f"writes version {schema.version}; upgrade the operator, which migrates it"
+        )
+    if version != schema.version:
+        raise StoreError(
+            f"{path}: schema version {version}: this release reads version {schema.version}; "
             "use the release that wrote it, or move the file away"
         )
 
 
-def _check_readable(connection: sqlite3.Connection, path: Path) -> None:
+def _check_readable(schema: Schema, connection: sqlite3.Connection, path: Path) -> None:
     """Raises StoreError for a file of a later release, or one that has no tables of the load history."""
     version = _version(connection)
-    if version not in {*_MIGRATIONS, SCHEMA_VERSION}:
+    if version not in {*schema.migrations, schema.version}:
         raise StoreError(
-            f"{path}: schema version {version}: this release reads versions {min(_MIGRATIONS)} to {SCHEMA_VERSION}; "
+            f"{path}: schema version {version}: this release reads versions {min(schema.migrations)} to "
+            f"{schema.version}; "
             "use the release that wrote it"
         )
 

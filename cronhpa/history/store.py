@@ -1,18 +1,23 @@
 """
-The operator's store: loads, fits, forecasts and spend in one database.
+The operator's store: loads, fits, forecasts, spend and past decisions in one database.
 
     store = Store(path)
     store.loads.record(batch)
     store.loads.history(series, since, until)
     store.forecasts.newest()
 
-The store chooses the database. Its parts know transactions and portable SQL alone (`database`).
+The store chooses the database by its address: a file, or a PostgreSQL. Its parts know transactions and portable SQL
+alone (`database`).
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cronhpa.history.address import PostgresAddress, StoreAddress
+from cronhpa.history.database import StoreError
+from cronhpa.history.decisions import DecisionHistory
 from cronhpa.history.fits import Fits
 from cronhpa.history.forecasts import Forecasts
 from cronhpa.history.load_history import LoadHistory
@@ -21,10 +26,10 @@ from cronhpa.history.sqlite import SqliteDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from cronhpa.core.instant import Nanoseconds
     from cronhpa.history.database import Connection, Database, Fault
+    from cronhpa.history.postgres import PostgresDatabase
 
 
 class Store:
@@ -34,23 +39,32 @@ class Store:
     Instants are integer nanoseconds. `now` is an argument.
     """
 
-    def __init__(self, path: Path, open_database: Callable[[Path], Database] = SqliteDatabase.open) -> None:
+    def __init__(
+        self, address: StoreAddress | str, open_database: Callable[[StoreAddress], Database] | None = None
+    ) -> None:
         """
         Open the store to write and read. Raises StoreError.
 
-        By default a file is made where there is none, and migrated where an earlier release wrote it.
+        address: a text is the path of a file. By default tables are made where there are none, and migrated where an
+        earlier release made them.
         """
-        self.path = path
-        self._database = open_database(path)
-        self.loads = LoadHistory(self._database)
-        self.fits = Fits(self._database)
-        self.forecasts = Forecasts(self._database)
-        self.spend = HourlySpend(self._database)
+        self.address: StoreAddress = Path(address) if isinstance(address, str) else address
+        self.database = (open_database or _open)(self.address)
+        self.loads = LoadHistory(self.database)
+        self.fits = Fits(self.database)
+        self.forecasts = Forecasts(self.database)
+        self.spend = HourlySpend(self.database)
+        self.decisions = DecisionHistory(self.database)
 
     @classmethod
-    def open_to_read(cls, path: Path) -> Store:
+    def open_unmigrated(cls, address: StoreAddress) -> Store:
+        """As `Store(address)`, but a store of an earlier release is refused: its operator may be using it."""
+        return cls(address, _open_unmigrated)
+
+    @classmethod
+    def open_to_read(cls, address: StoreAddress) -> Store:
         """Open an existing store, of this release or an earlier one, and change nothing in it. Raises StoreError."""
-        return cls(path, SqliteDatabase.open_to_read)
+        return cls(address, _open_to_read)
 
     def compact(self, now: Nanoseconds) -> Fault | None:
         """
@@ -66,7 +80,31 @@ class Store:
             self.forecasts.compact(db, now)
             self.spend.compact(db, now)
 
-        return self._database.write(work)
+        return self.database.write(work)
 
     def close(self) -> None:
-        self._database.close()
+        self.database.close()
+
+
+def _open(address: StoreAddress) -> Database:
+    return _postgres().open(address) if isinstance(address, PostgresAddress) else SqliteDatabase.open(address)
+
+
+def _open_unmigrated(address: StoreAddress) -> Database:
+    if isinstance(address, PostgresAddress):
+        return _postgres().open_unmigrated(address)
+    return SqliteDatabase.open_unmigrated(address)
+
+
+def _open_to_read(address: StoreAddress) -> Database:
+    if isinstance(address, PostgresAddress):
+        return _postgres().open_to_read(address)
+    return SqliteDatabase.open_to_read(address)
+
+
+def _postgres() -> type[PostgresDatabase]:
+    try:
+        from cronhpa.history.postgres import PostgresDatabase  # noqa: PLC0415 - psycopg: for who has a PostgreSQL
+    except ImportError as problem:
+        raise StoreError(f"{problem}: install cronhpa[postgresql] for a store in PostgreSQL") from None
+    return PostgresDatabase

@@ -8,7 +8,6 @@ as it rotates). Its typed models are not used: they take over a hundred times as
 from __future__ import annotations
 
 import asyncio
-import asyncio.sslproto
 import logging
 import re
 from collections import Counter
@@ -19,31 +18,28 @@ from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import aiohttp
-import kubernetes.config
 import msgspec
 from kubernetes.client import Configuration
 from msgspec import Struct
 from yarl import URL
 
 from cronhpa.core.printable import shortened, without_userinfo
-from cronhpa.kube.credentials import bearer_token, keepalive_socket, tls_context
 from cronhpa.kube.errors import UNREADABLE, Cause, ClusterError, text_of
+from cronhpa.kube.fence import FENCED, NOT_LEADING, Fence, FencedBody, unfenced
+from cronhpa.kube.session import CONNECT_SECONDS, USER_AGENT, ApiSession
 
 LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-USER_AGENT = "cronhpa"
 FIELD_MANAGER = "cronhpa"
 _PAGE = 500
 # Concurrent requests, without watches: each watch has a connection of its own.
 _REQUESTS_AT_ONCE = 64
+_REVIEWS_AT_ONCE = 2
 # Concurrent requests to each metrics API. They are servers behind the API server: one that hangs must not take the
 # places of another, or of everything else.
 _METRIC_READS_AT_ONCE = 32
-# asyncio keeps a buffer of 256 KiB for each open TLS connection by default. A TLS record holds 16 KiB at most.
-_READ_BYTES = 2**16
-_CONNECT_SECONDS = 10.0
 # All limits are of unpacked bytes. By default etcd stores objects of up to 1.5 MiB, whose JSON is at worst six times as
 # long: one byte there can be \u0001 here.
 _OBJECT_BYTES = 2**24
@@ -61,8 +57,6 @@ TOO_LARGE = "TooLarge"
 _SHORT_BYTES = 2**19
 _LONG_ANSWERS_AT_ONCE = 2
 _ATTEMPTS = 2
-# A projected token is rotated long before it expires; client-go reads it anew as often.
-_TOKEN_SECONDS = 60.0
 
 
 class _Details(Struct):
@@ -84,6 +78,7 @@ class _ListMeta(Struct, frozen=True, rename="camel"):
 
 
 class _Page(Struct):
+    items: list[msgspec.Raw] | None
     metadata: _ListMeta = _ListMeta()
 
 
@@ -100,35 +95,44 @@ def path_of(*segments: str) -> str:
 
 
 class Client:
-    """One session to one API server. Open it as an async context manager."""
+    """
+    One session to one API server. Open it as an async context manager.
 
-    def __init__(self, configuration: Configuration, *, timeout_seconds: float = 15.0) -> None:
+    fence: for how many seconds from now a write may be under way; 0 or less refuses it.
+    agent: how the audit log of the API server names this process.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        timeout_seconds: float = 15.0,
+        fence: Fence = unfenced,
+        agent: str = USER_AGENT,
+    ) -> None:
         self.configuration = configuration
+        self._timeout_seconds = timeout_seconds
         self.requests: Counter[str] = Counter()
-        self._places = _Places(_REQUESTS_AT_ONCE)
+        self._places = _Places(_REQUESTS_AT_ONCE, fence)
+        # They change nothing, so a replica that does not lead sends them, too.
+        self._review_places = _Places(_REVIEWS_AT_ONCE, unfenced)
         self._metric_places: dict[str, _Places] = {}
         self._host = str(configuration.host).rstrip("/")
-        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=_CONNECT_SECONDS)
-        self._token: str | None = None
-        self._token_age = 0.0
-        self._session: aiohttp.ClientSession | None = None
+        # When the API server answered last, whatever it said, of the event loop's clock; None before it was asked.
+        self.succeeded_at: float | None = None
+        self._session = ApiSession(configuration, agent)
 
     async def __aenter__(self) -> Self:
-        # For the whole process: asyncio has no such setting for one connection.
-        asyncio.sslproto.SSLProtocol.max_size = _READ_BYTES
-        self._token = await asyncio.to_thread(bearer_token, self.configuration)
-        connector = aiohttp.TCPConnector(limit=0, ssl=tls_context(self.configuration), socket_factory=keepalive_socket)
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            read_bufsize=_READ_BYTES,
-            headers={"User-Agent": USER_AGENT, "Accept": "application/json", "Accept-Encoding": "gzip"},
-        )
-        self._token_age = asyncio.get_running_loop().time()
+        await self._session.open()
+        self.succeeded_at = asyncio.get_running_loop().time()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._session is not None:
-            await self._session.close()
+        await self._session.close()
+
+    async def rotated(self) -> None:
+        """Connects anew where certificates were rotated; requests find out by themselves within a minute."""
+        await self._session.follow_rotation()
 
     async def get(self, path: str, kind: type[T], params: Mapping[str, str] | None = None) -> T:
         """The object at a path. Raises ClusterError, also for an answer that is not what it should be."""
@@ -137,7 +141,7 @@ class Client:
     async def read(self, path: str, params: Mapping[str, str] | None = None, *, bytes_max: int = _SHORT_BYTES) -> bytes:
         """The raw answer of a metrics API. Raises ClusterError, also for an answer of more than `bytes_max`."""
         api = "/".join(path.split("/", 3)[:3])
-        places = self._metric_places.setdefault(api, _Places(_METRIC_READS_AT_ONCE))
+        places = self._metric_places.setdefault(api, _Places(_METRIC_READS_AT_ONCE, unfenced))
         async with places.requests:
             return await self._try("GET", path, None, "", params, bytes_max, places)
 
@@ -154,17 +158,36 @@ class Client:
         )
         return decode(answer, kind, path)
 
+    async def review(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
+        """What the API answers to a POST that changes nothing, and so is for replicas that do not lead, too."""
+        asked = msgspec.json.encode(body)
+        async with self._review_places.requests:
+            answer = await self._try("POST", path, asked, "application/json", None, _OBJECT_BYTES, self._review_places)
+        return decode(answer, kind, path)
+
     async def post(self, path: str, body: Mapping[str, Any], params: Mapping[str, str] | None = None) -> None:
         asked = {"fieldManager": FIELD_MANAGER, **(params or {})}
         await self._request("POST", path, body=msgspec.json.encode(body), params=asked)
+
+    async def create(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
+        """The object after a POST to its collection."""
+        asked = {"fieldManager": FIELD_MANAGER}
+        return decode(await self._request("POST", path, body=msgspec.json.encode(body), params=asked), kind, path)
+
+    async def replace(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
+        """The object after a PUT; with a resource version in `body`, only if the object has it still."""
+        asked = {"fieldManager": FIELD_MANAGER}
+        return decode(await self._request("PUT", path, body=msgspec.json.encode(body), params=asked), kind, path)
 
     async def delete(self, path: str, options: Mapping[str, Any]) -> None:
         """options: fields of meta/v1 DeleteOptions, such as preconditions."""
         await self._request("DELETE", path, body=msgspec.json.encode(options))
 
-    async def pages(self, path: str, params: Mapping[str, str] | None = None) -> AsyncIterator[tuple[bytes, str]]:
+    async def pages(
+        self, path: str, params: Mapping[str, str] | None = None
+    ) -> AsyncIterator[tuple[list[msgspec.Raw], str]]:
         """
-        The pages of a list with the list's resource version, 500 items each.
+        The items of each page of a list, not decoded, with the list's resource version; 500 items a page.
 
         A page that is too long is requested again with fewer items: large objects of one tenant must not end the list.
         """
@@ -178,9 +201,9 @@ class Client:
                     raise
                 size = max(size // _PAGE_PARTS, 1)
                 continue
-            meta = decode(answer, _Page, path).metadata
-            yield answer, meta.resource_version
-            going = meta.cont
+            page = decode(answer, _Page, path)
+            yield page.items or [], page.metadata.resource_version
+            going = page.metadata.cont
             if not going:
                 return
 
@@ -193,41 +216,28 @@ class Client:
         Raises ClusterError when nothing arrives for `idle_seconds`: a dead connection looks like one without changes.
         """
         asked = {**(params or {}), "watch": "1", "allowWatchBookmarks": "true", "resourceVersion": resource_version}
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=idle_seconds)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=idle_seconds)
         self.requests["WATCH"] += 1
         try:
-            headers = await self._headers()
+            headers = await self._session.headers()
             # A compressed line would wait in the compressor for later lines.
             headers["Accept-Encoding"] = "identity"
-            async with self._open.get(
+            async with self._session.current.get(
                 self._url(path), params=asked, headers=headers, timeout=timeout, allow_redirects=False
             ) as response:
                 if _is_refusal(response):
                     raise _error(response, await _read(response, path, _ERROR_BYTES, self._places), path)
+                self.succeeded_at = asyncio.get_running_loop().time()
                 async for line in _lines(response.content, path):
                     yield line
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            if isinstance(error, aiohttp.ClientSSLError):
+                await self._session.follow_rotation()
             raise ClusterError(0, "Unreachable", f"watch of {path}: {text_of(error)}") from error
 
     def _url(self, path: str) -> URL:
         """The URL of a path that `path_of` has quoted already."""
         return URL(self._host + path, encoded=True)
-
-    @property
-    def _open(self) -> aiohttp.ClientSession:
-        assert self._session is not None, "open the client with `async with`"
-        return self._session
-
-    async def _headers(self, *, fresh: bool = False) -> dict[str, str]:
-        now = asyncio.get_running_loop().time()
-        if fresh or now - self._token_age > _TOKEN_SECONDS:
-            self._token_age = now
-            try:
-                self._token = await asyncio.to_thread(bearer_token, self.configuration)
-            except (kubernetes.config.ConfigException, OSError) as error:
-                # The file may be just being rotated: keep the present token, and try again in a minute.
-                LOG.warning("the API token cannot be read: %s", error)
-        return {"Authorization": self._token} if self._token else {}
 
     async def _request(
         self,
@@ -255,19 +265,26 @@ class Client:
         self.requests[method] += 1
         for attempt in range(_ATTEMPTS):
             try:
-                headers = await self._headers(fresh=attempt > 0)
+                headers = await self._session.headers(fresh=attempt > 0)
+                seconds, data = self._timeout_seconds, None
                 if body is not None:
                     headers["Content-Type"] = content_type
+                    data = FencedBody(body, places.fence)
+                if method != "GET":
+                    seconds = min(seconds, places.fence())
+                    if seconds <= 0:
+                        raise ClusterError(HTTPStatus.PRECONDITION_FAILED, NOT_LEADING, f"{method} {path}: {FENCED}")
                 # A redirect would send the token and the query wherever an aggregated API points.
-                async with self._open.request(
+                async with self._session.current.request(
                     method,
                     self._url(path),
-                    data=body,
+                    data=data,
                     params=params,
                     headers=headers,
-                    timeout=self._timeout,
+                    timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS),
                     allow_redirects=False,
                 ) as response:
+                    self.succeeded_at = asyncio.get_running_loop().time()
                     answer = await _read(response, path, bytes_max, places)
                     if response.status == HTTPStatus.UNAUTHORIZED and attempt + 1 < _ATTEMPTS:
                         continue  # the token may have been rotated
@@ -275,14 +292,17 @@ class Client:
                         raise _error(response, answer, path)
                     return answer
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                if isinstance(error, aiohttp.ClientSSLError):
+                    await self._session.follow_rotation()
                 raise ClusterError(0, "Unreachable", f"{method} {path}: {text_of(error)}") from error
         raise AssertionError("every attempt returns or raises")
 
 
 class _Places:
-    """Places for concurrent requests, and for long answers among them."""
+    """Places for concurrent requests, and for long answers among them. fence: of the writes among them."""
 
-    def __init__(self, requests: int) -> None:
+    def __init__(self, requests: int, fence: Fence) -> None:
+        self.fence = fence
         self.requests = asyncio.Semaphore(requests)
         self.long_answers = asyncio.Semaphore(_LONG_ANSWERS_AT_ONCE)
 

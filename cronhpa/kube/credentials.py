@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import socket
 import ssl
+from pathlib import Path
 
 import aiohttp
 import kubernetes.config
 from kubernetes.client import Configuration
 
 from cronhpa.kube.errors import ClusterError, text_of
+
+_POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 def load_configuration(kubeconfig: str | None = None, context: str | None = None) -> Configuration:
@@ -33,6 +37,25 @@ def load_configuration(kubeconfig: str | None = None, context: str | None = None
         message = f"no way to the Kubernetes API: {problem}; run in a cluster, or name a kubeconfig with --kubeconfig"
         raise ClusterError(0, "NoConfiguration", message) from error
     return configuration
+
+
+def pod_namespace() -> str | None:
+    """The namespace of the pod that this process runs in; None outside a pod."""
+    try:
+        return _POD_NAMESPACE.read_text().strip() or None
+    except OSError:
+        return None
+
+
+def context_namespace(kubeconfig: str | None, context: str | None) -> str:
+    """The namespace of a kubeconfig's context, "default" where it names none or cannot be read."""
+    try:
+        contexts, current = kubernetes.config.list_kube_config_contexts(config_file=kubeconfig)  # type: ignore[no-untyped-call]  # kubernetes is untyped here
+    # As above: the package raises anything.
+    except Exception:  # noqa: BLE001
+        return "default"
+    chosen = next((entry for entry in contexts if entry.get("name") == context), None) if context else current
+    return str((chosen or {}).get("context", {}).get("namespace") or "default")
 
 
 def load_kube_config(path: str | None, context: str | None, configuration: Configuration) -> None:
@@ -65,6 +88,14 @@ def tls_context(configuration: Configuration) -> ssl.SSLContext | bool:
     if configuration.cert_file:
         context.load_cert_chain(configuration.cert_file, configuration.key_file)
     return context
+
+
+def tls_files(configuration: Configuration) -> bytes:
+    """A digest of the files that `tls_context` reads: another one after a rotation. Raises OSError."""
+    digest = hashlib.sha256()
+    for path in (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file):
+        digest.update(b"\0" if path is None else Path(path).read_bytes())
+    return digest.digest()
 
 
 def keepalive_socket(address: aiohttp.AddrInfoType) -> socket.socket:

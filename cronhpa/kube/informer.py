@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -22,9 +22,12 @@ from cronhpa.kube.pods import Meta
 
 LOG = logging.getLogger(__name__)
 
-# The server sends a bookmark about once a minute: a watch that has missed two is dead. The connection itself notices a
-# peer that is gone much earlier.
-IDLE_SECONDS = 150.0
+# The server sends a bookmark about once a minute: a watch without one for longer is dead or frozen. The connection
+# itself notices a peer that is gone much earlier.
+IDLE_SECONDS = 75.0
+# A list of 100,000 pods takes seconds of CPU.
+_RELIST_SECONDS = 1800.0
+_DISTRUST_SECONDS = 300.0
 _BACKOFF_SECONDS = (0.5, 1, 2, 4, 8, 15)
 # After a watch that lived this long there is no pause; after a shorter one there is, lest lists follow lists.
 _LIVED_SECONDS = 5.0
@@ -60,10 +63,6 @@ class _Named(Struct):
     metadata: _Name = _Name()
 
 
-class _Items(Struct):
-    items: list[msgspec.Raw]
-
-
 class Informer(Generic[T]):
     """
     The objects of one resource by (namespace, name); `run` keeps them up to date.
@@ -93,6 +92,8 @@ class Informer(Generic[T]):
         self._list_version = 0
         self._heard = 0.0
         self._lost: float | None = None
+        self._listed_at = 0.0
+        self._until: asyncio.Timeout | None = None
         self._decoder = msgspec.json.Decoder(kind)
 
     @property
@@ -106,6 +107,30 @@ class Informer(Generic[T]):
         lost = 0.0 if self._lost is None else asyncio.get_running_loop().time() - self._lost
         return self.synced.is_set() and lost < _BELIEVED_SECONDS
 
+    def list_again(self) -> None:
+        """Ends the watch and lists anew, at most once in five minutes: somebody has seen that it may lack something."""
+        now = asyncio.get_running_loop().time()
+        if self._until is not None and now - self._listed_at > _DISTRUST_SECONDS and not self._until.expired():
+            LOG.warning("%s is listed again: what is seen does not agree with something else", self.path)
+            self._until.reschedule(now)
+
+    async def _follow_for_a_while(self, version: str) -> None:
+        """
+        Watches until the watch ends, or until it is time to list again: a watch can lose an event and look alive.
+
+        The instants are jittered, so that the lists of several resources do not come together.
+        """
+        seconds = _RELIST_SECONDS * random.uniform(0.75, 1.25)  # noqa: S311 - jitter, no secret
+        self._until = asyncio.timeout(seconds)
+        try:
+            async with self._until:
+                await self._follow(version)
+        except TimeoutError:
+            if not self._until.expired():
+                raise
+        finally:
+            self._until = None
+
     async def run(self) -> None:
         """Lists and watches until cancelled."""
         failures = 0
@@ -116,7 +141,7 @@ class Informer(Generic[T]):
                 version = await self._list()
                 self.synced.set()
                 begun = loop.time()
-                await self._follow(version)
+                await self._follow_for_a_while(version)
             except ClusterError as error:
                 self.problem = error.message
                 LOG.warning("watch of %s: %s", self.path, error.message)
@@ -145,18 +170,16 @@ class Informer(Generic[T]):
         """Takes over one list; returns its resource version."""
         seen: set[tuple[str, str]] = set()
         version = ""
-        async for page, at in self._client.pages(self.path):
+        async for items, at in self._client.pages(self.path):
             if not version:
                 self._note_list(int(at) if at.isdecimal() else 0)
             version = at
-            for raw in self._items(page):
-                # An object that cannot be read still exists: its known state stays.
-                seen.add(self._key(raw))
+            for raw in items:
                 listed = self._decode(raw)
-                if listed is not None:
-                    self._put(listed)
+                # An object that cannot be read still exists: its known state stays.
+                seen.add(self._key(raw) if listed is None else self._put(listed))
             await asyncio.sleep(0)
-        self._heard = asyncio.get_running_loop().time()
+        self._heard = self._listed_at = asyncio.get_running_loop().time()
         self._lost = None
         for key in [key for key in self._versions if key not in seen]:
             self._drop(key)
@@ -177,26 +200,17 @@ class Informer(Generic[T]):
         return (meta.namespace, meta.name)
 
     async def _follow(self, version: str) -> None:
-        async for line in self._client.watch(self.path, version, idle_seconds=IDLE_SECONDS):
+        async for kind, raw in watch_events(self._client, self.path, version, idle_seconds=IDLE_SECONDS):
             self._heard = asyncio.get_running_loop().time()
-            signal = decode(line, _Signal, self.path)
-            if signal.type == "ERROR":
-                failure = decode(bytes(signal.object), _Failure, self.path)
-                if failure.code == _GONE:
-                    return
-                raise ClusterError(failure.code, "WatchError", failure.message)
-            if signal.type == "BOOKMARK":
+            if kind == "BOOKMARK":
                 continue
-            changed = self._decode(signal.object)
+            changed = self._decode(raw)
             if changed is None:
                 continue
-            if signal.type == "DELETED":
+            if kind == "DELETED":
                 self._drop((changed.metadata.namespace, changed.metadata.name))
             else:
                 self._put(changed)
-
-    def _items(self, page: bytes) -> Iterable[msgspec.Raw]:
-        return decode(page, _Items, self.path).items
 
     def _decode(self, raw: msgspec.Raw) -> T | None:
         """The decoded object; None, with a warning, if it cannot be read."""
@@ -224,6 +238,24 @@ class Informer(Generic[T]):
         self._versions.pop(key, None)
         self.objects.pop(key, None)
         self._changed(*key, None)
+
+
+async def watch_events(
+    client: Client, path: str, version: str, *, idle_seconds: float
+) -> AsyncIterator[tuple[str, msgspec.Raw]]:
+    """
+    The events of a watch: type and object, bookmarks included.
+
+    Ends where the server ends it, also for a version that is too old; then list anew. Raises ClusterError.
+    """
+    async for line in client.watch(path, version, idle_seconds=idle_seconds):
+        signal = decode(line, _Signal, path)
+        if signal.type == "ERROR":
+            failure = decode(bytes(signal.object), _Failure, path)
+            if failure.code == _GONE:
+                return
+            raise ClusterError(failure.code, "WatchError", failure.message)
+        yield signal.type, signal.object
 
 
 def resource_version(meta: Meta) -> int:

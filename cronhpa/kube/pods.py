@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -67,6 +68,7 @@ class RawPod(Struct):
 LABELS_MAX = 500
 _CONTAINERS_MAX = 500
 _REQUESTS_MAX = 5000
+_TIME_LENGTH_MAX = 64
 
 
 def excess(raw: RawPod) -> str | None:
@@ -94,7 +96,7 @@ def pod_from(raw: RawPod) -> Pod:
         deleting=raw.metadata.deletion_timestamp is not None,
         ready=ready.status if ready else "",
         ready_since=_instant(ready.last_transition_time if ready else None),
-        start_time=parse_instant(raw.status.start_time) if raw.status.start_time else None,
+        start_time=_instant(raw.status.start_time) if raw.status.start_time else None,
         created=_instant(raw.metadata.creation_timestamp),
         containers=(
             *(_container(container, is_init=False) for container in raw.spec.containers or ()),
@@ -117,7 +119,13 @@ def _container(raw: _RawContainer, *, is_init: bool) -> Container:
 
 
 def _instant(text: str | None) -> int:
-    return parse_instant(text) if text else 0
+    if not text:
+        return 0
+    return _kept_instant(text) if len(text) <= _TIME_LENGTH_MAX else parse_instant(text)
+
+
+# The pods of a rollout share a few instants.
+_kept_instant = lru_cache(maxsize=1024)(parse_instant)
 
 
 _NONE: Mapping[str, int] = {}

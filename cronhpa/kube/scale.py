@@ -8,7 +8,9 @@ A write carries the resource version that the decision saw, so it can never over
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -23,6 +25,8 @@ from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.informer import Informer
 from cronhpa.kube.label_selector import REQUIREMENTS_MAX, SELECTOR_LENGTH_MAX, Selector, select, selector_text
 from cronhpa.kube.pods import Meta
+
+LOG = logging.getLogger(__name__)
 
 _CONFLICT = 409
 _ATTEMPTS = 3
@@ -143,6 +147,22 @@ class Targets:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def watch(self, targets: Iterable[tuple[str, TargetRef]], seconds: float) -> None:
+        """
+        Begins to watch the kinds of these targets (namespace, reference), and waits this long for their lists.
+
+        Until its kind is listed, each target is read by a request of its own.
+        """
+        for namespace, ref in {(namespace, replace(ref, name="")) for namespace, ref in targets if is_watched(ref)}:
+            try:
+                self._informer(await self._discovery.resource(ref.api_version, ref.kind), ref.kind, namespace)
+            except ClusterError as error:
+                LOG.warning("targets of kind %s are read one by one for now: %s", ref.kind, error.message)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                for informer in self.informers:
+                    await informer.synced.wait()
 
     async def read(self, namespace: str, ref: TargetRef, *, fresh: bool = False) -> ScaleTarget | Absent:
         """The target, or why it is absent. fresh: read it from the API server, whatever is cached."""

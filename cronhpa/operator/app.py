@@ -8,19 +8,27 @@ import logging
 import signal
 from contextlib import suppress
 
+from kubernetes.client import Configuration
+
 from cronhpa.core.instant import SECOND, parse_duration
 from cronhpa.forecasting.pool import ProcessPool
 from cronhpa.forecasting.service import ForecastService
+from cronhpa.history.address import PostgresAddress
 from cronhpa.history.prometheus import Prometheus
 from cronhpa.history.series import Series
 from cronhpa.kube.client import Client
-from cronhpa.kube.credentials import load_configuration
+from cronhpa.kube.credentials import context_namespace, load_configuration, pod_namespace
+from cronhpa.kube.session import USER_AGENT
+from cronhpa.operator.access import AccessReviews
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller, MakeWatch, kopf_watch
 from cronhpa.operator.endpoints import Endpoints, Progress
 from cronhpa.operator.learning import Learning, LearningPauses
 from cronhpa.operator.listener import Budget, Listener
+from cronhpa.operator.object_watch import ObjectWatch
 from cronhpa.operator.open_files import open_files, raise_open_files
+from cronhpa.operator.past_endpoint import BELOW, PastEndpoint
+from cronhpa.operator.replica import ElectedReplica, OnlyReplica, Replica
 from cronhpa.operator.settings import Settings
 
 LOG = logging.getLogger(__name__)
@@ -28,6 +36,16 @@ LOG = logging.getLogger(__name__)
 # Together below the 30 s after which Kubernetes kills a pod.
 _GRACE_SECONDS = 15.0
 _EVENTS_SECONDS = 3.0
+_LOOPBACK = "127.0.0.1"
+# A token with many claims is some kilobytes long; the API server takes a head of this size, too.
+_HEAD_BYTES = 16_384
+# Two reviews and a place to read; an object of many schedules takes a while to cross a slow line.
+_PAST_SECONDS = 30.0
+# Thresholds of the collector. A higher one while it runs would save little CPU and let garbage pile up.
+_STARTING = (200_000, 10, 10)
+_RUNNING = (10_000, 10, 10)
+# The first decision of each object leaves a status and a memory; they come in the first period, or soon after it.
+_FIRST_ROUND_SECONDS = 45.0
 
 
 async def run(settings: Settings, clock: Clock) -> None:
@@ -38,29 +56,40 @@ async def run(settings: Settings, clock: Clock) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     configuration = load_configuration(settings.kubeconfig, settings.context)
-    async with Client(configuration) as client:
-        await Operator(settings, client, clock).run(stop)
+    replica = _replica(settings, configuration, clock)
+    async with Client(configuration, fence=replica.write_seconds, agent=_agent(settings)) as client:
+        await Operator(settings, client, clock, replica=replica).run(stop)
 
 
 class Operator:
     """
     controller: scales. learning: its side job. listeners: the ports while it runs, the one with the metrics first.
 
-    watch: makes the watch of CronHPA objects.
+    watch: makes the watch of CronHPA objects; None for the one that the settings name.
     """
 
-    def __init__(self, settings: Settings, client: Client, clock: Clock, *, watch: MakeWatch = kopf_watch) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        client: Client,
+        clock: Clock,
+        *,
+        watch: MakeWatch | None = None,
+        replica: Replica | None = None,
+    ) -> None:
+        self.replica = replica or OnlyReplica()
         self.listeners: list[Listener] = []
         self._settings = settings
         self._client = client
         self._clock = clock
         self._forecasts = ForecastService(
-            settings.store,
+            settings.store_address,
             clock.monotonic,
             workers=ProcessPool(settings.forecast_workers),
             cluster=settings.dask,
             share_percent=settings.learning_share_percent,
             on_first=self._on_first_forecast,
+            by_whom=_by_whom(settings),
         )
         self.controller = Controller(
             client,
@@ -68,25 +97,30 @@ class Operator:
             self._forecasts,
             options=settings.controller_options,
             namespaces=settings.namespace_names,
-            watch=watch,
+            watch=watch or {"typed": ObjectWatch, "kopf": kopf_watch}[settings.object_watch],
+            replica=self.replica,
         )
         self.learning = Learning(
-            settings.store,
+            settings.store_address,
             clock,
             self._forecasts,
             objects=self.controller.inventory,
             loads=self.controller.reconciler.loads,
             budgets=self.controller.reconciler.budgets,
+            decisions=self.controller.writer.decisions,
             open_prometheus=None if settings.prometheus_url is None else self._open_prometheus,
+            is_leading=lambda: self.replica.term > 0,
             pauses=LearningPauses(forecast=parse_duration(settings.forecast_interval) / SECOND),
         )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until `stop` is set. Raises what ended a part that must never end."""
         self.listeners = self._listen()
+        election = asyncio.create_task(self.replica.run(), name="election")
+        await self.replica.first_look()
         ports = [(f"port {listener.address[1]}", listener.run()) for listener in self.listeners]
         parts = [*self.controller.watching(), *ports, *self.learning.working()]
-        tasks = [asyncio.create_task(part, name=name) for name, part in parts]
+        tasks = [election, *(asyncio.create_task(part, name=name) for name, part in parts)]
         scaling = asyncio.create_task(self._scale(), name="control loop")
         stopped = asyncio.create_task(_wait_for(stop), name="stop")
         try:
@@ -102,6 +136,8 @@ class Operator:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_EVENTS_SECONDS):
                     await self.controller.events.flushed()
+            # After the last write: from now on another replica may lead.
+            await self.replica.release()
             await self.learning.flush()
             for task in (stopped, *tasks):
                 task.cancel()
@@ -111,16 +147,17 @@ class Operator:
             LOG.info("stopped")
 
     async def _scale(self) -> None:
+        # Lists make little garbage and very much that stays.
+        gc.set_threshold(*_STARTING)
         await self.controller.synced()
-        # What is there at the start stays: the collector need not look at it again and again. A higher threshold would
-        # save a little more CPU and let kopf's copies of the first statuses pile up to 200 MB.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(10_000, 10, 10)
-        await self.controller.control_loop.run()
+        await self.learning.first_look()
+        _freeze()
+        asyncio.get_running_loop().call_later(_FIRST_ROUND_SECONDS, _freeze)
+        gc.set_threshold(*_RUNNING)
+        await self.controller.scale()
 
     def _listen(self) -> list[Listener]:
-        """A port for Prometheus and one for the kubelet, each with a budget of its own: neither can block the other."""
+        """A port for each who asks, each with a budget of its own: Prometheus, the kubelet, who asks for the past."""
         settings, listeners = self._settings, list[Listener]()
         progress = Progress(self.controller, self._client, listeners)
         endpoints = Endpoints(progress, self.controller, self._clock)
@@ -128,6 +165,13 @@ class Operator:
         for port, routes in ((settings.listen_port, endpoints.all), (settings.probe_port, endpoints.probes)):
             listeners.append(Listener(settings.listen_host, port, routes, budget))
             LOG.info("serving %s on %s:%s", ", ".join(routes), *listeners[-1].address)
+        if settings.history_port is not None:
+            past = PastEndpoint(settings.store_address, AccessReviews(self._client, self._clock.monotonic))
+            # Whoever comes through port-forward comes from one address.
+            budget = Budget(budget.connections, budget.connections, _HEAD_BYTES, answer_seconds=_PAST_SECONDS)
+            # Tokens come here in clear text: through `kubectl port-forward` they cross no network.
+            listeners.append(Listener(_LOOPBACK, settings.history_port, {}, budget, {BELOW: past.answer}))
+            LOG.info("serving past decisions on %s:%s", *listeners[-1].address)
         return listeners
 
     def _open_prometheus(self) -> Prometheus:
@@ -137,6 +181,40 @@ class Operator:
 
     def _on_first_forecast(self, series: Series) -> None:
         self.controller.on_first_forecast(series)
+
+
+def _replica(settings: Settings, configuration: Configuration, clock: Clock) -> Replica:
+    lease = settings.lease_name(pod_namespace() or context_namespace(settings.kubeconfig, settings.context))
+    if lease is None:
+        return OnlyReplica()
+    timing = settings.lease_timing
+    # A request that hangs must leave time for another one before the renew deadline.
+    seconds = timing.renew_deadline / 2
+    return ElectedReplica(
+        lambda: Client(configuration, timeout_seconds=seconds, agent=_agent(settings)),
+        lease,
+        settings.lease_identity,
+        timing,
+        clock,
+    )
+
+
+def _agent(settings: Settings) -> str:
+    """With the identity: the replicas share a ServiceAccount, and the audit log must tell them apart."""
+    return f"{USER_AGENT} ({settings.lease_identity})"
+
+
+def _freeze() -> None:
+    """What is there now stays: the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def _by_whom(settings: Settings) -> str:
+    """What an object without a forecast is told, where another replica may have one that this one cannot read."""
+    if not settings.leader_elect or isinstance(settings.store_address, PostgresAddress):
+        return ""
+    return " by this replica, whose history is its own: CRONHPA_STORE names a file"
 
 
 async def _wait_for(stop: asyncio.Event) -> None:

@@ -26,9 +26,13 @@ class BudgetTrackers:
         self._unwritten: dict[tuple[Series, int], Hour] = {}
 
     def load(self, spend: Iterable[Spend]) -> None:
-        """Take over the spend that an earlier process stored."""
+        """Take over the spend that the store has, whoever counted it. What is not stored yet comes on top of it."""
+        totals: defaultdict[Series, dict[int, Hour]] = defaultdict(dict)
         for hourly in spend:
-            self._trackers[hourly.series].add(hourly.hour, Hour(hourly.extra, hourly.base))
+            unwritten = self._unwritten.get((hourly.series, hourly.hour), Hour())
+            totals[hourly.series][hourly.hour] = Hour(hourly.extra, hourly.base) + unwritten
+        for series, hours in totals.items():
+            self._trackers[series].restate(hours)
 
     def count(
         self, series: Series, spec: Spec, observation: Observation, memory: Memory, decision: Decision, now: Nanoseconds

@@ -9,18 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.observation import Absent
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics
+from cronhpa.operator.clock import Clock
 from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.delaying_queue import DelayingQueue, Key, following
 from cronhpa.operator.inventory import Inventory
+from cronhpa.operator.lag import LagHistogram
 from cronhpa.operator.metric_queries import MetricQueries
 from cronhpa.operator.needs import Need, need
 from cronhpa.operator.object_state import ObjectState
@@ -34,12 +36,17 @@ _RECONCILE_SECONDS = 40
 # An unreadable spec waits for its edit; meanwhile its condition is checked this often.
 _UNREADABLE_PERIOD = 60 * SECOND
 _CLOCK_STEP = 5 * SECOND
+# So many decisions are made before they are written: scale-ups of all of them come first.
+_SLICE = 500
+# Half of the shortest period: every tick has a list of its own.
+_LIST_SHARED_SECONDS = 0.5
 
 
 class LoopMetrics(Struct):
     """
     reconciles, errors, lists: counters for /metrics. last_tick: when the loop ran last, for /healthz.
-    tick_duration: of the last group of reconciliations.
+    tick_duration: of the last group of reconciliations. lag: from the instant at which an object was due to its
+    decision.
     """
 
     reconciles: int = 0
@@ -47,6 +54,7 @@ class LoopMetrics(Struct):
     lists: int = 0
     last_tick: Nanoseconds = 0
     tick_duration: Nanoseconds = 0
+    lag: LagHistogram = field(default_factory=LagHistogram)
 
 
 class ControlLoop:
@@ -66,14 +74,15 @@ class ControlLoop:
         inventory: Inventory,
         reconciler: Reconciler,
         writer: Writer,
-        clock: Callable[[], Nanoseconds],
+        clock: Clock,
     ) -> None:
         self.metrics = LoopMetrics()
         self._cluster = cluster
         self._inventory = inventory
         self._reconciler = reconciler
         self._writer = writer
-        self._clock = clock
+        self._clock = clock.now
+        self._monotonic = clock.monotonic
         self._queue = DelayingQueue()
         self._yield = CooperativeYield()
         self._has_new = asyncio.Event()
@@ -81,6 +90,8 @@ class ControlLoop:
         self._under_way: dict[Key, Nanoseconds] = {}
         self._dirty: set[Key] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        # The newest LIST of each namespace, empty before it is sent; for a moment.
+        self._lists: dict[str, list[asyncio.Task[PodMetricsByName | Absent]]] = {}
 
     def enqueue(self, key: Key) -> None:
         """Makes an object due now, or at the end of its reconciliation that is under way."""
@@ -104,17 +115,16 @@ class ControlLoop:
 
     async def run(self) -> None:
         """Reconciles until cancelled."""
+        elapsed, now = self._monotonic(), self._clock()
         while True:
-            now = self._clock()
-            if now < self.metrics.last_tick - _CLOCK_STEP:
-                step = (self.metrics.last_tick - now) // SECOND
-                LOG.warning("the clock stepped back by %d s: every object is due", step)
-                self._queue.clear()
-                for state in self._inventory:
-                    self._queue.put(state.key, now)
+            elapsed_before, before = elapsed, now
+            elapsed, now = self._monotonic(), self._clock()
+            step = now - before - round((elapsed - elapsed_before) * SECOND)
+            if abs(step) > _CLOCK_STEP:
+                self._follow_clock(step, now)
             self.metrics.last_tick = now
-            for namespace, keys in self._queue.pop(now).items():
-                self._begin(namespace, keys, now)
+            for namespace, due in self._queue.pop(now).items():
+                self._begin(namespace, due, now)
             at = self._queue.next_at()
             wait = 1.0 if at is None else min(1.0, max(0.0, (at - self._clock()) / SECOND))
             # Not wait_for: Python 3.11's forgets a cancellation that comes at the moment at which the event is set.
@@ -123,6 +133,15 @@ class ControlLoop:
                     await self._has_new.wait()
             self._has_new.clear()
 
+    def _follow_clock(self, step: Nanoseconds, now: Nanoseconds) -> None:
+        """The wall clock was set: every object is due, and what its memory holds is as old as before."""
+        way = "forward" if step > 0 else "back"
+        LOG.warning("the clock stepped %s by %d s: every object is due", way, abs(step) // SECOND)
+        self._queue.clear()
+        for state in self._inventory:
+            state.memory = state.memory.shifted(step)
+            self._queue.put(state.key, now)
+
     async def close(self, seconds: float) -> None:
         """Waits this long for the reconciliations under way: half of one is a scale without its status."""
         if self._tasks:
@@ -130,17 +149,26 @@ class ControlLoop:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+        # Those that were given up have not ended, and must not look as if they were under way for ever.
+        self._under_way.clear()
+        self._dirty.clear()
 
-    def _begin(self, namespace: str, keys: Sequence[Key], now: Nanoseconds) -> None:
+    def _begin(self, namespace: str, due: Mapping[Key, Nanoseconds], now: Nanoseconds) -> None:
         if not self._cluster.is_synced(namespace):
-            for key in keys:
+            for key in due:
                 self._queue.put(key, now + SECOND)
             return
-        self._dirty.update(key for key in keys if key in self._under_way)
-        due = (self._inventory.items.get(key) for key in keys if key not in self._under_way)
-        states = [state for state in due if state is not None]
-        for state in states:
-            self._under_way[state.key] = now
+        states = []
+        for key, due_at in due.items():
+            state = self._inventory.items.get(key)
+            if key in self._under_way:
+                self._dirty.add(key)
+            elif state is not None and not self._reconciler.serves(state):
+                self._queue.put(key, following(namespace, _period(state), now))
+            elif state is not None:
+                self._under_way[key] = now
+                state.due_at = due_at
+                states.append(state)
         queries = MetricQueries(self._listing(namespace), MetricReader(self._cluster.client, self._cluster.discovery))
         groups: dict[Need, list[ObjectState]] = defaultdict(list)
         for state in states:
@@ -156,8 +184,15 @@ class ControlLoop:
         task.add_done_callback(self._tasks.discard)
 
     def _listing(self, namespace: str) -> Callable[[], Awaitable[PodMetricsByName | Absent]]:
-        """The LIST of a namespace's pod metrics: sent at the first call, shared by all calls."""
-        request: list[asyncio.Task[PodMetricsByName | Absent]] = []
+        """
+        The LIST of a namespace's pod metrics: sent at the first call, shared by all calls and by the ticks of a moment.
+
+        At a shared edge objects are due one by one, as their writes end.
+        """
+        request = self._lists.get(namespace)
+        if request is None:
+            request = self._lists[namespace] = []
+            asyncio.get_running_loop().call_later(_LIST_SHARED_SECONDS, self._lists.pop, namespace)
 
         async def listed() -> PodMetricsByName | Absent:
             if not request:
@@ -169,16 +204,25 @@ class ControlLoop:
 
     async def _reconcile_group(self, states: Sequence[ObjectState], queries: MetricQueries) -> None:
         begun = self._clock()
+        async with asyncio.TaskGroup() as writes:
+            for first in range(0, len(states), _SLICE):
+                batch = await self._decide(states[first : first + _SLICE], queries)
+                # The writes of a slice do not wait for the decisions of the next: a namespace may have 10,000 objects.
+                writes.create_task(self._writer.flush(batch, self._end))
+            del queries  # writes may wait for long, and the metrics of a namespace's pods are a megabyte
+        self.metrics.tick_duration = max(self._clock() - begun, 0)
+
+    async def _decide(self, states: Sequence[ObjectState], queries: MetricQueries) -> list[PendingWrite]:
         batch = []
         for state in states:
             await self._yield.step()
             pending = await self._reconcile(state, queries)
+            self.metrics.lag.note(self._clock() - state.due_at)
             if pending is None:
                 self._end(state)
             else:
                 batch.append(pending)
-        await self._writer.flush(batch, self._end)
-        self.metrics.tick_duration = max(self._clock() - begun, 0)
+        return batch
 
     async def _reconcile(self, state: ObjectState, queries: MetricQueries) -> PendingWrite | None:
         """The decision to write, if any. A reconciliation that fails or takes too long ends here."""
@@ -203,10 +247,13 @@ class ControlLoop:
         state.reconciled_at = now = self._clock()
         if self._inventory.items.get(state.key) is None:
             return
-        period = state.spec.options.sync_period if state.spec is not None else _UNREADABLE_PERIOD
-        at = now if is_dirty else following(state.namespace, period, now)
+        at = now if is_dirty else following(state.namespace, _period(state), now)
         if state.next_edge is not None:
             # An edge that passed during the reconciliation has not been decided upon yet.
             at = min(at, max(now, state.next_edge))
         self._queue.put(state.key, at)
         self._has_new.set()
+
+
+def _period(state: ObjectState) -> Nanoseconds:
+    return state.spec.options.sync_period if state.spec is not None else _UNREADABLE_PERIOD

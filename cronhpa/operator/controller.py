@@ -11,13 +11,17 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
+import msgspec
+
 from cronhpa.core.decide import decide as decide_with
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import ControllerOptions
 from cronhpa.history.series import Series
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.discovery import Discovery
+from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.informer import Informer
+from cronhpa.kube.lease import Leases
 from cronhpa.kube.pod_indexer import PodIndexer
 from cronhpa.kube.pods import RawPod, excess, pod_from
 from cronhpa.kube.scale import Targets
@@ -25,21 +29,26 @@ from cronhpa.operator.clock import Clock
 from cronhpa.operator.control_loop import ControlLoop
 from cronhpa.operator.delaying_queue import Key
 from cronhpa.operator.event_recorder import EventRecorder
+from cronhpa.operator.installations import Installations
 from cronhpa.operator.inventory import Inventory
-from cronhpa.operator.kopf_watch import KopfWatch
 from cronhpa.operator.learning import target_of
 from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.object_watch import ObjectWatch
 from cronhpa.operator.owners import Hpa, Owners
 from cronhpa.operator.reconciler import Cluster, Decide, LatestForecasts, Reconciler
+from cronhpa.operator.replica import OnlyReplica, Replica
 from cronhpa.operator.sweep import Sweep
 from cronhpa.operator.writer import Writer
 
 LOG = logging.getLogger(__name__)
 
 _SYNC_SECONDS = 60.0
+_LIST_RETRY_SECONDS = 1.0
+# How long the first decisions wait for the lists of targets, rather than ask for each target by itself.
+_TARGETS_SECONDS = 15.0
 
 
-class ObjectWatch(Protocol):
+class Watch(Protocol):
     """A watch of the CronHPA objects. restarts: how often it was started again."""
 
     restarts: int
@@ -47,12 +56,14 @@ class ObjectWatch(Protocol):
     async def run(self) -> None: ...
 
 
-MakeWatch = Callable[[Client, tuple[str, ...], Callable[[str | None, Mapping[str, Any]], None], Sweep], ObjectWatch]
+Take = Callable[[str | None, Mapping[str, Any] | msgspec.Raw], None]
+MakeWatch = Callable[[Client, tuple[str, ...], Take, Sweep], Watch]
 
 
-def kopf_watch(
-    client: Client, namespaces: tuple[str, ...], take: Callable[[str | None, Mapping[str, Any]], None], sweep: Sweep
-) -> ObjectWatch:
+def kopf_watch(client: Client, namespaces: tuple[str, ...], take: Take, sweep: Sweep) -> Watch:
+    """The watch by kopf, which is imported where it is asked for: that takes a third of a second."""
+    from cronhpa.operator.kopf_watch import KopfWatch  # noqa: PLC0415 - see above
+
     return KopfWatch(client.configuration, namespaces, take, sweep)
 
 
@@ -61,7 +72,7 @@ class Controller:
     namespaces: empty for all. forecasts: the newest forecasts, in memory. watch: makes the watch of CronHPA objects.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its parts by their names, five of them with a default
         self,
         client: Client,
         clock: Clock,
@@ -69,25 +80,41 @@ class Controller:
         *,
         options: ControllerOptions,
         namespaces: tuple[str, ...] = (),
-        watch: MakeWatch = kopf_watch,
+        watch: MakeWatch = ObjectWatch,
         decide: Decide = decide_with,
+        replica: Replica | None = None,
     ) -> None:
+        self.replica = replica or OnlyReplica()
+        self.installations = Installations(
+            self.replica.lease, Leases(client), self.replica.timing.lease, clock.monotonic
+        )
         self.owners = Owners()
         self.inventory = Inventory(options, self._on_object, self._on_gone)
         discovery = Discovery(client)
         self.targets = Targets(client, discovery, self._on_target, namespaces)
         self.events = EventRecorder(client)
         self.writer = Writer(client, self.targets, self.events, self.inventory)
-        self.sweep = Sweep(client, self.inventory, namespaces)
+        self.sweep = Sweep(client, self.inventory, namespaces, term=lambda: self.replica.term)
         self.watch = watch(client, namespaces, self.inventory.apply_event, self.sweep)
         self._clock = clock
+        self._client = client
         self._forecasts = forecasts
         self._pods = PodIndexer()
         # Pods that are too large to be counted: each is logged once.
         self._uncounted: set[Key] = set()
-        cluster = Cluster(client, discovery, self._pods, self.targets, self.owners, self._is_synced, self._blindness)
+        cluster = Cluster(
+            client,
+            discovery,
+            self._pods,
+            self.targets,
+            self.owners,
+            self._is_synced,
+            self._blindness,
+            self._distrust,
+            self.installations,
+        )
         self.reconciler = Reconciler(cluster, self.inventory, self.writer, forecasts, clock.now, decide)
-        self.control_loop = ControlLoop(cluster, self.inventory, self.reconciler, self.writer, clock.now)
+        self.control_loop = ControlLoop(cluster, self.inventory, self.reconciler, self.writer, clock)
         # By namespace; one pair under "" for all of them.
         self._informers: dict[str, tuple[Informer[RawPod], Informer[Hpa]]] = {}
         for namespace in namespaces or ("",):
@@ -103,6 +130,13 @@ class Controller:
         """Those of pods, of HorizontalPodAutoscalers, and of the kinds of targets."""
         return [*(informer for pair in self._informers.values() for informer in pair), *self.targets.informers]
 
+    @property
+    def unanswered_seconds(self) -> float:
+        """Since the API server answered a request, or said anything on a watch."""
+        at = self._client.succeeded_at
+        since = 0.0 if at is None else asyncio.get_running_loop().time() - at
+        return min([since, *(informer.silent_seconds for informer in self.informers if informer.synced.is_set())])
+
     def watching(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
         """What has to run beside the control loop, by name; each ends by being cancelled."""
         own = [informer for pair in self._informers.values() for informer in pair]
@@ -111,7 +145,35 @@ class Controller:
             ("sweep", self.sweep.run()),
             ("watch of CronHPA objects", self.watch.run()),
             ("events", self.events.run()),
+            ("other installations", self.installations.run()),
         ]
+
+    async def scale(self) -> None:
+        """Reconciles while this replica leads, until cancelled."""
+        while True:
+            term = await self.replica.acquired()
+            scaling = asyncio.create_task(self._scale_in(term), name=f"control loop, term {term}")
+            lost = asyncio.create_task(self.replica.lost(term), name="end of the term")
+            try:
+                await asyncio.wait((scaling, lost), return_when=asyncio.FIRST_COMPLETED)
+                if scaling.done():
+                    scaling.result()
+            finally:
+                for task in (scaling, lost):
+                    task.cancel()
+                await asyncio.gather(scaling, lost, return_exceptions=True)
+            await self.control_loop.close(0)
+
+    async def _scale_in(self, term: int) -> None:
+        """Reconciles in a term of leadership, first with what the replica that led before left in the statuses."""
+        while self.sweep.listed_term != term:
+            try:
+                await self.sweep.list_again(term)
+            except ClusterError as error:
+                LOG.warning("list of the CronHPA objects: %s; nothing is decided before it", error.message)
+                await asyncio.sleep(_LIST_RETRY_SECONDS)
+        self.inventory.take_over()
+        await self.control_loop.run()
 
     async def synced(self) -> None:
         """Waits for the first lists: a pod that was not listed yet must not count as gone."""
@@ -122,6 +184,8 @@ class Controller:
             if self._clock.monotonic() - started > _SYNC_SECONDS:
                 LOG.warning("the first lists are still not there after %d s", _SYNC_SECONDS)
                 started = self._clock.monotonic()
+        known = ((state.namespace, state.spec.target) for state in self.inventory if state.spec is not None)
+        await self.targets.watch(known, _TARGETS_SECONDS)
         LOG.info("ready: %d CronHPA objects, %d pods", len(self.inventory.items), self._pods.count())
 
     def is_ready(self) -> bool:
@@ -144,6 +208,14 @@ class Controller:
             return None
         # Without a number of seconds: a text that changes each time would be a status write each time.
         return Absent("PodsUnknown", f"the pods cannot be listed or watched any more: {informers[0].problem}")
+
+    def _distrust(self, namespace: str) -> None:
+        """Lists the pods of a namespace again, and the targets: one of the two views is wrong."""
+        informers = self._informers.get(namespace) or self._informers.get("")
+        if informers is not None:
+            informers[0].list_again()
+        for informer in self.targets.informers:
+            informer.list_again()
 
     def _on_object(self, key: Key) -> None:
         state = self.inventory.items[key]

@@ -9,7 +9,7 @@ import zlib
 from collections import defaultdict
 from heapq import heapify, heappop, heappush
 
-from cronhpa.core.instant import SECOND, Nanoseconds
+from cronhpa.core.instant import Nanoseconds
 
 Key = tuple[str, str]
 
@@ -53,17 +53,18 @@ class DelayingQueue:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def pop(self, now: Nanoseconds) -> dict[str, list[Key]]:
-        """Takes out the keys that are due, by namespace."""
-        out: dict[str, list[Key]] = defaultdict(list)
+    def pop(self, now: Nanoseconds) -> dict[str, dict[Key, Nanoseconds]]:
+        """Takes out the keys that are due, by namespace, each with the instant at which it was due."""
+        out: dict[str, dict[Key, Nanoseconds]] = defaultdict(dict)
         while (at := self.next_at()) is not None and at <= now:
             _, key = heappop(self._heap)
             del self._at[key]
-            out[key[0]].append(key)
+            out[key[0]][key] = at
         return out
 
 
-def following(namespace: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
-    """The first instant after `now` on the namespace's grid of this period."""
-    phase = zlib.crc32(namespace.encode()) % max(1, period // SECOND) * SECOND
+def following(name: str, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
+    """The first instant after `now` on the grid of this period that belongs to a name, such as a namespace's."""
+    # Spread over the whole period: of 100 namespaces, 12 would share one of its 15 full seconds.
+    phase = zlib.crc32(name.encode()) * period >> 32
     return now - (now - phase) % period + period

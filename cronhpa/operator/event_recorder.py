@@ -1,14 +1,15 @@
 """
 Events on the objects, limited as in client-go: identical events are counted, and each object has a budget.
 
-No reconciliation waits for an event: they are written from a queue, and dropped and counted when the queue is full.
+No reconciliation waits for an event: they are written from a queue, warnings first. A full queue drops what is least
+worth seeing, and counts it: the newest event that is no warning.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 
 from msgspec.structs import replace
 
@@ -28,18 +29,58 @@ _REPEAT = 5 * MINUTE
 _KEPT = 4096
 # Beyond this many objects the least recently used budget is forgotten, and so full again.
 _BUDGETS_KEPT = 65_536
-_QUEUE = 2000
-_WRITERS = 4
+# An edge that 10,000 objects share is as many events. A kilobyte each at most.
+_QUEUE = 20_000
+_WRITERS = 8
 _MESSAGE_MAX = 1024
 
 
 class _SentEvent:
-    """An event: its name, how often it happened, when it was sent last, whether the API holds it."""
+    """
+    An event: its name, how often it happened (0: its object is gone), when it was sent last, whether the API holds it.
+    """
 
     __slots__ = ("at", "count", "exists", "name")
 
     def __init__(self, name: str, at: Nanoseconds) -> None:
         self.name, self.at, self.count, self.exists = name, at, 1, False
+
+
+_Queued = tuple[ObjectState, Event, Nanoseconds, _SentEvent]
+
+
+class _Queue:
+    """Events by rank, warnings before others, in each rank first come first served; at most so many."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._warnings: deque[_Queued] = deque()
+        self._others: deque[_Queued] = deque()
+        # One for each event that waits.
+        self._waiting: asyncio.Queue[None] = asyncio.Queue()
+
+    def put(self, queued: _Queued) -> _Queued | None:
+        """Queues an event; the one that there is no room for, if any."""
+        is_warning = queued[1].type == "Warning"
+        rank = self._warnings if is_warning else self._others
+        if len(self._warnings) + len(self._others) < self._most:
+            rank.append(queued)
+            self._waiting.put_nowait(None)
+            return None
+        if not is_warning or not self._others:
+            return queued
+        rank.append(queued)
+        return self._others.pop()
+
+    async def get(self) -> _Queued:
+        await self._waiting.get()
+        return (self._warnings or self._others).popleft()
+
+    def task_done(self) -> None:
+        self._waiting.task_done()
+
+    async def join(self) -> None:
+        await self._waiting.join()
 
 
 class EventRecorder:
@@ -49,7 +90,7 @@ class EventRecorder:
         self._known: OrderedDict[tuple[str, Event], _SentEvent] = OrderedDict()
         self._known_of: dict[str, set[Event]] = {}
         self._spent: dict[str, tuple[float, Nanoseconds]] = {}
-        self._queue: asyncio.Queue[tuple[ObjectState, Event, Nanoseconds]] = asyncio.Queue(_QUEUE)
+        self._queue = _Queue(_QUEUE)
 
     def record(self, state: ObjectState, event: Event, now: Nanoseconds) -> None:
         """Queues an event; only counts a recent repetition; drops it if the object's budget is spent."""
@@ -62,23 +103,28 @@ class EventRecorder:
             if now - sent.at < _REPEAT:
                 return
             sent.at = now
-        if not self._spend(state.uid, now) or self._queue.full():
+        if not self._spend(state.uid, now):
             self.dropped += 1
             return
         if sent is None:
             # A name that was cut may end with a character that must not precede a dot. The hash keeps events of one
             # instant apart.
             name = f"{state.name[:200].rstrip('-.')}.{now:x}{abs(hash(event)) % 2**32:08x}"
-            self._known[state.uid, event] = _SentEvent(name, now)
+            sent = self._known[state.uid, event] = _SentEvent(name, now)
             self._known_of.setdefault(state.uid, set()).add(event)
             if len(self._known) > _KEPT:
                 self._drop(*next(iter(self._known)))
-        self._queue.put_nowait((state, event, now))
+        crowded_out = self._queue.put((state, event, now, sent))
+        if crowded_out is not None:
+            self.dropped += 1
+            self._drop(crowded_out[0].uid, crowded_out[1])
 
     def forget(self, state: ObjectState) -> None:
         self._spent.pop(state.uid, None)
         for event in self._known_of.pop(state.uid, ()):
-            self._known.pop((state.uid, event), None)
+            sent = self._known.pop((state.uid, event), None)
+            if sent is not None:
+                sent.count = 0
 
     def _drop(self, uid: str, event: Event) -> None:
         self._known.pop((uid, event), None)
@@ -107,9 +153,9 @@ class EventRecorder:
 
     async def _write_on(self) -> None:
         while True:
-            state, event, now = await self._queue.get()
+            state, event, now, sent = await self._queue.get()
             try:
-                await self._write(state, event, now)
+                await self._write(state, event, now, sent)
             except ClusterError as error:
                 self._drop(state.uid, event)
                 LOG.debug("event %s of %s/%s: %s", event.reason, state.namespace, state.name, error.message)
@@ -118,9 +164,9 @@ class EventRecorder:
             finally:
                 self._queue.task_done()
 
-    async def _write(self, state: ObjectState, event: Event, now: Nanoseconds) -> None:
-        sent = self._known.get((state.uid, event))
-        if sent is None:
+    async def _write(self, state: ObjectState, event: Event, now: Nanoseconds, sent: _SentEvent) -> None:
+        # More events may wait than are kept to be counted.
+        if not sent.count:
             return
         path = path_of("api", "v1", "namespaces", state.namespace, "events")
         stamp = format_instant(now)

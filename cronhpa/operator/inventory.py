@@ -14,7 +14,10 @@ from cronhpa.api.status_memory import read_memory
 from cronhpa.core.instant import parse_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.printable import shortened
+from cronhpa.core.scheduled.windows import zone_problem
 from cronhpa.core.spec import ControllerOptions, Spec
+from cronhpa.kube.errors import UNREADABLE, ClusterError
+from cronhpa.operator.decision_recorder import spec_text
 from cronhpa.operator.delaying_queue import Key
 from cronhpa.operator.object_state import ObjectState, TargetKey
 
@@ -31,6 +34,28 @@ class _Meta(msgspec.Struct, rename="camel", frozen=True):
     creation_timestamp: str
     resource_version: str = "0"
     generation: int = 0
+
+
+class _Object(msgspec.Struct, frozen=True):
+    """
+    An object as the API serves it. Its spec and status stay text: most changes are echoes of our own status writes,
+    which change nothing that is not known.
+    """
+
+    metadata: _Meta
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Uid(msgspec.Struct):
+    uid: str
+
+
+class _Identified(msgspec.Struct):
+    metadata: _Uid
+
+
+_OBJECT = msgspec.json.Decoder(_Object)
 
 
 class Inventory:
@@ -70,18 +95,19 @@ class Inventory:
         """The objects that scale this target."""
         return tuple(self._by_target.get(target, {}).values())
 
-    def put(self, body: Mapping[str, Any]) -> None:
+    def put(self, body: Mapping[str, Any] | msgspec.Raw) -> str:
         """
-        Takes over an object as the API serves it, unless a newer version of it is known.
+        Takes over an object as the API serves it, unless a newer version of it is known; its uid.
 
-        Raises ValueError, KeyError or TypeError for a body that is no object of the API.
+        Raises one of UNREADABLE for a body that is no object of the API.
         """
-        meta = msgspec.convert(plain(body["metadata"]), _Meta)
+        served = _OBJECT.decode(_text(body))
+        meta = served.metadata
         version = int(meta.resource_version) if meta.resource_version.isdecimal() else 0
         key = (meta.namespace, meta.name)
         state = self.items.get(key)
         if meta.uid in self._deleted or (state is not None and version < state.version):
-            return
+            return meta.uid
         if state is None or state.uid != meta.uid:
             if state is not None:
                 self.drop(key)
@@ -89,15 +115,15 @@ class Inventory:
             self.items[key] = self._by_namespace[meta.namespace][key] = state
         if version > state.version:
             # The next patch is made against what the API holds, whoever wrote it.
-            status = body.get("status")
-            state.status = plain(status) if isinstance(status, Mapping) else {}
+            status = msgspec.json.decode(served.status)
+            state.status = status if isinstance(status, dict) else {}
             state.version = version
         if meta.generation == state.generation:
-            return
+            return meta.uid
         is_new = state.generation < 0
         state.generation = meta.generation
         before = state.target
-        self._parse(state, body)
+        self._parse(state, served.spec)
         if is_new:
             self._read_memory(state)
         self._index(state, before)
@@ -105,18 +131,34 @@ class Inventory:
             # The memory is about the other target.
             state.memory = Memory()
         self._changed(key)
+        return meta.uid
 
-    def apply_event(self, kind: str | None, body: Mapping[str, Any]) -> None:
+    def apply_event(self, kind: str | None, body: Mapping[str, Any] | msgspec.Raw) -> None:
         """One event of a watch: DELETED, or any other type (None in a first list) with the object as it is now."""
         try:
-            meta = body["metadata"]
             if kind == "DELETED":
-                self._deleted.add(meta["uid"])
-                self.drop((meta["namespace"], meta["name"]), meta["uid"])
+                meta = _OBJECT.decode(_text(body)).metadata
+                self._deleted.add(meta.uid)
+                self.drop((meta.namespace, meta.name), meta.uid)
             else:
                 self.put(body)
-        except (KeyError, TypeError, ValueError):
+        except UNREADABLE:
             LOG.exception("an event of a CronHPA cannot be read and is skipped")
+
+    def put_listed(self, raw: msgspec.Raw) -> str:
+        """
+        Takes over an object of a list; its uid. One that cannot be read is skipped, and keeps what is known of it.
+
+        Raises ClusterError for a list whose objects have no uid.
+        """
+        try:
+            return self.put(raw)
+        except UNREADABLE:
+            LOG.exception("a CronHPA of a list cannot be read and is skipped")
+        try:
+            return msgspec.json.decode(raw, type=_Identified).metadata.uid
+        except UNREADABLE as error:
+            raise ClusterError(0, "Malformed", f"the list holds an object without a uid: {error}") from error
 
     def drop(self, key: Key, uid: str | None = None) -> None:
         """Forgets an object; if a uid is given, only the object with this uid."""
@@ -143,11 +185,31 @@ class Inventory:
                 state.version = -1
         self._list_versions[namespace] = version
 
-    def _parse(self, state: ObjectState, body: Mapping[str, Any]) -> None:
+    def take_over(self) -> None:
+        """
+        Takes every memory anew from the statuses: another process has decided since.
+
+        Every object is due. A target whose change was intended is read anew: a watch may not have delivered it yet.
+        """
+        for state in self:
+            self.resume(state)
+            self._changed(state.key)
+
+    def resume(self, state: ObjectState) -> None:
+        """Takes an object's memory anew from its status."""
+        self._read_memory(state)
+        state.resumed = state.in_doubt = False
+        state.uncertain = state.memory.intent is not None
+        state.said = state.written = state.told = None  # the other process told of what it wrote
+
+    def _parse(self, state: ObjectState, spec: msgspec.Raw) -> None:
         """Reads the spec, or notes its problems: what a user got past the API server costs that object only."""
         state.spec, state.problems = None, ()
+        state.spec_text = spec_text(spec)
         try:
-            state.spec = self._parse_spec(plain(body.get("spec") or {}), state.namespace, self._defaults)
+            text = msgspec.json.decode(spec) or {}
+            state.zone = _zone(text)
+            state.spec = self._parse_spec(text, state.namespace, self._defaults)
         except SpecError as error:
             state.problems = tuple(str(problem) for problem in error.problems)
         except Exception as error:
@@ -185,8 +247,18 @@ def _is_retargeted(state: ObjectState, before: TargetKey | None) -> bool:
     return before != state.target
 
 
+def _zone(spec: Any) -> str:
+    """The time zone of an object; UTC for one that names none, or none that is known here."""
+    zone = spec.get("timeZone") if isinstance(spec, dict) else None
+    return zone if isinstance(zone, str) and zone and zone_problem(zone) is None else "UTC"
+
+
+def _text(body: Mapping[str, Any] | msgspec.Raw) -> bytes | msgspec.Raw:
+    return body if isinstance(body, msgspec.Raw) else msgspec.json.encode(plain(body))
+
+
 def plain(value: Any) -> Any:
-    """kopf's read-only mappings as plain dicts and lists."""
+    """Mappings as plain dicts and lists: those of kopf are read-only."""
     if isinstance(value, Mapping):
         return {key: plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -24,6 +24,7 @@ from cronhpa.operator.sweep import Sweep
 LOG = logging.getLogger(__name__)
 
 _RESTART_SECONDS = 5.0
+_RECONNECT_SECONDS = 2.0
 
 
 class KopfWatch:
@@ -89,6 +90,8 @@ class KopfWatch:
         settings.scanning.disabled = True
         settings.networking.error_backoffs = [1, 2, 3, 5, 8, *[10] * 500]
         settings.networking.request_timeout = 30
+        # kopf begins a watch that ends, for whatever reason, anew after 0.1 s, with a list of all objects.
+        settings.watching.reconnect_backoff = _RECONNECT_SECONDS
         stop = threading.Event()
         operator = self._run_kopf(
             registry=registry,

@@ -1,5 +1,6 @@
 """
-The side job beside scaling: loads and spend into the store, the past from Prometheus, fits, forecasts, compaction.
+The side job beside scaling: loads, spend and decisions into the store, the past from Prometheus, fits, forecasts,
+compaction.
 
 Whatever happens here, decisions go on.
 """
@@ -10,15 +11,16 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
 
-from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.instant import HOUR, Nanoseconds
 from cronhpa.core.predictive.floor import forecast_metric
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.service import ForecastService
+from cronhpa.history.address import PostgresAddress, StoreAddress
 from cronhpa.history.backfill import Backfills
 from cronhpa.history.database import Fault, StoreError
 from cronhpa.history.prometheus import Prometheus
@@ -27,12 +29,16 @@ from cronhpa.history.spend import SPEND_KEPT
 from cronhpa.history.store import Store
 from cronhpa.operator.budget_trackers import BudgetTrackers
 from cronhpa.operator.clock import Clock
+from cronhpa.operator.decision_recorder import DecisionRecorder, encoded
 from cronhpa.operator.object_state import ObjectState
 
 LOG = logging.getLogger(__name__)
 
 # Between two passes of the event loop: a millisecond or so.
 _OBJECTS_PER_PASS = 500
+# In one transaction of the store: encoding and packing them takes a tenth of a second.
+_DECISIONS_AT_ONCE = 500
+_POINTS_AT_ONCE = 5000
 
 
 class LearningPauses(Struct, frozen=True):
@@ -44,28 +50,34 @@ class LearningPauses(Struct, frozen=True):
     compact: float = 3600.0
     backfill: float = 10.0
     restart: float = 60.0
-    # While no object asks for a forecast.
+    # While no object asks for a forecast, and between two looks at who leads.
     idle: float = 2.0
+    # Of a new process, for what other replicas learnt.
+    first_look: float = 2.0
 
 
 class Learning:
     """
-    store: path of the history. objects: all known objects, anew at each iteration.
-    loads, budgets: what the reconciler has seen and spent since the last flush.
+    store: where the history is; a PostgreSQL is shared by all replicas. objects: all known objects, anew each time.
+    loads, budgets: what the reconciler has seen and spent since the last flush. decisions: those that wait for the
+    store; None: none are kept.
+    is_leading: whether this replica decides; one that does not, learns nothing.
     open_prometheus: opens the Prometheus to take the past from; None without one. open_store: opens the history.
     """
 
     def __init__(  # noqa: PLR0913 - its parts by their names, three of them with a default
         self,
-        store: Path,
+        store: StoreAddress,
         clock: Clock,
         service: ForecastService,
         *,
         objects: Iterable[ObjectState],
         loads: deque[LoadSample],
         budgets: BudgetTrackers,
+        decisions: DecisionRecorder | None = None,
         open_prometheus: Callable[[], Prometheus] | None = None,
-        open_store: Callable[[Path], Store] = Store,
+        open_store: Callable[[StoreAddress], Store] = Store,
+        is_leading: Callable[[], bool] = lambda: True,
         pauses: LearningPauses | None = None,
     ) -> None:
         self._path = store
@@ -74,10 +86,15 @@ class Learning:
         self._objects = objects
         self._loads = loads
         self._budgets = budgets
+        self._decisions = decisions
         self._open_prometheus = open_prometheus
         self._open_store = open_store
+        self._is_leading = is_leading
         self._pauses = pauses or LearningPauses()
         self._store: Store | None = None
+        self._is_shared = isinstance(store, PostgresAddress)
+        self._looked = asyncio.Event()
+        self._spend_known_until: Nanoseconds = 0
         # The last fault that was logged, "" after a flush that succeeded.
         self._history_problem = ""
 
@@ -103,19 +120,60 @@ class Learning:
                 LOG.exception("learning failed; it is started again")
             await asyncio.sleep(self._pauses.restart)
 
+    async def first_look(self) -> None:
+        """
+        Waits for the first look into a store that replicas share, and at most two seconds: the first decision of a new
+        process then has the forecasts that others made.
+        """
+        if self._is_shared:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._pauses.first_look):
+                    await self._looked.wait()
+
     async def keep_history(self) -> None:
         """
         Opens the history, flushes what was seen into it, and compacts it, until cancelled.
 
-        Raises StoreError if the file is removed or replaced.
+        Where replicas share the history, one that does not lead reads instead what the leader learns, and migrates
+        nothing: the leader may be of an earlier release. Raises StoreError if the history cannot be opened, or if its
+        file is removed or replaced.
         """
-        store = await asyncio.to_thread(self._open_store, self._path)
-        if self._store is None:
-            self._budgets.load(await asyncio.to_thread(store.spend.since, self._clock.now() - SPEND_KEPT))
+        while True:
+            if self._is_shared and not self._is_leading():
+                await self._follow()
+            await self._lead()
+
+    async def _follow(self) -> None:
+        """Keeps at hand what the leader learns, so that the first decision after a handover has it; until it leads."""
+        logged = ""
+        while not self._is_leading():
+            try:
+                store = await asyncio.to_thread(Store.open_to_read, self._path)
+                try:
+                    await self._take_over(store)
+                finally:
+                    await asyncio.to_thread(store.close)
+                logged = ""
+            except StoreError as problem:
+                if str(problem) != logged:
+                    logged = str(problem)
+                    LOG.warning("history in %s: %s", self._path, problem)
+            self._looked.set()
+            again = self._clock.monotonic() + self._pauses.forecast
+            while not self._is_leading() and self._clock.monotonic() < again:  # noqa: ASYNC110 - a thread may elect
+                await asyncio.sleep(min(self._pauses.idle, self._pauses.forecast))
+
+    async def _lead(self) -> None:
+        """Keeps the history; until another replica leads, where it is shared."""
+        try:
+            store = await asyncio.to_thread(self._open_store, self._path)
+            await self._take_over(store)
+        finally:
+            self._looked.set()
         self._store = store
         file = _identity(self._path)
         compacted = self._clock.monotonic()
-        while True:
+        while self._is_leading() or not self._is_shared:
             await asyncio.sleep(self._pauses.flush)
             if _identity(self._path) != file:
                 # The open connection would write to a file without a name, and the workers would read another file.
@@ -124,20 +182,60 @@ class Learning:
             if self._clock.monotonic() - compacted > self._pauses.compact:
                 compacted = self._clock.monotonic()
                 await asyncio.to_thread(store.compact, self._clock.now())
+        await self.flush()
+        self._store = None
+        await asyncio.to_thread(store.close)
+
+    async def _take_over(self, store: Store) -> None:
+        """Reads the spend since the last time, and where others write forecasts, these too."""
+        now = self._clock.now()
+        since = max(now - SPEND_KEPT, self._spend_known_until - HOUR)
+        self._budgets.load(await asyncio.to_thread(store.spend.since, since - since % HOUR))
+        self._spend_known_until = now
+        if self._is_shared:
+            await self._service.load(store)
 
     async def flush(self) -> None:
-        """Writes loads and spend to the store. If it cannot be written, the loads are lost and the spend waits."""
-        if self._store is None:
+        """
+        Writes loads, spend and decisions to the store.
+
+        If it cannot be written, the loads are lost; spend and decisions wait, within bounds.
+        """
+        store = self._store
+        if store is None:
             return
         batch, spend = list(self._loads), self._budgets.drain()
         self._loads.clear()
-        recorded = await asyncio.to_thread(self._store.loads.record, batch) if batch else None
-        fault = await asyncio.to_thread(self._store.spend.add, spend) if spend else None
-        if fault is not None:
+        recorded = await asyncio.to_thread(store.loads.record, batch) if batch else None
+        # What cannot be written now would not be written a moment later: a slow store is waited for once.
+        problem = recorded if isinstance(recorded, Fault) else None
+        if problem is None and spend:
+            problem = await asyncio.to_thread(store.spend.add, spend)
+        if problem is not None:
             self._budgets.restore(spend)
-        problem = recorded if isinstance(recorded, Fault) else fault
+        if problem is None and self._decisions is not None:
+            problem = await self._flush_decisions(store, self._decisions)
+        self._log_problem(problem)
+
+    async def _flush_decisions(self, store: Store, decisions: DecisionRecorder) -> Fault | None:
+        """Why the store took no more of them; None where it took all."""
+        while batch := decisions.take(_DECISIONS_AT_ONCE):
+            kept = await asyncio.to_thread(encoded, batch)
+            decisions.dropped["unwritable"] += len(batch) - len(kept)
+            fault = await asyncio.to_thread(store.decisions.record, kept)
+            if fault is not None:
+                decisions.put_back(batch)
+                return fault
+            decisions.kept += len(kept)
+        while points := decisions.take_points(_POINTS_AT_ONCE):
+            fault = await asyncio.to_thread(store.decisions.record_points, points)
+            if fault is not None:
+                return fault
+        return await asyncio.to_thread(store.decisions.tidy, self._clock.now())
+
+    def _log_problem(self, problem: Fault | None) -> None:
+        """Once, not at every flush for as long as a disk is full."""
         logged, self._history_problem = self._history_problem, "" if problem is None else problem.message
-        # Once, not at every flush for as long as a disk is full.
         if problem is not None and problem.message != logged:
             LOG.warning("history in %s: %s", self._path, problem.message)
 
@@ -149,7 +247,7 @@ class Learning:
             while True:
                 await asyncio.sleep(self._pauses.backfill)
                 wanted = [target for state in self._objects if (target := target_of(state)) is not None]
-                if self._store is not None:
+                if self._store is not None and self._is_leading():
                     targets = ((target.series, target.spec.target) for target in wanted)
                     await backfills.run_round(self._store.loads, targets, self._clock.now)
 
@@ -167,7 +265,7 @@ class Learning:
         logged: tuple[str, ...] = ()
         while True:
             targets: list[ForecastTarget] = []
-            for count, state in enumerate(tuple(self._objects)):
+            for count, state in enumerate(tuple(self._objects) if self._is_leading() else ()):
                 target = target_of(state)
                 if target is not None:
                     targets.append(target)
@@ -192,8 +290,10 @@ def target_of(state: ObjectState) -> ForecastTarget | None:
     )
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Device and inode of the file at a path; None without one."""
+def _identity(path: StoreAddress) -> tuple[int, int] | None:
+    """Device and inode of the file at a path; None without one, and of a database that is no file."""
+    if isinstance(path, PostgresAddress):
+        return None
     try:
         stat = path.stat()
     except OSError:

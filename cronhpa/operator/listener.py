@@ -19,7 +19,7 @@ import logging
 import socket
 import struct
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -37,7 +37,7 @@ _READ_PAUSE_SECONDS = 0.05
 _NO_ROOM_SECONDS = 0.1
 # Makes the kernel forget a connection that is closed early at once, with the data that a slow reader did not take.
 _RESET = struct.pack("ii", 1, 0)
-# All listeners together take at most an eighth of the files that the process may open; the rest is for the API.
+# Three listeners together take at most a fifth of the files that the process may open; the rest is for the API.
 _SHARE_OF_FILES = 16
 
 
@@ -53,7 +53,7 @@ class Budget:
 
     @classmethod
     def within(cls, files: int) -> Budget:
-        """The budget of each of two listeners in a process that may open this many files."""
+        """The budget of each of three listeners in a process that may open this many files."""
         connections = max(2, min(cls.connections, files // _SHARE_OF_FILES))
         return cls(connections, per_peer=min(cls.per_peer, connections))
 
@@ -72,6 +72,19 @@ Route = Callable[[], bytes]
 """Makes a `response`. It runs in the event loop, so it must not block."""
 
 
+@dataclass(frozen=True)
+class Request:
+    """path, query: as they were sent, quoted. fields: of the head, by lower-case name; of a repeated one the last."""
+
+    path: str
+    query: str
+    fields: Mapping[str, str]
+
+
+RequestRoute = Callable[[Request], Awaitable[bytes]]
+"""Makes a `response` of a request. It may wait, for as long as the budget gives it."""
+
+
 class _Connection:
     __slots__ = ("is_over", "peer", "socket", "task")
 
@@ -85,14 +98,21 @@ class Listener:
     """
     `listener = Listener(host, port, routes)` is bound; `await listener.run()` serves until it is cancelled.
 
-    host: an address. port: 0 takes a free one, named by `address`. routes: by path.
+    host: an address. port: 0 takes a free one, named by `address`. routes: by path. below: by the beginning of a path.
     Raises OSError if it cannot be bound.
     """
 
-    def __init__(self, host: str, port: int, routes: Mapping[str, Route], budget: Budget | None = None) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        routes: Mapping[str, Route],
+        budget: Budget | None = None,
+        below: Mapping[str, RequestRoute] | None = None,
+    ) -> None:
         self.dropped = 0
         """Number of connections closed without an answer: pushed out, too slow, or ended by the peer."""
-        self._routes, self._budget = routes, budget or Budget()
+        self._routes, self._below, self._budget = routes, below or {}, budget or Budget()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         is_dual = host == "::" and socket.has_dualstack_ipv6()
         try:
@@ -162,7 +182,7 @@ class Listener:
             if head is None:
                 return
             async with asyncio.timeout(self._budget.answer_seconds):
-                await loop.sock_sendall(sock, self._answer(head))
+                await loop.sock_sendall(sock, await self._answer(head))
                 sock.shutdown(socket.SHUT_WR)
                 # Wait until the peer has everything: unsent data of a closed connection would count nowhere.
                 while await loop.sock_recv(sock, self._budget.head_bytes):  # noqa: ASYNC110 - a pause, not a wait
@@ -187,7 +207,7 @@ class Listener:
             await asyncio.sleep(_READ_PAUSE_SECONDS)
         return data
 
-    def _answer(self, head: bytes) -> bytes:
+    async def _answer(self, head: bytes) -> bytes:
         if len(head) > self._budget.head_bytes:
             return response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the request's head is too long\n")
         line, *fields = head.split(b"\r\n")
@@ -200,15 +220,25 @@ class Listener:
             return response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "a request's body is not accepted\n")
         if method not in {b"GET", b"HEAD"}:
             return response(HTTPStatus.METHOD_NOT_ALLOWED, "GET alone is accepted\n")
-        route = self._routes.get(target.partition(b"?")[0].decode("latin-1"))
-        if route is None:
-            return response(HTTPStatus.NOT_FOUND, f"here are {', '.join(self._routes)}\n")
+        path, _, query = target.decode("latin-1").partition("?")
+        route = self._routes.get(path)
+        below = next((self._below[begin] for begin in self._below if path.startswith(begin)), None)
         try:
-            answer = route()
+            if route is not None:
+                answer = route()
+            elif below is not None:
+                answer = await below(Request(path, query, dict(map(_field, fields))))
+            else:
+                return response(HTTPStatus.NOT_FOUND, f"here are {', '.join((*self._routes, *self._below))}\n")
         except Exception:
-            LOG.exception("%s cannot be answered", target.partition(b"?")[0].decode("latin-1"))
+            LOG.exception("%s cannot be answered", path)
             answer = response(HTTPStatus.INTERNAL_SERVER_ERROR, "the operator's log says why\n")
         return answer if method == b"GET" else answer[: answer.index(b"\r\n\r\n") + 4]
+
+
+def _field(field: bytes) -> tuple[str, str]:
+    name, _, value = field.decode("latin-1").partition(":")
+    return name.strip().lower(), value.strip()
 
 
 def _announces_body(field: bytes) -> bool:

@@ -11,6 +11,8 @@ from cronhpa.core.spec import Spec
 from cronhpa.history.series import Series
 from cronhpa.kube.client import path_of
 from cronhpa.operator.delaying_queue import Key
+from cronhpa.operator.noted import Noted
+from cronhpa.operator.said import Said
 
 # (namespace, API group, kind, name) of a scale target.
 TargetKey = tuple[str, str, str, str]
@@ -21,13 +23,20 @@ class ObjectState:
     One CronHPA object as last seen, and what this process remembers of it.
 
     status: what the API is known to hold at resource version `version`. memory: what this process knows beyond it.
+    zone: the object's time zone.
+    told: the status up to which its events were told, None before the first turn of this process.
     resumed: this process has taken up the memory. uncertain: the last scale write may or may not have been done.
-    in_doubt: the last status write may or may not have been done. written: when the status was written last.
-    next_edge: when a schedule changes next. reconciled_at: when the last reconciliation ended.
+    unseen_since: since when fewer pods are seen than the target says it has, None while none is missing.
+    in_doubt: the last status write may or may not have been done. written: when the status was written last, or read at
+    the start; None before.
+    next_edge: when a schedule changes next. reconciled_at: when the last reconciliation ended. due_at: when the newest
+    reconciliation was due. said: what the status says, and of which decision; None where that is not known.
+    other_operator: why another installation serves it, "" if this one does.
     complaint: the last logged failure of a status write, "" once a write succeeds.
     conflicts: schedules that contradict each other; checked: their generation, and until when they hold.
     quiet: generation, and the instant until which a decision computes nothing of its schedules anew.
     forecast: the series that is forecast for it, None without a forecast.
+    spec_text: the spec as it was written, packed; noted: what was noted of its decisions last (`decision_recorder`).
     """
 
     __slots__ = (
@@ -35,6 +44,7 @@ class ObjectState:
         "complaint",
         "conflicts",
         "created",
+        "due_at",
         "forecast",
         "generation",
         "in_doubt",
@@ -42,16 +52,23 @@ class ObjectState:
         "name",
         "namespace",
         "next_edge",
+        "noted",
+        "other_operator",
         "problems",
         "quiet",
         "reconciled_at",
         "resumed",
+        "said",
         "spec",
+        "spec_text",
         "status",
+        "told",
         "uid",
         "uncertain",
+        "unseen_since",
         "version",
         "written",
+        "zone",
     )
 
     def __init__(self, namespace: str, name: str, uid: str, created: Nanoseconds) -> None:
@@ -62,20 +79,28 @@ class ObjectState:
         self.version = -1
         self.generation = -1
         self.spec: Spec | None = None
+        self.zone = "UTC"
         self.problems: tuple[str, ...] = ()
+        self.spec_text = b""
+        self.noted = Noted()
         self.status: Status = {}
+        self.told: Status | None = None
         self.memory = Memory()
         self.resumed = False
         self.uncertain = False
+        self.unseen_since: Nanoseconds | None = None
         self.in_doubt = False
         self.complaint = ""
-        self.written: Nanoseconds = 0
+        self.other_operator = ""
+        self.said: Said | None = None
+        self.written: Nanoseconds | None = None
         self.next_edge: Nanoseconds | None = None
         self.conflicts: tuple[Conflict, ...] = ()
         self.checked: tuple[int, Nanoseconds] | None = None
         self.quiet: tuple[int, Nanoseconds] = (-1, 0)
         self.forecast: Series | None = None
         self.reconciled_at: Nanoseconds | None = None
+        self.due_at: Nanoseconds = 0
 
     @property
     def key(self) -> Key:

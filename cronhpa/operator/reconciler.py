@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from cronhpa.core.decide import decide as decide_with
 from cronhpa.core.decision import Decision
 from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, Nanoseconds
+from cronhpa.core.instant import DAY, SECOND, Nanoseconds
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, Observation, Scale
-from cronhpa.core.observe import Measurement, observe
+from cronhpa.core.observation import Absent, Observation, Pod, Scale
+from cronhpa.core.observe import Measurement, active, observe
 from cronhpa.core.predictive.floor import forecast_metric, forecast_source, load_of
 from cronhpa.core.record import Record, encode
 from cronhpa.core.scheduled.bounds import quiet_until
@@ -27,9 +27,10 @@ from cronhpa.history.series import LoadSample, Series
 from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.pod_indexer import PodIndexer
-from cronhpa.kube.scale import Targets
+from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.budget_trackers import BudgetTrackers
 from cronhpa.operator.delaying_queue import following
+from cronhpa.operator.installations import Installations
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.metric_queries import MetricQueries
 from cronhpa.operator.needs import has_heavy_schedules, takes_long
@@ -43,6 +44,14 @@ LOG = logging.getLogger(__name__)
 
 # A decision belongs to its grid instant while it comes within this part of its period: 1.5 s of a period of 15 s.
 _LATE = 10
+# The pods of a workload are told of within a second; its status follows them.
+_UNSEEN = 30 * SECOND
+# Without counts: a text that changes would be a status write each time.
+UNSEEN = Absent(
+    "PodsUnknown",
+    "fewer pods are seen than the target says it has, as if a watch had lost some: they are listed again, and the"
+    " metrics scale nothing down meanwhile",
+)
 # Loads wait here for the store. While the store cannot be written, the oldest are dropped.
 _LOADS_KEPT = 200_000
 
@@ -53,7 +62,7 @@ class Cluster:
     What the operator reads the cluster through.
 
     is_synced: whether the pods and HorizontalPodAutoscalers of a namespace have been listed. blindness: why the pods of
-    a namespace are not known any more.
+    a namespace are not known any more. distrust: lists the pods of a namespace again.
     """
 
     client: Client
@@ -63,6 +72,8 @@ class Cluster:
     owners: Owners
     is_synced: Callable[[str], bool]
     blindness: Callable[[str], Absent | None]
+    distrust: Callable[[str], None]
+    installations: Installations
 
 
 class LatestForecasts(Protocol):
@@ -104,12 +115,34 @@ class Reconciler:
 
     async def reconcile(self, state: ObjectState, queries: MetricQueries) -> PendingWrite | None:
         """The decision on an object, to be written; None for one that has nothing to decide."""
+        if not await self._is_claimed(state):
+            return None
         if state.spec is None:
             # The edges went with the schedules: an edge in the past would cause one reconciliation after another.
             state.next_edge = None
             await self._writer.reject(state, self._clock())
             return None
         return await self._reconcile(state, state.spec, queries)
+
+    def serves(self, state: ObjectState) -> bool:
+        """Whether no other installation serves this object; notes, and says once, which one does."""
+        problem = self._cluster.installations.problem(state.status) or ""
+        if problem and problem != state.other_operator:
+            self._writer.tell_other_operator(state, problem, self._clock())
+        if state.other_operator and not problem:
+            LOG.info("%s/%s is taken over: the operator that served it is gone", *state.key)
+            self._inventory.resume(state)
+        state.other_operator = problem
+        return not problem
+
+    async def _is_claimed(self, state: ObjectState) -> bool:
+        """Whether the object's status names this installation, from now on if not before."""
+        installations = self._cluster.installations
+        if installations.own is None or installations.named_in(state.status) == installations.own:
+            return True
+        if state.in_doubt:
+            await self._writer.refresh(state)
+        return self.serves(state) and await self._writer.claim(state, str(installations.own))
 
     async def _reconcile(self, state: ObjectState, spec: Spec, queries: MetricQueries) -> PendingWrite | None:
         generation = state.generation
@@ -125,8 +158,10 @@ class Reconciler:
             state.resumed, state.uncertain = True, False
         self._note_load(state, spec, observation, now)
         forecast, forecast_or_reason = self._forecast(state, spec, now)
-        decided = await self._decided(state, spec, observation, forecast_or_reason, now)
+        turn = Record(spec, observation, forecast_or_reason, state.memory, now)
+        decided = await self._decided(state, turn)
         decision = replace(decided, at=remembered_at(state, spec.options.sync_period, now))
+        self._writer.decisions.note_point(state, turn, decision)
         state.next_edge = None if decision.next_edge is None else decision.next_edge.at
         state.quiet = (generation, quiet_until(spec, state.next_edge, now))
         await self._check_conflicts(state, spec, generation, now)
@@ -140,22 +175,15 @@ class Reconciler:
             series = Series(state.namespace, state.name, forecast.metric)
             self.budgets.count(series, spec, observation, state.memory, decision, now)
             budget_used = self.budgets.used_permille(series)
-        return PendingWrite(state, generation, spec, observation, decision, owner_problem, forecast, budget_used)
+        return PendingWrite(state, generation, turn, decision, owner_problem, forecast, budget_used)
 
-    async def _decided(
-        self,
-        state: ObjectState,
-        spec: Spec,
-        observation: Observation,
-        forecast: Forecast | Absent | None,
-        now: Nanoseconds,
-    ) -> Decision:
-        in_thread = takes_long(state, spec, now)
+    async def _decided(self, state: ObjectState, turn: Record) -> Decision:
+        given = (turn.spec, turn.observation, turn.forecast, turn.memory, turn.now)
         try:
-            return await _computed(self._decide, spec, observation, forecast, state.memory, now, in_thread=in_thread)
+            return await _computed(self._decide, *given, in_thread=takes_long(state, turn.spec, turn.now))
         except Exception:
             # One line with all inputs: `cronhpa replay` decides them again, and a copy is a regression test.
-            LOG.exception("this cannot be decided: %s", encode(Record(spec, observation, forecast, state.memory, now)))
+            LOG.exception("this cannot be decided: %s", encode(turn))
             raise
 
     async def _check_conflicts(self, state: ObjectState, spec: Spec, generation: int, now: Nanoseconds) -> None:
@@ -194,7 +222,26 @@ class Reconciler:
         else:
             measured = list(await asyncio.gather(*asked))
         now = self._clock()
-        return observe(spec, scale, pods, measured, now), now
+        return observe(spec, scale, pods, measured, now, unseen=self._unseen(state, spec, scale, pods, now)), now
+
+    def _unseen(
+        self, state: ObjectState, spec: Spec, scale: Scale, pods: Sequence[Pod], now: Nanoseconds
+    ) -> Absent | None:
+        """
+        Why fewer pods are seen than the target says it has; None where no pod is missing.
+
+        A watch can be frozen, or lose an event, and look alive. While pods go, the status follows them: that is given
+        time. Other kinds may count something else in their status.
+        """
+        if not is_watched(spec.target) or active(pods) >= scale.status_replicas:
+            state.unseen_since = None
+            return None
+        if state.unseen_since is None or now < state.unseen_since:
+            state.unseen_since = now
+        is_old = now - state.unseen_since >= _UNSEEN
+        if is_old:
+            self._cluster.distrust(state.namespace)
+        return UNSEEN if is_old or active(pods) < scale.spec_replicas else None
 
     def _note_load(self, state: ObjectState, spec: Spec, observation: Observation, now: Nanoseconds) -> None:
         """Keeps the observed load for the store."""

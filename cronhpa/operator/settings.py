@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import socket
+import uuid
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from cronhpa.core.instant import parse_duration
+from cronhpa.core.instant import SECOND, parse_duration
 from cronhpa.core.spec import ControllerOptions
 from cronhpa.forecasting.messages import DaskCluster
+from cronhpa.history.address import StoreAddress, store_address
 from cronhpa.history.prometheus import PrometheusError, prometheus_url
 from cronhpa.history.promql import QueryError, QueryTemplate
+from cronhpa.kube.lease import LeaseName
+from cronhpa.operator.election import LeaseTiming
 
 
 def _as_duration(text: str) -> str:
@@ -20,6 +25,9 @@ def _as_duration(text: str) -> str:
         raise ValueError(f"{text!r} must be longer than nothing: write for example 15s")
     return text
 
+
+# As client-go's components name themselves; another process, or the same one started again, is another replica.
+_IDENTITY = f"{socket.gethostname()}_{uuid.uuid4()}"
 
 Duration = Annotated[str, AfterValidator(_as_duration)]
 
@@ -30,6 +38,11 @@ def _as_prometheus_url(text: str) -> str:
     except PrometheusError as problem:
         raise ValueError(str(problem)) from None
     return text
+
+
+def _as_store(value: object) -> str:
+    store_address(str(value))
+    return str(value)
 
 
 def _as_queries(queries: dict[str, str]) -> dict[str, str]:
@@ -59,6 +72,22 @@ def _as_dask_scheduler(text: str, info: ValidationInfo) -> str:
     return text
 
 
+def _as_lease_duration(text: str, info: ValidationInfo) -> str:
+    """client-go demands the same; its factor between renewal and deadline is 1.2."""
+    duration = parse_duration(text)
+    if duration % SECOND:
+        raise ValueError(f"{text!r}: a Lease counts whole seconds")
+    deadline, retry = (info.data.get(f"leader_elect_{name}") for name in ("renew_deadline", "retry_period"))
+    if deadline is not None and duration <= parse_duration(deadline):
+        raise ValueError(f"it must be longer than CRONHPA_LEADER_ELECT_RENEW_DEADLINE, which is {deadline}")
+    if deadline is not None and retry is not None and parse_duration(deadline) <= 1.2 * parse_duration(retry):
+        raise ValueError(
+            f"CRONHPA_LEADER_ELECT_RENEW_DEADLINE={deadline} must be longer than 1.2 times"
+            f" CRONHPA_LEADER_ELECT_RETRY_PERIOD={retry}"
+        )
+    return text
+
+
 class Settings(BaseSettings):
     """Durations are Go texts such as 15s or 5m. Settings that are flags upstream have the upstream's defaults."""
 
@@ -67,13 +96,29 @@ class Settings(BaseSettings):
     kubeconfig: str | None = Field(None, description="Path of a kubeconfig; absent, the pod's own account.")
     context: str | None = Field(None, description="Context of the kubeconfig.")
     namespaces: str = Field("", description="Namespaces to act in, separated by commas; empty, all of them.")
-    store: Path = Field(Path("cronhpa-history.db"), description="SQLite file of load history and forecasts.")
+    store: Annotated[str, BeforeValidator(_as_store)] = Field(
+        "cronhpa-history.db",
+        description=(
+            "Where load history and forecasts are: a SQLite file, or postgresql://USER@HOST/DATABASE, which replicas"
+            " share."
+        ),
+    )
+    store_password_file: Path | None = Field(None, description="A file with the password of the PostgreSQL.")
     listen_host: str = Field("0.0.0.0", description="Address of both ports.")  # noqa: S104 - a pod is probed from outside
     listen_port: int = Field(
         8080, ge=0, le=65535, description="Port of /healthz, /readyz and /metrics; 0 takes a free one."
     )
     probe_port: int = Field(
         8081, ge=0, le=65535, description="Port of /healthz and /readyz alone, for the kubelet; 0 takes a free one."
+    )
+    history_port: int | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        description="Port of past decisions, at 127.0.0.1 alone: for `kubectl port-forward`; 0 takes a free one.",
+    )
+    object_watch: Literal["typed", "kopf"] = Field(
+        "typed", description="typed, or kopf: which watch of the CronHPA objects; kopf's takes 30 times the CPU."
     )
     log_format: Literal["json", "text"] = Field("text", description="json or text.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
@@ -116,6 +161,54 @@ class Settings(BaseSettings):
         le=100,
         description="How much of a worker's time learning may take, in percent; forecasts take theirs.",
     )
+
+    leader_elect: bool = Field(
+        default=True, description="Whether replicas elect one that decides, by a Lease; without it, run one replica."
+    )
+    # Renewal, deadline and duration are checked together below.
+    leader_elect_retry_period: Duration = Field("2s", description="Time between two renewals of the Lease.")
+    leader_elect_renew_deadline: Duration = Field(
+        "10s", description="Time without a renewal after which a leader begins no write any more."
+    )
+    leader_elect_lease_duration: Annotated[Duration, AfterValidator(_as_lease_duration)] = Field(
+        "15s", description="Time without a renewal after which another replica may lead, in whole seconds."
+    )
+    leader_elect_resource_name: str = Field("cronhpa", description="Name of the Lease.")
+    leader_elect_resource_namespace: str = Field(
+        "", description="Namespace of the Lease. Empty: the pod's own, else that of the kubeconfig's context."
+    )
+    leader_elect_identity: str = Field(
+        "",
+        pattern=r"^[A-Za-z0-9._:-]*$",
+        max_length=512,
+        description=(
+            "This replica's name in the Lease, unlike that of any other process. Empty: host name and a random part."
+            " With the pod's uid in it, a container that starts again leads again at once."
+        ),
+    )
+
+    @property
+    def store_address(self) -> StoreAddress:
+        file = self.store_password_file
+        return store_address(self.store, None if file is None else str(file))
+
+    @property
+    def lease_timing(self) -> LeaseTiming:
+        return LeaseTiming(
+            lease=parse_duration(self.leader_elect_lease_duration) / SECOND,
+            renew_deadline=parse_duration(self.leader_elect_renew_deadline) / SECOND,
+            retry=parse_duration(self.leader_elect_retry_period) / SECOND,
+        )
+
+    def lease_name(self, namespace: str) -> LeaseName | None:
+        """The Lease to elect by, in `namespace` unless a setting names another one; None without an election."""
+        if not self.leader_elect:
+            return None
+        return LeaseName(self.leader_elect_resource_namespace or namespace, self.leader_elect_resource_name)
+
+    @property
+    def lease_identity(self) -> str:
+        return self.leader_elect_identity or _IDENTITY
 
     @property
     def controller_options(self) -> ControllerOptions:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from cronhpa.api.identity import GROUP, PLURAL, VERSION
 from cronhpa.kube.client import Client, path_of
-from cronhpa.kube.errors import UNREADABLE, ClusterError
+from cronhpa.kube.errors import ClusterError
 from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.inventory import Inventory
 
@@ -31,22 +31,28 @@ class SweepPauses(Struct, frozen=True):
     retry_seconds: float = 5.0
 
 
-class _Listed(msgspec.Struct):
-    items: list[dict[str, Any]]
-
-
 class Sweep:
     """
     listed: set after the first list that succeeded, or that found an object.
     watchable: set while the objects can be listed and discovery names the kind. unserved: set while it does not exist.
+    listed_term: the term of leadership in which the last list of all objects that succeeded was begun.
+    versions: the resource version of the newest list by namespace, "" for all of them: a watch from it misses nothing.
     """
 
     def __init__(
-        self, client: Client, inventory: Inventory, namespaces: tuple[str, ...], pauses: SweepPauses | None = None
+        self,
+        client: Client,
+        inventory: Inventory,
+        namespaces: tuple[str, ...],
+        pauses: SweepPauses | None = None,
+        term: Callable[[], int] = lambda: 1,
     ) -> None:
+        self.listed_term = 0
+        self._term = term
         self.listed = asyncio.Event()
         self.watchable = asyncio.Event()
         self.unserved = asyncio.Event()
+        self.versions: dict[str, str] = {}
         self._client = client
         self._inventory = inventory
         self._namespaces = namespaces or ("",)
@@ -63,6 +69,7 @@ class Sweep:
         """Lists at once and then again and again, until cancelled."""
         while True:
             has_failed = is_unserved = False
+            term = self._term()
             for namespace in self._namespaces:
                 try:
                     await self.list_once(namespace)
@@ -74,6 +81,8 @@ class Sweep:
                 except Exception:
                     has_failed = True
                     LOG.exception("the list of CronHPA objects failed; it is tried again")
+            if not has_failed:
+                self.listed_term = term
             # If some namespaces cannot be read, the others need not wait.
             if not has_failed or self._inventory.items:
                 self.listed.set()
@@ -84,6 +93,18 @@ class Sweep:
                 async with asyncio.timeout(self._pauses.seconds if is_watchable else self._pauses.retry_seconds):
                     await self._is_wanted.wait()
             self._is_wanted.clear()
+
+    async def list_again(self, term: int) -> None:
+        """Takes over one list of all objects, begun in this term. Raises ClusterError; what could be read is taken."""
+        problem = None
+        for namespace in self._namespaces:
+            try:
+                await self.list_once(namespace)
+            except ClusterError as error:
+                problem = error
+        if problem is not None:
+            raise problem
+        self.listed_term = term
 
     async def list_once(self, namespace: str) -> None:
         """
@@ -96,21 +117,14 @@ class Sweep:
         seen: set[str] = set()
         is_first = True
         scope = ("namespaces", namespace) if namespace else ()
-        async for page, version in self._client.pages(path_of("apis", GROUP, VERSION, *scope, PLURAL)):
+        async for items, version in self._client.pages(path_of("apis", GROUP, VERSION, *scope, PLURAL)):
             if is_first:
                 self._inventory.note_list_version(namespace, int(version) if version.isdecimal() else 0)
                 is_first = False
-            try:
-                bodies = msgspec.json.decode(page, type=_Listed).items
-            except UNREADABLE as error:
-                raise ClusterError(0, "Malformed", f"the list cannot be read: {error}") from error
-            for body in bodies:
+            for raw in items:
                 await self._yield.step()
-                try:
-                    seen.add(body["metadata"]["uid"])
-                    self._inventory.put(body)
-                except (KeyError, TypeError, ValueError):
-                    LOG.exception("a CronHPA of a list cannot be read and is skipped")
+                seen.add(self._inventory.put_listed(raw))
+            self.versions[namespace] = version
         for state in self._inventory.in_namespace(namespace):
             if state.uid in uids_before and state.uid not in seen:
                 self._inventory.drop(state.key, state.uid)

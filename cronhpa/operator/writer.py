@@ -9,50 +9,51 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
-from weakref import WeakValueDictionary
 
 import msgspec
 
+from cronhpa.api.columns import unreadable
 from cronhpa.api.events import Event, events, new_conflict_events
 from cronhpa.api.patch import merge_patch
 from cronhpa.api.render import render
+from cronhpa.api.transitions import transition_events
 from cronhpa.api.turn import Status, Turn, clip
 from cronhpa.core.decision import Decision, Failed, Outcome, Scaled, Withheld
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Observation, Scale
-from cronhpa.core.quantity import parse_milli
-from cronhpa.core.spec import Mode, Spec
+from cronhpa.core.observation import Scale
+from cronhpa.core.reasons import reason
+from cronhpa.core.record import Record
+from cronhpa.core.spec import Mode
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError, is_ambiguous
 from cronhpa.kube.informer import resource_version
 from cronhpa.kube.pods import Meta
 from cronhpa.kube.scale import Targets
 from cronhpa.operator.cooperative_yield import CooperativeYield
+from cronhpa.operator.decision_recorder import DecisionRecorder
+from cronhpa.operator.delaying_queue import following
 from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.object_state import ObjectState, path_to
+from cronhpa.operator.said import said
+from cronhpa.operator.worth_writing import has_drifted, is_worth_writing
+from cronhpa.operator.write_places import WritePlaces
 
 LOG = logging.getLogger(__name__)
 
 # Concurrent writes: in all, and in one namespace, so that hanging writes of one leave room for the others.
 _CONCURRENT = 64
 _CONCURRENT_IN_NAMESPACE = 16
-_DRIFT = 30 * SECOND
-# Numbers within the upstream's default tolerance of the written ones are noise: nobody would scale for them.
-_NOISE_DRIFT = 5 * MINUTE
-_NOISE = 0.1
+# Numbers that only drift lie within the tolerance, else they would change the recommendation: nobody scales for them.
+_DRIFT = 5 * MINUTE
 _REFUSED = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 # Kubernetes' service level objective for mutating calls assumes up to 20 a second; drifting numbers stay below that.
 _WRITES_PER_SECOND = 20
-# Fields that change with every sample and that nobody acts on: written from time to time.
-_DRIFTING = ("currentMetrics", "podStartupSeconds", "forecast")
-_DRIFTING_MEMORY = ("startUpSeconds", "requestPerPod")
 
 
 class PendingWrite:
@@ -68,20 +69,21 @@ class PendingWrite:
         "owner_problem",
         "spec",
         "state",
+        "turn",
     )  # fmt: skip
 
-    def __init__(  # noqa: PLR0913, PLR0917 - a value of so many parts
+    def __init__(
         self,
         state: ObjectState,
         generation: int,
-        spec: Spec,
-        observation: Observation,
+        turn: Record,
         decision: Decision,
         owner_problem: str | None,
         forecast: Forecast | None = None,
         budget_used: int | None = None,
     ) -> None:
-        self.state, self.generation, self.spec, self.observation = state, generation, spec, observation
+        self.state, self.generation, self.turn = state, generation, turn
+        self.spec, self.observation = turn.spec, turn.observation
         self.decision, self.forecast, self.owner_problem = decision, forecast, owner_problem
         self.budget_used = budget_used
         self.now = decision.at
@@ -89,6 +91,19 @@ class PendingWrite:
     @property
     def acts(self) -> bool:
         return self.decision.rescales and self.owner_problem is None and self.spec.mode is Mode.ACTIVE
+
+    @property
+    def about(self) -> tuple[Any, ...]:
+        """What a status is rendered from, apart from the decision and the memory."""
+        state = self.state
+        return (
+            self.generation,
+            self.owner_problem,
+            self.forecast,
+            self.budget_used,
+            state.problems,
+            state.conflicts,
+        )
 
     @property
     def urgency(self) -> int:
@@ -103,13 +118,14 @@ class Writer:
         self.scaled = {"up": 0, "down": 0}
         self.failed = 0
         self.status_writes = 0
+        self.decisions = DecisionRecorder()
         self._client = client
         self._targets = targets
         self._events = recorder
         self._inventory = inventory
         self._yield = CooperativeYield()
-        self._slots = asyncio.Semaphore(_CONCURRENT)
-        self._namespace_slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        # A reconciliation without a write must not wait for a place.
+        self._places = WritePlaces(_CONCURRENT, _CONCURRENT_IN_NAMESPACE)
 
     async def flush(self, batch: list[PendingWrite], done: Callable[[ObjectState], None]) -> None:
         """
@@ -117,14 +133,43 @@ class Writer:
 
         A write that fails does not affect the others.
         """
-        ordered = sorted(batch, key=lambda pending: pending.urgency)
-        await asyncio.gather(*(self._finish(pending, done) for pending in ordered))
+        writes = []
+        for pending in sorted(batch, key=lambda pending: pending.urgency):
+            await self._yield.step()
+            try:
+                is_said = self._says_nothing_new(pending)
+            except Exception:
+                LOG.exception("the turn of %s/%s could not be recorded", *pending.state.key)
+                is_said = True
+            if is_said:
+                done(pending.state)
+            else:
+                writes.append(asyncio.create_task(self._finish(pending, done)))
+        await asyncio.gather(*writes)
+
+    def _says_nothing_new(self, pending: PendingWrite) -> bool:
+        """
+        Takes over the memory of a decision whose status the API holds already, apart from numbers that may drift on.
+
+        Nothing is rendered and compared then: most decisions of a fleet change nothing.
+        """
+        state, known = pending.state, pending.state.said
+        if known is None or known.status is not state.status or known.memory is not state.memory:
+            return False
+        if pending.acts or not self._is_current(pending):
+            return False
+        memory = state.memory.after(pending.decision, Withheld(), pending.spec, pending.observation)
+        if not known.holds_for(pending.decision, pending.about, memory):
+            return False
+        if known.has_drifted(pending.decision, memory) and self._may_drift(state, pending.now):
+            return False
+        state.memory = known.memory = memory
+        return True
 
     async def _finish(self, pending: PendingWrite, done: Callable[[ObjectState], None]) -> None:
         try:
-            await self._yield.step()
             if pending.acts:
-                async with self._place(pending.state.namespace):
+                async with self._places.place(pending.state.namespace, pending.urgency):
                     await self._write(pending)
             else:
                 await self._write(pending)
@@ -132,15 +177,6 @@ class Writer:
             LOG.exception("the turn of %s/%s could not be written", *pending.state.key)
         finally:
             done(pending.state)
-
-    @asynccontextmanager
-    async def _place(self, namespace: str) -> AsyncIterator[None]:
-        """A place among the concurrent writes. A reconciliation without a write must not wait for one."""
-        slots = self._namespace_slots.get(namespace)
-        if slots is None:
-            slots = self._namespace_slots[namespace] = asyncio.Semaphore(_CONCURRENT_IN_NAMESPACE)
-        async with slots, self._slots:
-            yield
 
     async def reject(self, state: ObjectState, now: Nanoseconds) -> None:
         """Writes the problems of an unreadable spec to the object's status."""
@@ -153,10 +189,42 @@ class Writer:
             conditions[kind] = {"type": kind, "status": "False", "lastTransitionTime": since, **stamp}
         # An unreadable spec has no edges: the column NEXT must not promise one.
         kept = {key: value for key, value in state.status.items() if key not in {"nextEdge", "schedules"}}
-        status = {**kept, "conditions": list(conditions.values())}
+        status = {**kept, "conditions": list(conditions.values()), "columns": unreadable(state.status)}
+        self.decisions.note_unreadable(state, status, now)
         if state.status != status:  # with the message: the next edit may be unreadable for another reason
             await self._put_status(state, status, now)
             self._events.record(state, Event("Warning", "SpecUnreadable", text), now)
+
+    async def claim(self, state: ObjectState, lease: str) -> bool:
+        """
+        Names this installation in an object's status before the first decision on it; whether it did.
+
+        With the resource version that was seen: of two installations that want the same object, one is refused.
+        """
+        body: dict[str, Any] = {
+            "metadata": {"uid": state.uid, "resourceVersion": str(state.version)},
+            "status": {"operator": lease},
+        }
+        self.status_writes += 1
+        try:
+            written = await self._client.merge_patch(path_to(state, "status"), body, _Written)
+        except ClusterError as error:
+            state.in_doubt = is_ambiguous(error) or error.status == HTTPStatus.CONFLICT
+            if error.status == HTTPStatus.NOT_FOUND:
+                self._inventory.drop(state.key, state.uid)
+            elif error.status != HTTPStatus.CONFLICT and state.complaint != error.message:
+                LOG.warning("status of %s/%s: %s", state.namespace, state.name, error.message)
+                state.complaint = error.message
+            return False
+        version = resource_version(written.metadata)
+        if version >= state.version:
+            state.status, state.version = {**state.status, "operator": lease}, version
+        return True
+
+    def tell_other_operator(self, state: ObjectState, problem: str, now: Nanoseconds) -> None:
+        """Says that another installation serves an object: by an event, since the status is that installation's."""
+        LOG.warning("%s/%s: %s", state.namespace, state.name, problem)
+        self._events.record(state, Event("Warning", "OtherOperator", clip(problem)), now)
 
     async def refresh(self, state: ObjectState) -> None:
         """Reads the object anew after a status write whose answer was lost."""
@@ -173,10 +241,19 @@ class Writer:
         return self._inventory.items.get(state.key) is state and state.generation == pending.generation
 
     async def _write(self, pending: PendingWrite) -> None:
-        state, decision = pending.state, pending.decision
+        """Acts and records, and tells what the API's status says now and did not say before."""
+        state = pending.state
         if not self._is_current(pending):
             return
-        before = state.status
+        if state.told is None:
+            state.told = state.status
+        await self._act_and_record(pending)
+        for event in transition_events(state.told, state.status, state.zone, pending.now):
+            self._events.record(state, event, pending.now)
+        state.told = state.status
+
+    async def _act_and_record(self, pending: PendingWrite) -> None:
+        state, decision, before = pending.state, pending.decision, pending.state.status
         outcome = await self._act(pending) if pending.acts else Withheld()
         if state.spec is not None and state.spec.target != pending.spec.target:
             # The object has another target by now, and its memory must not hold anything of the old target.
@@ -190,17 +267,18 @@ class Writer:
         status = render(state.status, turn)
         for event in (*events(turn), *new_conflict_events(before, turn)):
             self._events.record(state, event, pending.now)
+        self.decisions.note(state, pending.generation, pending.turn, decision, outcome, pending.owner_problem, status)
         if not is_worth_writing(state.status, status) and (
-            abs(pending.now - state.written) < self._drift_interval(state.status, status)
-            or not has_drifted(state.status, status)
+            not self._may_drift(state, pending.now) or not has_drifted(state.status, status)
         ):
+            state.said = said(state.status, decision, pending.about, memory)
             return
         if pending.acts:
             await self._put_status(state, status, pending.now)
             return
-        async with self._place(state.namespace):
-            if self._is_current(pending):
-                await self._put_status(state, status, pending.now)
+        async with self._places.place(state.namespace, pending.urgency):
+            if self._is_current(pending) and await self._put_status(state, status, pending.now):
+                state.said = said(state.status, decision, pending.about, memory)
 
     async def _act(self, pending: PendingWrite) -> Outcome:
         decision, state = pending.decision, pending.state
@@ -229,7 +307,7 @@ class Writer:
             state.name,
             decision.current,
             decision.desired,
-            decision.reason or decision.decided_by,
+            reason(decision),
         )
         return Scaled(pending.now)
 
@@ -246,6 +324,8 @@ class Writer:
             pending.forecast,
             pending.budget_used,
             state.conflicts,
+            state.zone,
+            pending.observation,
         )
 
     async def _put_status(self, state: ObjectState, status: Status, now: Nanoseconds) -> bool:
@@ -283,98 +363,18 @@ class Writer:
             state.status, state.version = status, version
         return True
 
-    def _drift_interval(self, before: Status, after: Status) -> Nanoseconds:
-        drift = _NOISE_DRIFT if is_noise(before, after) else _DRIFT
-        return max(drift, len(self._inventory.items) * SECOND // _WRITES_PER_SECOND)
+    def _may_drift(self, state: ObjectState, now: Nanoseconds) -> bool:
+        """
+        Whether numbers that only drift may be written: an instant of the object's own grid passed since the last write.
+
+        Statuses that are written together, after a start or at a shared edge, drift apart so.
+        """
+        if state.written is None:  # what was read at the start is as good as written now
+            state.written = now
+        interval = max(_DRIFT, len(self._inventory.items) * SECOND // _WRITES_PER_SECOND)
+        # The clock may step back.
+        return following(state.uid, interval, state.written) <= now or now < state.written
 
 
 class _Written(msgspec.Struct):
     metadata: Meta = Meta()
-
-
-def is_worth_writing(before: Status, after: Status) -> bool:
-    """Whether anything changed that a person acts on, or that a restart needs."""
-    return _substance(before) != _substance(after)
-
-
-def has_drifted(before: Status, after: Status) -> bool:
-    """Whether anything changed apart from what the passing of time changes."""
-    return before != after and {**before, "memory": _lasting(before)} != {**after, "memory": _lasting(after)}
-
-
-def is_noise(before: Status, after: Status) -> bool:
-    """Whether every drifting number is within a tenth of its former value."""
-    return _is_near(_drifting(before), _drifting(after))
-
-
-def _drifting(status: Status) -> dict[str, Any]:
-    forecast = status.get("forecast", {})
-    memory = status.get("memory", {})
-    return {
-        # The time of a forecast says nothing about the load.
-        "forecast": {key: value for key, value in forecast.items() if key not in {"issuedAt", "trainedUntil"}},
-        "memory": {key: memory.get(key) for key in _DRIFTING_MEMORY},
-        **{key: status.get(key) for key in _DRIFTING if key != "forecast"},
-    }
-
-
-def _is_near(before: Any, after: Any) -> bool:
-    if before == after:
-        return True
-    if isinstance(before, dict) and isinstance(after, dict):
-        return before.keys() == after.keys() and all(_is_near(value, after[key]) for key, value in before.items())
-    if isinstance(before, list) and isinstance(after, list):
-        return len(before) == len(after) and all(map(_is_near, before, after))
-    try:
-        old, new = parse_milli(str(before)), parse_milli(str(after))
-    except ValueError:
-        return False
-    return abs(new - old) <= _NOISE * abs(old)
-
-
-def _lasting(status: Status) -> dict[str, Any]:
-    """The memory with its newest recommendation without a time: a restart assumes that it held until then."""
-    memory = dict(status.get("memory", {}))
-    recommendations = memory.get("recommendations", [])
-    memory["recommendations"] = [
-        *recommendations[:-1],
-        *([newest.get(key) for key in ("replicas", "merged")] for newest in recommendations[-1:]),
-    ]
-    return memory
-
-
-def _holding(recommendations: list[Any]) -> Iterator[Any]:
-    """
-    Without those of the metrics under a floor: a count that a later recommendation exceeds holds nothing.
-
-    A restart that does not find it loses a rise at most, which the metrics ask for anew.
-    """
-    highest = -1
-    for item in reversed(recommendations):
-        if isinstance(item, list):
-            highest = item[0]
-        elif "metrics" in item and item["replicas"] <= highest:
-            continue
-        else:
-            highest = max(highest, item["replicas"])
-        yield item
-
-
-def _substance(status: Status) -> dict[str, Any]:
-    out = {key: value for key, value in status.items() if key not in _DRIFTING}
-    out["conditions"] = [
-        # The message of a forecast contains a number that changes at every reconciliation.
-        (entry["type"], entry["status"], entry["reason"], "" if entry["type"] == "ForecastActive" else entry["message"])
-        for entry in status.get("conditions", [])
-    ]
-    decision = status.get("decision", {})
-    out["decision"] = {
-        "decidedBy": decision.get("decidedBy"),
-        "steps": [step["rule"] for step in decision.get("steps", [])],
-    }
-    memory = _lasting(status)
-    memory["recommendations"] = [*_holding(memory["recommendations"])]
-    for key in (*_DRIFTING_MEMORY, "version"):
-        memory.pop(key, None)
-    out["memory"] = memory
-    return out

@@ -210,9 +210,9 @@ def test_a_window_that_leads_says_by_how_much_and_when_it_opens():
     ]
     assert {"time": "2026-11-23T08:00:00Z", "schedule": "day", "state": "Open"} == leading["nextEdge"]
     assert (
-        "Schedule/day asks for at least 20 (600 s ahead of its start at 2026-11-23T08:00:00Z)"
-        == (leading["decision"]["reason"])
-    )
+        "Schedule/day asks for at least 20 (600 s ahead of its start at 2026-11-23T08:00:00Z); "
+        "limited to 16: without a behavior at most twice the 8 that are there, or 4"
+    ) == leading["decision"]["reason"]
     early = render({}, turn(of, queued(80, current=8), clock="07:00"))
     assert {"time": "2026-11-23T07:50:00Z", "schedule": "day", "state": "Leading"} == early["nextEdge"]
 
@@ -249,6 +249,12 @@ def test_a_preview_is_ready_and_says_so():
     assert ("True", "Preview") == said(turn(spec(mode=Mode.PREVIEW), queued(80, current=8)), "Ready")
 
 
+OUTLOOK = (
+    "a load of 1255 or more from 2026-11-23T10:00:00Z on is 5 % likely: 26 pods at 50 each; "
+    "more would not be worth their cost"
+)
+
+
 def test_a_forecast_says_what_it_does_and_why():
     requests = PodsMetric("requests", MetricTarget("AverageValue", average_value=50_000))
     of = spec(metrics=(requests,), behavior=FAST, forecast=ForecastSettings())
@@ -256,7 +262,7 @@ def test_a_forecast_says_what_it_does_and_why():
     told = forecast(1255, metric="requests")
 
     acting = conditions(turn(of, seen(NO_METRICS, current=8), told=told))["ForecastActive"]
-    assert ("True", "Acting", "p95 load 1255 within 75 s / 50 per pod = 26") == (
+    assert ("True", "Acting", OUTLOOK) == (
         acting["status"],
         acting["reason"],
         acting["message"],
@@ -276,8 +282,8 @@ def test_a_forecast_that_was_tried_says_what_it_did_then_and_what_it_costs_now()
 
     assert ("True", "BeatsReactive") == said(taken, "ForecastActive")
     assert (
-        "42 of 61 under-provisioned minutes avoided at +2.8 % pod-hours over 7 days; "
-        "p95 load 1255 within 75 s / 50 per pod = 26" == conditions(taken)["ForecastActive"]["message"]
+        "42 of 61 under-provisioned minutes avoided at +2.8 % pod-hours over 7 days; " + OUTLOOK
+        == conditions(taken)["ForecastActive"]["message"]
     )
     assert 28 == render({}, taken)["forecast"]["budgetUsedPermille"]
 
@@ -341,7 +347,7 @@ def test_a_decision_explains_itself():
 
     assert {
         "decidedBy": "Schedule/day",
-        "reason": "Schedule/day asks for at least 60",
+        "reason": "Schedule/day asks for at least 60; limited to 16: scaleUp allows 100 % more than 8 in 15 s",
         "proposals": [
             {"source": "Metric", "name": "queue", "role": "Target", "replicas": 3},
             {
@@ -353,7 +359,17 @@ def test_a_decision_explains_itself():
             },
         ],
         "abstentions": [],
-        "steps": [{"rule": "ScaleUpLimit", "from": 60, "to": 16}],
+        "metrics": [{"name": "queue", "type": "AverageValue", "current": "3750m", "target": "10", "replicas": 3}],
+        "steps": [
+            {
+                "rule": "ScaleUpLimit",
+                "from": 60,
+                "to": 16,
+                "start": 8,
+                "policy": {"type": "Percent", "value": 100, "periodSeconds": 15},
+                "message": "limited to 16: scaleUp allows 100 % more than 8 in 15 s",
+            }
+        ],
     } == render({}, turn(of, queued(30, current=8)))["decision"]
 
 

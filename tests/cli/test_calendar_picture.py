@@ -1,4 +1,4 @@
-"""cronhpa.cli.picture.calendar, cronhpa.cli.picture.style: each hour is drawn once, at its local day and hour."""
+"""cronhpa.cli.picture.calendar, cronhpa.cli.drawing: each hour is drawn once, at its local day and hour."""
 
 from __future__ import annotations
 

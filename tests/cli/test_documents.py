@@ -1,4 +1,4 @@
-"""cronhpa.cli.documents: YAML and JSON in and out, and the CronHPA objects among them."""
+"""cronhpa.cli.documents, cronhpa.cli.yaml_loader: YAML and JSON in and out, with the lines of what was read."""
 
 import io
 
@@ -7,15 +7,15 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.api.parse import SpecError
-from cronhpa.cli.documents import UnreadableFileError, as_yaml, own_zone, read_documents, read_objects, written_spec
-
-SPEC = {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}, "maxReplicas": 3}
-DAY = {"name": "day", "start": "0 8 * * *", "end": "0 18 * * *", "minReplicas": 2}
-
-
-def chpa(name="shop", **spec):
-    return {"kind": "CronHPA", "metadata": {"name": name}, "spec": SPEC | {"schedules": [DAY]} | spec}
+from cronhpa.cli.documents import (
+    STANDARD_INPUT,
+    UnreadableFileError,
+    as_yaml,
+    child_of,
+    read_documents,
+    read_with_lines,
+)
+from cronhpa.cli.yaml_loader import Repeated, line_of
 
 
 @pytest.fixture
@@ -38,57 +38,59 @@ def test_a_date_stays_a_text(written):
 def test_a_dash_is_the_standard_input(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a: 1\n---\nb: 2\n")))
 
-    assert [{"a": 1}, {"b": 2}] == list(read_documents("-"))
+    assert [{"a": 1}, {"b": 2}] == list(read_documents(STANDARD_INPUT))
 
 
-def test_objects_of_lists_and_documents_are_found_in_order(written):
-    file = written([{"kind": "Service"}, {"kind": "List", "items": [chpa("a"), {"items": [chpa("b")]}]}, chpa("c")])
+def test_the_document_and_line_of_each_field_can_be_looked_up(written):
+    documents = list(read_with_lines(written("a: 1\n---\nb:\n- c: 2\n  d: 3\n- {e: 4}\n")))
 
-    assert ["a", "b", "c"] == [body["metadata"]["name"] for body in read_objects(file)]
+    (_, second) = documents
+    key, items = child_of(second.node, "b")
+    assert [{"a": 1}, {"b": [{"c": 2, "d": 3}, {"e": 4}]}] == [each.body for each in documents]
+    assert [3, 5, 6] == [
+        line_of(found)
+        for found in (key, child_of(child_of(items, 0)[1], "d")[0], child_of(child_of(items, 1)[1], "e")[0])
+    ]
+    assert [None, None, None] == [child_of(items, 2), child_of(items, "b"), child_of(second.node, 0)]
+
+
+def test_a_key_that_stands_twice_is_told_with_both_lines(written):
+    """Of a merge that is no slip: its keys are meant to be replaced."""
+    text = "a: &a {x: 1, y: 2}\nb:\n  <<: *a\n  x: 3\n  z: 4\n  z: 5\n"
+
+    (document,) = read_with_lines(written(text))
+
+    assert {"x": 3, "y": 2, "z": 5} == document.body["b"]
+    assert (Repeated("z", 5, 6),) == document.repeated
 
 
 @pytest.mark.parametrize(
-    ("documents", "told"),
+    ("text", "told"),
     [
-        ("", "no CronHPA is in it, only nothing"),
-        ([{"kind": "Service"}, {"a": 1}], "no CronHPA is in it, only Service, a document without a kind"),
-        ([{"kind": "CronHPA", "metadata": {}, "spec": SPEC}], "metadata.name: a CronHPA needs a name"),
-        ([{"kind": "CronHPA", "metadata": {"name": "shop"}, "spec": 7}], "shop: spec: found 7"),
+        (
+            "a: 1\nb: [1, 2\nc: 3\n",
+            "in.yaml:3: expected ',' or ']', but got ':', while parsing a flow sequence that begins in line 2",
+        ),
+        (
+            "a: 1\n\tb: 2\n",
+            "in.yaml:2: found character '\\t' that cannot start any token",
+        ),
+        ("a: *b\n", "in.yaml:1: found undefined alias 'b'"),
     ],
 )
-def test_a_file_without_a_readable_object_says_what_it_has(written, documents, told):
-    file = written(documents)
-
+def test_what_is_no_yaml_is_told_with_its_line(written, text, told):
     with pytest.raises(UnreadableFileError) as caught:
-        read_objects(file)
+        list(read_documents(written(text)))
 
-    assert str(caught.value).startswith(f"{file}: ")
     assert told in str(caught.value)
+    assert 1 == len(str(caught.value).splitlines())
 
 
-def test_a_written_null_is_no_field():
-    """An API server drops it before it looks for errors."""
-    assert written_spec(chpa(metrics=None)) == written_spec(chpa())
+def test_a_file_that_is_not_there_is_told_in_the_systems_words(tmp_path):
+    with pytest.raises(UnreadableFileError) as caught:
+        list(read_documents(tmp_path / "none.yaml"))
 
-
-def test_a_schedule_that_cannot_be_read_is_an_error_with_its_path():
-    with pytest.raises(SpecError) as caught:
-        written_spec(chpa(schedules=[DAY, {**DAY, "name": "night", "start": "0 25 * * *"}]))
-
-    assert "spec.schedules[1]" in str(caught.value)
-    assert "spec.schedules[0]" not in str(caught.value)
-
-
-def test_the_zone_is_the_stated_one_or_that_of_all_schedules_or_utc():
-    berlin, tokyo = {**DAY, "timeZone": "Europe/Berlin"}, {**DAY, "name": "other", "timeZone": "Asia/Tokyo"}
-
-    def zone(**fields):
-        body = chpa(**fields)
-        return own_zone(body["spec"], written_spec(body))
-
-    assert "Asia/Tokyo" == zone(timeZone="Asia/Tokyo")
-    assert "Europe/Berlin" == zone(schedules=[berlin])
-    assert "UTC" == zone(schedules=[berlin, tokyo])
+    assert f"{tmp_path}/none.yaml: No such file or directory" == str(caught.value)
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(st.characters(codec="ascii", categories=["L"])),

@@ -1,75 +1,233 @@
-"""cronhpa.cli.explain: the lines that a status is explained by."""
+"""cronhpa.cli.explanation, cronhpa.cli.explanation_text: what a user reads of an object: screens and their parts."""
 
-from cronhpa.cli.explain import explained
+import json
+from pathlib import Path
 
-METADATA = {"namespace": "prod", "name": "shop"}
+import pytest
+from hypothesis import given
+
+from cli.glance import (
+    CPU,
+    DAY,
+    EIGHT,
+    GOLDEN,
+    NO_API,
+    NOW,
+    ZONE,
+    body,
+    explanation_of,
+    named,
+    observe_blind,
+    pods_of,
+    stated,
+)
+from core.situations import at, situations
+from cronhpa.api.columns import StatusWord
+from cronhpa.api.parse import parse_spec
+from cronhpa.api.render import render
+from cronhpa.api.resource.status import CronHPAStatus
+from cronhpa.api.transitions import transition_events
+from cronhpa.api.turn import Turn
+from cronhpa.cli.explanation import as_json, explanation
+from cronhpa.cli.explanation_text import explained, folded
+from cronhpa.cli.status import rows_of
+from cronhpa.core.decide import decide
+from cronhpa.core.decision import Failed, Withheld
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import DAY as ONE_DAY
+from cronhpa.core.observation import Absent, Observation, Scale
+from cronhpa.core.spec import ControllerOptions
 
 
-def condition(kind, status):
-    return {"type": kind, "status": status, "reason": f"{kind}Reason", "message": "as it is"}
+def lines(made, now=NOW):
+    return explained(made, now)
 
 
-def body(**status):
-    return {"metadata": METADATA, "status": {"conditions": [condition("AbleToScale", "True")], **status}}
+def changed(made, **status):
+    return {**made, "status": {**made["status"], **status}}
 
 
-def test_an_object_without_conditions_has_not_been_decided():
-    assert ["prod/shop has not been decided yet: is the operator running?"] == explained({"metadata": METADATA})
+@pytest.mark.parametrize("name", EIGHT)
+def test_each_situation_reads_as_it_did_when_a_person_looked_at_it(name):
+    """`python tests/cli/glance.py` writes them anew."""
+    assert (GOLDEN / f"explain-{name}.txt").read_text() == explanation_of(name)
 
 
-def test_a_decision_is_told_with_who_asks_for_what_what_limited_it_and_what_comes_next():
-    lines = explained(
-        body(
-            target="Deployment/shop",
-            currentReplicas=12,
-            desiredReplicas=20,
-            effectiveMinReplicas=20,
-            effectiveMaxReplicas=99,
-            decision={
-                "decidedBy": "Schedule/day",
-                "reason": "Schedule/day asks for at least 20",
-                "proposals": [
-                    {"source": "Metric", "name": "cpu", "role": "Target", "replicas": 9},
-                    {"source": "Forecast", "name": "cpu", "role": "Floor", "replicas": 17, "reason": "p95 load"},
-                    {"source": "Schedule", "name": "day", "role": "Cap", "replicas": 20, "until": "17:00"},
-                ],
-                "abstentions": [{"source": "Metric", "name": "memory", "message": "no samples"}],
-                "steps": [{"rule": "ScaleUpLimit", "from": 40, "to": 24}],
-            },
-            nextEdge={"schedule": "day", "state": "Closed", "time": "17:00"},
-        )
+def test_the_readme_shows_the_screen_of_the_good_situation():
+    screen = explanation_of("good").replace("prod/good", "prod/shop").splitlines()
+    shown = "\n".join(f"    {line}" for line in screen)
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+
+    assert shown in readme
+    assert "$ cronhpa explain shop --namespace prod" in readme
+
+
+@pytest.mark.parametrize("name", EIGHT)
+def test_every_screen_fits_80_columns_and_says_nothing_twice(name):
+    screen = explanation_of(name).splitlines()
+
+    assert max(map(len, screen)) <= 80
+    assert len({line.strip() for line in screen}) == len(screen)
+
+
+def test_an_object_without_a_status_was_not_decided_upon():
+    new = {"metadata": {"namespace": "prod", "name": "shop", "generation": 1}, "spec": stated()}
+
+    assert ["prod/shop has not been decided upon yet: is the operator running, and does it watch this namespace?"] == (
+        lines(new)
+    )
+    assert {"namespace": "prod", "name": "shop", "decided": False} == as_json(explanation(new))
+
+
+def test_an_edit_that_nobody_has_seen_is_told():
+    edited = body(stated(), pods_of(12, 580))
+    edited["metadata"]["generation"] = 5
+
+    assert any("its last edit has not been decided upon yet" in line for line in lines(edited))
+
+
+def test_a_metric_that_is_missing_beside_others_is_named_where_it_belongs_and_above():
+    """Nothing shrinks while the memory is not known; the CPU alone would ask for 7."""
+    memory = {
+        "type": "Resource",
+        "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}},
+    }
+
+    def half(of):
+        seen, blind = pods_of(12, 330)(of_cpu), observe_blind(of, NO_API)
+        return Observation(scale=seen.scale, readings=(seen.readings[0], blind.readings[1]))
+
+    of_cpu = parse_spec(stated(), "prod", ControllerOptions())
+    screen = lines(body(stated(metrics=[CPU, memory]), half))
+
+    assert "  cpu: 33 % of 60 % over 12 pods; asks for 7" in screen
+    assert "  memory: not known, as said above" in screen
+    assert 1 == sum("the cluster has no resource metrics API" in line for line in screen)
+
+
+def test_each_metric_that_is_missing_has_its_own_reason():
+    """The first one is what Ready says; a pod without a request is told without upstream's words for it."""
+    queue = {"type": "External", "external": {"metric": {"name": "queue"}, "target": {"type": "Value", "value": "7"}}}
+    no_request = Absent("FailedGetResourceMetric", "missing request for cpu in container app of Pod p1")
+    lost = Absent("FailedGetExternalMetric", "unable to fetch metrics from external metrics API: timeout")
+    blind = Observation(Scale(12, 12, "app=shop"), (no_request, lost))
+
+    screen = lines(body(stated(metrics=[CPU, queue]), blind))
+
+    assert "  ! container app of pod p1 has no request for cpu, and a utilization is a share of it" in screen
+    assert "  cpu: not known, as said above" in screen
+    assert any(line.startswith("  queue: not known: the external metrics API did not answer") for line in screen)
+
+
+def test_a_scale_that_was_refused_is_told_with_what_to_do():
+    refused = body(stated(), pods_of(12, 900), outcome=Failed('deployments.apps "shop" is forbidden'))
+
+    assert ["  ! the operator could not scale Deployment/shop", "    give its role the right: see deploy/chart"] == (
+        lines(refused)[1:3]
     )
 
-    assert [
-        "prod/shop wants 20 replicas of Deployment/shop, decided by Schedule/day; 12 were found, 20 to 99 are allowed.",
-        "  reason: Schedule/day asks for at least 20",
-        "  Metric/cpu asks for 9",
-        "  Forecast/cpu asks for at least 17 (p95 load)",
-        "  Schedule/day asks for at most 20 until 17:00",
-        "  Metric/memory says nothing: no samples",
-        "  ScaleUpLimit made 24 of 40",
-        "  next: day is closed from 17:00",
-    ] == lines
+
+def test_times_are_local_and_how_far_off_they_are():
+    """18:00 in Berlin is 17:00 UTC. From the day before, it is named with its date."""
+    shop = body(stated(schedules=[DAY]), pods_of(20, 580))
+
+    assert "  20 to 80 by Schedule/day until 18:00 +01:00 (in 7 h)" in lines(shop)
+    assert "  20 to 80 by Schedule/day until 18:00 +01:00 (in 30 s)" in lines(shop, at("16:59:30"))
+    assert "  20 to 80 by Schedule/day until 18:00 +01:00 (1 min ago)" in lines(shop, at("17:01:30"))
+    assert "  20 to 80 by Schedule/day until Mon 2026-11-23 18:00 +01:00 (in 1 d 7 h)" in lines(shop, NOW - ONE_DAY)
 
 
-def test_conditions_are_told_where_they_are_news():
-    """False is news of most conditions, True of ScalingLimited and ScaledToZero."""
-    lines = explained(
-        body(
-            conditions=[
-                condition("AbleToScale", "False"),
-                condition("ScalingActive", "True"),
-                condition("ScalingLimited", "True"),
-                condition("ScaledToZero", "False"),
-            ]
-        )
+def test_what_limited_the_count_is_told_in_words():
+    """90 % of 60 % on 2 pods are 3, and 2 is the most."""
+    capped = body(stated(maxReplicas=2), pods_of(2, 900))
+
+    assert "  lowered to 2, the maximum of Spec" in lines(capped)
+
+
+def test_conditions_that_are_bad_news_are_told_however_they_are_called():
+    odd = body(stated(), pods_of(12, 580))
+    odd["status"]["conditions"].append({"type": "Odd", "status": "False", "reason": "x", "message": "something else"})
+
+    assert "  ! something else" in lines(odd)
+
+
+def test_an_override_beyond_the_schedules_gives_its_reason_and_one_of_that_name_is_no_override():
+    schedule = {**DAY, "name": "override"}
+    named_so = lines(body(stated(schedules=[schedule]), pods_of(20, 580)))
+
+    assert "  at least 30 by Override until 13:00 +01:00 (in 2 h): INC-4711" in lines(named("good"))
+    assert any(line.endswith("override closes; then 2 to 120 are allowed") for line in named_so)
+
+
+def test_a_zone_that_is_not_known_here_is_told_in_utc():
+    lost = body(stated(), pods_of(12, 580))
+    lost["spec"]["timeZone"] = "Mars/Olympus"
+
+    assert "UTC" == explanation(lost).zone
+
+
+def test_json_holds_what_the_text_says():
+    told = as_json(explanation(named("good")))
+    target = as_json(explanation(named("no-target")))
+
+    assert told == json.loads(json.dumps(told))
+    assert (12, 20, 30, 80, "Override") == tuple(
+        told[key] for key in ("currentReplicas", "desiredReplicas", "minReplicas", "maxReplicas", "decidedBy")
     )
+    assert {"name": "cpu", "current": "33%", "target": "60%", "pods": 12, "notReady": 1, "replicas": 7}.items() <= (
+        told["metrics"][0].items()
+    )
+    assert {
+        "role": "Floor",
+        "replicas": 30,
+        "by": "Override",
+        "until": "2026-11-23T12:00:00Z",
+        "inForce": True,
+        "reason": "INC-4711",
+    } == told["bounds"][0]
+    assert {"time": "2026-11-23T12:00:00Z", "change": "the override ends", "bounds": "20 to 80"} == told["next"]
+    assert (2.8, 5, 17) == tuple(told["forecast"][key] for key in ("usedPercent", "budgetPercent", "floor"))
+    assert [("there is no Deployment/shop", "create it, or correct spec.scaleTargetRef")] == [
+        (item["what"], item["do"]) for item in target["problems"]
+    ]
 
-    assert [
-        "  AbleToScale is False: AbleToScaleReason: as it is",
-        "  ScalingLimited is True: ScalingLimitedReason: as it is",
-    ] == lines[1:]
+
+def test_a_line_is_folded_between_words_and_indented_further():
+    assert ["  a" + " b" * 38, "    b b"] == folded("  a" + " b" * 40)
+    assert ["x" * 90] == folded("x" * 90)
+    assert ["  a", "    b"] == folded("  a\nb")
 
 
-def test_what_is_withheld_is_told():
-    assert "  withheld: mode is DryRun" in explained(body(decision={"withheld": "mode is DryRun"}))
+def test_a_status_of_an_earlier_release_is_explained_as_far_as_it_goes():
+    """Without columns and without the metrics of the decision."""
+    old = body(stated(), pods_of(12, 580))
+    status = {key: value for key, value in old["status"].items() if key != "columns"}
+    status["decision"] = {key: value for key, value in status["decision"].items() if key != "metrics"}
+
+    assert "prod/shop: 12 replicas of Deployment/shop, decided by Metric/cpu" == lines({**old, "status": status})[0]
+    absent = body(
+        stated(), lambda of: observe_blind(of, Absent("NoMetrics", "no metrics returned from resource metrics API"))
+    )
+    assert any("kubectl top pods" in line for line in lines(changed(absent, columns={})))
+
+
+@given(situations(), situations())
+def test_any_two_turns_of_an_object_are_told_without_a_fault_and_their_changes_in_words(first, second):
+    """Whatever was decided: the columns, the events of what changed, the screen and the table."""
+    status = {}
+    for of, observation, told, memory, now in (first, second):
+        decision = decide(of, observation, told, memory, now)
+        after = memory.after(decision, Withheld(), of, observation)
+        turn = Turn(of, decision, Withheld(), after, 1, forecast=told if isinstance(told, Forecast) else None,
+                    observation=observation)  # fmt: skip
+        before, status = status, render(status, turn)
+        assert all(event.reason and event.message for event in transition_events(before, status, ZONE, now))
+        spec = {"minReplicas": of.min_replicas, "maxReplicas": of.max_replicas}
+        made = {"metadata": {"namespace": "prod", "name": "shop", "generation": 1}, "spec": spec, "status": status}
+
+        assert explained(made, now)[0].startswith("prod/shop: ")
+        assert as_json(explanation(made)) == json.loads(json.dumps(as_json(explanation(made))))
+        (row,) = rows_of([made], now)
+        assert row.word in {*StatusWord}
+        # The status of the object, as the API server would have to accept it.
+        CronHPAStatus.model_validate(status)

@@ -29,6 +29,8 @@ def written(tmp_path):
 
 
 def cronhpa_history(*arguments):
+    """Without a cluster: an import has to say that nobody need be asked."""
+    arguments = (*arguments, "--before-object") if arguments[0] == "import" else arguments
     return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "120"})
 
 
@@ -105,3 +107,69 @@ def test_the_command_reads_and_writes_parquet_where_the_name_says_so(tmp_path, w
 
     assert (0, 0) == (exported.exit_code, imported.exit_code)
     assert "shop/api cpu: 1 values and 0 gaps read" in imported.output
+
+
+# --- of which object ---------------------------------------------------------------------------------------------
+
+
+def checkout():
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    cpu = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}}}
+    spec = {"scaleTargetRef": target, "maxReplicas": 9, "metrics": [cpu]}
+    return {"kind": "CronHPA", "metadata": {"name": "web", "namespace": "prod"}, "spec": spec}
+
+
+@pytest.mark.parametrize("named", [("prod/web",), ("web",), ("web", "-n", "prod")])
+def test_an_object_of_the_cluster_is_named_as_kubectl_names_it(served, cronhpa, written, tmp_path, named):
+    """The context's namespace is prod."""
+    served.hold(checkout())
+
+    done = cronhpa("history", "import", *named, written(GOOD), "--store", tmp_path / "h.db")
+
+    assert 0 == done.exit_code, done.output
+    assert done.stdout.startswith("prod/web cpu: 1 values and 0 gaps read")
+
+
+def test_the_history_of_an_object_that_is_not_there_is_refused(served, cronhpa, written, tmp_path):
+    served.refuse("/apis/cronhpa.io/v1alpha1/namespaces/prod/cronhpas/wbe", 404, "NotFound", 'cronhpas "wbe" not found')
+
+    done = cronhpa("history", "import", "wbe", written(GOOD), "--store", tmp_path / "h.db")
+
+    assert 1 == done.exit_code
+    assert done.stderr.startswith('cronhpa history import: cronhpas "wbe" not found')
+    assert done.stderr.endswith("--before-object imports all the same\n")
+    assert not (tmp_path / "h.db").exists()
+
+
+def test_the_history_of_a_metric_that_the_object_has_not_is_refused(served, cronhpa, written, tmp_path):
+    served.hold(checkout())
+
+    done = cronhpa("history", "import", "web", written(GOOD), "--metric", "requests", "--store", tmp_path / "h.db")
+
+    assert 1 == done.exit_code
+    assert "prod/web has no metric requests: it has cpu: name one with --metric" in done.stderr
+    assert not (tmp_path / "h.db").exists()
+
+
+def test_without_a_cluster_to_ask_nothing_is_imported(cronhpa, written, tmp_path):
+    done = cronhpa("history", "import", "web", written(GOOD), "--store", tmp_path / "h.db", "--context", "none")
+
+    assert 1 == done.exit_code
+    assert 'context "none" does not exist' in done.stderr
+    assert not (tmp_path / "h.db").exists()
+
+
+def test_values_from_the_day_after_tomorrow_are_refused_and_nothing_of_them_is_kept(written, tmp_path):
+    done = cronhpa_history("import", "--store", tmp_path / "h.db", "shop/web", written(GOOD, "2261-03-01T12:00:00Z,1"))
+
+    assert 1 == done.exit_code
+    assert "line 3: 2261-03-01T12:00:00Z is yet to come: times to " in done.stderr
+    listed = cronhpa_history("list", "--store", tmp_path / "h.db")
+    assert "shop/web" not in listed.output
+
+
+def test_a_name_in_two_namespaces_is_not_guessed(cronhpa, written, tmp_path):
+    done = cronhpa("history", "import", "prod/web", "-n", "dev", written(GOOD), "--store", tmp_path / "h.db")
+
+    assert 2 == done.exit_code
+    assert "is not in namespace dev" in " ".join(done.stderr.replace("│", " ").split())

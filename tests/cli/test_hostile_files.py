@@ -121,7 +121,9 @@ def test_a_file_of_more_bytes_than_anybody_writes_is_refused(tmp_path, command):
 
 
 def test_a_pipe_that_does_not_end_is_refused():
-    refused(cronhpa("convert", "-", given=b"a" * (documents.BYTES_MAX + 1)), 2, "-: it has more than 16 MiB")
+    refused(
+        cronhpa("convert", "-", given=b"a" * (documents.BYTES_MAX + 1)), 2, "standard input: it has more than 16 MiB"
+    )
 
 
 def test_a_number_in_base_60_of_a_million_digits_is_refused(tmp_path):
@@ -165,7 +167,7 @@ def test_what_a_file_says_is_told_on_one_line_without_its_control_characters(tmp
 
 
 def imported(tmp_path, file, **limits):
-    return cronhpa("history", "import", "--store", tmp_path / "h.db", "shop/web", file, **limits)
+    return cronhpa("history", "import", "--before-object", "--store", tmp_path / "h.db", "shop/web", file, **limits)
 
 
 def test_a_packed_line_of_half_a_gigabyte_is_refused(tmp_path):

@@ -7,7 +7,7 @@ import yaml
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
-from cronhpa.cli.explain import explained
+from cronhpa.cli.explanation_text import explained
 from cronhpa.cli.lines import say, show
 from cronhpa.history.series import STEP, Series
 from cronhpa.history.store import Store
@@ -38,32 +38,22 @@ def test_a_line_stays_a_line_of_what_it_is_and_a_block_keeps_its_lines(capsys):
     assert ["  [red]all is well[/red] :smile:", "a", "b\\u001b"] == printed.splitlines()[1:]
 
 
-def test_explain_shows_a_tenants_words_as_they_are(monkeypatch):
+def test_explain_shows_a_tenants_words_as_they_are(served, cronhpa):
     condition = {"type": "Ready", "status": "False", "reason": "x", "message": HOSTILE}
     item = {"source": HOSTILE, "name": "n", "role": "Floor", "replicas": 2, "reason": HOSTILE}
     status = {"conditions": [condition], "decision": {"reason": HOSTILE, "proposals": [item]}, "target": HOSTILE}
     body = manifest(status=status)
+    served.hold(body)
 
-    async def read(*_):
-        return body
-
-    class NoClient:
-        def __init__(self, *_): ...
-
-        async def __aenter__(self):
-            return self
-
-        async def __aexit__(self, *_): ...
-
-    monkeypatch.setattr("cronhpa.cli.explain.read_object", read)
-    monkeypatch.setattr("cronhpa.kube.client.Client", NoClient)
-    monkeypatch.setattr("cronhpa.kube.credentials.load_configuration", lambda *_: None)
-    found = CliRunner().invoke(app, ["explain", "shop", "-n", "prod"], color=True)
+    found = cronhpa("explain", "shop", "-n", "prod")
 
     assert 0 == found.exit_code, found.output
-    assert HOSTILE in "".join(explained(body))
+    assert HOSTILE in "".join(explained(body, 0))
     assert is_harmless(found.output)
-    assert "[red]all is well[/red] :smile:" in found.output
+    assert "[red]all is well[/red] :smile:" in " ".join(found.output.split())
+    # No line begins where ours begin.
+    begins = {line[:4] for line in found.output.splitlines() if not line.startswith(" ")}
+    assert begins <= {"prod", "Boun", "Next"}
 
 
 @pytest.mark.parametrize("output", ["table", "json"])

@@ -46,7 +46,7 @@ def test_a_file_with_values_that_yaml_cannot_make_is_named(tmp_path, content):
     ended = cronhpa("preview", file)
 
     assert (1, 1) == (ended.returncode, ended.stderr.count("\n"))
-    assert ended.stderr.startswith(f"cronhpa preview: {file}: ")
+    assert ended.stderr.startswith(f"cronhpa preview: {file}:")
 
 
 def test_a_server_that_is_no_address_is_told(tmp_path):

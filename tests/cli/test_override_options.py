@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import cronhpa.cli.override as override_module
@@ -29,6 +30,70 @@ def test_options_that_do_not_make_an_override_are_refused(options, said):
 
     assert 2 == result.exit_code
     assert said in " ".join(result.stderr.replace("│", " ").split())
+
+
+SHOP = {
+    "metadata": {"namespace": "prod", "name": "shop"},
+    "spec": {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"},
+        "maxReplicas": 120,
+        "schedules": [{"name": "sale", "start": "0 8 * * *", "end": "0 18 * * *", "maxReplicas": 300}],
+    },
+    "status": {"currentReplicas": 60},
+}
+NINE, SEVEN = "2026-11-23T09:00:00Z", "2026-11-23T07:00:00Z"
+
+
+def remarked(clock=SEVEN, *, until="2026-11-23T12:00:00Z", above_max=False, current=60, **bounds):
+    wanted = {
+        "minReplicas": None,
+        "maxReplicas": None,
+        "replicas": None,
+        "until": until,
+        "reason": "INC-4711",
+        **bounds,
+    }
+    body = {**SHOP, "status": {"currentReplicas": current} if current is not None else {}}
+    return override_module.remarks(wanted, body, parse_instant(clock), above_max=above_max)
+
+
+@pytest.mark.parametrize("bound", ["minReplicas", "maxReplicas", "replicas"])
+def test_a_bound_above_the_maximum_asks_to_be_meant(bound):
+    """500 typed for 50, of at most 120."""
+    with pytest.raises(typer.BadParameter, match=r"500 is above the 120 that the object allows: .* add --above-max"):
+        remarked(**{bound: 500})
+
+    assert [] == remarked(**{bound: 120})
+    assert all("above" not in remark for remark in remarked(**{bound: 500}, above_max=True))
+
+
+def test_a_window_that_allows_more_than_the_spec_allows_it_to_an_override():
+    assert [] == remarked(NINE, minReplicas=120)
+    with pytest.raises(typer.BadParameter):
+        remarked(NINE, minReplicas=301)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "named"),
+    [
+        ({"minReplicas": 101}, True),
+        ({"replicas": 101}, True),
+        ({"minReplicas": 100}, False),
+        ({"maxReplicas": 101}, False),
+    ],
+)
+def test_more_than_twice_the_current_count_is_named(bounds, named):
+    words = ["101 is more than twice the 50 replicas that there were when last seen"] if named else []
+
+    assert words == remarked(current=50, **bounds)
+    assert [] == remarked(current=None, **bounds)
+
+
+def test_more_than_thirty_days_are_named():
+    assert [] == remarked(until="2026-12-23T07:00:00Z", minReplicas=60)
+    assert ["it lasts 30 d 1 s, until Wed 2026-12-23 07:00:01 +00:00"] == remarked(
+        until="2026-12-23T07:00:01Z", minReplicas=60
+    )
 
 
 def test_the_bounds_that_it_tells_follow_from_the_start_up_that_was_learned():

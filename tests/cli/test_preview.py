@@ -1,15 +1,13 @@
 """
-cronhpa.cli.preview, cronhpa.cli.timetable, cronhpa.cli.drawing, cronhpa.cli.picture, cronhpa.cli.picture.band
+cronhpa.cli.preview, cronhpa.cli.given, cronhpa.cli.timetable
 
-`cronhpa preview`: what is to come, as a table, as JSON and as a picture; what it says of wrong files.
+`cronhpa preview`: what is to come, as a table and as JSON; what it says of wrong files.
 """
 
 from __future__ import annotations
 
 import json
-import struct
 import sys
-from xml.etree import ElementTree as ET
 
 import pytest
 from typer.testing import CliRunner
@@ -58,27 +56,78 @@ def only(result):
 
 
 def test_the_table_says_from_when_which_bounds_hold_and_by_whom(preview):
-    shown = lines(preview(SHOP, *MONDAY))
+    """Nothing stands where the spec alone holds, and the offset to UTC is told once."""
+    result = preview(SHOP, "--from", "2026-11-26", "--to", "2d")
 
-    assert "prod/shop: Deployment/shop" == shown[0]
     assert (
-        "Mon 2026-11-23 00:00 +01:00 to Mon 2026-11-30 00:00 +01:00 in Europe/Berlin; by its spec 2 to 120 replicas"
-        == (shown[1])
+        """\
+prod/shop: Deployment/shop, 2 to 120 replicas by its spec
+Thu 2026-11-26 00:00 to Sat 2026-11-28 00:00, Europe/Berlin (UTC+01:00)
+FROM                  LASTS  MIN  MAX  BY
+Thu 2026-11-26 00:00    8 h    2  120
+Thu 2026-11-26 08:00   10 h   20  120  day (min)
+Thu 2026-11-26 18:00   14 h    2  120
+Fri 2026-11-27 08:00   10 h   20  120  day (min)
+Fri 2026-11-27 18:00    6 h    2  120
+"""
+        == result.stdout
     )
-    assert "FROM LASTS MIN BY MAX BY OPEN NOTES" == shown[2]
-    assert "Mon 2026-11-23 08:00 +01:00 10 h 20 Schedule/day 120 Spec day" == shown[4]
-    assert "Mon 2026-11-23 18:00 +01:00 14 h 2 Spec 120 Spec" == shown[5]
-    assert "Fri 2026-11-27 18:00 +01:00 2 d 6 h 2 Spec 120 Spec" == shown[-1]
+
+
+FULL = """\
+  - {name: quiet, start: "0 12 * * sun", durationMinutes: 60, maxReplicas: 10}
+  - {name: sunday-market-of-the-old-town, start: "0 7 * * sun", durationMinutes: 600, minReplicas: 20,
+     headroomPercent: 50, leadTimeSeconds: 600}
+  - {name: always, start: "0 0 * * *", durationMinutes: 1440, minReplicas: 3, priority: -1}
+  - {name: closed, start: "0 6 * * sun", durationMinutes: 60, maxReplicas: 30,
+     exclude: {dates: [{from: "2026-10-25", to: "2026-10-25"}]}}
+"""
+
+
+def test_all_that_can_be_said_of_a_row_fits_80_columns(preview):
+    """A conflict, headroom, a lead, a schedule without effect, an exception, a clock change, a long name."""
+    result = preview(SHOP + FULL, "--from", "2026-10-25", "--to", "25h")
+
+    assert (
+        """\
+prod/shop: Deployment/shop, 2 to 120 replicas by its spec
+Sun 2026-10-25 00:00 +02:00 to Mon 2026-10-26 00:00 +01:00, Europe/Berlin
+leads: a pod is Ready 1 min after it is asked for, a guess until it is measured
+FROM                                  LASTS  MIN  MAX  BY
+Sun 2026-10-25 00:00 +02:00      7 h 50 min    3  120  always (min)
+    02:00 +01:00: Europe/Berlin: the clocks go from 03:00 to 02:00
+    06:00 +01:00: closed does not open: 2026-10-25
+Sun 2026-10-25 06:50 +01:00          10 min   20  120
+    by sunday-market-of-the-old-town (min, +50 % load, lead); no effect: always
+Sun 2026-10-25 07:00 +01:00             5 h   20  120
+    by sunday-market-of-the-old-town (min, +50 % load); no effect: always
+Sun 2026-10-25 12:00 +01:00             1 h   10   10
+    by quiet, sunday-market-of-the-old-town (+50 % load); no effect: always
+    conflict 1
+Sun 2026-10-25 13:00 +01:00             4 h   20  120
+    by sunday-market-of-the-old-town (min, +50 % load); no effect: always
+Sun 2026-10-25 17:00 +01:00             6 h    3  120  always (min)
+Sun 2026-10-25 23:00 +01:00     58 min 45 s    2  120
+Sun 2026-10-25 23:58:45 +01:00   1 min 15 s    3  120  always (min, lead)
+conflict 1, once, Sun 2026-10-25 12:00 +01:00:
+  Schedule/sunday-market-of-the-old-town asks for at least 20, Schedule/quiet
+  for at most 10, at equal rank: the maximum wins
+"""
+        == result.stdout
+    )
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
 
 
 def test_a_year_is_its_usual_week_and_what_differs_from_it(preview):
     """One full week, and around the two clock changes the days that last an hour less and more."""
     shown = lines(preview(SHOP, "--from", "2026-11-23", "--to", "365d"))
 
-    assert len(shown) < 30
+    assert len(shown) < 40
     assert "... as usual until Fri 2027-03-26 08:00 +01:00" in shown
-    weekend = next(line for line in shown if line.startswith("Fri 2027-03-26 18:00 +01:00 2 d 13 h 2 Spec 120 Spec"))
-    assert "Sun 2027-03-28 03:00 +02:00: Europe/Berlin: the clocks" in weekend
+    weekend = shown.index("Fri 2027-03-26 18:00 +01:00 2 d 13 h 2 120")
+    assert "Sun 2027-03-28 03:00 +02:00: Europe/Berlin: the clocks go from 02:00 to 03:00" == " ".join(
+        shown[weekend + 1 : weekend + 3]
+    )
 
 
 def test_all_days_are_printed_where_all_are_asked_for(preview):
@@ -92,18 +141,19 @@ def test_times_can_be_shown_in_another_zone(preview):
     """8:00 in Berlin is 16:00 in Tokyo, and so are the times of the options meant there."""
     shown = lines(preview(SHOP, *MONDAY, "--zone", "Asia/Tokyo"))
 
-    assert "Mon 2026-11-23 16:00 +09:00 10 h 20 Schedule/day 120 Spec day" in shown
-    assert shown[1].startswith("Mon 2026-11-23 00:00 +09:00 to")
+    assert "Mon 2026-11-23 16:00 10 h 20 120 day (min)" in shown
+    assert "Mon 2026-11-23 00:00 to Mon 2026-11-30 00:00, Asia/Tokyo (UTC+09:00)" == shown[1]
 
 
 def test_a_conflict_is_numbered_where_it_is_and_told_once_below(preview):
     shown = lines(preview(CONFLICT, "--from", "2026-11-23", "--to", "21d"))
 
-    assert "Wed 2026-11-25 12:00 +01:00 1 h 10 Schedule/quiet 10 Schedule/quiet day, quiet conflict 1" in shown
+    at = shown.index("Wed 2026-11-25 12:00 1 h 10 10 quiet; no effect: day")
+    assert "conflict 1" == shown[at + 1]
     assert (
-        "conflict 1, 3 times, first Wed 2026-11-25 12:00 +01:00: Schedule/day asks for at least 20, "
-        "Schedule/quiet for at most 10, at equal rank: the maximum wins"
-    ) == shown[-1]  # fmt: skip
+        "conflict 1, 3 times, first Wed 2026-11-25 12:00: Schedule/day asks for at least "
+        "20, Schedule/quiet for at most 10, at equal rank: the maximum wins"
+    ) == " ".join(shown[-2:])
 
 
 def test_a_conflict_is_an_exit_code_where_that_is_asked_for(preview):
@@ -114,11 +164,10 @@ def test_a_conflict_is_an_exit_code_where_that_is_asked_for(preview):
     assert 3 == preview(endless, *MONDAY, "--fail-on-conflict").exit_code
 
 
-def test_headroom_has_a_column_where_there_is_any(preview):
+def test_headroom_is_told_with_the_schedule_that_states_it(preview):
     shown = lines(preview(SHOP.replace("minReplicas: 20", "headroomPercent: 50"), *MONDAY))
 
-    assert "FROM LASTS MIN BY MAX BY HEADROOM OPEN NOTES" == shown[2]
-    assert "Mon 2026-11-23 08:00 +01:00 10 h 2 Spec 120 Spec 50 % day" == shown[4]
+    assert "Mon 2026-11-23 08:00 10 h 2 120 day (+50 % load)" == shown[4]
 
 
 def test_every_object_of_a_file_and_of_its_lists_is_shown(preview):
@@ -130,10 +179,27 @@ def test_every_object_of_a_file_and_of_its_lists_is_shown(preview):
     ]
 
 
+def test_several_files_and_folders_are_shown_one_after_another(preview, tmp_path):
+    (tmp_path / "deploy").mkdir()
+    (tmp_path / "deploy" / "b.yaml").write_text(SHOP.replace("name: shop, ", "name: b, "))
+    (tmp_path / "deploy" / "service.yaml").write_text("kind: Service")
+
+    shown = lines(preview(SHOP, "deploy", "--from", "2026-11-28", "--to", "1d"))
+
+    assert ["prod/shop", "", "prod/b"] == [shown[0].partition(":")[0], shown[4], shown[5].partition(":")[0]]
+
+
+def test_a_namespace_that_a_file_leaves_open_can_be_named_as_for_kubectl_apply(preview):
+    open_one = SHOP.replace(", namespace: prod", "")
+
+    assert "stage/shop" == only(preview(open_one, "-n", "stage", "-o", "json"))["name"]
+    assert "prod/shop" == only(preview(SHOP, "-n", "stage", "-o", "json"))["name"]
+
+
 def test_the_standard_input_is_read_where_the_file_is_a_dash():
     result = CliRunner().invoke(app, ["preview", "-", *MONDAY], input=SHOP)
 
-    assert "prod/shop: Deployment/shop" == lines(result)[0]
+    assert "prod/shop: Deployment/shop, 2 to 120 replicas by its spec" == lines(result)[0]
 
 
 def test_a_measured_lead_follows_from_how_long_a_pod_takes(preview):
@@ -142,8 +208,8 @@ def test_a_measured_lead_follows_from_how_long_a_pod_takes(preview):
 
     shown = lines(preview(led, *MONDAY, "--pod-startup", "2m"))
 
-    assert "measured leads: a pod is taken to be Ready 2 min after it is asked for" == shown[2]
-    assert "Mon 2026-11-23 07:57 +01:00 3 min 20 Schedule/day 120 Spec day (lead)" == shown[5]
+    assert "leads: a pod is Ready 2 min after it is asked for" == shown[2]
+    assert "Mon 2026-11-23 07:57 3 min 20 120 day (min, lead)" == shown[5]
 
 
 # --- JSON --------------------------------------------------------------------------------------------------------
@@ -169,53 +235,6 @@ def test_an_object_without_a_zone_is_shown_in_the_one_that_its_schedules_share(p
     )
 
     assert "Asia/Tokyo" == only(preview(own, *MONDAY, "-o", "json"))["timeZone"]
-
-
-# --- the picture -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("span", ["7d", "365d"])
-def test_a_picture_is_an_svg_whose_text_can_be_read(preview, tmp_path, span):
-    result = preview(CONFLICT, "--from", "2026-10-20", "--to", span, "--picture", "shop.svg")
-
-    assert 0 == result.exit_code, result.stderr
-    texts = " ".join(ET.parse(tmp_path / "shop.svg").getroot().itertext())
-    for said in ("prod/shop", "quiet", "Europe/Berlin", "the clocks go from 03:00 to 02:00", "conflict 1"):
-        assert said in texts
-
-
-def test_the_same_timeline_is_the_same_picture(preview, tmp_path):
-    drawn = []
-    for name in ("one.svg", "two.svg"):
-        preview(CONFLICT, *MONDAY, "--picture", name)
-        drawn.append((tmp_path / name).read_bytes())
-
-    assert drawn[0] == drawn[1]
-
-
-def test_a_png_is_a_png_of_a_size_to_read(preview, tmp_path):
-    preview(SHOP, *MONDAY, "--picture", "shop.png")
-    head = (tmp_path / "shop.png").read_bytes()[:24]
-
-    assert b"\x89PNG" == head[:4]
-    assert struct.unpack(">I", head[16:20])[0] > 1000
-
-
-def test_each_of_several_objects_has_a_picture_of_its_own(preview, tmp_path):
-    other = SHOP.replace("name: shop, namespace: prod", "name: checkout")
-
-    preview(f"{SHOP}---\n{other}", *MONDAY, "--picture", "all.svg")
-
-    assert ["all-checkout.svg", "all-prod.shop.svg"] == sorted(item.name for item in tmp_path.glob("*.svg"))
-
-
-def test_a_picture_without_matplotlib_says_what_to_install(preview, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-
-    result = preview(SHOP, *MONDAY, "--picture", "shop.svg")
-
-    assert (1, "") == (result.exit_code, result.stdout)
-    assert "pip install 'cronhpa[plot]'" in result.stderr
 
 
 def test_the_table_does_without_matplotlib_and_numpy(preview, monkeypatch):

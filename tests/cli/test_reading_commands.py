@@ -43,17 +43,18 @@ def test_a_past_is_read_from_a_store_of_an_earlier_release_that_stays_as_it_is(e
     assert before == earlier.read_bytes()
 
 
-def test_an_import_migrates_what_it_writes_to(earlier, tmp_path):
-    """It is the operator's release that must be as new as the command's then."""
+def test_an_import_into_a_store_of_an_earlier_release_is_refused_in_words(earlier, tmp_path):
+    """An operator of that release may be using it, and could not read it any more."""
     (tmp_path / "load.csv").write_text("timestamp,value\n2026-03-01T12:00:00Z,4\n")
     before = earlier.read_bytes()
 
-    done = CliRunner().invoke(app, ["import", "shop/web", str(tmp_path / "load.csv"), "--store", str(earlier)])
+    named = ["shop/web", "--before-object"]
+    done = CliRunner().invoke(app, ["import", *named, str(tmp_path / "load.csv"), "--store", str(earlier)])
 
-    assert 0 == done.exit_code, done.output
-    assert before != earlier.read_bytes()
-    listed = CliRunner().invoke(app, ["export", "shop/web", "--store", str(earlier)])
-    assert "2026-03-01T12:00:00Z,4.0" in listed.output
+    assert 1 == done.exit_code
+    assert "schema version 1 of an earlier release, whose operator may be using it" in done.stderr
+    assert "upgrade the operator, which migrates it" in done.stderr
+    assert before == earlier.read_bytes()
 
 
 def test_a_store_of_a_later_release_is_refused_in_words(earlier):
@@ -62,4 +63,4 @@ def test_a_store_of_a_later_release_is_refused_in_words(earlier):
     done = CliRunner().invoke(app, ["list", "--store", str(earlier)])
 
     assert 1 == done.exit_code
-    assert "schema version 9: this release reads versions 1 to 3; use the release that wrote it" in done.stderr
+    assert "schema version 9: this release reads versions 1 to 4; use the release that wrote it" in done.stderr

@@ -28,12 +28,25 @@ def test_a_record_is_decided_as_it_was(tmp_path, situation):
     assert [decide(*situation).desired] == [json.loads(line)["desired"] for line in ended.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("line", ["{}", "no JSON"])
-def test_a_line_that_is_no_record_is_named_by_its_number(tmp_path, line):
+def test_a_line_that_is_no_record_is_named_by_its_number(tmp_path):
     file = tmp_path / "records"
-    file.write_text(f"\n{line}\n")
+    file.write_text("\n{}\nno JSON\n")
 
     ended = run(app, ["replay", str(file)])
 
     assert (1, "") == (ended.exit_code, ended.stdout)
-    assert ended.stderr.startswith(f"{file}:2: ")
+    assert [f"{file}:2: no record", f"{file}:3: no record"] == [
+        line[: len(f"{file}:2: no record")] for line in ended.stderr.splitlines()
+    ]
+
+
+@pytest.mark.parametrize("text", ["kind: CronHPA\nspec: {maxReplicas: 3}\n", '{\n  "kind": "CronHPA"\n}\n', ""])
+def test_a_file_without_any_record_is_told_in_one_line(tmp_path, text):
+    file = tmp_path / "shop.yaml"
+    file.write_text(text)
+
+    ended = run(app, ["replay", str(file)])
+
+    assert (1, "", 1) == (ended.exit_code, ended.stdout, ended.stderr.count("\n"))
+    assert ended.stderr.startswith(f"cronhpa replay: {file}: no line of it is a record")
+    assert ended.stderr.endswith("a manifest is shown by cronhpa preview FILE\n")

@@ -3,6 +3,7 @@
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
+from cronhpa.operator.settings import Settings
 
 run = CliRunner().invoke
 
@@ -32,3 +33,11 @@ def test_a_cluster_that_cannot_be_reached_ends_it_with_one_line(tmp_path):
     assert 1 == ended.exit_code
     assert ended.stderr.splitlines()[-1].startswith("cronhpa run: ")
     assert str(missing) in ended.stderr
+
+
+def test_its_help_lists_every_setting_with_its_default():
+    helped = " ".join(run(app, ["run", "--help"], env={"COLUMNS": "200"}).stdout.split())
+
+    for name in Settings.model_fields:
+        assert f"CRONHPA_{name.upper()} (" in helped
+    assert "CRONHPA_SYNC_PERIOD (15s): Time between two turns of an object." in helped

@@ -10,7 +10,7 @@ import yaml
 from conformance.specs import UPSTREAM_DEFAULT, Server, is_alike, judged, objects
 from cronhpa.api.parse import SpecError
 from cronhpa.api.rules import broken_rules
-from cronhpa.cli.documents import written_spec
+from cronhpa.cli.manifests import written_spec
 
 PROJECT = Path(__file__).parents[2]
 EXAMPLES = sorted((PROJECT / "crds" / "examples").glob("*.yaml"))
@@ -328,18 +328,18 @@ def test_columns_say_who_decided_and_what_comes_next(server, namespace):
         "effectiveMaxReplicas": 80,
         "decision": {"decidedBy": "Metric/cpu", "steps": [{"rule": "ScaleUpLimit", "from": 40, "to": 30}]},
         "nextEdge": {"time": "2099-11-23T17:00:00Z", "schedule": "day", "state": "Closed"},
+        "columns": {"targets": "cpu: 33%/60%, 7/100 + 2 more...", "status": "Deciding", "next": "Mon 18:00"},
         "conditions": [{"type": "Ready", "status": "True", "reason": "Deciding", "message": "it decides"}],
         "memory": {"version": 1, "recommendations": [{"replicas": 30, "time": "2026-11-23T09:00:00.000000001Z"}]},
     }  # fmt: skip
     code, stored = server.request("PATCH", f"{objects(namespace)}/columns/status", {"status": status}, PATCH)
 
-    header, row = server.kubectl("get", "chpa", "columns", "--namespace", namespace).splitlines()
+    shown = server.kubectl("get", "chpa", "columns", "--namespace", namespace, "-o", "wide", "--no-headers")
 
     assert (200, status) == (code, stored["status"])
-    assert "TARGET MIN MAX CURRENT DESIRED DECIDED BY NEXT READY AGE" in " ".join(header.split())
-    assert ["columns", "Deployment/shop", "20", "80", "26", "30", "Metric/cpu", "2099-11-23T17:00:00Z", "True"] == (
-        row.split()[:-1]
-    )
+    before, _, after = shown.partition("Mon 18:00")
+    assert "columns cpu: 33%/60%, 7/100 + 2 more... 20 80 26 30 Deciding" == " ".join(before.split())
+    assert ["Deployment/shop", "Metric/cpu", "Active", "True"] == after.split()[1:]
 
 
 @pytest.mark.usefixtures("no_operator")

@@ -99,6 +99,8 @@ def test_a_given_cluster_is_told_used_and_left_as_it_was(given, demo, tmp_path):
     assert forecasts, "no forecast was made"
     assert all(each["role"] == "Floor" for each in forecasts)
     assert ["build"] == [path.name for path in tmp_path.iterdir()]
+    assert f"The picture of both twins is {tmp_path}/build/demo.svg" in " ".join(out.split())
+    assert "<svg" in (tmp_path / "build" / "demo.svg").read_text()[:1000]
 
 
 @pytest.mark.long

@@ -31,7 +31,7 @@ def test_an_imported_past_makes_pods_ready_before_the_rise(control_plane, namesp
     plant.add_target(shop.namespace, shop.labels, trace)
 
     shop.says("ForecastActive", "False", "Learning", within_s=30)
-    import_history(operator, shop, trace.rows(before=time.time_ns()))
+    import_history(control_plane, operator, shop, trace.rows(before=time.time_ns()))
     told = shop.says("ForecastActive", "True", "BeatsReactive", within_s=(rise - time.time_ns()) / SECOND)
     time.sleep((rise - time.time_ns()) / SECOND)
     ready, night, risen = shop.ready, trace.at(rise), trace.at(rise + 2 * MINUTE)
@@ -62,7 +62,9 @@ def test_an_object_is_forecast_by_the_method_that_it_names(control_plane, namesp
 
     shop.says("ForecastActive", "False", "Learning", within_s=30)
     past = range(now - 9 * DAY, now, _STEP)
-    import_history(operator, shop, [(at, 10.0 if (at - now) % DAY // HOUR in {1, 7, 13} else 1.0) for at in past])
+    import_history(
+        control_plane, operator, shop, [(at, 10.0 if (at - now) % DAY // HOUR in {1, 7, 13} else 1.0) for at in past]
+    )
     told = shop.says("ForecastActive", "True", "BeatsReactive", within_s=120)
     record_property("told", told)
 
@@ -70,9 +72,10 @@ def test_an_object_is_forecast_by_the_method_that_it_names(control_plane, namesp
     assert "not used: Nobody (no method has this name: " in told
 
 
-def import_history(operator, shop, rows):
+def import_history(control_plane, operator, shop, rows):
     file = operator.store.parent / f"{shop.namespace}.csv"
     file.write_text("\n".join(["timestamp,value", *(f"{format_instant(at)},{value}" for at, value in rows)]))
     target = f"{shop.namespace}/{shop.name}"
     command = [sys.executable, "-m", "cronhpa.cli", "history", "import", target, str(file), "--store", operator.store]
-    subprocess.run(command, check=True, capture_output=True)
+    where = ["--kubeconfig", control_plane.admin_kubeconfig]
+    subprocess.run([*command, *where], check=True, capture_output=True)

@@ -1,6 +1,8 @@
 """The chart's rights are those that the operator uses, no fewer and no more: from the API server's audit log."""
 
 import time
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -54,10 +56,12 @@ def own_operator(control_plane, no_operator, tmp_path):
 
 
 def granted(control_plane):
-    role = control_plane.get(f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{RELEASE}-{NAMESPACE}")
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    role = control_plane.get(f"{rbac}/clusterroles/{RELEASE}-{NAMESPACE}")
+    election = control_plane.get(f"{rbac}/namespaces/{NAMESPACE}/roles/{RELEASE}-leader-election")
     return {
         (verb, group, resource)
-        for rule in role["rules"]
+        for rule in (*role["rules"], *election["rules"])
         for verb in rule["verbs"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
@@ -73,9 +77,9 @@ def used(control_plane):
     }
 
 
-@pytest.mark.usefixtures("no_operator", "own_operator")
-def test_every_right_is_used_and_everything_used_is_a_right(control_plane, plant, namespace):
-    """Each kind of target and of metric, and an API server that is away for a while."""
+@pytest.mark.usefixtures("no_operator")
+def test_every_right_is_used_and_everything_used_is_a_right(control_plane, plant, namespace, own_operator):
+    """Each kind of target and of metric, somebody who asks for the past, and an API server that is away for a while."""
     plant.set_pods_metric(namespace, {}, "rps", 30)
     plant.set_object_metric(namespace, "services", "front", "backlog", 30)
     plant.set_object_metric(namespace, "namespaces", namespace, "sessions", 30)
@@ -90,6 +94,12 @@ def test_every_right_is_used_and_everything_used_is_a_right(control_plane, plant
         control_plane.apply(made)
         control_plane.apply(scaler)
     wait_until(lambda: ("patch", "", "replicationcontrollers/scale") in used(control_plane))
+    # Somebody who may not ask is reviewed, too.
+    token = control_plane.kubectl("create", "token", "default", "-n", namespace).strip()
+    path = f"/v1/namespaces/{namespace}/cronhpas/deployment/decision?at=2026-11-23T08:00:00Z"
+    request = urllib.request.Request(own_operator.past_url + path, headers={"Authorization": f"Bearer {token}"})
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(request, timeout=10)
 
     # A status that may have been written or not is read anew.
     control_plane.components["kube-apiserver"].kill()

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from cronhpa.cli import app
 from cronhpa.core.instant import HOUR, SECOND, parse_instant
+from cronhpa.core.local_time import format_ahead
 from testbed.twin import Scaled
 from testbed.wait import wait_until
 
@@ -41,12 +42,12 @@ def stored(control_plane, namespace):
 
 
 def next_of(plane, shop):
-    """The columns READY and, before it, NEXT where it has anything to say."""
-    return plane.kubectl("get", "chpa", "web", "-n", shop.namespace, "--no-headers").split()[7:-1]
+    """The column NEXT, in words: none where nothing comes. TARGETS is two words and STATUS the eighth."""
+    return plane.kubectl("get", "chpa", "web", "-n", shop.namespace, "--no-headers").split()[8:-1]
 
 
 def test_an_override_holds_until_it_is_taken_back_and_next_names_its_end(shop, override, stored, control_plane):
-    assert ["True"] == next_of(control_plane, shop)
+    assert [] == next_of(control_plane, shop)
     before = time.time_ns()
 
     done = override("--min", "5", "--for", "2h", "--reason", "INC-4711")
@@ -62,7 +63,7 @@ def test_an_override_holds_until_it_is_taken_back_and_next_names_its_end(shop, o
     assert "  from then on: 2 (Spec) to 20 (Spec)" == then
     shop.reaches(5)
     wait_until(lambda: shop.decided_by, lambda by: by == "Override")
-    assert [stored()["until"], "True"] == next_of(control_plane, shop)
+    assert format_ahead(until, "Europe/Berlin", before).split() == next_of(control_plane, shop)
 
     replaced = override("--replicas", "3", "--until", "2099-01-01T00:00:00Z", "--reason", "less will do")
 
@@ -76,8 +77,19 @@ def test_an_override_holds_until_it_is_taken_back_and_next_names_its_end(shop, o
     assert cleared.stdout.startswith(f"{shop.namespace}/web: taken back: exactly 3 replicas until ")
     assert stored() is None
     shop.reaches(2)
-    wait_until(lambda: next_of(control_plane, shop), lambda columns: columns == ["True"])
+    wait_until(lambda: next_of(control_plane, shop), lambda words: not words)
     assert "there is no override to take back" in override("--clear").stdout
+    told = wait_until(lambda: told_of_overrides(shop), lambda found: len(found) == 3)
+    assert {"at least 5 replicas until", "exactly 3 replicas until", "of exactly 3 replicas was taken back before"} == {
+        part for part in PARTS for event in told if part in event
+    }
+
+
+PARTS = ("at least 5 replicas until", "exactly 3 replicas until", "of exactly 3 replicas was taken back before")
+
+
+def told_of_overrides(shop):
+    return [event for event in shop.events() if event.startswith(("OverrideSet: ", "OverrideEnded: "))]
 
 
 def test_what_is_tried_or_refused_changes_nothing(shop, override, stored):
@@ -96,6 +108,20 @@ def test_what_is_tried_or_refused_changes_nothing(shop, override, stored):
         "  in force now: 2 (Spec) to 20 (Spec); 2 replicas when last seen",
     ] == (shown.stdout.splitlines())
     assert stored() is None
+
+
+def test_what_a_person_may_not_have_meant_is_named_or_refused_before_it_is_written(shop, override, stored):
+    """2 replicas of at most 20."""
+    refused = override("--min", "50", "--for", "2h", "--reason", "INC-4711")
+    named = override("--min", "5", "--for", "31d", "--reason", "INC-4711", "--dry-run")
+    meant = override("--max", "50", "--for", "2h", "--reason", "INC-4711", "--above-max")
+
+    assert 2 == refused.exit_code
+    assert "50 is above the 20 that the object allows" in " ".join(refused.stderr.replace("│", " ").split())
+    assert "/web: 5 is more than twice the 2 replicas that there were when last seen\n" in named.stderr
+    assert "/web: it lasts 31 d, until " in named.stderr
+    assert (0, "") == (meant.exit_code, meant.stderr)
+    assert 50 == stored()["maxReplicas"]
 
 
 def test_an_object_that_is_not_there_is_named(control_plane, namespace):

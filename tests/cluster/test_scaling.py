@@ -50,29 +50,6 @@ def test_it_follows_the_load_up_and_down(web, plant):
     assert any(item.startswith("SuccessfulRescale: New size: 6; reason: cpu resource") for item in shop.events())
 
 
-def test_the_columns_of_kubectl_get_say_what_it_does(web, plant, control_plane):
-    shop = web(replicas=2)
-    plant.add_target(shop.namespace, shop.labels, 1.0)
-    shop.says("Ready", "True", "Deciding")
-
-    header, row = control_plane.kubectl("get", "chpa", "-n", shop.namespace).splitlines()
-
-    assert [
-        "NAME",
-        "TARGET",
-        "MIN",
-        "MAX",
-        "CURRENT",
-        "DESIRED",
-        "DECIDED",
-        "BY",
-        "NEXT",
-        "READY",
-        "AGE",
-    ] == header.split()
-    assert ["web", "Deployment/web", "1", "20", "2", "2", "Metric/cpu", "True"] == row.split()[:-1]
-
-
 def test_a_window_opens_and_another_closes(web, plant):
     """At the next full minute the floor of 5 goes and the floor of 3 comes; 0.1 cores alone need one pod."""
     edge = (datetime.now(UTC) + timedelta(seconds=70)).replace(second=0, microsecond=0)

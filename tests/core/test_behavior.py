@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core.situations import NOW, behavior, joined, recommended, rises, rules
 from cronhpa.core.behavior import (
@@ -43,8 +44,9 @@ def timed(minimum=1, maximum=1000, floor=None, cap=None):
 
 
 def normalized(number, current, limits, of, options, memory, now):
-    """The count and the steps where the metrics ask for `number`."""
-    return normalize(Recommendation(number, now, number), current, limits, of, options, memory)
+    """The count and the steps, without their causes, where the metrics ask for `number`."""
+    count, steps = normalize(Recommendation(number, now, number), current, limits, of, options, memory)
+    return count, tuple(replace(step, cause=None) for step in steps)
 
 
 def stabilized(number, current, recommendations, of, options, now):

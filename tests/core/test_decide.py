@@ -24,10 +24,11 @@ from core.situations import (
 )
 from cronhpa.core.behavior import Limits
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import DecisionKind, Role, Rule, Scaled, Source, SourceRef, Step
+from cronhpa.core.decision import DecisionKind, Rate, Role, Rule, Scaled, Source, SourceRef, Step
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, ScalarReading, Scale
+from cronhpa.core.reasons import reason, upstream_reason
 from cronhpa.core.spec import ForecastSettings, MetricTarget, Mode, Override, PodsMetric, SelectPolicy
 
 FAST = behavior(up=rules(("Pods", 1000, 15), window=0), down=rules(("Percent", 100, 15), window=0))
@@ -72,7 +73,7 @@ def test_a_floor_is_exact_inside_the_tolerance_band():
 
     assert 24 == decision.desired
     assert "Schedule/day" == str(decision.decided_by)
-    assert "Schedule/day asks for at least 24" == decision.reason
+    assert "Schedule/day asks for at least 24" == reason(decision)
 
 
 def test_a_cap_is_exact_inside_the_tolerance_band():
@@ -87,7 +88,7 @@ def test_a_metric_decides_between_floor_and_cap():
 
     assert 30 == decision.desired
     assert SourceRef(Source.METRIC, "queue") == decision.decided_by
-    assert "external metric queue(nil) above target" == decision.reason
+    assert "Metric/queue asks for 30 (external metric queue(nil) above target)" == reason(decision)
 
 
 def test_the_minimum_of_an_open_window_may_lie_below_the_specs():
@@ -132,12 +133,12 @@ def test_without_schedules_a_count_outside_the_bounds_jumps_to_them():
     assert (DecisionKind.ABOVE_MAXIMUM, 20, "Current number of replicas above Spec.MaxReplicas") == (
         above.kind,
         above.desired,
-        above.reason,
+        upstream_reason(above),
     )
     assert (DecisionKind.BELOW_MINIMUM, 5, "Current number of replicas below Spec.MinReplicas") == (
         below.kind,
         below.desired,
-        below.reason,
+        upstream_reason(below),
     )
 
 
@@ -221,7 +222,7 @@ def test_a_schedule_that_cannot_be_read_blocks_a_scale_down():
     decision = decided(spec(schedules=(BROKEN,), behavior=FAST), queued(30, current=8))
 
     assert 8 == decision.desired
-    assert (Step(Rule.NO_EVIDENCE, 3, 8),) == decision.steps
+    assert (Step(Rule.NO_EVIDENCE, 3, 8, SourceRef(Source.SCHEDULE, "broken")),) == decision.steps
 
 
 def test_a_schedule_that_cannot_be_read_blocks_no_scale_up_and_no_floor_and_no_cap():
@@ -322,7 +323,10 @@ def test_a_forecast_raises_above_the_metric():
 
     assert 26 == decision.desired
     assert "Forecast/requests" == str(decision.decided_by)
-    assert "Forecast/requests asks for at least 26 (p95 load 1255 within 75 s / 50 per pod = 26)" == decision.reason
+    assert (
+        "Forecast/requests asks for at least 26 (a load of 1255 or more from 2026-11-23T10:00:00Z on is 5 % likely: "
+        "26 pods at 50 each; more would not be worth their cost)"
+    ) == reason(decision)
 
 
 def test_a_forecast_lowers_nothing():
@@ -388,7 +392,7 @@ def test_a_scale_as_found_is_what_the_steps_start_from():
     decision = decided(spec(), queued(500, current=8))
 
     assert (50, 16) == (decision.merged, decision.desired)
-    assert (Step(Rule.SCALE_UP_LIMIT, 50, 16),) == decision.steps
+    assert (Step(Rule.SCALE_UP_LIMIT, 50, 16, Rate(8)),) == decision.steps
     assert Scale(8, 8, "app=shop") == queued(500, current=8).scale
     assert Scaled(NOW).at == decision.at
 
@@ -428,4 +432,4 @@ def test_a_cap_is_told_as_one_where_its_window_states_a_floor_too():
     """A queue of 300 asks for 30 pods, and 10 are the most."""
     decision = decided(spec(schedules=(schedule("day", floor=5, cap=10),)), queued(300, current=15))
 
-    assert ("Schedule/day", "Schedule/day asks for at most 10") == (str(decision.decided_by), decision.reason)
+    assert ("Schedule/day", "Schedule/day asks for at most 10") == (str(decision.decided_by), reason(decision))

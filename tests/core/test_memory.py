@@ -36,7 +36,7 @@ from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Intent, Memory, ScaleEvent
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import ControllerOptions
-from cronhpa.operator.writer import is_worth_writing
+from cronhpa.operator.worth_writing import is_worth_writing
 
 OPTIONS = ControllerOptions()
 

@@ -36,7 +36,7 @@ from cronhpa.core.memory import Memory, longest_window
 from cronhpa.core.observation import PodCounts, ScalarReading
 from cronhpa.core.reactive.replicas import MetricProposal
 from cronhpa.core.spec import ControllerOptions, ForecastSettings, Mode, Override, PodsMetric
-from cronhpa.operator.writer import is_worth_writing
+from cronhpa.operator.worth_writing import is_worth_writing
 
 OPTIONS = ControllerOptions()
 

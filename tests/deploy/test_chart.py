@@ -37,6 +37,12 @@ RIGHTS = {
     ("external.metrics.k8s.io", "*"): {"list"},
     ("", "events"): {"create", "patch"},
 }
+# Who asks for past decisions, and whether they may get the object.
+REVIEWS = {
+    ("authentication.k8s.io", "tokenreviews"): {"create"},
+    ("authorization.k8s.io", "subjectaccessreviews"): {"create"},
+}
+LEASES = ("coordination.k8s.io", "leases")
 
 
 @cache
@@ -82,11 +88,45 @@ def container(objects):
 
 
 def environment(objects):
-    return {each["name"]: each["value"] for each in container(objects)["env"]}
+    """Its settings with their values; what names the pod and its Lease is the chart's own."""
+    named = {"CRONHPA_LEADER_ELECT_IDENTITY", "CRONHPA_LEADER_ELECT_RESOURCE_NAME"}
+    named |= {"POD_UID", "POD_NAME", "CRONHPA_LEADER_ELECT_RESOURCE_NAMESPACE"}
+    return {each["name"]: each["value"] for each in container(objects)["env"] if each["name"] not in named}
+
+
+def named(objects, kind, name):
+    (found,) = (each for each in of_kind(objects, kind) if each["metadata"]["name"] == name)
+    return found
+
+
+def roles(objects):
+    """The Roles of the namespaces that it acts in: without that of the election."""
+    return [each for each in of_kind(objects, "Role") if not each["metadata"]["name"].endswith("leader-election")]
 
 
 def test_it_may_do_what_it_does_and_nothing_else():
-    assert RIGHTS == rights(only(render(), "ClusterRole"))
+    assert {**RIGHTS, **REVIEWS, LEASES: {"get"}} == rights(only(render(), "ClusterRole"))
+
+
+def test_where_past_decisions_are_not_told_nobody_is_reviewed_and_no_port_is_open():
+    objects = render(decisionHistory={"enabled": False})
+
+    assert {**RIGHTS, LEASES: {"get"}} == rights(only(objects, "ClusterRole"))
+    assert "CRONHPA_HISTORY_PORT" not in environment(objects)
+    assert "8082" == environment(render())["CRONHPA_HISTORY_PORT"]
+
+
+def test_whoever_is_named_may_forward_a_port_of_the_operators_pods_and_of_no_other():
+    everybody = {"kind": "Group", "name": "system:authenticated", "apiGroup": "rbac.authorization.k8s.io"}
+
+    objects = render(decisionHistory={"readers": [everybody]}, replicas=2)
+
+    role = named(objects, "Role", "cronhpa-history-reader")
+    assert {("", "pods"): {"get"}, ("", "pods/portforward"): {"get", "create"}} == rights(role)
+    assert [["cronhpa-0", "cronhpa-1"]] * 2 == [rule["resourceNames"] for rule in role["rules"]]
+    assert [everybody] == named(objects, "RoleBinding", "cronhpa-history-reader")["subjects"]
+    assert "cronhpa-system" == role["metadata"]["namespace"] == only(objects, "StatefulSet")["metadata"]["namespace"]
+    assert "cronhpa-history-reader" not in {role["metadata"]["name"] for role in of_kind(render(), "Role")}
 
 
 def test_other_kinds_of_targets_are_named_one_by_one():
@@ -94,17 +134,22 @@ def test_other_kinds_of_targets_are_named_one_by_one():
 
     assert {
         **RIGHTS,
+        **REVIEWS,
+        LEASES: {"get"},
         ("argoproj.io", "rollouts"): {"list", "watch"},
         ("argoproj.io", "rollouts/scale"): {"get", "patch"},
     } == rights(only(objects, "ClusterRole"))
 
 
-def test_with_namespaces_there_is_a_role_in_each_and_no_cluster_role():
+def test_with_namespaces_there_is_a_role_in_each_and_reviews_alone_are_of_the_cluster():
     objects = render(namespaces=["shop", "search"])
 
-    assert not kinds(objects) & {"ClusterRole", "ClusterRoleBinding"}
+    assert REVIEWS == rights(only(objects, "ClusterRole"))
+    assert not kinds(render(namespaces=["shop"], decisionHistory={"enabled": False})) & {
+        "ClusterRole", "ClusterRoleBinding",
+    }  # fmt: skip
     assert {"shop": RIGHTS, "search": RIGHTS} == {
-        role["metadata"]["namespace"]: rights(role) for role in of_kind(objects, "Role")
+        role["metadata"]["namespace"]: rights(role) for role in roles(objects)
     }
     assert "shop,search" == environment(objects)["CRONHPA_NAMESPACES"]
 
@@ -152,15 +197,41 @@ def test_the_pod_meets_the_restricted_pod_security_standard():
     assert {"limits", "requests"} <= set(container(objects)["resources"])
 
 
-def test_there_is_one_operator():
-    assert 1 == only(render(), "StatefulSet")["spec"]["replicas"]
+def test_there_are_two_replicas_kept_apart_and_one_of_them_may_be_evicted_at_a_time():
+    objects = render()
+
+    assert 2 == only(objects, "StatefulSet")["spec"]["replicas"]
+    assert 1 == only(objects, "PodDisruptionBudget")["spec"]["maxUnavailable"]
+    labels = only(objects, "StatefulSet")["spec"]["selector"]["matchLabels"]
+    spread = pod(objects)["topologySpreadConstraints"]
+    assert {"kubernetes.io/hostname", "topology.kubernetes.io/zone"} == {each["topologyKey"] for each in spread}
+    assert all(labels == each["labelSelector"]["matchLabels"] for each in spread)
+
+
+def test_a_single_replica_has_no_budget_that_would_keep_its_node_from_being_drained():
+    assert "PodDisruptionBudget" not in kinds(render(replicas=1))
+
+
+def test_the_lease_is_the_releases_own_and_each_pod_has_a_name_of_its_own_in_it():
+    objects = render(namespaces=["shop"])
+    (election,) = [each for each in of_kind(objects, "Role") if each["metadata"]["name"].endswith("leader-election")]
+    written = next(rule for rule in election["rules"] if "update" in rule["verbs"])
+    given = {each["name"]: each.get("value") for each in container(objects)["env"]}
+
+    assert [given["CRONHPA_LEADER_ELECT_RESOURCE_NAME"]] == written["resourceNames"]
+    assert given["CRONHPA_LEADER_ELECT_RESOURCE_NAMESPACE"] == election["metadata"]["namespace"]
+    assert "$(POD_NAME)_$(POD_UID)" == given["CRONHPA_LEADER_ELECT_IDENTITY"]
 
 
 def test_its_settings_are_environment_variables():
     assert {
+        "CRONHPA_LEADER_ELECT_LEASE_DURATION": "15s",
+        "CRONHPA_LEADER_ELECT_RENEW_DEADLINE": "10s",
+        "CRONHPA_LEADER_ELECT_RETRY_PERIOD": "2s",
         "CRONHPA_STORE": "/var/lib/cronhpa/history.db",
         "CRONHPA_LISTEN_PORT": "9090",
         "CRONHPA_PROBE_PORT": "9091",
+        "CRONHPA_HISTORY_PORT": "9092",
         "CRONHPA_LOG_FORMAT": "text",
         "CRONHPA_LOG_LEVEL": "debug",
         "CRONHPA_SYNC_PERIOD": "5s",
@@ -176,6 +247,7 @@ def test_its_settings_are_environment_variables():
         render(
             port=9090,
             probePort=9091,
+            decisionHistory={"port": 9092},
             log={"format": "text", "level": "debug"},
             syncPeriod="5s",
             tolerance=0.05,
@@ -197,10 +269,10 @@ def test_every_environment_variable_is_a_setting_of_the_operator():
 
 
 def test_the_charts_defaults_are_the_operators_defaults():
-    """The upstream's, that is. The store, the port and the form of the log are the chart's own."""
+    """The upstream's, that is. The store, the ports and the form of the log are the chart's own."""
     from cronhpa.operator.settings import Settings
 
-    own = {"CRONHPA_STORE", "CRONHPA_LISTEN_PORT", "CRONHPA_LOG_FORMAT"}
+    own = {"CRONHPA_STORE", "CRONHPA_LISTEN_PORT", "CRONHPA_HISTORY_PORT", "CRONHPA_LOG_FORMAT"}
     given = {name: value for name, value in environment(render()).items() if name not in own}
 
     assert given == {name: str(Settings.model_fields[name.removeprefix("CRONHPA_").lower()].default) for name in given}
@@ -216,6 +288,35 @@ def test_probes_ask_the_port_that_it_listens_on():
     assert {"probes"} == {
         found[name]["httpGet"]["port"] for name in ("startupProbe", "livenessProbe", "readinessProbe")
     }
+
+
+def test_a_store_in_postgresql_takes_the_place_of_the_volume():
+    url = "postgresql://cronhpa@db.example:6432/cronhpa?sslmode=verify-full"
+    objects = render(store={"postgresql": {"url": url, "passwordSecret": {"name": "db"}}})
+    spec = only(objects, "StatefulSet")["spec"]
+    volumes = {each["name"]: each for each in pod(objects)["volumes"]}
+    mounts = {each["name"]: each["mountPath"] for each in container(objects)["volumeMounts"]}
+
+    assert url == environment(objects)["CRONHPA_STORE"]
+    assert "/var/run/secrets/store/password" == environment(objects)["CRONHPA_STORE_PASSWORD_FILE"]
+    assert ("/var/run/secrets/store", {"secretName": "db"}) == (mounts["store"], volumes["store"]["secret"])
+    assert "volumeClaimTemplates" not in spec
+    assert {"emptyDir": {}, "name": "history"} == volumes["history"]
+    assert {6432} <= ports_out(objects)
+    assert {5432} <= ports_out(render(store={"postgresql": {"url": "postgresql://db/cronhpa"}}))
+    assert not {5432, 6432} & ports_out(render())
+
+
+def ports_out(objects):
+    """The ports that its NetworkPolicy lets it reach."""
+    return {port["port"] for rule in only(objects, "NetworkPolicy")["spec"]["egress"] for port in rule["ports"]}
+
+
+@pytest.mark.parametrize("url", ["mysql://db/x", "postgresql://app:geheim@db/x", "postgresql://a@b@db/x"])
+def test_a_store_that_is_no_postgresql_or_holds_a_password_is_refused(url):
+    """What stands in the values stands in the release's Secret and in the pod."""
+    with pytest.raises(ControlPlaneError, match="url"):
+        render(store={"postgresql": {"url": url}})
 
 
 def test_the_history_has_a_volume_claim():
@@ -272,7 +373,7 @@ def test_the_charts_copy_of_the_crd_is_the_projects():
 def test_what_is_optional_is_absent_until_asked_for():
     assert {
         "ServiceAccount", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Service", "StatefulSet",
-        "NetworkPolicy",
+        "NetworkPolicy", "PodDisruptionBudget", "Role", "RoleBinding",
     } == kinds(render())  # fmt: skip
     assert "NetworkPolicy" not in kinds(render(networkPolicy={"enabled": False}))
     assert "CustomResourceDefinition" not in kinds(render(crds={"install": False}))
@@ -413,7 +514,8 @@ def test_a_tag_is_the_charts_version_until_one_is_given():
         ({"log": {"level": "loud"}}, "level"),
         ({"namespaces": ["Shop"]}, "namespaces"),
         ({"scaleTargets": [{"resource": "rollouts"}]}, "apiGroup"),
-        ({"replicas": 2}, "replicas"),
+        ({"replicas": -1}, "replicas"),
+        ({"leaderElection": {"leaseDuration": 15}}, "leaseDuration"),
         ({"forecastWorkers": 0}, "forecastWorkers"),
         ({"learningSharePercent": 101}, "learningSharePercent"),
         ({"daskScheduler": "dask:8786"}, "daskScheduler"),

@@ -136,7 +136,7 @@ def target(*methods, series=WEB):
 
 def answer(store, *methods, seconds=20.0):
     """What a worker says of WEB, fitted and forecast at one instant. seconds: that a method may take."""
-    request = WorkerRequest(str(store.path), [target(*methods)], NOW)
+    request = WorkerRequest(str(store.address), [target(*methods)], NOW)
     fitted = worker.fit(request, seconds)
     made = dict(worker.forecast(request, seconds).answers)[WEB]
     return dict(fitted.absent).get(WEB, made)
@@ -152,7 +152,7 @@ def test_a_fit_is_made_anew_when_other_methods_are_named():
 
 async def test_an_object_that_asks_for_a_method_of_statsmodels_is_forecast_by_it(store):
     """By a worker process, as the operator asks it."""
-    service = ForecastService(store.path, time.monotonic)
+    service = ForecastService(store.address, time.monotonic)
     try:
         await service.fit([target("ExponentialSmoothing")], NOW)
         made = service.latest(WEB)
@@ -167,7 +167,7 @@ async def test_an_object_that_asks_for_a_method_of_statsmodels_is_forecast_by_it
 
 
 async def test_an_object_that_asks_for_a_method_of_another_package_is_forecast_by_it(store, installed):
-    service = ForecastService(store.path, time.monotonic)
+    service = ForecastService(store.address, time.monotonic)
     try:
         await service.fit([target("Theta")], NOW)
         made = service.latest(WEB)
@@ -204,7 +204,7 @@ def test_a_method_that_cannot_be_used_is_named_and_the_others_go_on(store, insta
 
 def test_a_method_that_hangs_for_one_object_costs_the_other_objects_of_its_task_nothing(store, installed):
     remember(store, API)
-    request = WorkerRequest(str(store.path), [target("Sleeping"), target("PeriodicAutoregression", series=API)], NOW)
+    request = WorkerRequest(str(store.address), [target("Sleeping"), target("PeriodicAutoregression", series=API)], NOW)
     worker.fit(request, 1.0)
     made = dict(worker.forecast(request).answers)
 
@@ -239,7 +239,7 @@ def test_a_method_that_hangs_after_it_was_chosen_is_named(store, installed):
 
 
 def test_who_is_learning_is_told_of_a_method_that_is_not_installed(store):
-    young = Store(store.path.with_name("young.db"))
+    young = Store(store.address.with_name("young.db"))
     remember(young, WEB, days=1)
     absent = answer(young, "Nobody")
     young.close()
@@ -288,7 +288,7 @@ print(*(answer.model for answer in answers.values()), sorted({"pandas", "scipy",
     ids=["default", "numpy", "statsmodels"],
 )
 def test_a_worker_imports_what_the_chosen_methods_need_and_nothing_else(store, names, imported):
-    request = msgspec.json.encode(WorkerRequest(str(store.path), [target(*names)], NOW)).decode()
+    request = msgspec.json.encode(WorkerRequest(str(store.address), [target(*names)], NOW)).decode()
     command = [sys.executable, "-c", _IMPORTED, request]
 
     model, _, modules = subprocess.run(command, capture_output=True, check=True, text=True).stdout.partition(" ")

@@ -72,7 +72,7 @@ def test_the_worker_forecasts_each_minute_what_the_day_as_a_whole_asks_for(recor
             [sample(target, load, first_minute + row) for row in range(max(minute - ASKED_EVERY, 0), minute)]
         )
         now = begin + minute * MINUTE
-        ((_, answers[minute]),) = worker.forecast(WorkerRequest(str(store.path), [target], now)).answers
+        ((_, answers[minute]),) = worker.forecast(WorkerRequest(str(store.address), [target], now)).answers
 
     assert all(isinstance(answer, Forecast) for answer in answers.values())
     assert len({answer.load[0] for answer in answers.values()}) > 5, "a forecast that never moves proves nothing"

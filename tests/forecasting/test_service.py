@@ -245,7 +245,7 @@ async def test_a_store_that_cannot_be_opened_is_a_problem_and_not_the_end(path, 
     assert "a SQLite file written by cronhpa is needed" in forecaster.problems[0]
     await forecaster.fit(subjects(WEB), MIDNIGHT)
     assert "ForecastFailed" == forecaster.latest(WEB).reason
-    assert "StoreError" in forecaster.problems[-1]
+    assert "file is not a database" in forecaster.problems[-1]
 
 
 async def test_a_worker_that_hangs_is_killed_and_costs_its_own_forecasts_only(path, made):

@@ -51,13 +51,13 @@ def subject(series, *ignored, budget_percent=5):
 
 def study(store, now, *subjects):
     """What is learnt, or why nothing is."""
-    studied = worker.fit(WorkerRequest(str(store.path), list(subjects or (subject(WEB),)), now))
+    studied = worker.fit(WorkerRequest(str(store.address), list(subjects or (subject(WEB),)), now))
     assert studied.fault is None
     return dict((*studied.fits, *studied.absent))
 
 
 def forecast(store, now, *subjects):
-    made = worker.forecast(WorkerRequest(str(store.path), list(subjects or (subject(WEB),)), now))
+    made = worker.forecast(WorkerRequest(str(store.address), list(subjects or (subject(WEB),)), now))
     assert made.fault is None
     return dict(made.answers)
 
@@ -284,7 +284,7 @@ def test_nothing_after_now_is_looked_at(store):
     now = MIDNIGHT + 5 * HOUR
     remember(store, MIDNIGHT - 5 * DAY, now)
     before = ask(store, now)[WEB]
-    other = Store(store.path.with_name("other.db"))
+    other = Store(store.address.with_name("other.db"))
     remember(other, MIDNIGHT - 5 * DAY, now)
     remember(other, now + STEP, now + 3 * DAY, load=lambda _: 777.0)
 
@@ -422,15 +422,15 @@ def test_coverage_is_counted_on_what_was_forecast_and_what_came(store):
 def test_a_store_that_cannot_be_written_still_forecasts_and_says_so(store):
     remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT)
     study(store, MIDNIGHT)
-    fault = Fault(f"{store.path}: database or disk is full: nothing was recorded")
-    other = sqlite3.connect(store.path)
+    fault = Fault(f"{store.address}: database or disk is full: nothing was recorded")
+    other = sqlite3.connect(store.address)
     for table in ("forecast", "fit"):
         full = "SELECT RAISE(ABORT, 'database or disk is full')"
         other.execute(f"CREATE TRIGGER no_room_for_a_{table} BEFORE INSERT ON {table} BEGIN {full}; END")
     other.close()
 
-    made = worker.forecast(WorkerRequest(str(store.path), [subject(WEB)], MIDNIGHT))
+    made = worker.forecast(WorkerRequest(str(store.address), [subject(WEB)], MIDNIGHT))
 
     assert isinstance(dict(made.answers)[WEB], Forecast)
     assert fault == made.fault
-    assert fault == worker.fit(WorkerRequest(str(store.path), [subject(WEB)], MIDNIGHT)).fault
+    assert fault == worker.fit(WorkerRequest(str(store.address), [subject(WEB)], MIDNIGHT)).fault

@@ -1,4 +1,4 @@
-"""A store that tests of the history fill."""
+"""A store that tests of the history fill, in each database that it may be in."""
 
 from __future__ import annotations
 
@@ -6,9 +6,32 @@ import pytest
 
 from cronhpa.history.store import Store
 
+DATABASES = ("sqlite", "postgresql")
+
+
+@pytest.fixture(scope="session", params=DATABASES)
+def new_address(request, tmp_path_factory):
+    """Makes the address of an empty store in one of the databases, the next time of another."""
+    if request.param == "postgresql":
+        return request.getfixturevalue("new_schema")
+    return lambda: tmp_path_factory.mktemp("store") / "history.db"
+
 
 @pytest.fixture
-def store(tmp_path):
+def address(new_address):
+    return new_address()
+
+
+@pytest.fixture
+def store(address):
+    opened = Store(address)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def file_store(tmp_path):
+    """A store that is a file."""
     opened = Store(tmp_path / "history.db")
     yield opened
     opened.close()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 
+import psycopg
+
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import SECOND, parse_instant
+from cronhpa.history.address import PostgresAddress
 from cronhpa.history.series import STEP, LoadSample, Series
 
 NOON = parse_instant("2026-03-01T12:00:00Z")
@@ -38,11 +41,15 @@ def forecast(start, *, load=(1.0, 2.0), issued_at=None):
     )
 
 
-def raw(path, *statements):
-    """Run statements on the file as another program would; the rows of the last one."""
-    connection = sqlite3.connect(path, isolation_level=None)
+def raw(address, *statements):
+    """Run statements on the store as another program would; the rows of the last one."""
+    if isinstance(address, PostgresAddress):
+        connection = psycopg.connect(address.url, autocommit=True)
+    else:
+        connection = sqlite3.connect(address, isolation_level=None)
     try:
-        return [connection.execute(statement).fetchall() for statement in statements][-1]
+        done = [connection.execute(statement) for statement in statements][-1]
+        return done.fetchall() if done.description else []
     finally:
         connection.close()
 

@@ -61,7 +61,7 @@ async def test_a_prometheus_that_knows_nothing_is_not_asked_for_28_days_again(st
 
 async def test_a_store_that_cannot_be_written_ends_a_backfill(store):
     """As a file that was opened to be read alone."""
-    reader = Store.open_to_read(store.path)
+    reader = Store.open_to_read(store.address)
     async with Answering() as server, Prometheus(server.url) as prometheus:
         with pytest.raises(StoreError, match="nothing was recorded"):
             await backfill(reader.loads, prometheus, WEB, TARGET, NOON)

@@ -1,10 +1,8 @@
 """Which fit is the newest of a series, and which fits are forgotten."""
 
-import sqlite3
-
 from cronhpa.core.instant import DAY
 from cronhpa.history.fits import Fit, FitInfo
-from history.samples import API, NOON, WEB
+from history.samples import API, NOON, WEB, raw
 
 
 def infos(fit, *series, digest="spec", choice=b"choice"):
@@ -24,6 +22,4 @@ def test_a_fit_that_is_nobodys_newest_is_gone(store):
     for fit in (Fit("m", NOON, NOON, b"old"), Fit("m", NOON + DAY, NOON, b"new")):
         store.fits.save(fit, infos(fit, WEB, API))
 
-    reader = sqlite3.connect(store.path)
-    assert [(b"new",)] == reader.execute("SELECT state FROM fit").fetchall()
-    reader.close()
+    assert [(b"new",)] == raw(store.address, "SELECT state FROM fit")

@@ -67,19 +67,29 @@ def test_reading_gives_the_steps_that_start_in_the_span(store):
     assert [(NOON + STEP, 2.0)] == store.loads.steps(WEB, NOON + 1, NOON + 2 * STEP)
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    moves=st.lists(
-        st.one_of(
-            st.tuples(st.integers(0, 3 * 86_400), st.floats(0, 2**40, width=32)),
-            st.just("compact"),
-            st.lists(st.tuples(st.integers(0, 3 * 86_400), st.floats(0, 2**40, width=32)), min_size=1, max_size=4),
-        ),
-        max_size=25,
-    )
+MOVES = st.lists(
+    st.one_of(
+        st.tuples(st.integers(0, 3 * 86_400), st.floats(0, 2**40, width=32)),
+        st.just("compact"),
+        st.lists(st.tuples(st.integers(0, 3 * 86_400), st.floats(0, 2**40, width=32)), min_size=1, max_size=4),
+    ),
+    max_size=25,
 )
+
+
+@settings(max_examples=60, deadline=None)
+@given(moves=MOVES)
 def test_recording_backfilling_and_compacting_in_any_order_keep_every_maximum(tmp_path_factory, moves):
-    store = Store(tmp_path_factory.mktemp("store") / "history.db")
+    assert_every_maximum_is_kept(Store(tmp_path_factory.mktemp("store") / "history.db"), moves)
+
+
+@settings(max_examples=15, deadline=None)
+@given(moves=MOVES)
+def test_a_postgresql_keeps_every_maximum_in_any_order_too(new_schema, moves):
+    assert_every_maximum_is_kept(Store(new_schema()), moves)
+
+
+def assert_every_maximum_is_kept(store, moves):
     expected, by_minute = {}, {}
     for move in moves:
         if move == "compact":

@@ -118,9 +118,10 @@ def test_a_query_that_is_missing_or_holds_an_unknown_name_is_told(metric, querie
 
 
 async def imported(*arguments):
-    """The command in a thread of its own: it has a loop of its own."""
+    """The command in a thread of its own: it has a loop of its own. There is no cluster to ask for the object."""
     runner = CliRunner()
-    return await asyncio.to_thread(runner.invoke, app, ["import", *(str(each) for each in arguments)])
+    words = ["import", "--before-object", *(str(each) for each in arguments)]
+    return await asyncio.to_thread(runner.invoke, app, words)
 
 
 async def test_the_command_imports_from_a_prometheus(tmp_path):

@@ -13,7 +13,7 @@ LATER = NOON + 40 * DAY
 @pytest.fixture
 def other(store):
     """Another process's connection to the same file."""
-    opened = Store(store.path)
+    opened = Store(store.address)
     yield opened
     opened.close()
 

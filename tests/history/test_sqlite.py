@@ -16,6 +16,12 @@ from cronhpa.history.sqlite import SqliteDatabase
 from cronhpa.history.store import Store
 from history.samples import API, NOON, WEB, WatchedDatabase, everything, forecast, raw, sample, write_version_1
 
+
+@pytest.fixture
+def store(file_store):
+    return file_store
+
+
 _RECORDER = """
 import sys
 from pathlib import Path
@@ -114,14 +120,14 @@ def test_several_processes_write_at_once_without_losing_anything(tmp_path):
 @pytest.fixture
 def interrupted(store):
     """The store again, whose file another process changes just before the first statement with some words runs."""
-    other, outcomes = Store(store.path), []
+    other, outcomes = Store(store.address), []
 
     def open_interrupted(words, change):
         def seen(statement):
             if words in statement and not outcomes:
                 outcomes.append(change(other))
 
-        return Store(store.path, lambda path: WatchedDatabase(SqliteDatabase.open(path), seen))
+        return Store(store.address, lambda path: WatchedDatabase(SqliteDatabase.open(path), seen))
 
     yield open_interrupted
     other.close()
@@ -173,14 +179,14 @@ def test_a_refused_transaction_keeps_nothing_and_the_next_one_goes_on(store):
     many = [sample(0, 2.0, Series("shop", f"web-{i}", "cpu")) for i in range(1000)]
     store.loads.record([sample(0, 1.0)])
     full = "SELECT RAISE(ABORT, 'database or disk is full')"
-    raw(store.path, f"CREATE TRIGGER no_room BEFORE INSERT ON step WHEN NEW.series > 500 BEGIN {full}; END")
+    raw(store.address, f"CREATE TRIGGER no_room BEFORE INSERT ON step WHEN NEW.series > 500 BEGIN {full}; END")
 
     outcome = store.loads.record(many)
 
-    assert Fault(f"{store.path}: database or disk is full: nothing was recorded") == outcome
+    assert Fault(f"{store.address}: database or disk is full: nothing was recorded") == outcome
     assert [(NOON, 1.0)] == everything(store)
     assert [WEB] == store.loads.series()
-    raw(store.path, "DROP TRIGGER no_room")
+    raw(store.address, "DROP TRIGGER no_room")
     assert RecordedBatch(1000) == store.loads.record(many)
     assert [(NOON, 2.0)] == everything(store, many[999].series)
     assert 1001 == len(store.loads.series())
@@ -206,16 +212,16 @@ def test_a_store_of_a_later_release_is_refused(tmp_path):
     Store(path).close()
     raw(path, "PRAGMA user_version = 7")
 
-    with pytest.raises(StoreError, match="schema version 7: this release reads version 3"):
+    with pytest.raises(StoreError, match="schema version 7: this release reads version 4"):
         Store(path)
-    with pytest.raises(StoreError, match="schema version 7: this release reads versions 1 to 3"):
+    with pytest.raises(StoreError, match="schema version 7: this release reads versions 1 to 4"):
         Store.open_to_read(path)
 
 
 def test_a_damaged_day_is_a_fault_for_its_reader_only(store):
     store.loads.backfill(WEB, [(NOON, 1.0)])
     store.loads.backfill(API, [(NOON, 2.0)])
-    raw(store.path, "UPDATE day SET highs = x'ff' WHERE series = (SELECT id FROM series WHERE name = 'web')")
+    raw(store.address, "UPDATE day SET highs = x'ff' WHERE series = (SELECT id FROM series WHERE name = 'web')")
 
     with pytest.raises(StoreError, match="a day is written in form"):
         everything(store)
@@ -226,12 +232,12 @@ def test_a_value_that_is_none_of_its_column_is_a_fault_and_leaves_the_file_to_ot
     """Half a blob, a text for a number: damage that SQLite itself does not see."""
     store.loads.backfill(WEB, [(NOON, 1.0)])
     store.forecasts.save([(WEB, forecast(NOON))])
-    raw(store.path, "UPDATE day SET highs = x'01ffff'")
-    raw(store.path, "UPDATE forecast SET value = x'81'")
-    other = Store(store.path)
+    raw(store.address, "UPDATE day SET highs = x'01ffff'")
+    raw(store.address, "UPDATE forecast SET value = x'81'")
+    other = Store(store.address)
 
     for read in (lambda: everything(store), store.forecasts.newest):
-        with pytest.raises(StoreError, match=str(store.path)):
+        with pytest.raises(StoreError, match=str(store.address)):
             read()
     assert isinstance(store.loads.backfill(WEB, [(NOON, 2.0)]), Fault)
     assert RecordedBatch(1) == other.loads.record([sample(0, 3.0, API)])
@@ -252,7 +258,7 @@ def test_an_interrupted_write_leaves_the_file_to_others(store):
         yield WEB, forecast(NOON)
         raise KeyboardInterrupt
 
-    other = Store(store.path)
+    other = Store(store.address)
 
     with pytest.raises(KeyboardInterrupt):
         store.forecasts.save(batch())
@@ -298,7 +304,7 @@ def test_a_table_that_an_earlier_release_lacks_cannot_be_read(tmp_path):
 
 
 def test_who_opens_to_read_sees_what_the_operator_has_just_written(store):
-    with closing(Store.open_to_read(store.path)) as reader:
+    with closing(Store.open_to_read(store.address)) as reader:
         store.loads.record([sample(0, 1.0)])
         first = everything(reader)
         store.loads.record([sample(0, 2.0)])

@@ -1,6 +1,7 @@
 """All parts of the store together: what it keeps, and what it forgets."""
 
 import sqlite3
+from contextlib import closing
 
 from cronhpa.core.instant import DAY, HOUR
 from cronhpa.history.fits import Fit, FitInfo
@@ -17,12 +18,13 @@ def test_nothing_is_known_of_a_series_never_recorded(store):
     assert {} == store.forecasts.newest()
 
 
-def test_what_was_recorded_is_there_after_closing_and_opening(tmp_path):
-    first = Store(tmp_path / "history.db")
+def test_what_was_recorded_is_there_after_closing_and_opening(address):
+    first = Store(address)
     first.loads.record([sample(0, 0.1)])
     first.close()
 
-    assert [(NOON, 0.1)] == everything(Store(tmp_path / "history.db"))
+    with closing(Store(address)) as again:
+        assert [(NOON, 0.1)] == everything(again)
 
 
 def test_a_series_of_which_nothing_is_left_is_forgotten_with_its_fit_and_forecasts(store):
@@ -58,14 +60,14 @@ def pages(path):
     return count
 
 
-def test_the_file_stops_growing_at_what_28_days_need(store):
+def test_the_file_stops_growing_at_what_28_days_need(file_store):
     """Sixty days, compacted twice a day: what the last twenty add is what the earlier ones left."""
     sizes = []
     for half in range(120):
         start = NOON + half * DAY // 2
-        store.loads.record([LoadSample(WEB, start + i * STEP, 1.0) for i in range(144)])
-        store.compact(start + DAY // 2)
-        sizes.append(pages(store.path))
+        file_store.loads.record([LoadSample(WEB, start + i * STEP, 1.0) for i in range(144)])
+        file_store.compact(start + DAY // 2)
+        sizes.append(pages(file_store.address))
 
     assert sizes[80] == sizes[-1]
     # 29 days of 1153 bytes, three to a page of 4096 bytes, and a few dozen pages of everything else.

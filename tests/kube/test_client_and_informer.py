@@ -9,6 +9,7 @@ from socket import TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL
 import pytest
 from aiohttp import web
 
+from cronhpa.kube.credentials import keepalive_socket
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.informer import Informer
 from cronhpa.kube.metrics import list_pod_metrics
@@ -208,14 +209,10 @@ async def test_a_tls_connection_is_read_through_a_small_buffer():
     assert 64 * 1024 == len(connection._ssl_buffer)  # noqa: SLF001  # asyncio's own, and the only trace
 
 
-async def test_a_silent_peer_is_asked_whether_it_is_there():
+def test_a_silent_peer_is_asked_whether_it_is_there():
     """A watch is silent for minutes. After 30 s and three questions of 5 s a peer that is gone is known to be."""
-    api = FakeApi()
-    api.answers[DEPLOYMENTS] = listing()
-    async with api.client() as client:
-        await client.get(DEPLOYMENTS, dict)
-        (connection,) = [each for held in client._session.connector._conns.values() for each, _ in held]  # noqa: SLF001  # aiohttp shows no socket
-        sock = connection.transport.get_extra_info("socket")
+    address = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", 0))
+    with keepalive_socket(address) as sock:
         asked = [sock.getsockopt(socket.IPPROTO_TCP, option) for option in (TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT)]
 
         assert 1 == sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)

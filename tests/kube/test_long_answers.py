@@ -262,7 +262,7 @@ async def test_pages_that_are_too_long_are_asked_for_again_in_parts():
     api = FakeApi()
     api.answers["/objects"] = listed
     async with api.client() as client:
-        pages = [msgspec.json.decode(page)["items"] async for page, _ in client.pages("/objects")]
+        pages = [items async for items, _ in client.pages("/objects")]
 
     assert [7, 7, 6] == [len(page) for page in pages]
     assert ["500", "62", "7", "7", "7"] == [asked["limit"] for _, _, asked in api.asked]

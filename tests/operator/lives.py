@@ -67,7 +67,9 @@ def clock_of(api: ModelApi) -> Clock:
 class Life:
     """The controller as a process: `async with` kills it at the end without any farewell."""
 
-    def __init__(self, api: ModelApi, *, timeout_seconds: float = 15.0, decide: Any = decide) -> None:
+    def __init__(
+        self, api: ModelApi, *, timeout_seconds: float = 15.0, decide: Any = decide, replica: Any = None
+    ) -> None:
         self.api = api
         self.client = ModelClient(api, timeout_seconds=timeout_seconds)
         self.forecasts = StubForecasts()
@@ -78,6 +80,7 @@ class Life:
             options=ControllerOptions(),
             watch=lambda _client, _namespaces, take, _sweep: ModelWatch(api, take),
             decide=decide,
+            replica=replica,
         )
         self.control_loop = self.controller.control_loop
         self.inventory = self.controller.inventory
@@ -98,7 +101,7 @@ class Life:
 
     async def _scale(self) -> None:
         await self.controller.synced()
-        await self.control_loop.run()
+        await self.controller.scale()
 
     def memory(self, name: str = "shop", namespace: str = "prod") -> Any:
         return self.inventory.items[namespace, name].memory

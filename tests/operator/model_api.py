@@ -33,6 +33,7 @@ KINDS = {
     ("/apis/autoscaling/v2", "horizontalpodautoscalers"): "HorizontalPodAutoscaler",
     ("/api/v1", "pods"): "Pod",
     ("/api/v1", "events"): "Event",
+    ("/apis/coordination.k8s.io/v1", "leases"): "Lease",
 }
 _PATH = re.compile(
     r"(?P<root>/api/v1|/apis/[^/]+/[^/]+)(/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[^/]+)"
@@ -149,6 +150,10 @@ class ModelApi:
         for queue in self._watchers.pop(plural, []):
             queue.put_nowait(("CUT", {}))
 
+    def freeze_watches(self, plural: str) -> None:
+        """Those who watch a kind hear nothing any more, and do not find out."""
+        self._watchers.pop(plural, None)
+
     def count(self, method: str, part: str, since: float = 0.0) -> int:
         """The requests of a method whose path holds this part, since so many seconds after the start."""
         return sum(asked == method and part in path and at >= START + since * SECOND for at, asked, path in self.asked)
@@ -254,6 +259,7 @@ class ModelApi:
             name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
             self.scalings.append((self.now(), name, old, new))
             self._fit_pods(plural, item)
+            self._tell(plural, "MODIFIED", item)  # its status follows its pods
 
     def _tell(self, plural: str, kind: str, item: dict[str, Any]) -> None:
         for queue in self._watchers[plural]:

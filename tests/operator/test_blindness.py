@@ -46,6 +46,47 @@ def test_a_load_over_pods_that_are_not_seen_lowers_nothing():
     assert [(6, 10), (10, 9)] == [change[1:] for change in seen]
 
 
+def frozen(load):
+    """Six pods are known, and four more come while the watch of pods is frozen: what happened by 150 s and by 400 s."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=6)
+        api.load["prod", "shop"] = 3000
+        cronhpa(api, maxReplicas=40, behavior=QUICK)
+        async with Life(api):
+            await until(60)
+            api.freeze_watches("pods")
+            api.edit("deployments", "prod", "shop", spec={"replicas": 10})
+            api.load["prod", "shop"] = load
+            await until(150)
+            by_then, told = timeline(api), condition(api, "ScalingActive")
+            await until(400)
+            return [change[1:] for change in by_then], told, [change[1:] for change in timeline(api)]
+
+    return live(scenario)
+
+
+def test_a_frozen_watch_of_pods_lowers_nothing_and_its_pods_are_seen_again():
+    """
+    4.2 cores over ten pods are 42 % each: over the six known ones that asks for ceil(0.84 * 6) = 6, where 9 are needed.
+    Five minutes after the list before, the pods are listed again.
+    """
+    by_then, told, at_last = frozen(4200)
+
+    assert by_then == [(6, 10)]
+    assert ("False", "PodsUnknown") == (told["status"], told["reason"])
+    assert at_last == [(6, 10), (10, 9)]
+
+
+def test_a_frozen_watch_of_pods_keeps_no_metric_from_raising():
+    """10 cores over ten pods are 100 %: over the six known ones that asks for 2 * 6 = 12, which is more than 10."""
+    by_then, _, at_last = frozen(10_000)
+
+    assert by_then[:2] == [(6, 10), (10, 12)]
+    assert at_last[-1][1] == 20
+
+
 def test_a_target_that_is_not_watched_any_more_is_asked_for():
     async def scenario():
         api = ModelApi()

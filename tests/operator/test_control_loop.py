@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from virtual_time import live
 
 from cronhpa.core.decide import decide
-from cronhpa.core.instant import HOUR, SECOND
+from cronhpa.core.instant import DAY, HOUR, SECOND
 from cronhpa.core.memory import Memory, ScaleEvent
 from cronhpa.operator.delaying_queue import following
 from cronhpa.operator.object_state import ObjectState
@@ -46,7 +46,7 @@ def test_turns_come_once_a_period_however_much_is_scaled():
             first = next_turn(0)
             assert 4 == await turns_until(life, first + 3 * 15 + 1)
         assert [(2, 4), (4, 8), (8, 16), (16, 32), (32, 60)] == [change[1:] for change in timeline(api)]
-        assert [0, first, first + 15, first + 30, first + 45] == [change[0] for change in timeline(api)]
+        assert [0, *(int(first + turn * 15) for turn in range(4))] == [change[0] for change in timeline(api)]
 
     live(scenario)
 
@@ -338,3 +338,56 @@ def test_a_turn_that_fails_for_a_reason_of_ours_costs_its_own_object_only(proble
         assert {} == status(api)
 
     live(scenario)
+
+
+def test_a_start_asks_for_no_target_by_itself():
+    """The kind of the targets is listed before the first decisions; 10,000 objects sent 7,600 requests at a start."""
+
+    async def scenario():
+        api = ModelApi()
+        for number in range(20):
+            deployment(api, f"shop-{number}")
+            cronhpa(api, f"shop-{number}")
+        async with Life(api) as life:
+            await turns_until(life, 5)
+        return api.count("GET", "/scale"), len([path for _, path, _ in api.writes if path.endswith("/status")])
+
+    assert (0, 20) == live(scenario)
+
+
+def test_a_start_waits_for_no_list_of_targets_for_ever():
+    """Somebody may have taken the right to list Deployments away: after a while they are asked for one by one."""
+
+    async def scenario():
+        api = shop(2, 2000)
+        api.faults = [Fault("GET", "/deployments$", hangs=True, times=None)]
+        async with Life(api):
+            await until(40)
+        return timeline(api)
+
+    assert [(2, 4)] == [change[1:] for change in live(scenario)]
+
+
+@pytest.mark.parametrize("step", [HOUR, 2 * HOUR, 30 * DAY, -HOUR])
+def test_a_clock_that_is_set_opens_no_stabilization_window_early(step):
+    """10 pods were needed last between 85 and 100 s: a window of 60 s ends at 145 s at the earliest, on any clock."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=10)
+        cronhpa(api, behavior=rules(one_pod_each(1), one_pod_each(1, window=60)))
+        api.load["prod", "shop"] = 5000
+        async with Life(api):
+            await until(100)
+            api.load["prod", "shop"] = 500
+            await until(110)
+            api.clock_offset = step
+            await until(144)
+            early = list(api.scalings)
+            await until(200)
+            return early, api.replicas("prod", "shop")
+
+    early, replicas = live(scenario)
+
+    assert early == []
+    assert replicas < 10

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.core.instant import SECOND
+from cronhpa.core.instant import MILLISECOND, SECOND
 from cronhpa.core.spec import Mode
 from cronhpa.operator.delaying_queue import DelayingQueue, following
 from cronhpa.operator.owners import Hpa, Owners
@@ -19,9 +19,9 @@ def test_what_is_due_comes_by_namespace_and_once():
     for key, at in ((A, 5), (B, 7), (C, 6), (A, 9)):
         due.put(key, at)
 
-    assert {"prod": [A], "test": [C]} == due.pop(6)
+    assert {"prod": {A: 5}, "test": {C: 6}} == due.pop(6)
     assert 7 == due.next_at()
-    assert {"prod": [B]} == due.pop(9)
+    assert {"prod": {B: 7}} == due.pop(9)
     assert {} == due.pop(99)
     assert due.next_at() is None
 
@@ -32,7 +32,7 @@ def test_the_earliest_instant_counts():
     due.put(A, 3)
     due.put(A, 6)
 
-    assert {"prod": [A]} == due.pop(3)
+    assert {"prod": {A: 3}} == due.pop(3)
     assert due.next_at() is None
 
 
@@ -41,7 +41,7 @@ def test_what_is_dropped_or_cleared_is_due_no_more_until_put_again():
     due.put(A, 1)
     due.put(B, 2)
     due.drop(A)
-    assert {"prod": [B]} == due.pop(5)
+    assert {"prod": {B: 2}} == due.pop(5)
     due.put(B, 6)
     due.clear()
     assert due.next_at() is None
@@ -55,6 +55,13 @@ def test_the_next_turn_is_later_than_now_and_at_most_a_period_away(namespace, se
 
     assert now < at <= now + seconds * SECOND
     assert at + seconds * SECOND == following(namespace, seconds * SECOND, at)
+
+
+def test_a_hundred_namespaces_spread_over_the_whole_period():
+    """150 ms for each of them, were they spread evenly; with phases in whole seconds 12 would begin at one instant."""
+    begins = [following(f"fleet-{number}", 15 * SECOND, 0) for number in range(100)]
+
+    assert max(sum(0 <= at - first < 50 * MILLISECOND for at in begins) for first in begins) <= 5
 
 
 def claim(name, created, mode=Mode.ACTIVE, *, readable=True, kind="Deployment"):

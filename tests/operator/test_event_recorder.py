@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections import Counter
 
 import pytest
 from model_api import START, Fault, ModelApi, ModelClient
@@ -129,6 +130,34 @@ def test_a_full_queue_drops_and_never_waits(monkeypatch):
 
     assert 3 == len(events)
     assert 7 == dropped
+
+
+def test_a_full_queue_keeps_what_a_person_must_see(monkeypatch):
+    """Room for 3: two of the scalings make room for the warnings, which are written first."""
+    monkeypatch.setattr(module, "_QUEUE", 3)
+
+    async def record(recorder):
+        for number in range(4):
+            recorder.record(item(f"shop-{number}"), Event("Normal", "SuccessfulRescale", f"{number}"), START)
+        for number in range(2):
+            recorder.record(item(f"mail-{number}"), GONE, START)
+
+    events, dropped = written(record)
+
+    assert {"SuccessfulRescale": 1, "FailedGetScale": 2} == Counter(event[0] for event in events)
+    assert 3 == dropped
+
+
+def test_an_edge_that_10000_objects_share_loses_no_event():
+    """More than are kept to be counted: each is written all the same."""
+
+    async def record(recorder):
+        for number in range(10_000):
+            recorder.record(item(f"shop-{number}"), Event("Normal", "SuccessfulRescale", "New size: 12"), START)
+
+    events, dropped = written(record)
+
+    assert (10_000, 0) == (len(events), dropped)
 
 
 @pytest.mark.parametrize("fault", [{"status": 500}, {"hangs": True}])

@@ -157,7 +157,7 @@ def test_keys_that_come_and_go_leave_no_entries_behind():
     queue.put(("prod", "web"), 1)
 
     assert queue.entries <= 1002
-    assert {"prod": [("prod", "web")]} == queue.pop(2000)
+    assert {"prod": {("prod", "web"): 1}} == queue.pop(2000)
 
 
 def test_an_edit_of_the_forecast_metric_leaves_nothing_of_the_series_before_it():

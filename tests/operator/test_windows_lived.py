@@ -357,8 +357,9 @@ def test_a_window_that_is_suspended_and_resumed_while_it_leads_is_led_to_again()
                 api.edit("cronhpas", "prod", "shop", spec={"schedules": [window(minReplicas=8, suspend=suspended)]})
             await until(OPENS - 89)
             assert ("Leading", 8) == (state(api)["state"], status(api)["effectiveMinReplicas"])
-            # What was started before it was suspended is still there, so that the rest is Ready in time.
-            await ready_at(api, 8, before=OPENS + PERIOD)
+            # What was started before it was suspended is still there. The edit makes a step between two turns, and the
+            # next one waits for the first turn 30 s later: a period more at most.
+            await ready_at(api, 8, before=OPENS + 2 * PERIOD)
 
     live(scenario)
 

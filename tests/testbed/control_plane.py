@@ -30,6 +30,7 @@ import urllib.request
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -80,6 +81,15 @@ class Request(NamedTuple):
     """ "" is the core group: pods are in it, and others of that name in metrics.k8s.io."""
     resource: str
     """Plural and, behind a slash, the subresource: "deployments/scale"; the path of what is no resource."""
+
+
+class Write(NamedTuple):
+    """began, ended: when the API server received and answered it, seconds since 1970. agent: its User-Agent."""
+
+    began: float
+    ended: float
+    agent: str
+    resource: str
 
 
 @dataclass
@@ -283,6 +293,22 @@ class ControlPlane:
                     continue
                 counts[_request(event)] += 1
         return counts
+
+    def writes(self) -> list[Write]:
+        """The requests that changed something, in the order in which they were answered. Needs audit=True."""
+        written = []
+        with (self.folder / "audit.log").open() as log:
+            for line in log:
+                if not line.endswith("\n"):
+                    break  # the API server is still writing it
+                event = json.loads(line)
+                if event["stage"] != "ResponseComplete" or event["verb"] in {"get", "list", "watch"}:
+                    continue
+                if event.get("responseStatus", {}).get("code", 0) < 300:
+                    times = (event["requestReceivedTimestamp"], event["stageTimestamp"])
+                    began, ended = (datetime.fromisoformat(text).timestamp() for text in times)
+                    written.append(Write(began, ended, event.get("userAgent", ""), _request(event).resource))
+        return sorted(written, key=lambda write: write.ended)
 
     def restart(self, name: str) -> None:
         """Kill a component and start it again with the same command, as after a crash; waits for the API server."""

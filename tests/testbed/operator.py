@@ -17,7 +17,8 @@ from testbed.wait import wait_until
 
 NAMESPACE = "cronhpa-system"
 SERVICE_ACCOUNT = "cronhpa"
-_ADDRESS = re.compile(r"serving .* on [^:\s]+:(\d+)")
+_ADDRESS = re.compile(r"serving /.* on [^:\s]+:(\d+)")
+_PAST_ADDRESS = re.compile(r"serving past decisions on (127\.0\.0\.1:\d+)")
 
 
 class Operator:
@@ -38,6 +39,10 @@ class Operator:
             "CRONHPA_LISTEN_HOST": "127.0.0.1",
             "CRONHPA_LISTEN_PORT": "0",
             "CRONHPA_PROBE_PORT": "0",
+            "CRONHPA_HISTORY_PORT": "0",
+            "CRONHPA_LEADER_ELECT_RESOURCE_NAMESPACE": NAMESPACE,
+            # One name for all of them: they run one after the other, and none waits for the Lease of a killed one.
+            "CRONHPA_LEADER_ELECT_IDENTITY": "testbed",
             **{f"CRONHPA_{name.upper()}": value for name, value in settings.items()},
         }
         self._process: subprocess.Popen[bytes] | None = None
@@ -86,9 +91,17 @@ class Operator:
 
     def kill(self) -> None:
         """SIGKILL: no goodbye."""
+        self.signal(signal.SIGKILL)
         assert self._process is not None
-        os.kill(self._process.pid, signal.SIGKILL)
         self._process.wait()
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+    def ended(self, within_s: float = 30) -> int:
+        """Its exit code. Raises subprocess.TimeoutExpired."""
+        assert self._process is not None
+        return self._process.wait(within_s)
 
     def get(self, path: str) -> str:
         """What an endpoint answers."""
@@ -111,6 +124,13 @@ class Operator:
             return bool(self.get(path))
         except (OSError, LookupError):
             return False
+
+    @property
+    def past_url(self) -> str:
+        """Where past decisions are told, as a port that is forwarded already."""
+        with self.log.open(errors="replace") as log:
+            log.seek(self._logged)
+            return f"http://{_PAST_ADDRESS.findall(log.read())[-1]}"
 
     @property
     def ports(self) -> tuple[int, int]:

@@ -76,14 +76,26 @@ class MetricStatus(Model):
     external: ExternalMetricStatus | None = None
 
 
+class ExpectedLoadStatus(Model):
+    """What a forecast expects, and what its floor is made of."""
+
+    load: Text = Field(description="The load that pods are asked for, in the metric's unit.")
+    time: Timestamp = Field(description="From when on it is expected.")
+    probability_percent: int | None = Field(default=None, description="How likely it is that at least this load comes.")
+    pod_load: Text = Field(description="What one pod is planned to carry of it.")
+    headroom_percent: int | None = Field(default=None, description="Headroom that open schedules add to the load.")
+    limit: Text = Field(description="Why it asks for no more: Cost, Budget, Ceiling or MaxFloorReplicas.")
+
+
 class ProposalStatus(Model):
     """What one source asked for."""
 
-    source: Text = Field(description="Metric, Forecast, Schedule, Override or Spec.")
+    source: Text = Field(description="Metric, Forecast, Schedule or Override.")
     name: Text | None = Field(default=None, description="Which metric or schedule.")
     role: Text = Field(description="Target (a count to go to), Floor (not fewer) or Cap (not more).")
     replicas: int
-    reason: Sentences | None = Field(default=None, description="The arithmetic behind it.")
+    reason: Sentences | None = Field(default=None, description="What it follows from, in words.")
+    expected_load: ExpectedLoadStatus | None = Field(default=None, description="What it follows from, of a forecast.")
     until: Timestamp | None = Field(
         default=None, description="When this source will ask for something else, if that is known."
     )
@@ -98,27 +110,70 @@ class AbstentionStatus(Model):
     message: Sentences | None = Field(default=None, description="A sentence for people.")
 
 
+class MeasuredMetricStatus(Model):
+    """A metric of the spec: what was measured, over which pods, and how many replicas it asks for alone."""
+
+    name: Text
+    container: Text | None = None
+    type: Text | None = Field(default=None, description="Utilization, AverageValue or Value, as in the spec.")
+    current: Text | None = Field(default=None, description="What was measured. Absent if it could not be.")
+    target: Text | None = Field(default=None, description="What it should be.")
+    replicas: int | None = Field(default=None, description="The count that this metric asks for.")
+    pods: int | None = Field(default=None, description="How many pods were looked at.")
+    not_ready: int | None = Field(
+        default=None, description="How many of them are not ready, so that theirs count less."
+    )
+    without_sample: int | None = Field(default=None, description="How many of them have no sample.")
+    reason: Text | None = Field(default=None, description="Why it is absent, in one word for machines.")
+    message: Sentences | None = Field(default=None, description="Why it is absent, in a sentence for people.")
+
+
+class StepPolicyStatus(Model):
+    """The policy of `behavior` that allowed no more."""
+
+    type: Text
+    value: int
+    period_seconds: int
+
+
 class StepStatus(Model):
-    """A limit that changed the number."""
+    """A limit that changed the number, and why it did."""
 
     rule: Text = Field(description="Which limit.")
     from_: int = Field(alias="from", description="The replicas before it.")
     to: int = Field(description="The replicas after it.")
+    by: Text | None = Field(default=None, description="Who set the bound, or asked for what is held.")
+    asked: int | None = Field(default=None, description="The replicas asked for, of a stabilization.")
+    time: Timestamp | None = Field(default=None, description="When they were asked for last, of a stabilization.")
+    until: Timestamp | None = Field(default=None, description="When they stop to count, of a stabilization.")
+    start: int | None = Field(default=None, description="The replicas at the begin of the policy's period, of a rate.")
+    policy: StepPolicyStatus | None = Field(
+        default=None, description="The policy, of a rate. Absent for the default rate and for selectPolicy Disabled."
+    )
+    message: Sentences | None = Field(default=None, description="The same in a sentence for people.")
 
 
 class DecisionStatus(Model):
     """Why the replicas are what they are: who asked for what, and which limits changed it."""
 
     decided_by: Text | None = Field(
-        default=None, description="Whose number it is, such as Metric/cpu, Schedule/night, Override or Spec."
+        default=None,
+        description="Whose number it is, such as Metric/cpu, Schedule/night, Override or Spec; CurrentReplicas where "
+        "the count that was found stays.",
     )
-    reason: Sentences | None = Field(default=None, description="Why, in the words of the event that a scaling writes.")
+    reason: Sentences | None = Field(default=None, description="Why: who asks for it, and each limit that changed it.")
     withheld: Sentences | None = Field(default=None, description="Why nothing is scaled, if nothing is.")
     proposals: list[ProposalStatus] | None = Field(
         default=None, max_length=_STATUS_ROWS, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
     abstentions: list[AbstentionStatus] | None = Field(
         default=None, max_length=_STATUS_ROWS, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    metrics: list[MeasuredMetricStatus] | None = Field(
+        default=None,
+        max_length=MAX_METRICS,
+        description="The metrics in the order of the spec.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     steps: list[StepStatus] | None = Field(
         default=None,
@@ -162,6 +217,19 @@ class ForecastStatus(Model):
     trained_until: Timestamp | None = Field(default=None, description="The end of the history that was learned from.")
 
 
+class ColumnsStatus(Model):
+    """Texts of `kubectl get`, which can only print fields. Read the other fields instead: these may lag behind."""
+
+    targets: Sentences | None = Field(
+        default=None, description="What was measured / what it should be, of each metric, as for an HPA."
+    )
+    status: Text | None = Field(
+        default=None,
+        description="SpecUnreadable, NoTarget, NoMetrics, OtherOwner, Holding, Learning, Preview or Deciding.",
+    )
+    next: Text | None = Field(default=None, description="The time of nextEdge, in the time zone of the object.")
+
+
 class Condition(Model):
     """One condition, as in autoscaling/v2."""
 
@@ -178,6 +246,13 @@ class CronHPAStatus(Model):
 
     observed_generation: int | None = Field(default=None, description="Generation of the spec that was decided upon.")
     target: Text | None = Field(default=None, description="The target, such as Deployment/shop.")
+    operator: Text | None = Field(
+        default=None,
+        description=(
+            "The installation that serves this object, as namespace/name of its Lease. Another one holds while that"
+            " Lease is renewed."
+        ),
+    )
     current_replicas: int | None = Field(default=None, description="Replicas of the target when last seen.")
     desired_replicas: int | None = Field(default=None, description="Replicas decided upon.")
     effective_min_replicas: int | None = Field(
@@ -201,6 +276,7 @@ class CronHPAStatus(Model):
     )
     next_edge: NextEdge | None = None
     forecast: ForecastStatus | None = None
+    columns: ColumnsStatus | None = None
     conditions: list[Condition] | None = Field(
         default=None,
         max_length=32,

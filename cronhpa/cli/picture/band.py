@@ -13,50 +13,53 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
+from cronhpa.cli.moments import format_length
 from cronhpa.cli.picture.style import (
     CAP,
     CONFLICT,
     EXCEPTION,
     FLOOR,
+    GRID,
     INCHES_WIDE,
     MARKS_NAMED_MAX,
+    Labels,
     exceptions_of,
     mark_clock_changes,
+    named,
     time_axis,
     weekends,
     why,
-    write,
     x_of,
 )
 from cronhpa.cli.timetable import Subject, conflict_texts
-from cronhpa.core.scheduled.timeline import OVERRIDE, Kind, window_intervals
+from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.scheduled.timeline import OVERRIDE, Kind, WindowInterval, window_intervals
 
 _BAND = "#dfeaf3"
-_OPEN, _OVERRIDE, _LEAD = "#5b9bc8", "#8e5bb5", "#ffffff"
-# A lead of two minutes is drawn as wide as this share of the picture, or nobody would see it in a week.
-_LEAD_WIDTH_MIN = 0.004
+_OPEN, _OVERRIDE, _LEAD = "#4a8ab8", "#8e5bb5", "#ffffff"
 _INCHES_BAND = 3.4
-_INCHES_BAR = 0.34
-# More numbers than these cannot be told from each other.
-_NUMBERS_MAX = 40
+_INCHES_BAR = 0.42
+# More numbers than these are not even tried to be written.
+_NUMBERS_MAX = 80
 
 
-def draw_band(subject: Subject) -> Figure:
-    line = subject.timeline
+def draw_band(subject: Subject) -> tuple[Figure, Labels]:
+    line, labels = subject.timeline, Labels()
     names = _names(subject)
     bars_high = _INCHES_BAR * max(len(names), 1)
     figure = Figure(figsize=(INCHES_WIDE, _INCHES_BAND + bars_high + 1.5), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[_INCHES_BAND, bars_high])
     weekends(line.start, line.end, subject.zone, above, below)
-    _band(subject, above)
+    # What comes first has the first choice of a place for its name.
+    _conflicts(subject, labels, above, below)
+    mark_clock_changes(line, labels, above, below)
+    _band(subject, labels, above)
     _bars(subject, below, names)
-    _exceptions(subject, below, names)
-    _conflicts(subject, above, below)
-    mark_clock_changes(line, above, below)
+    _exceptions(subject, labels, below, names)
     _legend(subject, above)
     above.set_xlim(x_of(line.start), x_of(line.end))
-    time_axis(below, line.end - line.start, subject.zone)
-    return figure
+    time_axis(below, line.start, line.end, subject.zone)
+    return figure, labels
 
 
 def _names(subject: Subject) -> list[str]:
@@ -65,7 +68,7 @@ def _names(subject: Subject) -> list[str]:
     return [*names, OVERRIDE] if subject.spec.override is not None else names
 
 
-def _band(subject: Subject, axes: Axes) -> None:
+def _band(subject: Subject, labels: Labels, axes: Axes) -> None:
     """The floor, the cap, and what lies between them: the replicas that metrics and forecasts may choose."""
     segments = subject.timeline.segments
     edges = [*(x_of(item.start) for item in segments), x_of(segments[-1].end)]
@@ -76,50 +79,54 @@ def _band(subject: Subject, axes: Axes) -> None:
     axes.set_ylim(0, max(highs) * 1.18 + 0.5)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel("replicas")
-    axes.grid(axis="y", color="#e3e3e3", linewidth=0.6, zorder=0)
+    axes.grid(axis="y", color=GRID, linewidth=0.6, zorder=0)
     axes.spines[["top", "right"]].set_visible(False)
-    _numbers(axes, edges, [item.minimum for item in segments], FLOOR, "bold")
+    for at, number in _steps(edges, [item.minimum for item in segments]):
+        labels.beside(axes, str(number), (at, number), FLOOR, weight="bold")
     # Where both are one number, it is written once.
-    _numbers(
-        axes,
-        edges,
-        [high if high != low else None for low, high in zip(lows[:-1], highs[:-1], strict=True)],
-        CAP,
-        "normal",
-    )
+    for at, number in _steps(
+        edges, [high if high != low else None for low, high in zip(lows, highs, strict=True)][:-1]
+    ):
+        labels.beside(axes, str(number), (at, number), CAP)
 
 
-def _numbers(axes: Axes, edges: list[float], numbers: Sequence[int | None], color: str, weight: str) -> None:
-    """The number at each step, as long as they can be told from each other."""
+def _steps(edges: list[float], numbers: Sequence[int | None]) -> list[tuple[float, int]]:
+    """(x, number) of each step, as long as there are few enough to be written."""
     steps = [0, *(index for index, (one, other) in enumerate(pairwise(numbers), start=1) if one != other)]
-    for index in steps if len(steps) <= _NUMBERS_MAX else steps[:1]:
-        number = numbers[index]
-        if number is not None:
-            write(axes, str(number), (edges[index], number), color, weight=weight)
+    shown = steps if len(steps) <= _NUMBERS_MAX else steps[:1]
+    return [(edges[index], number) for index in shown if (number := numbers[index]) is not None]
 
 
 def _bars(subject: Subject, axes: Axes, names: list[str]) -> None:
+    """A row of windows for each name. Leads are to scale: one of minutes is a line before its window."""
     rows = {name: row for row, name in enumerate(names)}
-    for item in window_intervals(subject.timeline):
-        begins, ends = x_of(item.start), x_of(item.end)
-        row = rows[item.name]
+    intervals = window_intervals(subject.timeline)
+    for item in intervals:
         if item.leads:
-            begins = min(begins, ends - _LEAD_WIDTH_MIN * x_of(subject.timeline.end - subject.timeline.start))
             style: dict[str, Any] = {"facecolor": _LEAD, "edgecolor": _OPEN, "hatch": "/////", "linewidth": 0.6}
         else:
-            style = {"facecolor": _OVERRIDE if item.name == OVERRIDE else _OPEN, "edgecolor": "white", "linewidth": 0.4}
-        axes.broken_barh([(begins, ends - begins)], (row - 0.36, 0.72), zorder=3, **style)
+            style = {"facecolor": _OVERRIDE if item.name == OVERRIDE else _OPEN, "edgecolor": "none", "linewidth": 0}
+        width = x_of(item.end) - x_of(item.start)
+        axes.broken_barh([(x_of(item.start), width)], (rows[item.name] - 0.36, 0.72), zorder=3, **style)
     axes.set_ylim(max(len(names), 1) - 0.5, -0.5)
-    axes.set_yticks(range(len(names)), [_bar_label(subject, name) for name in names])
+    axes.set_yticks(range(len(names)), [f"{_bar_label(subject, name)}{_lead_of(name, intervals)}" for name in names])
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
+
+
+def _lead_of(name: str, intervals: Sequence[WindowInterval]) -> str:
+    """How long the windows lead: to scale that may be thinner than a line."""
+    leads: list[Nanoseconds] = [item.end - item.start for item in intervals if item.leads and item.name == name]
+    if not leads:
+        return ""
+    return f"\nlead {format_length(max(leads))}"
 
 
 def _bar_label(subject: Subject, name: str) -> str:
     """The name with what it asks for, such as `night: exactly 0`."""
     if name == OVERRIDE and subject.spec.override is not None:
         asks = subject.spec.override.floor, subject.spec.override.cap
-        suffix = f", {textwrap.shorten(subject.spec.override.reason, 24, placeholder='...')}"
+        suffix = f", {textwrap.shorten(named(subject.spec.override.reason), 24, placeholder='...')}"
     else:
         schedule = next(item for item in subject.spec.schedules if item.name == name)
         asks = schedule.floor, schedule.cap
@@ -134,10 +141,10 @@ def _bar_label(subject: Subject, name: str) -> str:
     else:
         stated = ((floor, "at least"), (cap, "at most"))
         said = ", ".join(f"{word} {number}" for number, word in stated if number is not None)
-    return f"{name}: {(said + suffix).removeprefix(', ')}"
+    return f"{named(name)}: {(said + suffix).removeprefix(', ')}"
 
 
-def _exceptions(subject: Subject, axes: Axes, names: list[str]) -> None:
+def _exceptions(subject: Subject, labels: Labels, axes: Axes, names: list[str]) -> None:
     """A cross where a window does not open, a dot where it opens by way of exception, and why."""
     for number, mark in enumerate(exceptions_of(subject.timeline)):
         row = names.index(mark.schedules[0])
@@ -145,11 +152,10 @@ def _exceptions(subject: Subject, axes: Axes, names: list[str]) -> None:
         days = [x_of(at) for at in (mark.start, mark.end) if at is not None]
         axes.plot(days, [row] * len(days), color=EXCEPTION, marker=symbol, markersize=6, linestyle=":", linewidth=1.2)
         if number < MARKS_NAMED_MAX:
-            label = textwrap.fill(why(mark), 22)
-            write(axes, label, (days[0], row - 0.05), EXCEPTION)
+            labels.beside(axes, textwrap.fill(why(mark), 30), (days[0], row - 0.05), EXCEPTION)
 
 
-def _conflicts(subject: Subject, above: Axes, below: Axes) -> None:
+def _conflicts(subject: Subject, labels: Labels, above: Axes, below: Axes) -> None:
     """Red through both halves, numbered as below the picture."""
     texts = conflict_texts(subject.timeline)
     for number, mark in enumerate(subject.timeline.conflicts):
@@ -157,14 +163,14 @@ def _conflicts(subject: Subject, above: Axes, below: Axes) -> None:
         for axes in (above, below):
             axes.axvspan(x_of(mark.start), x_of(mark.end), facecolor=CONFLICT, alpha=0.18, linewidth=0, zorder=2)
         if number < MARKS_NAMED_MAX:
-            write(above, f"conflict {texts.index(mark.text) + 1}", (x_of(mark.start), None), CONFLICT)
+            labels.at_top(above, f"conflict {texts.index(mark.text) + 1}", x_of(mark.start), CONFLICT)
 
 
 def _legend(subject: Subject, axes: Axes) -> None:
     handles = axes.get_legend_handles_labels()[0]
     handles.append(Patch(facecolor=_BAND, label="metrics and forecasts decide"))
     if any(segment.leading for segment in subject.timeline.segments):
-        handles.append(Patch(facecolor=_LEAD, edgecolor=_OPEN, hatch="/////", label="lead"))
+        handles.append(Patch(facecolor=_LEAD, edgecolor=_OPEN, hatch="/////", label="lead, to scale"))
     kinds = {mark.kind for mark in exceptions_of(subject.timeline)}
     for kind, symbol, label in ((Kind.EXCLUDED, "x", "does not open"), (Kind.INCLUDED, "o", "opens by exception")):
         if kind in kinds:

@@ -14,7 +14,6 @@ from typing import TypeAlias
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
@@ -24,8 +23,11 @@ from cronhpa.cli.picture.style import (
     EXCEPTION,
     INCHES_WIDE,
     MARKS_NAMED_MAX,
+    Labels,
     exceptions_of,
     mark_clock_changes,
+    mondays,
+    named,
     why,
 )
 from cronhpa.cli.timetable import Subject
@@ -40,22 +42,20 @@ _EPOCH = date(1970, 1, 1).toordinal()
 Bound: TypeAlias = tuple[int, str]
 
 
-def draw_calendar(subject: Subject) -> Figure:
-    line = subject.timeline
+def draw_calendar(subject: Subject) -> tuple[Figure, Labels]:
+    line, labels = subject.timeline, Labels()
     figure = Figure(figsize=(INCHES_WIDE, _INCHES_HIGH), layout="constrained")
     # One colour needs no height to be seen.
     heights = [1.0 if len({number_of(item) for item in line.segments}) > 1 else 0.2 for number_of in (_floor, _cap)]
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=heights)
     _hours(subject, above, "floor: minReplicas in force", "Blues", _floor)
     _hours(subject, below, "cap: maxReplicas in force", "Oranges", _cap)
-    mark_clock_changes(line, above, below)
-    _exceptions(subject, above)
+    mark_clock_changes(line, labels, above, below)
+    _exceptions(subject, labels, above)
     first, last = (local(at, subject.zone).date() for at in (line.start, line.end - 1))
     above.set_xlim(_column(first), _column(last) + 1)
-    locator = AutoDateLocator()
-    below.xaxis.set_major_locator(locator)
-    below.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-    return figure
+    mondays(below, line.end - line.start)
+    return figure, labels
 
 
 def _floor(segment: BoundsInterval) -> Bound:
@@ -86,7 +86,7 @@ def _hours(subject: Subject, axes: Axes, title: str, colors: str, bound_of: Call
     axes.set_ylim(24, 0)
     axes.set_yticks(range(0, 25, 6), [f"{hour:02d}:00" for hour in range(0, 25, 6)])
     axes.set_title(title, loc="left", fontsize=9)
-    handles = [Patch(facecolor=color[bound], label=f"{bound[0]}  {bound[1]}") for bound in bounds]
+    handles = [Patch(facecolor=color[bound], label=f"{bound[0]}  {named(bound[1])}") for bound in bounds]
     if len(handles) > _LEGEND_MAX:
         handles = [
             *handles[: _LEGEND_MAX - 1],
@@ -97,14 +97,11 @@ def _hours(subject: Subject, axes: Axes, title: str, colors: str, bound_of: Call
     axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.005, 1), frameon=False, borderaxespad=0)
 
 
-def _exceptions(subject: Subject, axes: Axes) -> None:
+def _exceptions(subject: Subject, labels: Labels, axes: Axes) -> None:
     """Why a window does not open on a day, or opens by way of exception, along the day's column."""
     for mark in exceptions_of(subject.timeline)[:MARKS_NAMED_MAX]:
         day = _column(local(mark.start, subject.zone).date())
-        axes.text(
-            day + 0.5, 23.5, why(mark), rotation=90, ha="center", va="bottom", fontsize=6.5, color=EXCEPTION, zorder=9,
-            clip_on=True, bbox={"facecolor": "white", "alpha": 0.85, "linewidth": 0, "pad": 0.8},
-        )  # fmt: skip
+        labels.upright(axes, why(mark), (day + 0.5, 23.5), EXCEPTION)
 
 
 def pieces(subject: Subject) -> Iterator[tuple[BoundsInterval, date, float, float]]:

@@ -1,35 +1,60 @@
-"""What both pictures share: colours, sizes, where an instant lies, and how a mark is written."""
+"""
+What all pictures share: colours that can be told from a white page, where an instant lies, date axes, and labels that
+do not lie on each other.
+
+The page is drawn white, whatever it is shown on: on a dark page the picture is a white card and not dark text on dark.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from math import ceil
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, DateFormatter, DayLocator, HourLocator
+from matplotlib.dates import DateFormatter, DayLocator, HourLocator, WeekdayLocator, num2date
+from matplotlib.figure import Figure
+from matplotlib.text import Annotation
+from matplotlib.ticker import FuncFormatter
+from matplotlib.transforms import Bbox
+from msgspec import Struct
 
 from cronhpa.cli.moments import local
 from cronhpa.core.instant import DAY, HOUR, Nanoseconds, from_datetime
+from cronhpa.core.printable import printable, shortened
 from cronhpa.core.scheduled.timeline import Kind, Mark, Timeline
 
-FLOOR, CAP = "#1b6ca8", "#c4501b"
-CONFLICT, CLOCK = "#d62728", "#6a3d9a"
+PAPER = "#ffffff"
+FLOOR, CAP = "#1b6ca8", "#b8470f"
+CONFLICT, CLOCK = "#c81e1e", "#6a3d9a"
 EXCEPTION = "#4d4d4d"
 _WEEKEND = "#f4f4f4"
+GRID = "#e3e3e3"
 INCHES_WIDE = 13.0
 DOTS_PER_INCH = 130
-# Names of more marks would lie on each other.
+# Names of more marks would not find a place.
 MARKS_NAMED_MAX = 24
-# What is written at a mark behind this share of the width would leave the picture on the right.
-_LATE = 0.85
-# As wide as a name is: of two marks that are nearer to each other, the later is named one line lower.
-_NEAR = 0.16
+# Of a name that somebody chose so much is drawn: a picture of one long name shows nothing else.
+NAME_MAX = 40
+_TITLE_MAX = 110
+# Labels of dates stand this far apart.
+_DATES_MAX = 14
+_DAYS_LABELLED_MAX = 16
 
 RC: Any = {
     "font.size": 9,
+    # Places are found at the size at which a PNG is written, and without hints a text is as wide at any other.
+    "figure.dpi": DOTS_PER_INCH,
+    "text.hinting": "none",
+    "figure.facecolor": PAPER,
+    "axes.facecolor": PAPER,
+    "savefig.facecolor": PAPER,
     "svg.fonttype": "none",  # text stays text: it can be searched and read aloud
     "svg.hashsalt": "cronhpa",  # the same timeline, the same bytes
+    "text.parse_math": False,  # a name with two dollar signs is a name
     "hatch.linewidth": 0.6,
 }
 
@@ -37,6 +62,25 @@ RC: Any = {
 def x_of(at: Nanoseconds) -> float:
     """Where an instant lies: matplotlib counts days since 1970 in UTC, and its ticks know the zone."""
     return at / DAY
+
+
+def named(text: str) -> str:
+    """A name as it is drawn: in one line, without what a reader of the file would obey, and not longer than fits."""
+    return shortened(printable(text), NAME_MAX)
+
+
+def entitle(figure: Figure, label: str, rest: str) -> None:
+    """The title: which object, then what is drawn of it."""
+    title = f"{shortened(printable(label), _TITLE_MAX - len(rest))}    {rest}"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Writes the picture; the suffix says which format. Raises OSError where that cannot be."""
+    figure.savefig(path, dpi=DOTS_PER_INCH, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+# --- marks of a timeline -----------------------------------------------------------------------------------------
 
 
 def exceptions_of(line: Timeline) -> list[Mark]:
@@ -49,40 +93,15 @@ def why(mark: Mark) -> str:
     return mark.text.partition(": ")[2]
 
 
-def mark_clock_changes(line: Timeline, *axes: Axes) -> None:
+def mark_clock_changes(line: Timeline, labels: Labels, *axes: Axes) -> None:
     """Lines through all axes, named in the first."""
-    span = line.end - line.start
     changes = [mark for mark in line.marks if mark.kind is Kind.CLOCK_CHANGE]
-    lowered, last = 0, line.start - span
     for number, mark in enumerate(changes):
         for each in axes:
             each.axvline(x_of(mark.start), color=CLOCK, linewidth=1.1, linestyle=(0, (4, 2)), zorder=7)
-        lowered = (lowered + 1) % 3 if mark.start - last < _NEAR * span else 0
-        last = mark.start
         if number < MARKS_NAMED_MAX:
             text = mark.text.partition(";")[0].replace(": ", "\n", 1)
-            ha = "right" if mark.start - line.start > _LATE * span else "left"
-            write(axes[0], text, (x_of(mark.start), None), CLOCK, ha=ha, lowered=lowered)
-
-
-def write(
-    axes: Axes,
-    text: str,
-    at: tuple[float, float | None],
-    color: str,
-    *,
-    weight: str = "normal",
-    ha: str = "left",
-    lowered: int = 0,
-) -> None:
-    """A text beside a point; a height of None is the top, or by `lowered` names below it."""
-    x, y = at
-    down = 2 + 24 * lowered
-    axes.annotate(
-        text, (x, 1 if y is None else y), xycoords=("data", "axes fraction" if y is None else "data"),
-        xytext=(3 if ha == "left" else -3, -down if y is None else 2), textcoords="offset points", fontsize=7.5,
-        color=color, fontweight=weight, ha=ha, va="top" if y is None else "bottom", zorder=8, annotation_clip=True,
-    )  # fmt: skip
+            labels.at_top(axes[0], text, x_of(mark.start), CLOCK)
 
 
 def weekends(begin: Nanoseconds, end: Nanoseconds, zone: str, *every: Axes) -> None:
@@ -96,17 +115,148 @@ def weekends(begin: Nanoseconds, end: Nanoseconds, zone: str, *every: Axes) -> N
         day += timedelta(days=1)
 
 
-def time_axis(axes: Axes, span: Nanoseconds, zone: str) -> None:
-    """Local times: days with their weekday as long as they fit."""
-    info = ZoneInfo(zone)
+def time_axis(axes: Axes, begin: Nanoseconds, end: Nanoseconds, zone: str) -> None:
+    """Local times, each with its weekday: hours of two days, days of two weeks, else Mondays."""
+    info, span = ZoneInfo(zone), end - begin
     if span <= 2 * DAY:
         axes.xaxis.set_major_locator(HourLocator(interval=max(1, span // (12 * HOUR)), tz=info))
         axes.xaxis.set_major_formatter(DateFormatter("%H:%M\n%a %d %b", tz=info))
-    elif span <= 16 * DAY:
+    elif span <= _DAYS_LABELLED_MAX * DAY:
         axes.xaxis.set_major_locator(DayLocator(tz=info))
         axes.xaxis.set_major_formatter(DateFormatter("%a\n%d %b", tz=info))
         axes.xaxis.set_minor_locator(HourLocator(byhour=[6, 12, 18], tz=info))
     else:
-        locator = AutoDateLocator(tz=info)
-        axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=info))
+        mondays(axes, span, info)
+
+
+def mondays(axes: Axes, span: Nanoseconds, info: ZoneInfo | None = None) -> None:
+    """Labels the first day of every so many weeks, as many as fit, with the year where it is another."""
+    weeks = ceil(span / (7 * DAY) / _DATES_MAX)
+    axes.xaxis.set_major_locator(WeekdayLocator(byweekday=0, interval=max(weeks, 1), tz=info))
+    years: list[int] = []
+
+    def told(x: float, position: int | None) -> str:
+        day = num2date(x, tz=info)
+        if not position:
+            years.clear()
+        is_new = day.year not in years
+        years.append(day.year)
+        return f"{day:%a}\n{day:%d %b}" + (f"\n{day:%Y}" if is_new else "")
+
+    axes.xaxis.set_major_formatter(FuncFormatter(told))
+    if span <= 10 * 7 * DAY:
+        axes.xaxis.set_minor_locator(DayLocator(tz=info))
+
+
+def fill_steps(
+    axes: Axes, x: Sequence[float], low: Sequence[float], high: Sequence[float], where: Sequence[bool], **looks: Any
+) -> None:
+    """
+    Fills between two lines of steps, each value holding from its x to the next, where that is asked for.
+
+    matplotlib's own `where` leaves out the last step of each stretch.
+    """
+    begin = 0
+    while begin < len(x) - 1:
+        end = begin
+        while end < len(x) - 1 and where[end]:
+            end += 1
+        if end > begin:
+            edges = x[begin : end + 1]
+            lows, highs = ([*values[begin:end], values[end - 1]] for values in (low, high))
+            axes.fill_between(edges, lows, highs, step="post", linewidth=0, **looks)
+        begin = end + 1
+
+
+# --- labels ------------------------------------------------------------------------------------------------------
+
+# How far labels stay from each other, and how high a line of them is, in points.
+_APART, _LINE = 1.5, 11.0
+_LINES_MAX = 6
+
+
+class _Label(Struct):
+    """A text at a point, and the offsets in points, with their alignments, that are tried in turn."""
+
+    text: Annotation
+    spots: Sequence[tuple[float, float, str, str]]
+
+
+class Labels:
+    """
+    Texts beside points, of which none lies on another: those asked for first are placed first.
+
+    What finds no place is left out. It is said elsewhere, too: by an axis, a legend or the table.
+    """
+
+    def __init__(self) -> None:
+        self._labels: list[_Label] = []
+
+    def heading(self, axes: Axes, text: str) -> None:
+        """In the upper left corner; asked for first, it gives way to nothing."""
+        self._add(
+            axes, text, (0.0, 1.0), ("axes fraction", "axes fraction"), "black", "bold", [(6.0, -3.0, "left", "top")]
+        )
+
+    def at_top(self, axes: Axes, text: str, x: float, color: str) -> None:
+        """Beside a line from the top, or some lines below it."""
+        spots = [
+            (3.0 * sign, -2.0 - _LINE * line, ha, "top")
+            for line in range(_LINES_MAX)
+            for sign, ha in ((1, "left"), (-1, "right"))
+        ]
+        self._add(axes, text, (x, 1.0), ("data", "axes fraction"), color, "normal", spots)
+
+    def beside(self, axes: Axes, text: str, at: tuple[float, float], color: str, *, weight: str = "normal") -> None:
+        """Above or below a point of a curve."""
+        spots = [(3.0, 2.0, "left", "bottom"), (3.0, -3.0, "left", "top"), (-3.0, 2.0, "right", "bottom")]
+        self._add(axes, text, at, ("data", "data"), color, weight, spots)
+
+    def upright(self, axes: Axes, text: str, at: tuple[float, float], color: str) -> None:
+        """Along a column, from its foot or some inches above it."""
+        spots = [(0.0, inches * 72, "center", "bottom") for inches in (0.0, 1.2, 2.4)]
+        annotation = self._add(axes, text, at, ("data", "data"), color, "normal", spots)
+        annotation.set(rotation=90, fontsize=6.5, bbox={"facecolor": PAPER, "alpha": 0.85, "linewidth": 0, "pad": 0.8})
+
+    def _add(
+        self,
+        axes: Axes,
+        text: str,
+        at: tuple[float, float],
+        coordinates: tuple[str, str],
+        color: str,
+        weight: str,
+        spots: Sequence[tuple[float, float, str, str]],
+    ) -> Annotation:
+        annotation = axes.annotate(
+            "\n".join(printable(line) for line in text.split("\n")), at, xycoords=coordinates, xytext=spots[0][:2],
+            textcoords="offset points", fontsize=7.5, color=color, fontweight=weight, zorder=8, annotation_clip=False,
+        )  # fmt: skip
+        annotation.set_in_layout(False)
+        self._labels.append(_Label(annotation, spots))
+        return annotation
+
+    def place(self, figure: Figure) -> None:
+        """Moves each to its first spot within its axes where it lies on none before it, or hides it."""
+        figure.draw_without_rendering()
+        renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]  # of Agg, which measures for both formats
+        taken: list[Bbox] = []
+        for label in self._labels:
+            for x, y, ha, va in label.spots:
+                label.text.set_position((x, y))
+                label.text.set(ha=ha, va=va)
+                box = label.text.get_window_extent(renderer).padded(_APART)
+                if self._is_within(label.text.axes, box) and not any(box.overlaps(other) for other in taken):
+                    taken.append(box)
+                    break
+            else:
+                label.text.set_visible(False)
+
+    @staticmethod
+    def _is_within(axes: Any, box: Bbox) -> bool:
+        whole = axes.bbox
+        return bool(whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 - _APART <= box.y0 and box.y1 <= whole.y1)
+
+    def shown(self) -> Iterator[Annotation]:
+        """Those that found a place."""
+        return (label.text for label in self._labels if label.text.get_visible())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from cronhpa.core.decision import Decision
@@ -45,6 +47,12 @@ class BudgetTracker:
         while next(iter(self.hours)) <= hour - WEEK_HOURS:
             del self.hours[next(iter(self.hours))]
 
+    def restate(self, totals: Mapping[int, Hour]) -> None:
+        """Set hours to what all processes together counted in them, in any order."""
+        self.hours = dict(sorted((self.hours | dict(totals)).items()))
+        oldest = max(self.hours, default=0) - WEEK_HOURS
+        self.hours = {hour: counted for hour, counted in self.hours.items() if hour > oldest}
+
     def count(
         self, spec: Spec, observation: Observation, memory: Memory, decision: Decision, now: Nanoseconds
     ) -> Hour | None:
@@ -82,9 +90,8 @@ class BudgetTracker:
             self.used_permille = max(round(1000 * share(self.hours, now, WEEK_HOURS, self._replicas)), 0)
         if isinstance(self._thrift, Absent):
             return self._thrift
-        if not self._thrift or not forecast.thrifty:
-            return forecast
-        return replace(forecast, asked=forecast.thrifty[min(self._thrift, len(forecast.thrifty)) - 1])
+        level = min(self._thrift, len(forecast.thrifty))
+        return replace(forecast, asked=forecast.thrifty[level - 1], thrift=level) if level else forecast
 
 
 def _extra(scale: Scale, counterfactual: Counterfactual | None) -> int:

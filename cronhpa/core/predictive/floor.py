@@ -9,9 +9,9 @@ from __future__ import annotations
 from itertools import chain
 from math import isfinite
 
-from cronhpa.core.decision import Abstention, Proposal, Role, Source
+from cronhpa.core.decision import Abstention, ExpectedLoad, FloorLimit, Proposal, Role, Source
 from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
+from cronhpa.core.instant import MINUTE, Nanoseconds
 from cronhpa.core.memory import Memory, lead_time
 from cronhpa.core.observation import Absent, Observation, PodCounts, Reading
 from cronhpa.core.reactive.arithmetic import round_up
@@ -67,24 +67,39 @@ def predict(
     if not loads:
         return abstain("Stale", "the forecast does not reach over the lead time")
     # max() of a number and NaN depends on their order, so each load is checked.
-    absurd = next((load for load in (*loads, forecast.ceiling) if not isfinite(load) or load < 0), None)
+    absurd = next((load for load in (*loads, *expected, forecast.ceiling) if not isfinite(load) or load < 0), None)
     if absurd is not None:
         return abstain("Absurd", f"the forecast holds a load of {absurd}")
     carried = _load_per_pod(spec, spec.forecast, forecast.metric, observation, memory)
     if not carried:
         unknown = unknown_pod_load(forecast.metric)
         return abstain(unknown.reason, unknown.message)
-    quantile = f"p{forecast.quantile_percent} load"
-    if not any(loads) and any(expected):
-        # Pods are asked for at no load: none more is worth its cost.
-        reason = f"{quantile} {max(expected):.4g} within {lead // SECOND} s: no pod more is asked for"
-        return Proposal(Source.FORECAST, name, Role.FLOOR, 0, reason=reason)
-    believed = min(max(loads), forecast.ceiling) * (100 + headroom_percent) / 100
-    replicas = round_up(believed / carried)
-    if spec.forecast.max_floor is not None:
-        replicas = min(replicas, spec.forecast.max_floor)
-    reason = f"{quantile} {believed:.4g} within {lead // SECOND} s / {carried:.4g} per pod = {replicas}"
-    return Proposal(Source.FORECAST, name, Role.FLOOR, replicas, reason=reason)
+    # Where pods are asked for at no load, none more is worth its cost.
+    is_asked = any(loads) or not any(expected)
+    of_steps = loads if is_asked else expected
+    load = max(of_steps)
+    believed = min(load, forecast.ceiling)
+    needed = round_up(believed * (100 + headroom_percent) / 100 / carried) if is_asked else 0
+    most = needed if spec.forecast.max_floor is None else spec.forecast.max_floor
+    limit = (
+        FloorLimit.MAX_FLOOR
+        if needed > most
+        else FloorLimit.CEILING
+        if load > forecast.ceiling
+        else FloorLimit.BUDGET
+        if forecast.thrift
+        else FloorLimit.COST
+    )
+    step = covered_steps.start + of_steps.index(load)
+    basis = ExpectedLoad(
+        believed,
+        forecast.start + step * forecast.step,
+        carried,
+        limit,
+        percent=_likelihood(forecast, step),
+        headroom_percent=headroom_percent,
+    )
+    return Proposal(Source.FORECAST, name, Role.FLOOR, min(needed, most), basis=basis)
 
 
 def _distrusted(forecast: Forecast, now: Nanoseconds) -> Absent | None:
@@ -103,6 +118,13 @@ def _distrusted(forecast: Forecast, now: Nanoseconds) -> Absent | None:
     if forecast.step <= 0:
         return Absent("Absurd", f"the forecast has steps of {forecast.step} ns")
     return None
+
+
+def _likelihood(forecast: Forecast, step: int) -> int | None:
+    """How likely it is, in percent, that the load of a step is reached or passed; None if that is not known."""
+    if forecast.thrift:  # the quantiles are those of the loads that the budget has put aside
+        return None
+    return 100 - (forecast.quantiles[step] if step < len(forecast.quantiles) else forecast.quantile_percent)
 
 
 def _covered(forecast: Forecast, begin: Nanoseconds, end: Nanoseconds) -> slice:

@@ -19,8 +19,20 @@ from msgspec.structs import replace
 
 from cronhpa.core.behavior import ramp
 from cronhpa.core.cache import OwnedCache
-from cronhpa.core.decision import Abstention, Edge, Lead, Proposal, Role, Source, SourceRef, Window, WindowState
-from cronhpa.core.instant import DAY, MINUTE, SECOND, Nanoseconds, format_instant
+from cronhpa.core.decision import (
+    Abstention,
+    Ahead,
+    Edge,
+    Lead,
+    Proposal,
+    Role,
+    Source,
+    SourceRef,
+    Window,
+    WindowState,
+    Yielding,
+)
+from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
 from cronhpa.core.memory import lead_time
 from cronhpa.core.scheduled import windows
 from cronhpa.core.spec import CronWindow, OnceWindow, Override, Schedule, Spec
@@ -40,7 +52,7 @@ class Bounds(Struct, frozen=True, gc=False):
     """
     minimum, maximum: the effective bounds. floor, cap: the same where a schedule or an override set them, else None.
     minimum_by, maximum_by: who did. conflict: bounds that contradict each other now, in words.
-    headroom_percent: the largest of the schedules that are open or lead. leads: the measured leads under way.
+    headroom_percent: the largest of the schedules that are open or lead. leads: the measured leads that have begun.
     unreadable: whether a schedule had to abstain.
     """
 
@@ -222,7 +234,7 @@ def _hold(asked: _Asked, held: tuple[_Held, ...], until: Nanoseconds) -> None:
 
 def _weight(bounds: Bounds) -> int:
     """About how many bytes bounds take, what they share with others included."""
-    texts = sum(len(item.reason) for item in bounds.proposals) + sum(len(item.message) for item in bounds.abstentions)
+    texts = sum(len(item.message) for item in bounds.abstentions)
     parts = len(bounds.proposals) + len(bounds.abstentions) + len(bounds.leads)
     return (
         _BOUNDS_WEIGHT + _WINDOW_WEIGHT * len(bounds.windows) + _PROPOSAL_WEIGHT * parts + texts + len(bounds.conflict)
@@ -290,9 +302,7 @@ def _resolved(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads:
         proposals=tuple(proposals),
         abstentions=tuple(seen.abstentions),
         windows=tuple(seen.states),
-        leads=tuple(
-            Lead(item.schedule.name, item.start, item.length) for item in leading if item.schedule.lead is None
-        ),
+        leads=_kept_leads(spec, seen, leading, now, leads),
         next_edge=seen.edge,
         conflict=conflict,
         unreadable=bool(seen.abstentions),
@@ -449,6 +459,24 @@ def _leading(
     return out
 
 
+def _kept_leads(
+    spec: Spec, seen: _Seen, leading: Sequence[_Leading], now: Nanoseconds, begun: tuple[Lead, ...]
+) -> tuple[Lead, ...]:
+    """
+    The measured leads under way, and those that had begun and ask for nothing now.
+
+    An override hides a lead while it lasts: taken back before the start, the lead goes on as long as it was.
+    """
+    kept = [Lead(item.schedule.name, item.start, item.length) for item in leading if item.schedule.lead is None]
+    if begun:
+        measured = {
+            (spec.schedules[index].name, start) for index, start in seen.closed if spec.schedules[index].lead is None
+        }
+        measured -= {(item.schedule, item.start) for item in kept}
+        kept += [item for item in begun if (item.schedule, item.start) in measured and item.start - item.length <= now]
+    return tuple(kept)
+
+
 def _look_behind(spec: Spec, seen: _Seen, start_up: Nanoseconds | None) -> None:
     """Tells of a window that goes straight from its end into its next lead."""
     assert seen.edge is not None
@@ -504,8 +532,8 @@ def _lead(
 
 def _ahead(item: _Leading) -> RankedBound:
     assert item.floor is not None
-    reason = f"{item.length // SECOND} s ahead of its start at {format_instant(item.start)}"
-    proposal = Proposal(Source.SCHEDULE, item.schedule.name, Role.FLOOR, item.floor, reason=reason)
+    basis = Ahead(item.start, item.length)
+    proposal = Proposal(Source.SCHEDULE, item.schedule.name, Role.FLOOR, item.floor, basis=basis)
     return RankedBound(_rank(item.schedule), proposal)
 
 
@@ -518,5 +546,4 @@ def _yielding(item: RankedBound, leading: Iterable[_Leading]) -> RankedBound:
     needed = max((lead.floor for lead in yields_to if lead.floor is not None), default=0)
     if needed <= item.number:
         return item
-    reason = f"{item.number}, raised for what opens when it closes"
-    return RankedBound(item.rank, replace(item.proposal, replicas=needed, reason=reason))
+    return RankedBound(item.rank, replace(item.proposal, replicas=needed, basis=Yielding(item.number)))

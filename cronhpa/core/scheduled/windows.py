@@ -5,8 +5,10 @@ Windows: open or closed at an instant, and until when. Clock changes are decided
 - A wall time that an autumn fold repeats means the first of its two instants for a start, the second for an end.
 - A start on a date that `exclude` names, or that `only` does not name, is dropped: it opens nothing and acts as an end.
   The date is the one written, also where a gap moves the start past midnight.
-- A window is open at t if its latest start at or before t is not dropped and has no end after it that is at or before
-  t, or began less than its duration before t. Of starts at one instant one that is not dropped is enough.
+- open(t): let s be the latest start <= t. Open if s is kept and no end lies in (s, t], or t < s + duration. Of starts
+  at one instant, one that is kept is enough.
+- An end that is written later than a start, and that a gap brings to the same instant, closes the window at once: a
+  window inside a gap is empty on that day.
 
 Nothing is remembered between calls but what was worked out of the arguments alone, a day of a window at a time. It goes
 with the window; objects that have one window in common share it (`parse_spec` makes equal windows one).
@@ -350,17 +352,30 @@ def _runs_of_plain_day(window: CronWindow, *, is_kept: bool, is_start: bool, is_
 
 def _runs_near_change(window: CronWindow, first: date, last: date) -> tuple[_Run, ...]:
     """What happens from the first to the last of these dates. Together: a fold mixes starts and ends of two dates."""
-    kept: list[Nanoseconds] = []
-    closing: list[Nanoseconds] = []
+    dropped: list[Nanoseconds] = []
+    # The latest wall time that means each instant: the last one that is added.
+    kept: dict[Nanoseconds, Nanoseconds] = {}
+    ends: dict[Nanoseconds, Nanoseconds] = {}
     day = first
     while day <= last:
         if _is_named(window.start, day):
-            of_day = kept if _is_kept(window, day) else closing
-            of_day += _instants(cron.minutes(window.start), window.zone, day, is_end=False)
+            starts = _by_instant(window.start, window.zone, day, is_end=False)
+            if _is_kept(window, day):
+                kept |= starts
+            else:
+                dropped += starts
         if window.end is not None and _is_named(window.end, day):
-            closing += _instants(cron.minutes(window.end), window.zone, day, is_end=True)
+            ends |= _by_instant(window.end, window.zone, day, is_end=True)
         day += _ONE_DAY
-    return _runs(kept, closing, window.duration)
+    opening = [at for at, wall in kept.items() if ends.get(at, wall) <= wall]
+    return _runs(opening, [*dropped, *ends], window.duration)
+
+
+def _by_instant(text: str, zone: str, day: date, *, is_end: bool) -> dict[Nanoseconds, Nanoseconds]:
+    """The instants that a cron text means on a date, each with the latest wall time that means it, as if in UTC."""
+    minutes, midnight = cron.minutes(text), _utc(day)
+    instants = _instants(minutes, zone, day, is_end=is_end)
+    return {at: midnight + minute * MINUTE for at, minute in zip(instants, minutes, strict=True)}
 
 
 def _is_named(text: str | None, day: date) -> bool:
@@ -368,7 +383,7 @@ def _is_named(text: str | None, day: date) -> bool:
 
 
 def _runs(starts: list[Nanoseconds], closing: list[Nanoseconds], duration: Nanoseconds | None) -> tuple[_Run, ...]:
-    """Starts and ends in their order, those that change nothing left out. An end at the instant of a start does not."""
+    """Starts and ends in their order, without those that change nothing: a start hides an end at its instant."""
     runs: list[_Run] = []
     opening = set(starts)
     for at in sorted(opening.union(closing)):

@@ -27,10 +27,29 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{/* The port of a URL: the one that it names, else the one of its scheme. */}}
 {{- define "cronhpa.portOf" -}}
 {{- $named := urlParse . | dig "host" "" | regexFind ":[0-9]+$" | trimPrefix ":" -}}
-{{- $named | default (hasPrefix "https" . | ternary "443" "80") -}}
+{{- $named | default (hasPrefix "postgres" . | ternary "5432" (hasPrefix "https" . | ternary "443" "80")) -}}
 {{- end -}}
 
-{{/* Every right the operator has, for the ClusterRole or for the Role of each namespace. */}}
+{{/* The names of the operator's pods, as a list's inside. */}}
+{{- define "cronhpa.podNames" -}}
+{{- $names := list -}}
+{{- range $number := until (int .Values.replicas) -}}
+{{- $names = append $names (printf "%s-%d" (include "cronhpa.fullname" $) $number) -}}
+{{- end -}}
+{{- join ", " $names -}}
+{{- end -}}
+
+{{/* The rights to ask who somebody is, and whether they may get an object. They belong to no namespace. */}}
+{{- define "cronhpa.reviewRules" -}}
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create]
+{{- end -}}
+
+{{/* Every other right the operator has, for the ClusterRole or for the Role of each namespace. */}}
 {{- define "cronhpa.rules" -}}
 # The objects it works for; their spec is never written.
 - apiGroups: [cronhpa.io]

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.situations import NOW, cpu, forecast, queue, queued, seen, spec
-from cronhpa.core.decision import Abstention, Proposal, Role, Source
+from cronhpa.core.decision import Abstention, ExpectedLoad, FloorLimit, Proposal, Role, Source
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Memory, lead_time
 from cronhpa.core.observation import Absent, PodCounts, ScalarReading
@@ -53,8 +53,33 @@ def test_the_floor_is_the_load_over_what_a_pod_may_carry_rounded_up():
     """1255 / 50 = 25.1. Nine tenths of a capacity of 50 is below the target of 50, which stays."""
     found = floor(1255)
 
-    assert Proposal(Source.FORECAST, "requests", Role.FLOOR, 26, reason=found.reason) == found
-    assert "p95 load 1255 within 75 s / 50 per pod = 26" == found.reason
+    expected = ExpectedLoad(1255, NOW, 50, FloorLimit.COST, percent=5)
+    assert Proposal(Source.FORECAST, "requests", Role.FLOOR, 26, basis=expected) == found
+
+
+def test_the_reason_names_the_step_of_the_largest_load_and_how_likely_it_is():
+    """A minute a step and 75 s ahead: the second step has the most, and is reached with 83 %."""
+    told = forecast(100, 1700, 900, metric="requests", step=MINUTE, quantiles=(95, 17, 50))
+
+    found = floor(told)
+
+    assert ExpectedLoad(1700, NOW + MINUTE, 50, FloorLimit.COST, percent=83) == found.basis
+
+
+@pytest.mark.parametrize(
+    ("told", "limit", "percent", "replicas"),
+    [
+        (forecast(1255, 1255, metric="requests"), FloorLimit.COST, 5, 26),
+        (forecast(1255, 1255, metric="requests", thrift=1), FloorLimit.BUDGET, None, 26),
+        (forecast(1255, 1255, metric="requests", ceiling=1000), FloorLimit.CEILING, 5, 20),
+        (forecast(5000, 5000, metric="requests"), FloorLimit.MAX_FLOOR, 5, 50),
+    ],
+)
+def test_the_reason_names_what_keeps_the_floor_from_being_larger(told, limit, percent, replicas):
+    """50 a pod. Past the budget other loads are asked for, of which no quantile is known."""
+    found = floor(told, max_floor=50)
+
+    assert (limit, percent, replicas) == (found.basis.limit, found.basis.percent, found.replicas)
 
 
 def test_an_expected_load_that_no_pod_is_asked_for_makes_no_floor():
@@ -62,7 +87,7 @@ def test_an_expected_load_that_no_pod_is_asked_for_makes_no_floor():
     none = replace(forecast(1255, 1255, 1255, metric="requests"), asked=(0.0, 0.0, 0.0))
     later = replace(none, asked=(0.0, 1255.0, 1255.0), start=NOW - 4 * MINUTE)
 
-    assert (0, "p95 load 1255 within 75 s: no pod more is asked for") == (floor(none).replicas, floor(none).reason)
+    assert (0, ExpectedLoad(1255, NOW, 50, FloorLimit.COST, percent=5)) == (floor(none).replicas, floor(none).basis)
     assert 26 == floor(later).replicas
 
 

@@ -132,6 +132,13 @@ class Minutes:
         out[0] = False
         return out[:-1]
 
+    def written(self, mask, *, is_end):
+        """For each instant the latest of these minutes of the wall that means it, -1 where none does."""
+        indices = (self._last if is_end else self._first)[mask]
+        out = np.full(len(self.instants) + 1, -1)
+        np.maximum.at(out, indices, self.wall.minutes[mask])
+        return out[:-1]
+
     def open_at(self, start, end=None, minutes=None, exclude=(), only=None):
         """
         Whether the window is open, minute by minute.
@@ -144,9 +151,14 @@ class Minutes:
             is_kept &= np.isin(self.wall.days, [day.toordinal() - EPOCH.toordinal() for day in only])
         began = _latest(self.meant(named & is_kept, is_end=False))
         ended = _latest(self.meant(named & ~is_kept, is_end=False))
+        is_open = began >= 0
         if end is not None:
-            ended = np.maximum(ended, _latest(self.meant(self.wall.named_by(end), is_end=True)))
-        is_open = (began >= 0) & (ended <= began)
+            is_end = self.wall.named_by(end)
+            ended = np.maximum(ended, _latest(self.meant(is_end, is_end=True)))
+            # At one instant the minute that is written later has the last word.
+            written = self.written(is_end, is_end=True) <= self.written(named & is_kept, is_end=False)
+            is_open &= written[began]
+        is_open &= ended <= began
         if minutes is not None:
             is_open &= np.arange(len(began)) < began + minutes
         return is_open

@@ -85,6 +85,10 @@ TEXTS = (
     Text("0 3 1 * 0#2", "0 2 * * *", days_back=40),
     Text("30 2 25-L * sun", minutes=45),
     Text("0 1 * mar,apr,sep,oct,nov *", "0 2 * * *", days_back=40),
+    # Inside any gap, also one of half an hour; and up to its end.
+    Text("10 * * * *", "20 * * * *"),
+    Text("50 1-2 * * *", "10,20 2-3 * * *", exclude=(1,)),
+    Text("30 2 * * *", "0 3 * * *"),
 )
 
 

@@ -22,7 +22,7 @@ from core.situations import (
     spec,
 )
 from cronhpa.core.decide import decide
-from cronhpa.core.decision import Edge, Lead, Proposal, Role, Source, Window, WindowState, Withheld
+from cronhpa.core.decision import Ahead, Edge, Lead, Proposal, Role, Source, Window, WindowState, Withheld, Yielding
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.memory import Memory
 from cronhpa.core.scheduled.bounds import resolve, settled_at
@@ -225,10 +225,7 @@ def test_a_cap_that_closes_at_the_start_does_not_block_the_lead():
     assert (2, 5) == numbers(before)
     assert (20, 20) == numbers(leading)
     assert "" == leading.conflict
-    assert (
-        Proposal(Source.SCHEDULE, "night", Role.CAP, 20, at("08:00"), "5, raised for what opens when it closes")
-        in leading.proposals
-    )
+    assert Proposal(Source.SCHEDULE, "night", Role.CAP, 20, at("08:00"), Yielding(5)) in leading.proposals
 
 
 def test_a_cap_yields_no_more_than_what_leads_needs():
@@ -331,7 +328,7 @@ def test_a_lead_above_the_maximum_of_the_spec_moves_it_as_the_window_will():
 
 def test_a_lead_says_who_it_is_and_until_when():
     assert (
-        Proposal(Source.SCHEDULE, "day", Role.FLOOR, 20, None, "120 s ahead of its start at 2026-11-23T08:00:00Z")
+        Proposal(Source.SCHEDULE, "day", Role.FLOOR, 20, None, Ahead(at("08:00"), 2 * MINUTE))
         in bounds(day(), clock="07:59").proposals
     )
 

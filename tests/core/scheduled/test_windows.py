@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from zoneinfo import ZoneInfo
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 from hypothesis import given, settings
@@ -151,11 +151,59 @@ def test_a_window_inside_a_fold_covers_both_of_its_hours():
     assert is_open(window, "2026-10-25T01:29:59Z")
 
 
-def test_a_window_inside_a_gap_stays_open_until_its_next_end():
-    """Both move to 01:00Z; an end at the instant of the start does not close it, the next day's does."""
-    window = CronWindow("10 2 * * *", "Europe/Berlin", end="40 2 * * *")
+@pytest.mark.parametrize(("start", "end"), [("10 2 * * *", "40 2 * * *"), ("30 2 * * *", "0 3 * * *")])
+def test_a_window_inside_a_gap_is_empty(start, end):
+    """Both mean 01:00Z, and the end is written later: it closes at once, and opens on the next day."""
+    window = CronWindow(start, "Europe/Berlin", end=end)
 
-    assert "2026-03-30T00:40:00Z" == until(window, "2026-03-29T01:00:00Z")
+    assert not is_open(window, "2026-03-29T01:00:00Z")
+    assert f"2026-03-30T00:{start[:2]}:00Z" == until(window, "2026-03-29T01:00:00Z")
+
+
+def test_an_end_inside_a_gap_that_is_written_before_the_start_does_not_close_the_window():
+    """02:10 and 02:40 are both 01:00Z; the end is that of the day before."""
+    window = CronWindow("40 2 * * *", "Europe/Berlin", end="10 2 * * *")
+
+    assert "2026-03-30T00:10:00Z" == until(window, "2026-03-29T01:00:00Z")
+
+
+def test_an_end_inside_a_gap_closes_a_window_of_the_day_before_though_another_start_is_inside_as_well():
+    """From 22:10; at 01:00Z a start of 02:10 and an end of 02:40 meet."""
+    window = CronWindow("10 2,22 * * *", "Europe/Berlin", end="40 2 * * *")
+
+    assert is_open(window, "2026-03-29T00:59:59Z")
+    assert not is_open(window, "2026-03-29T01:00:00Z")
+
+
+def gaps():
+    """Of each rule by which clocks were put forward in 2025 or 2026 one zone, and the quarter of an hour of it."""
+    found = {}
+    for zone in sorted(available_timezones()):
+        info = ZoneInfo(zone)
+        quarters = [datetime(2025, 1, 1, tzinfo=UTC) + timedelta(days=day) for day in range(730)]
+        offsets = [quarter.astimezone(info).utcoffset() for quarter in quarters]
+        for day, before, after in zip(quarters, offsets, offsets[1:], strict=False):
+            if after > before:
+                at = next(
+                    day + number * timedelta(minutes=15)
+                    for number in range(97)
+                    if (day + number * timedelta(minutes=15)).astimezone(info).utcoffset() == after
+                )
+                found.setdefault((at, before, after), zone)
+    return [(zone, at) for (at, _, _), zone in sorted(found.items())]
+
+
+def test_windows_inside_the_gaps_of_all_zones_are_as_by_definition():
+    """Each minute of 36 hours around each gap; `make brute-force` takes all changes until 2040."""
+    inside = (
+        Text("10 * * * *", "20 * * * *"),
+        Text("*/25 * * * *", "5,55 * * * *"),
+        Text("45 * * * *", "15 */2 * * *", exclude=(0,)),
+    )
+    changes = gaps()
+
+    assert len(changes) > 20
+    assert [] == [text for zone, at in changes for text in compared(zone, at, inside).differences]
 
 
 def test_lord_howe_changes_by_half_an_hour():
@@ -192,7 +240,7 @@ CHANGES = [
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda item: f"{item[0]} {item[1][:10]}")
 def test_every_minute_around_a_clock_change_is_as_by_definition(change):
-    """36 hours, each minute of them, for all 40 windows: open or closed, and when that changes."""
+    """36 hours, each minute of them, for all windows: open or closed, and when that changes."""
     zone, at = change
 
     found = compared(zone, datetime.fromisoformat(at), TEXTS)

@@ -30,6 +30,7 @@ from testbed.control_plane import ControlPlane, ControlPlaneError
 from testbed.demo.api import Api, ApiError
 from testbed.demo.cluster import NAMESPACE, Installation, Refusal
 from testbed.demo.observation import Moment, observe
+from testbed.demo.picture import draw
 from testbed.demo.scenario import DELAY, RISE_AFTER, START_UP_SECONDS, WINDOW, Scenario
 from testbed.demo.score import add, as_json, score, verdict
 from testbed.demo.screen import Screen, closing_table, screen_for
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import FrameType
 
-RESULT = Path("build/demo.json")
+RESULT, PICTURE = Path("build/demo.json"), Path("build/demo.svg")
 _SECONDS_MIN, _SECONDS = 20, 300
 # On a cluster whose nodes are real, 100 pods of half a core would not fit: pods and load are a fiftieth, alike.
 _SMALL = 0.02
@@ -157,6 +158,7 @@ def run(options: Options, console: Console) -> None:
             "sentence": verdict(score(moments)),
         }
         write(as_json(moments, told, facts))
+        draw(moments, told, NAMESPACE, PICTURE)
         conclude(console, moments)
 
 
@@ -166,7 +168,7 @@ def import_history(scenario: Scenario, folder: Path, store: Path, now: int) -> s
     scenario.write_history(file, now=now)
     command = [
         sys.executable, "-m", "cronhpa.cli", "history", "import", f"{NAMESPACE}/{CRONHPA}", str(file),
-        "--store", str(store),
+        "--store", str(store), "--before-object",
     ]  # fmt: skip
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
@@ -202,7 +204,8 @@ def conclude(console: Console, moments: list[Moment]) -> None:
     _say(console, verdict(scores))
     _say(console, "Under-provisioned: the load is above what the ready pods carry at all of their request.")
     _say(console, "The forecast was fitted by the operator on what was recorded before the start, and on nothing else.")
-    _say(console, f"The timeline is in {RESULT}.")
+    _say(console, f"The picture of both twins is {PICTURE.absolute()}")
+    _say(console, f"The timeline is in {RESULT.absolute()}")
 
 
 def write(document: Mapping[str, Any]) -> None:

@@ -1,0 +1,164 @@
+"""
+What pydantic finds wrong in a spec, in the words of this project: where, what was found, what is accepted, and for a
+name that nothing has the name that was probably meant.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from cronhpa.api.crd import crd_manifest
+from cronhpa.api.resource.cel import Json
+from cronhpa.core.printable import shortened
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+# Of what somebody wrote so much is told.
+_TOLD_MAX = 80
+# Alike: nearly every letter in its place. Similar is enough where only one name begins so.
+_ALIKE, _SIMILAR = 0.75, 0.6
+_BEGINNING_MIN = 3
+_UNKNOWN = "extra_forbidden"
+_MISSING = "missing"
+
+# What pydantic says of a type or a bound, in our words; of others its own words are kept.
+_WORDS = {
+    "missing": "it is needed and not there",
+    "int_type": "a whole number belongs here",
+    "int_parsing": "a whole number belongs here",
+    "int_from_float": "a whole number belongs here",
+    "bool_type": "true or false belongs here",
+    "bool_parsing": "true or false belongs here",
+    "string_type": "a text belongs here, in quotes where it looks like a number",
+    "list_type": "a list belongs here",
+    "dict_type": "a mapping belongs here",
+    "model_type": "a mapping belongs here",
+    "model_attributes_type": "a mapping belongs here",
+    "greater_than_equal": "{ge} or more is accepted",
+    "less_than_equal": "{le} or less is accepted",
+    "string_too_short": "{min_length} or more characters belong here",
+    "string_too_long": "{max_length} or fewer characters are accepted",
+    "too_short": "{min_length} or more items belong here",
+    "too_long": "{max_length} or fewer items are accepted",
+}
+_CHOICES = re.compile(r"'([^']*)'")
+
+
+def spec_slips(error: ValidationError) -> list[tuple[str, str]]:
+    """Path and problem of everything that pydantic found wrong in a spec, each field once."""
+    found: dict[str, str] = {}
+    meant: set[str] = set()
+    items = error.errors(include_url=False)
+    for item in items:
+        if item["type"] == _UNKNOWN:
+            *parent, name = item["loc"]
+            known = _fields_at(parent)
+            suggestion = nearest(str(name), known)
+            if suggestion is not None:
+                meant.add(path_of([*parent, suggestion]))
+            found[path_of([*parent, shortened(str(name), _TOLD_MAX)])] = (
+                f"there is no such field: {_suggested(suggestion, known)}"
+            )
+    for item in items:
+        path = path_of(_known_part(item["loc"]))
+        # A field that is there by another name is not missing.
+        if item["type"] != _UNKNOWN and not (item["type"] == _MISSING and path in meant):
+            found.setdefault(path, _problem(item))
+    return list(found.items())
+
+
+def nearest(written: str, known: Iterable[str]) -> str | None:
+    """The name that was probably meant: alike but for case and hyphens, or by a letter or two, or its beginning."""
+    plain = {_plain(name): name for name in known}
+    word = _plain(shortened(written, _TOLD_MAX))
+    if word in plain:
+        return plain[word]
+    for cutoff in (_ALIKE, _SIMILAR):
+        close = difflib.get_close_matches(word, plain, n=1, cutoff=cutoff)
+        if close:
+            return plain[close[0]]
+        begun = [name for key, name in plain.items() if len(word) >= _BEGINNING_MIN and key.startswith(word)]
+        if len(begun) == 1:
+            return begun[0]
+    return None
+
+
+def path_of(parts: Iterable[int | str]) -> str:
+    """A field of the spec as Kubernetes writes it: `spec.schedules[0].start`."""
+    return "spec" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "").replace(" ", "")
+
+
+def _suggested(suggestion: str | None, known: Sequence[str]) -> str:
+    if suggestion is not None:
+        return f"did you mean {suggestion}?"
+    return f"{_listed(known, 'and')} are accepted" if len(known) > 1 else "no field is accepted here"
+
+
+def _listed(words: Sequence[str], last: str) -> str:
+    return f" {last} ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _problem(item: Any) -> str:
+    value = item["input"]
+    is_told = item["type"] != _MISSING and not isinstance(value, Mapping | list)
+    found = f"found {shortened(repr(value), _TOLD_MAX)}: " if is_told else ""
+    if item["type"] == "literal_error":
+        choices = _CHOICES.findall(str(item["ctx"]["expected"]))
+        suggestion = nearest(str(value), choices)
+        meant = "" if suggestion is None else f"did you mean {suggestion}? "
+        return f"{found}{meant}{_listed(choices, 'or')} is accepted"
+    if _node_at(_known_part(item["loc"])).get("x-kubernetes-int-or-string") and item["type"].endswith("_type"):
+        return f'{found}a quantity is a whole number, or a text such as "250m", "1.5" or "512Mi"'
+    words = _WORDS.get(item["type"])
+    if words is None:
+        return f"{found}{str(item['msg']).removeprefix('Value error, ')}"
+    return found + words.format(**item.get("ctx", {}))
+
+
+# --- what the schema has at a place ------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _schema() -> Json:
+    root = crd_manifest()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    spec: Json = root["properties"]["spec"]
+    return spec
+
+
+def _walk(parts: Iterable[int | str]) -> Iterator[tuple[int | str, Json]]:
+    """The parts of a location that the schema has, each with its node. Of a union pydantic also names the branch."""
+    node = _schema()
+    for part in parts:
+        below = node.get("items") if isinstance(part, int) else node.get("properties", {}).get(part)
+        if below is None:
+            return
+        node = below
+        yield part, node
+
+
+def _known_part(parts: Sequence[int | str]) -> list[int | str]:
+    known = [part for part, _ in _walk(parts)]
+    # A map with keys of its own, such as matchLabels, has no fields in the schema: its keys are told.
+    return list(parts) if len(known) == len(parts) - 1 and _is_map(parts[:-1]) else known
+
+
+def _is_map(parts: Sequence[int | str]) -> bool:
+    return "additionalProperties" in _node_at(parts)
+
+
+def _node_at(parts: Sequence[int | str]) -> Json:
+    nodes = [node for _, node in _walk(parts)]
+    return nodes[-1] if nodes else _schema()
+
+
+def _fields_at(parts: Sequence[int | str]) -> list[str]:
+    return list(_node_at(parts).get("properties", {}))

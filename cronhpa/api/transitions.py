@@ -1,0 +1,156 @@
+"""
+What changed from one status to the next, as events: windows, an override, a forecast, the target.
+
+Both statuses are what the API held, so that each change is told once: a restart finds it in the status, and a status
+that could not be written has changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from cronhpa.api.events import Event
+from cronhpa.api.range_text import range_text
+from cronhpa.api.turn import Status
+from cronhpa.core.instant import Nanoseconds, parse_instant
+from cronhpa.core.local_time import format_moment, local_times
+
+# Reasons of ForecastActive that say nothing of the forecast: the turn did not ask it.
+_NOT_ASKED = "NotAsked"
+_NORMAL, _WARNING = "Normal", "Warning"
+
+
+def transition_events(before: Status, after: Status, zone: str, now: Nanoseconds) -> Iterator[Event]:
+    """
+    The events of the changes from one status to the next.
+
+    zone: the object's, in which times are told. now: whether an override ended by itself is seen by it.
+    """
+    if before is after or before == after or "conditions" not in after:
+        return
+    yield from _target(before, after)
+    yield from _override(before, after, zone, now)
+    yield from _windows(before, after, zone)
+    for event in _forecast(before, after):
+        yield replace(event, message=local_times(event.message, zone, now))
+
+
+def _target(before: Status, after: Status) -> Iterator[Event]:
+    """A target that was never seen was not lost: `FailedGetScale` tells of it. Nor is another target the same one."""
+    was_lost, is_lost = _is_lost(before), _is_lost(after)
+    if was_lost == is_lost or before.get("target") != after.get("target") or "conditions" not in before:
+        return
+    if is_lost:
+        message = _condition(after, "AbleToScale")["message"].removeprefix(_UPSTREAM_PREFIX)
+        yield Event(_WARNING, "TargetLost", f"{after['target']} cannot be read, and nothing is scaled: {message}")
+    else:
+        yield Event(_NORMAL, "TargetFound", f"{after['target']} is there, with {_count(after, 'currentReplicas')}")
+
+
+_UPSTREAM_PREFIX = "the HPA controller was unable to get the target's current scale: "
+
+
+def _is_lost(status: Status) -> bool:
+    return _condition(status, "AbleToScale").get("reason") == "FailedGetScale"
+
+
+def _override(before: Status, after: Status, zone: str, now: Nanoseconds) -> Iterator[Event]:
+    old, new = _stated(before, "Override"), _stated(after, "Override")
+    if old == new:
+        return
+    if new:
+        replaced = f"; it replaces {_bounds(old)}" if old else ""
+        yield Event(
+            _NORMAL,
+            "OverrideSet",
+            f"the override asks for {_bounds(new)}{_until(new, zone)}{replaced}; {_in_force(before, after)}",
+        )
+        return
+    end = max((parse_instant(item["until"]) for item in old if "until" in item), default=now)
+    how = "is over" if end <= now else f"was taken back before its end at {format_moment(end, zone)}"
+    yield Event(_NORMAL, "OverrideEnded", f"the override of {_bounds(old)} {how}; {_in_force(before, after)}")
+
+
+def _windows(before: Status, after: Status, zone: str) -> Iterator[Event]:
+    """
+    Windows that opened or closed. One that leads is asked for already and not open.
+
+    A schedule that cannot be read any more is told by `SpecAccepted`, and neither opened nor closed.
+    """
+    old = {item["name"]: item["state"] for item in before.get("schedules", ())}
+    new = {item["name"]: item["state"] for item in after.get("schedules", ())}
+    for name in (*new, *(gone for gone in old if gone not in new)):
+        was, now_is = old.get(name), new.get(name)
+        if now_is == "Open" and was != "Open":
+            asked = _stated(after, "Schedule", name)
+            asks = f", and asks for {_bounds(asked)}" if asked else ""
+            yield Event(
+                _NORMAL, "WindowOpened", f"{name} is open{_until(asked, zone)}{asks}; {_in_force(before, after)}"
+            )
+        elif was == "Open" and now_is not in {"Open", "Unreadable"}:
+            how = _CLOSED.get(now_is, "is closed")
+            yield Event(_NORMAL, "WindowClosed", f"{name} {how}; {_in_force(before, after)}")
+
+
+_CLOSED = {None: "is not in the spec any more", "Suspended": "is suspended"}
+
+
+def _forecast(before: Status, after: Status) -> Iterator[Event]:
+    old, new = _condition(before, "ForecastActive"), _condition(after, "ForecastActive")
+    if _NOT_ASKED in {old.get("reason"), new.get("reason")}:
+        return
+    was, acts = old.get("status") == "True", new.get("status") == "True"
+    if acts and not was:
+        yield Event(_NORMAL, "ForecastOn", f"the forecast acts: {new['message']}")
+    elif was and not acts:
+        why = f"{new['reason']}: {new['message']}" if new else "the spec has none any more"
+        yield Event(_NORMAL, "ForecastOff", f"the forecast acts no more: {why}")
+
+
+# --- words -------------------------------------------------------------------------------------------------------
+
+
+def _condition(status: Status, kind: str) -> dict[str, Any]:
+    return next((item for item in status.get("conditions", ()) if item["type"] == kind), {})
+
+
+def _stated(status: Status, source: str, name: str | None = None) -> list[dict[str, Any]]:
+    """The bounds that a source states, without their reasons."""
+    return [
+        {key: item[key] for key in ("role", "replicas", "until") if key in item}
+        for item in status.get("decision", {}).get("proposals", ())
+        if item["source"] == source and item.get("name") == name
+    ]
+
+
+def _bounds(stated: list[dict[str, Any]]) -> str:
+    roles = {item["role"]: item["replicas"] for item in stated}
+    return f"{range_text(roles.get('Floor'), roles.get('Cap'))} replicas"
+
+
+def _until(stated: list[dict[str, Any]], zone: str) -> str:
+    end = next((item["until"] for item in stated if "until" in item), None)
+    return "" if end is None else f" until {format_moment(parse_instant(end), zone)}"
+
+
+def _in_force(before: Status, after: Status) -> str:
+    """What a change did: the bounds now and before, and what that makes of the replicas."""
+    old, new = (_allowed(status) for status in (before, after))
+    allowed = f"{new} are allowed" if old in {new, ""} else f"{new} are allowed, {old} before"
+    current, desired = after.get("currentReplicas"), after.get("desiredReplicas")
+    if current is None:
+        return allowed
+    wants = f", {desired} are wanted" if desired not in {None, current} else ""
+    return f"{allowed}; there {'is' if current == 1 else 'are'} {current}{wants}"
+
+
+def _allowed(status: Status) -> str:
+    return range_text(status.get("effectiveMinReplicas"), status.get("effectiveMaxReplicas"))
+
+
+def _count(status: Status, key: str) -> str:
+    number = status.get(key, 0)
+    return f"{number} replica" if number == 1 else f"{number} replicas"

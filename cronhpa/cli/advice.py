@@ -1,0 +1,111 @@
+"""What to do about what keeps an object from its work: the upstream's words, told as a person would tell them."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+
+class Problem(Struct, frozen=True):
+    """
+    what: in words. do: what to do about it, "" where `what` says so. message: the words of whoever refused, "" where
+    `what` holds them.
+    """
+
+    what: str
+    do: str = ""
+    message: str = ""
+
+
+_API = re.compile(r"unable to fetch metrics from (resource|custom|external) metrics API: (.*)", re.DOTALL)
+_REGISTERED = {
+    "resource": ("v1beta1.metrics.k8s.io", "metrics-server"),
+    "custom": ("v1beta2.custom.metrics.k8s.io", "an adapter for custom metrics"),
+    "external": ("v1beta1.external.metrics.k8s.io", "an adapter for external metrics"),
+}
+_NOT_THERE = re.compile(
+    r"could not find the requested resource|not registered|no custom metrics API|no version", re.IGNORECASE
+)
+_FORBIDDEN = re.compile(r"forbidden|cannot (get|list|patch|update) ", re.IGNORECASE)
+_REQUEST = re.compile(r"missing request for (\S+) in container (\S+) of Pod (\S+)")
+_CONTAINER = re.compile(r"container (\S+) not found in Pod (\S+)")
+_NO_KIND = re.compile(r"no matches for kind|could not find the requested resource|no kind", re.IGNORECASE)
+
+
+def about_target(target: str, message: str) -> Problem:
+    """The target cannot be read. target: such as Deployment/shop."""
+    if _FORBIDDEN.search(message):
+        return Problem(f"the operator may not read {target}", "give its role the right: see deploy/chart", message)
+    if _NO_KIND.search(message):
+        kind = target.partition("/")[0]
+        return Problem(
+            f"the cluster has no kind {kind} of this group and version, or it has no scale",
+            "correct spec.scaleTargetRef",
+            message,
+        )
+    if "not found" in message:
+        return Problem(f"there is no {target}", "create it, or correct spec.scaleTargetRef", message)
+    return Problem(f"{target} cannot be read", "the operator tries again at each decision", message)
+
+
+def about_scale(target: str, message: str) -> Problem:
+    """The replicas of the target could not be written."""
+    do = (
+        "give its role the right: see deploy/chart" if _FORBIDDEN.search(message) else "it tries again at each decision"
+    )
+    return Problem(f"the operator could not scale {target}", do, message)
+
+
+def about_metric(message: str) -> Problem:
+    """A metric is absent."""
+    if found := _REQUEST.search(message):
+        resource, container, pod = found.groups()
+        return Problem(
+            f"container {container} of pod {pod} has no request for {resource}, and a utilization is a share of it",
+            f"set resources.requests.{resource} of container {container}, or use a target of type AverageValue",
+        )
+    if found := _CONTAINER.search(message):
+        return Problem(
+            f"pod {found[2]} has no container {found[1]}", "correct the container that the metric names", message
+        )
+    if "no pods returned by selector" in message:
+        return Problem(
+            "the target has no pod", "see why none is made: kubectl describe the target and its ReplicaSet", message
+        )
+    if "did not receive metrics for targeted pods" in message:
+        return Problem(
+            "no pod has a sample that counts yet: they are starting, not ready, or not measured",
+            "wait a minute, then look at kubectl get pods and kubectl top pods",
+            message,
+        )
+    if found := _API.search(message):
+        return _about_api(found[1], found[2], message)
+    if found := re.search(r"no metrics returned from (resource|custom|external) metrics API", message):
+        return Problem(
+            f"the {found[1]} metrics API knows no value of it",
+            "new pods take it a minute; then ask it: " + _ask(found[1]),
+            message,
+        )
+    return Problem("it could not be measured", "", message)
+
+
+def _about_api(api: str, answer: str, message: str) -> Problem:
+    service, provider = _REGISTERED[api]
+    if _FORBIDDEN.search(answer):
+        return Problem(f"the operator may not read the {api} metrics API", "give its role the right", message)
+    if _NOT_THERE.search(answer):
+        return Problem(
+            f"the cluster has no {api} metrics API",
+            f"install {provider}, or see what is wrong with it: kubectl get apiservice {service}",
+            message,
+        )
+    return Problem(
+        f"the {api} metrics API did not answer as it should",
+        f"ask it yourself: kubectl get apiservice {service}",
+        message,
+    )
+
+
+def _ask(api: str) -> str:
+    return "kubectl top pods" if api == "resource" else f"kubectl get --raw /apis/{api}.metrics.k8s.io"

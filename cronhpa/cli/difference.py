@@ -1,0 +1,209 @@
+"""What changes between two versions of an object: the bounds that differ over a span, and which fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+
+import msgspec
+from msgspec import Struct
+from pydantic.alias_generators import to_camel
+
+from cronhpa.cli.moments import local
+from cronhpa.cli.timetable import (
+    Line,
+    Row,
+    Subject,
+    conflict_texts,
+    rows_as_lines,
+    span,
+    table,
+    told_conflicts,
+    who,
+    wrapped,
+)
+from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.scheduled.timeline import BoundsInterval
+from cronhpa.core.spec import Spec
+
+
+class Change(StrEnum):
+    """What became of an object."""
+
+    SAME = "Same"
+    CHANGED = "Changed"
+    ADDED = "Added"
+    REMOVED = "Removed"
+
+
+class BoundsChange(Struct, frozen=True):
+    """The bounds of both versions from `start` to `end`, in which they differ."""
+
+    start: Nanoseconds
+    end: Nanoseconds
+    old: BoundsInterval
+    new: BoundsInterval
+
+
+class ObjectDifference(Struct, frozen=True):
+    """
+    One object in two versions, None: it is not there.
+
+    Both timelines are of one span and told in one zone. fields: those of the spec that differ.
+    """
+
+    old: Subject | None
+    new: Subject | None
+
+    @property
+    def label(self) -> str:
+        return self.subject.label
+
+    @property
+    def subject(self) -> Subject:
+        """The version that is shown: the new one where there is one."""
+        subject = self.new or self.old
+        assert subject is not None, "an object is in one version at least"
+        return subject
+
+    @property
+    def change(self) -> Change:
+        if self.old is None or self.new is None:
+            return Change.ADDED if self.old is None else Change.REMOVED
+        return Change.CHANGED if self.fields else Change.SAME
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields of the spec that differ, by their names in the manifest."""
+        if self.old is None or self.new is None:
+            return []
+        old, new = self.old.spec, self.new.spec
+        return [_name_of(field) for field in Spec.__struct_fields__ if getattr(old, field) != getattr(new, field)]
+
+    def bounds(self) -> list[BoundsChange]:
+        """The intervals in which the bounds or the headroom differ, as long as both are told."""
+        if self.old is None or self.new is None:
+            return []
+        return list(_bounds(self.old.timeline.segments, self.new.timeline.segments))
+
+
+_NAMES = {"target": "scaleTargetRef", "options": "syncPeriodSeconds and the like", "namespace": "metadata.namespace"}
+
+
+def _name_of(field: str) -> str:
+    return _NAMES.get(field) or to_camel(field)
+
+
+def _bounds(old: Sequence[BoundsInterval], new: Sequence[BoundsInterval]) -> Iterator[BoundsChange]:
+    """Walks both from edge to edge, and joins what follows without a change."""
+    one = other = 0
+    last: BoundsChange | None = None
+    while one < len(old) and other < len(new):
+        before, after = old[one], new[other]
+        start, end = max(before.start, after.start), min(before.end, after.end)
+        if _numbers(before) != _numbers(after):
+            if last is not None and last.end == start and (last.old, last.new) == (before, after):
+                last = msgspec.structs.replace(last, end=end)
+            else:
+                if last is not None:
+                    yield last
+                last = BoundsChange(start, end, before, after)
+        one, other = one + (before.end == end), other + (after.end == end)
+    if last is not None:
+        yield last
+
+
+def _numbers(item: BoundsInterval) -> tuple[int, int, int]:
+    return item.minimum, item.maximum, item.headroom_percent
+
+
+# --- in writing --------------------------------------------------------------------------------------------------
+
+
+def as_lines(found: ObjectDifference, *, every: bool, width: int) -> Iterator[Line]:
+    """What changed of an object, for people; nothing where nothing did."""
+    spec = found.subject.spec
+    head = f"{found.label}: {spec.target.kind}/{spec.target.name}"
+    match found.change:
+        case Change.SAME:
+            return
+        case Change.REMOVED:
+            yield from wrapped(
+                f"{head}: removed: its replicas stay as they are, and nothing scales it", width, style="bold"
+            )
+        case Change.ADDED:
+            yield from wrapped(f"{head}: added", width, style="bold")
+            yield from table(found.subject, every=every, width=width)
+        case Change.CHANGED:
+            yield from wrapped(f"{head}: changed: {', '.join(found.fields)}", width, style="bold")
+            yield from _changed(found, every=every, width=width)
+
+
+def _changed(found: ObjectDifference, *, every: bool, width: int) -> Iterator[Line]:
+    assert found.old is not None
+    assert found.new is not None
+    yield from span(found.new, width)
+    rows = [_row(item, found.old, found.new) for item in found.bounds()]
+    if rows:
+        yield from rows_as_lines(rows, found.new, every=every, width=width)
+    else:
+        yield Line("the bounds stay as they are")
+    known = conflict_texts(found.old.timeline)
+    new = [text for text in conflict_texts(found.new.timeline) if text not in known]
+    yield from told_conflicts(found.new, new, width)
+
+
+def _row(item: BoundsChange, old: Subject, new: Subject) -> Row:
+    was, becomes = who(item.old, old.spec), who(item.new, new.spec)
+    headroom = item.old.headroom_percent, item.new.headroom_percent
+    notes = [f"headroom {_arrow(*headroom)} %"] if headroom[0] != headroom[1] else []
+    if was and was != becomes:
+        notes.append(f"was {was}")
+    numbers = (item.old.minimum, item.new.minimum, item.old.maximum, item.new.maximum)
+    return Row(
+        start=item.start,
+        end=item.end,
+        minimum=_arrow(*numbers[:2]),
+        maximum=_arrow(*numbers[2:]),
+        by=becomes,
+        notes=tuple(notes),
+        pattern=(local(item.start, new.zone).time(), item.end - item.start, numbers, headroom, was, becomes),
+    )
+
+
+def _arrow(old: int, new: int) -> str:
+    return str(new) if old == new else f"{old} -> {new}"
+
+
+def as_json(found: Iterable[ObjectDifference]) -> str:
+    """A list with an object for each object; times are RFC 3339 with the offset of the zone shown."""
+    return msgspec.json.format(msgspec.json.encode([_object(item) for item in found]), indent=2).decode()
+
+
+def _object(found: ObjectDifference) -> dict[str, object]:
+    zone = found.subject.zone
+
+    def told(bounds: BoundsInterval) -> dict[str, object]:
+        return {
+            "minReplicas": bounds.minimum,
+            "minReplicasBy": str(bounds.minimum_by),
+            "maxReplicas": bounds.maximum,
+            "maxReplicasBy": str(bounds.maximum_by),
+            "headroomPercent": bounds.headroom_percent,
+        }
+
+    return {
+        "name": found.label,
+        "change": found.change.value,
+        "fields": found.fields,
+        "timeZone": zone,
+        "bounds": [
+            {
+                "from": local(item.start, zone).isoformat(timespec="seconds"),
+                "to": local(item.end, zone).isoformat(timespec="seconds"),
+                "old": told(item.old),
+                "new": told(item.new),
+            }
+            for item in found.bounds()
+        ],
+    }

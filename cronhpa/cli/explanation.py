@@ -1,0 +1,382 @@
+"""
+Why an object has the replicas that it has, as a value: from its spec and its status alone, as of a given time.
+
+`explain` prints it; as JSON it is what scripts read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from cronhpa.api.columns import StatusWord
+from cronhpa.api.range_text import range_text
+from cronhpa.cli.advice import Problem, about_metric, about_scale, about_target
+from cronhpa.core.instant import Nanoseconds, format_instant, parse_instant
+from cronhpa.core.scheduled.windows import zone_problem
+
+Json = dict[str, Any]
+
+_BY_HAND = "ScaledToZeroByHand"
+# Conditions told elsewhere: by what limited the count, by the bounds, in the paragraph on the forecast.
+_TOLD_ELSEWHERE = {"ScalingLimited", "ScaledToZero", "ForecastActive"}
+
+
+class ExplainedMetric(Struct, frozen=True):
+    """current, target: as kubectl prints them, "" if not known. problem: why it is absent, None if it is not."""
+
+    name: str
+    type: str
+    current: str
+    target: str
+    replicas: int | None
+    pods: int | None
+    not_ready: int
+    without_sample: int
+    problem: Problem | None
+
+
+class ExplainedStep(Struct, frozen=True):
+    """A limit that changed the count. message: why, "" in a status of an operator that did not say."""
+
+    rule: str
+    before: int
+    after: int
+    message: str
+
+
+class ExplainedBound(Struct, frozen=True):
+    """A bound that somebody states. holds: whether it is in force. why: the reason of an override, or of a lead."""
+
+    role: str
+    replicas: int
+    by: str
+    until: Nanoseconds | None
+    holds: bool
+    why: str
+
+
+class ExplainedForecast(Struct, frozen=True):
+    """floor: what it asks for at least, None where it says nothing. used, budget: extra pod-hours, percent."""
+
+    acts: bool
+    reason: str
+    message: str
+    floor: int | None
+    used: float | None
+    budget: int
+
+
+class ExplainedEdge(Struct, frozen=True):
+    """What comes next. then: the bounds behind it, "" where they cannot be worked out."""
+
+    at: Nanoseconds
+    what: str
+    then: str
+
+
+class Explanation(Struct, frozen=True):
+    """
+    decided: whether anything was decided yet; without it the rest is empty. is_stale: whether it is not about the last
+    edit. scales: whether it acts. asleep: whether the object itself scaled the target to zero. by_hand: what to know of
+    a zero that a person made, "" where there is none. beside: who scales the target of a preview, "" if nobody does.
+    """
+
+    namespace: str
+    name: str
+    zone: str
+    decided: bool
+    is_stale: bool = False
+    preview: bool = False
+    scales: bool = False
+    beside: str = ""
+    word: str = ""
+    target: str = ""
+    current: int | None = None
+    desired: int | None = None
+    decided_by: str = ""
+    reason: str = ""
+    asleep: bool = False
+    by_hand: str = ""
+    last_scaled: Nanoseconds | None = None
+    problems: tuple[Problem, ...] = ()
+    metrics: tuple[ExplainedMetric, ...] = ()
+    steps: tuple[ExplainedStep, ...] = ()
+    minimum: int | None = None
+    maximum: int | None = None
+    bounds: tuple[ExplainedBound, ...] = ()
+    forecast: ExplainedForecast | None = None
+    edge: ExplainedEdge | None = None
+
+
+def explanation(body: Json) -> Explanation:
+    """What an object's spec and status say of it."""
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
+    zone = spec.get("timeZone") or "UTC"
+    zone = "UTC" if zone_problem(zone) else zone
+    conditions = {item["type"]: item for item in status.get("conditions") or ()}
+    if not conditions:
+        return Explanation(namespace, name, zone, decided=False)
+    decision = status.get("decision") or {}
+    ready, owned = conditions.get("Ready", {}), conditions.get("TargetOwned", {})
+    preview = spec.get("mode") == "Preview"
+    beside = owned.get("message", "").partition(": ")[0] if preview and owned.get("status") == "False" else ""
+    if beside:
+        del conditions["TargetOwned"]
+    word = (status.get("columns") or {}).get("status") or ready.get("reason", "")
+    metrics = tuple(_metrics(decision))
+    bounds = tuple(_bounds(spec, status, decision))
+    return Explanation(
+        namespace=namespace,
+        name=name,
+        zone=zone,
+        decided=True,
+        is_stale=ready.get("observedGeneration", 0) < body["metadata"].get("generation", 0),
+        preview=preview,
+        scales=not preview and owned.get("status") != "False",
+        beside=beside,
+        word=word,
+        target=status.get("target", ""),
+        current=status.get("currentReplicas"),
+        desired=status.get("desiredReplicas"),
+        decided_by=decision.get("decidedBy", ""),
+        reason=_without_steps(decision),
+        asleep=conditions.get("ScaledToZero", {}).get("status") == "True",
+        by_hand=ready.get("message", "") if ready.get("reason") == _BY_HAND else "",
+        last_scaled=_instant(status.get("lastScaleTime")),
+        problems=tuple(_problems(word, status.get("target", ""), conditions, metrics)),
+        metrics=metrics,
+        steps=tuple(
+            ExplainedStep(item["rule"], item["from"], item["to"], item.get("message", ""))
+            for item in decision.get("steps") or ()
+        ),
+        minimum=status.get("effectiveMinReplicas"),
+        maximum=status.get("effectiveMaxReplicas"),
+        bounds=bounds,
+        forecast=_forecast(spec, status, decision, conditions),
+        edge=_edge(body, status),
+    )
+
+
+# --- what is the matter ------------------------------------------------------------------------------------------
+
+
+def _problems(word: str, target: str, conditions: Json, metrics: tuple[ExplainedMetric, ...]) -> Iterator[Problem]:
+    """What keeps the object from its work, each once, however many conditions say so."""
+    told: list[str] = []
+    ready = conditions.get("Ready", {})
+    if ready.get("reason") == _BY_HAND:  # a person's will is no problem
+        told.append(conditions.get("ScalingActive", {}).get("message", ""))
+    if ready.get("status") == "False":
+        message = ready.get("message", "")
+        told.append(message)
+        measured = about_metric(message)
+        if word == StatusWord.NO_TARGET:
+            yield about_target(target, message)
+        elif ready.get("reason") == "FailedUpdateScale":
+            yield about_scale(target, message)
+        elif word == StatusWord.NO_METRICS or any(item.problem == measured for item in metrics):
+            yield measured
+        else:
+            yield Problem(message)
+    for kind, condition in conditions.items():
+        message = condition.get("message", "")
+        is_told = kind in _TOLD_ELSEWHERE or any(known and known in message for known in told)
+        if condition.get("status") != "False" or is_told:
+            continue
+        told.append(message)
+        if kind == "BoundsConsistent":
+            yield Problem(
+                f"schedules contradict each other: {message}", "give one of them a priority, or change when it is open"
+            )
+        else:
+            yield Problem(message)
+
+
+def _without_steps(decision: Json) -> str:
+    """Who asks for what: the reason without the limits, which are told by themselves."""
+    reason: str = decision.get("reason", "")
+    for step in reversed(decision.get("steps") or ()):
+        reason = reason.removesuffix(f"; {step.get('message', '')}")
+    return reason
+
+
+# --- who asks for what -------------------------------------------------------------------------------------------
+
+
+def _metrics(decision: Json) -> Iterator[ExplainedMetric]:
+    for item in decision.get("metrics") or ():
+        yield ExplainedMetric(
+            name="/".join(part for part in (item.get("name"), item.get("container")) if part),
+            type=item.get("type", ""),
+            current=item.get("current", ""),
+            target=item.get("target", ""),
+            replicas=item.get("replicas"),
+            pods=item.get("pods"),
+            not_ready=item.get("notReady", 0),
+            without_sample=item.get("withoutSample", 0),
+            problem=about_metric(item.get("message", "")) if "reason" in item else None,
+        )
+
+
+def _bounds(spec: Json, status: Json, decision: Json) -> Iterator[ExplainedBound]:
+    """The bounds that the override, the schedules and the spec state; of each kind the first that fits is in force."""
+    stated = [item for item in decision.get("proposals") or () if item["source"] in {"Override", "Schedule"}]
+    # An override outranks the schedules. The two bounds of one source stand together.
+    stated.sort(key=lambda item: item["source"] != "Override")
+    own = [
+        {"source": "Spec", "role": "Floor", "replicas": spec.get("minReplicas", 1)},
+        {"source": "Spec", "role": "Cap", "replicas": spec.get("maxReplicas", 0)},
+    ]
+    in_force = {"Floor": status.get("effectiveMinReplicas"), "Cap": status.get("effectiveMaxReplicas")}
+    for item in (*stated, *own):
+        role = item["role"]
+        holds = item["replicas"] == in_force.get(role)
+        if holds:
+            in_force[role] = None
+        why = item.get("reason", "")
+        if item["source"] == "Override":
+            why = (spec.get("override") or {}).get("reason", "")
+        yield ExplainedBound(
+            role=role,
+            replicas=item["replicas"],
+            by=_by(item),
+            until=_instant(item.get("until")),
+            holds=holds,
+            why=why,
+        )
+
+
+def _by(item: Json) -> str:
+    return "/".join(part for part in (item["source"], item.get("name")) if part)
+
+
+def _forecast(spec: Json, status: Json, decision: Json, conditions: Json) -> ExplainedForecast | None:
+    condition = conditions.get("ForecastActive")
+    if condition is None or spec.get("forecast") is None:
+        return None
+    used = (status.get("forecast") or {}).get("budgetUsedPermille")
+    floor = next((item["replicas"] for item in decision.get("proposals") or () if item["source"] == "Forecast"), None)
+    return ExplainedForecast(
+        acts=condition["status"] == "True",
+        reason=condition.get("reason", ""),
+        message=condition.get("message", ""),
+        floor=floor,
+        used=None if used is None else used / 10,
+        budget=spec["forecast"].get("budgetPercent", 5),
+    )
+
+
+def _edge(body: Json, status: Json) -> ExplainedEdge | None:
+    edge = status.get("nextEdge")
+    if not edge:
+        return None
+    at = parse_instant(edge["time"])
+    if edge["schedule"] == "override" and not any(
+        item["name"] == "override" for item in body["spec"].get("schedules") or ()
+    ):
+        what = "the override ends"
+    else:
+        what = f"{edge['schedule']} {_EDGES.get(edge['state'], edge['state'])}"
+    return ExplainedEdge(at, what, _bounds_at(body, at))
+
+
+_EDGES = {"Open": "opens", "Closed": "closes", "Leading": "is asked for, ahead of its start"}
+
+
+def _bounds_at(body: Json, at: Nanoseconds) -> str:
+    """The bounds from an instant on, as the spec and what is remembered have it; "" for a spec that cannot be read."""
+    from cronhpa.api.parse import SpecError, parse_spec
+    from cronhpa.api.status_memory import parse_memory
+    from cronhpa.core.scheduled.bounds import resolve
+    from cronhpa.core.spec import ControllerOptions
+
+    try:
+        spec = parse_spec(body["spec"], body["metadata"]["namespace"], ControllerOptions())
+    except SpecError:
+        return ""
+    memory = parse_memory(body.get("status") or {})
+    found = resolve(spec, at, memory.start_up, memory.leads)
+    return range_text(found.minimum, found.maximum)
+
+
+def _instant(text: str | None) -> Nanoseconds | None:
+    return None if text is None else parse_instant(text)
+
+
+# --- JSON --------------------------------------------------------------------------------------------------------
+
+
+def as_json(it: Explanation) -> dict[str, Any]:
+    """The explanation for scripts: names in camelCase, instants as RFC 3339."""
+    if not it.decided:
+        return {"namespace": it.namespace, "name": it.name, "decided": False}
+    return {
+        "namespace": it.namespace,
+        "name": it.name,
+        "decided": True,
+        "lastEditDecided": not it.is_stale,
+        "mode": "Preview" if it.preview else "Active",
+        "status": it.word,
+        "target": it.target,
+        "currentReplicas": it.current,
+        "desiredReplicas": it.desired,
+        "decidedBy": it.decided_by or None,
+        "reason": it.reason or None,
+        "scaledToZero": it.asleep,
+        "scaledToZeroByHand": bool(it.by_hand),
+        "lastScaleTime": _stamp(it.last_scaled),
+        "problems": [msgspec.to_builtins(item) for item in it.problems],
+        "metrics": [
+            {
+                "name": item.name,
+                "type": item.type,
+                "current": item.current or None,
+                "target": item.target or None,
+                "replicas": item.replicas,
+                "pods": item.pods,
+                "notReady": item.not_ready,
+                "withoutSample": item.without_sample,
+                "problem": None if item.problem is None else msgspec.to_builtins(item.problem),
+            }
+            for item in it.metrics
+        ],
+        "steps": [
+            {"rule": item.rule, "from": item.before, "to": item.after, "message": item.message or None}
+            for item in it.steps
+        ],
+        "minReplicas": it.minimum,
+        "maxReplicas": it.maximum,
+        "bounds": [
+            {
+                "role": item.role,
+                "replicas": item.replicas,
+                "by": item.by,
+                "until": _stamp(item.until),
+                "inForce": item.holds,
+                "reason": item.why or None,
+            }
+            for item in it.bounds
+        ],
+        "forecast": None
+        if it.forecast is None
+        else {
+            "acts": it.forecast.acts,
+            "reason": it.forecast.reason,
+            "message": it.forecast.message,
+            "floor": it.forecast.floor,
+            "usedPercent": it.forecast.used,
+            "budgetPercent": it.forecast.budget,
+        },
+        "next": None
+        if it.edge is None
+        else {"time": _stamp(it.edge.at), "change": it.edge.what, "bounds": it.edge.then or None},
+    }
+
+
+def _stamp(at: Nanoseconds | None) -> str | None:
+    return None if at is None else format_instant(at)

@@ -1,0 +1,205 @@
+"""
+An explanation in sentences, as of a given time.
+
+Times are told on the clocks of the object's zone, and how far off they are; what is the matter is told once.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from cronhpa.api.columns import StatusWord
+from cronhpa.api.range_text import range_text
+from cronhpa.cli.advice import Problem
+from cronhpa.cli.explanation import ExplainedMetric, Explanation, explanation
+from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
+from cronhpa.core.local_time import format_length, format_near, local_times
+
+_WIDTH = 80
+# Who decides where nobody asks for a count: the one that was found stays.
+_NOBODY = "CurrentReplicas"
+
+
+def explained(body: dict[str, Any], now: Nanoseconds) -> list[str]:
+    """The lines that explain an object at `now`; times are told on the clocks of its zone, and how far off they are."""
+    return [*_lines(explanation(body), now)]
+
+
+def folded(line: str) -> list[str]:
+    """
+    A line in as many of at most 80 characters as it takes; its words stay whole.
+
+    The further ones are indented, so that none looks like a line of ours: a message may hold an end of a line.
+    """
+    indent = " " * (len(line) - len(line.lstrip(" ")) + 2)
+    first, *rest = line.split("\n")
+    pieces = [first, *(f"{indent}{piece}" for piece in rest)]
+    return [
+        part
+        for piece in pieces
+        for part in textwrap.wrap(
+            piece,
+            _WIDTH,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+            replace_whitespace=False,
+        )
+    ]
+
+
+def _lines(it: Explanation, now: Nanoseconds) -> Iterator[str]:
+    label = f"{it.namespace}/{it.name}"
+    if not it.decided:
+        yield f"{label} has not been decided upon yet: is the operator running, and does it watch this namespace?"
+        return
+    yield _headline(it, label)
+    paragraphs = (
+        ("", _why(it, now)),
+        ("Metrics", _metrics(it)),
+        (f"Bounds now: {range_text(it.minimum, it.maximum)}", _bounds(it, now)),
+    )
+    for title, lines in (*paragraphs, ("Forecast", _forecast(it)), ("Next", _next(it, now))):
+        found = [f"  {local_times(line, it.zone, now)}" for line in lines]
+        if title and found:
+            yield title
+        yield from found
+
+
+def _why(it: Explanation, now: Nanoseconds) -> Iterator[str]:
+    """What is the matter, else why it is so many; and what limited them."""
+    if it.is_stale:
+        yield "its last edit has not been decided upon yet: is the operator running? This is what was before it."
+    for problem in it.problems:
+        yield from _problem(problem)
+    if it.preview:
+        yield "mode is Preview: it decides and reports, and scales nothing"
+    if it.beside:
+        yield f"{it.beside}, and may until mode is Active"
+    if it.by_hand:
+        yield it.by_hand
+    if it.asleep:
+        yield "it was scaled to zero by this object, and wakes when something asks for more"
+    is_told = any(problem.message and problem.message in it.reason for problem in it.problems)
+    if it.reason and not is_told and it.word != StatusWord.NO_TARGET:
+        yield it.reason
+    for step in it.steps:
+        yield step.message or _step(step.rule, step.before, step.after)
+    if it.last_scaled is not None:
+        yield f"scaled last {_when(it.last_scaled, it.zone, now)}"
+
+
+def _headline(it: Explanation, label: str) -> str:
+    if it.current is None:
+        return f"{label}: {it.target} was never seen"
+    found = f"{it.current} {'replica' if it.current == 1 else 'replicas'} of {it.target}"
+    by = f", decided by {it.decided_by}" if it.decided_by not in {"", _NOBODY} else ""
+    if it.desired is None:
+        return f"{label}: {found}; nothing was decided yet"
+    if it.desired == it.current:
+        return f"{label}: {found}{by or ', and so it stays'}"
+    if it.scales:
+        return f"{label}: from {it.current} to {it.desired} replicas of {it.target}{by}"
+    return f"{label}: {found}; it would be {it.desired}{by}"
+
+
+def _problem(problem: Problem) -> Iterator[str]:
+    yield f"! {problem.what or problem.message}"
+    if problem.do:
+        yield f"  {problem.do}"
+    if problem.what and problem.message:
+        yield f"  ({problem.message})"
+
+
+# What a limit did, for a status of an operator that did not say why.
+_STEPS = {
+    "ScaleUpStabilized": "held by stabilization: {before} are asked for, {after} for now",
+    "ScaleDownStabilized": "held by stabilization: {before} are asked for, {after} for now",
+    "ScaleUpLimit": "the policies of behavior.scaleUp allow {after} of {before} for now",
+    "ScaleDownLimit": "the policies of behavior.scaleDown allow {after} for now, on the way to {before}",
+    "TooManyReplicas": "{before} are asked for, and at most {after} are allowed",
+    "TooFewReplicas": "{before} are asked for, and at least {after} are kept",
+    "NoEvidence": "a schedule that cannot be read may ask for more: {after} in place of {before}",
+    "Floor": "raised from {before} to the floor of {after}",
+    "Cap": "lowered from {before} to the cap of {after}",
+}
+
+
+def _step(rule: str, before: int, after: int) -> str:
+    return _STEPS.get(rule, rule + ": {before} became {after}").format(before=before, after=after)
+
+
+def _metrics(it: Explanation) -> Iterator[str]:
+    for metric in it.metrics:
+        yield _metric(metric, it)
+
+
+def _metric(metric: ExplainedMetric, it: Explanation) -> str:
+    if metric.problem is not None:
+        if metric.problem in it.problems:
+            return f"{metric.name}: not known, as said above"
+        why = "; ".join(part for part in (metric.problem.what, metric.problem.do) if part)
+        return f"{metric.name}: not known: {why}" + (f" ({metric.problem.message})" if metric.problem.message else "")
+    asks = f"; asks for {metric.replicas}"
+    return f"{metric.name}: {_value(metric)}{_over(metric)}{asks}"
+
+
+def _value(metric: ExplainedMetric) -> str:
+    """Such as `33 % of 60 %`, `12 of 10 a pod`, `7 of 100`."""
+    if metric.type == "Utilization":
+        return f"{metric.current.removesuffix('%')} % of {metric.target.removesuffix('%')} %"
+    return f"{metric.current} of {metric.target}" + (" a pod" if metric.type == "AverageValue" else "")
+
+
+def _over(metric: ExplainedMetric) -> str:
+    if metric.pods is None:
+        return ""
+    text = f" over {metric.pods} {'pod' if metric.pods == 1 else 'pods'}"
+    if metric.not_ready:
+        text += f", {metric.not_ready} of them not ready"
+    if metric.without_sample:
+        text += f", {metric.without_sample} of them without a sample"
+    return text
+
+
+def _bounds(it: Explanation, now: Nanoseconds) -> Iterator[str]:
+    """Both bounds of one source on one line where they have everything else in common."""
+    for _, group in groupby(it.bounds, key=lambda bound: (bound.by, bound.until, bound.holds, bound.why)):
+        first, *_ = stated = [*group]
+        numbers = {bound.role: bound.replicas for bound in stated}
+        until = "" if first.until is None else f" until {_when(first.until, it.zone, now)}"
+        why = f": {first.why}" if first.why else ""
+        rank = "" if first.holds else " - outranked"
+        yield f"{range_text(numbers.get('Floor'), numbers.get('Cap'))} by {first.by}{until}{why}{rank}"
+
+
+def _forecast(it: Explanation) -> Iterator[str]:
+    forecast = it.forecast
+    if forecast is None:
+        return
+    if forecast.floor is not None:
+        yield f"{'asks' if forecast.acts else 'would ask'} for at least {forecast.floor}"
+    yield f"{forecast.reason}: {forecast.message}"
+    if forecast.used is not None:
+        yield f"costs {forecast.used:.1f} % more pod-hours over seven days, of a budget of {forecast.budget} %"
+
+
+def _next(it: Explanation, now: Nanoseconds) -> Iterator[str]:
+    if it.edge is None:
+        yield "nothing changes the bounds by itself"
+        return
+    then = f"; then {it.edge.then} are allowed" if it.edge.then else ""
+    yield f"{_when(it.edge.at, it.zone, now)}: {it.edge.what}{then}"
+
+
+def _when(at: Nanoseconds, zone: str, now: Nanoseconds) -> str:
+    """Such as `18:00 +01:00 (in 7 h)`, `Tue 2026-11-24 08:00 +01:00 (in 21 h)`, `09:59:45 +01:00 (15 s ago)`."""
+    moment = format_near(at, zone, now)
+    if at == now:
+        return f"{moment} (now)"
+    away = abs(at - now)
+    away -= away % (MINUTE if away >= MINUTE else SECOND)
+    return f"{moment} ({f'in {format_length(away)}' if at >= now else f'{format_length(away)} ago'})"

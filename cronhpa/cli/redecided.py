@@ -1,0 +1,74 @@
+"""A past decision, decided again: the same, or where it differs from what was told then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from cronhpa.api.render import render
+from cronhpa.api.turn import Turn
+from cronhpa.core.decide import decide
+from cronhpa.core.decision import Withheld
+from cronhpa.core.record import decode
+from cronhpa.history.past_decision import NOTHING, PastDecision
+
+# What a decision alone makes of a status. The rest depends on what was written, or on the status before.
+_DECIDED = (
+    "target",
+    "currentReplicas",
+    "desiredReplicas",
+    "effectiveMinReplicas",
+    "effectiveMaxReplicas",
+    "currentMetrics",
+    "decision",
+    "schedules",
+    "nextEdge",
+)
+_LATER = {"withheld"}
+
+
+class NotDecidableError(Exception):
+    """Why a decision cannot be decided again."""
+
+
+def differences(past: PastDecision) -> list[str]:
+    """
+    What today's code says otherwise than was said then, as `field: then ..., now ...`; nothing where all is the same.
+
+    Fields that a later release added do not count. Raises NotDecidableError.
+    """
+    if past.turn == NOTHING:
+        raise NotDecidableError("nothing was decided then: the spec could not be read")
+    try:
+        turn = decode(bytes(past.turn))
+    except ValueError as problem:
+        raise NotDecidableError(
+            f"release {past.release or 'unknown'} wrote it, and this one cannot read it: {problem}; decide it again "
+            "with that release"
+        ) from problem
+    status: dict[str, Any] = msgspec.json.decode(past.body).get("status") or {}
+    # What was decided last stays in the status while nothing can be decided.
+    before = {"desiredReplicas": status["desiredReplicas"]} if "desiredReplicas" in status else {}
+    try:
+        decision = decide(turn.spec, turn.observation, turn.forecast, turn.memory, turn.now)
+        now = render(before, Turn(turn.spec, decision, Withheld(), turn.memory, 1))
+    except Exception as problem:
+        raise NotDecidableError(f"deciding raises {type(problem).__name__}: {problem}") from problem
+    # As JSON, like what was then: enums and tuples are texts and lists there.
+    plain = msgspec.json.decode(msgspec.json.encode(now))
+    return [text for name in _DECIDED if name in status for text in _differing(name, status[name], plain.get(name))]
+
+
+def _differing(path: str, then: Any, now: Any) -> list[str]:
+    if isinstance(then, dict) and isinstance(now, dict):
+        names = [name for name in then if name not in _LATER]
+        return [text for name in names for text in _differing(f"{path}.{name}", then[name], now.get(name))]
+    if isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
+        pairs = enumerate(zip(then, now, strict=True))
+        return [text for place, pair in pairs for text in _differing(f"{path}[{place}]", *pair)]
+    return [] if then == now else [f"{path}: {_shown(then)} then, {_shown(now)} now"]
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else msgspec.json.encode(value).decode()

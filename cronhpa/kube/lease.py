@@ -1,0 +1,105 @@
+"""
+A Lease of coordination.k8s.io: who leads, and until when nobody else may.
+
+Compatible with client-go's leader election: the same fields with the same meaning, so that `kubectl get lease` and
+every tool that reads a leader's name reads ours.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from msgspec import Struct, field, to_builtins
+
+from cronhpa.core.instant import SECOND, Nanoseconds, to_datetime
+from cronhpa.kube.client import Client, path_of
+from cronhpa.kube.errors import ClusterError
+
+GROUP, VERSION = "coordination.k8s.io", "v1"
+
+
+class LeaseName(Struct, frozen=True, order=True):
+    """As text `namespace/name`."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @staticmethod
+    def parse(text: str) -> LeaseName | None:
+        """None for a text that is not `namespace/name`."""
+        namespace, slash, name = text.partition("/")
+        if not (namespace and slash and name) or "/" in name or {namespace, name} & {".", ".."}:
+            return None
+        return LeaseName(namespace, name)
+
+
+class LeaseSpec(Struct, frozen=True, rename="camel"):
+    """holder_identity: "" or None where nobody leads. Times are RFC 3339 texts with microseconds."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+    @property
+    def holder(self) -> str:
+        return self.holder_identity or ""
+
+
+class _Meta(Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+
+
+class Lease(Struct, frozen=True):
+    metadata: _Meta = _Meta()
+    spec: LeaseSpec = field(default_factory=LeaseSpec)
+
+    @property
+    def version(self) -> str:
+        return self.metadata.resource_version
+
+
+class Leases:
+    """Reads and writes Leases. Every method raises ClusterError."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def get(self, name: LeaseName) -> Lease | None:
+        """The Lease; None where there is none."""
+        try:
+            return await self._client.get(_path(name), Lease)
+        except ClusterError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+
+    async def create(self, name: LeaseName, spec: LeaseSpec) -> Lease:
+        """The new Lease. Status 409 if there is one by now."""
+        path = path_of("apis", GROUP, VERSION, "namespaces", name.namespace, "leases")
+        return await self._client.create(path, _body(name, spec), Lease)
+
+    async def replace(self, name: LeaseName, version: str, spec: LeaseSpec) -> Lease:
+        """The Lease with this spec. Status 409 if its resource version is not `version` any more."""
+        return await self._client.replace(_path(name), _body(name, spec, version), Lease)
+
+
+def micro_time(instant: Nanoseconds) -> str:
+    """An instant as Kubernetes' MicroTime."""
+    return f"{to_datetime(instant):%Y-%m-%dT%H:%M:%S}.{instant % SECOND // 1_000:06d}Z"
+
+
+def _path(name: LeaseName) -> str:
+    return path_of("apis", GROUP, VERSION, "namespaces", name.namespace, "leases", name.name)
+
+
+def _body(name: LeaseName, spec: LeaseSpec, version: str = "") -> dict[str, Any]:
+    meta: dict[str, Any] = {"name": name.name, "namespace": name.namespace}
+    if version:
+        meta["resourceVersion"] = version
+    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "Lease", "metadata": meta, "spec": to_builtins(spec)}

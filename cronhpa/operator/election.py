@@ -1,0 +1,252 @@
+"""
+Who leads: one replica holds the Lease and writes, the others wait for it.
+
+The rules are those of client-go's leader election. A replica never compares its clock with the times in the Lease: it
+counts from when it saw the Lease change. So clocks may differ, as long as none runs much faster than another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.lease import Lease, LeaseName, LeaseSpec, micro_time
+from cronhpa.operator.clock import Clock
+
+LOG = logging.getLogger(__name__)
+
+# A released Lease is free at once; client-go writes this duration into it.
+_RELEASED_SECONDS = 1
+
+
+class LeaseTiming(Struct, frozen=True):
+    """
+    Seconds. lease: how long others respect a Lease that is not renewed. renew_deadline: how long a leader that cannot
+    renew goes on beginning writes. retry: between two renewals; who waits looks twice as often.
+
+    A write that was begun must be over before others may take the Lease: it has until `margin` before that.
+    """
+
+    lease: float = 15.0
+    renew_deadline: float = 10.0
+    retry: float = 2.0
+
+    @property
+    def margin(self) -> float:
+        return (self.lease - self.renew_deadline) / 5
+
+
+class Leadership:
+    """
+    What the process knows of the Lease; one thread writes it, all may read it.
+
+    term: 0 while another replica or nobody leads, else a number that grows with each time that this one begins to lead.
+    holder: the leader's identity, "" while nobody leads or nothing is known.
+    """
+
+    def __init__(self, timing: LeaseTiming, monotonic: Callable[[], float]) -> None:
+        self.term = 0
+        self.holder = ""
+        self.timing = timing
+        self._monotonic = monotonic
+        # When the last renewal that succeeded was begun: the others count from a later moment.
+        self._renewed_at = -math.inf
+
+    @property
+    def is_leading(self) -> bool:
+        return self.term > 0
+
+    def write_seconds(self) -> float:
+        """For how many seconds from now a write may be under way; 0 or less: none may begin."""
+        age = self._monotonic() - self._renewed_at
+        if self.term == 0 or age >= self.timing.renew_deadline:
+            return 0.0
+        return self.timing.lease - self.timing.margin - age
+
+    def unrenewed_seconds(self) -> float:
+        """How long ago the last renewal was begun."""
+        return self._monotonic() - self._renewed_at
+
+    def renewed(self, at: float, term: int, holder: str) -> None:
+        # In this order: the fence must not open for a term that has not begun.
+        self._renewed_at, self.holder = at, holder
+        self.term = term
+
+    def ended(self, holder: str) -> None:
+        self.term, self.holder = 0, holder
+        self._renewed_at = -math.inf
+
+
+class LeaseStore(Protocol):
+    """`kube.lease.Leases`, or a model of it."""
+
+    async def get(self, name: LeaseName) -> Lease | None: ...
+
+    async def create(self, name: LeaseName, spec: LeaseSpec) -> Lease: ...
+
+    async def replace(self, name: LeaseName, version: str, spec: LeaseSpec) -> Lease: ...
+
+
+class Elector:
+    """
+    Takes and renews one Lease.
+
+    identity: of this replica, unlike that of any other. changed() is called after each change of `leadership`.
+    may_lead: whether the process makes progress; one that is stuck gives the Lease to a replica that is not.
+    """
+
+    def __init__(
+        self,
+        leases: LeaseStore,
+        name: LeaseName,
+        identity: str,
+        leadership: Leadership,
+        clock: Clock,
+        *,
+        changed: Callable[[], None],
+        may_lead: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.leadership = leadership
+        self._leases = leases
+        self._name = name
+        self._identity = identity
+        self._timing = leadership.timing
+        self._clock = clock
+        self._changed = changed
+        self._may_lead = may_lead
+        self._lease: Lease | None = None
+        # When this replica saw the Lease change last.
+        self._seen_at = -math.inf
+        self._terms = 0
+        self._is_over = False
+        self._problem = ""
+
+    async def run(self) -> None:
+        """Takes and renews the Lease until cancelled."""
+        while True:
+            await self.step()
+            is_leading = self.leadership.is_leading
+            await asyncio.sleep(self._timing.retry if is_leading else self._timing.retry / 2)
+
+    async def step(self) -> None:
+        """One attempt to take or to renew the Lease. A failed one is logged once for each cause."""
+        try:
+            # Twice within the renew deadline: one request that hangs must not cost the Lease.
+            async with asyncio.timeout(self._timing.renew_deadline / 2):
+                try:
+                    await self._take_or_renew()
+                except ClusterError as error:
+                    if error.status != HTTPStatus.CONFLICT:
+                        raise
+                    self._lease = None  # somebody else wrote it, or the answer to our own write was lost
+                    await self._take_or_renew()
+            self._problem = ""
+        except (ClusterError, TimeoutError) as error:
+            text = error.message if isinstance(error, ClusterError) else "the API server does not answer"
+            if text != self._problem:
+                LOG.warning("Lease %s: %s", self._name, text)
+                self._problem = text
+        if self.leadership.is_leading and self.leadership.unrenewed_seconds() >= self._timing.lease:
+            self._end("", "it could not be renewed in time")
+
+    async def release(self) -> None:
+        """Gives the Lease up for good, so that another replica need not wait for its end."""
+        self._is_over = True
+        lease = self._lease
+        if not self.leadership.is_leading or lease is None:
+            return
+        self._end("", "it is released")
+        try:
+            try:
+                await self._give_up(lease)
+            except ClusterError as error:
+                if error.status != HTTPStatus.CONFLICT:
+                    raise
+                # A renewal that was under way when the election ended may have been done: nobody waited for its answer.
+                found = await self._leases.get(self._name)
+                if found is not None and found.spec.holder == self._identity:
+                    await self._give_up(found)
+        except ClusterError as error:
+            LOG.warning("the Lease %s cannot be released: %s", self._name, error.message)
+
+    async def _give_up(self, lease: Lease) -> None:
+        now = micro_time(self._clock.now())
+        spec = replace(
+            lease.spec,
+            holder_identity="",
+            lease_duration_seconds=_RELEASED_SECONDS,
+            renew_time=now,
+            acquire_time=now,
+        )
+        await self._leases.replace(self._name, lease.version, spec)
+
+    async def _take_or_renew(self) -> None:
+        if not self._may_lead():
+            if self.leadership.is_leading:
+                LOG.error("the control loop is stuck: the Lease %s is not renewed", self._name)
+            return
+        begun = self._clock.monotonic()
+        if not self.leadership.is_leading or self._lease is None:
+            lease = await self._leases.get(self._name)
+            if lease is None:
+                self._lease = await self._leases.create(self._name, self._spec(LeaseSpec()))
+                self._lead(begun)
+                return
+            self._note(lease)
+        assert self._lease is not None
+        spec = self._lease.spec
+        if spec.holder and spec.holder != self._identity and self._is_live(spec):
+            if self.leadership.is_leading:
+                self._end(spec.holder, f"{spec.holder} has it")
+            elif self.leadership.holder != spec.holder:
+                self.leadership.ended(spec.holder)
+                LOG.info("%s leads", spec.holder)
+                self._changed()
+            return
+        before = self._lease.version
+        self._note(await self._leases.replace(self._name, before, self._spec(spec)))
+        self._lead(begun)
+
+    def _lead(self, begun: float) -> None:
+        if self._is_over:  # a renewal that was under way at the release
+            return
+        # Whoever was away for longer than a Lease lasts cannot know what others did meanwhile: a new term.
+        is_new = not self.leadership.is_leading or self.leadership.unrenewed_seconds() >= self._timing.lease
+        if is_new:
+            self._terms += 1
+            LOG.info("this replica, %s, leads", self._identity)
+        self.leadership.renewed(begun, self._terms, self._identity)
+        if is_new:
+            self._changed()
+
+    def _end(self, holder: str, why: str) -> None:
+        LOG.warning("this replica does not lead any more: Lease %s: %s", self._name, why)
+        self.leadership.ended(holder)
+        self._changed()
+
+    def _note(self, lease: Lease) -> None:
+        if self._lease is None or lease.version != self._lease.version:
+            self._seen_at = self._clock.monotonic()
+        self._lease = lease
+
+    def _is_live(self, spec: LeaseSpec) -> bool:
+        return self._clock.monotonic() < self._seen_at + (spec.lease_duration_seconds or self._timing.lease)
+
+    def _spec(self, before: LeaseSpec) -> LeaseSpec:
+        now = micro_time(self._clock.now())
+        is_ours = before.holder == self._identity
+        return LeaseSpec(
+            holder_identity=self._identity,
+            lease_duration_seconds=math.ceil(self._timing.lease),
+            acquire_time=before.acquire_time if is_ours else now,
+            renew_time=now,
+            lease_transitions=(before.lease_transitions or 0) + (0 if is_ours or not before.holder_identity else 1),
+        )

@@ -1,0 +1,101 @@
+"""
+Which installation of the operator serves an object: the one whose Lease the object's status names.
+
+Another installation, a second release or a laptop, holds as long as that Lease is renewed. So nothing has to be written
+on an object to keep it: the Lease is renewed anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+
+from cronhpa.api.turn import Status
+from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.lease import LeaseName
+from cronhpa.operator.election import LeaseStore
+
+# A status names its installation; who may write statuses may name anything.
+_KEPT = 64
+_LOOK_SECONDS = 5.0
+
+
+class _Other:
+    """
+    Another installation's Lease as last seen.
+
+    version: its resource version, "" where it does not exist, None before the first answer. changed_at: since when it
+    has this version. problem: why it cannot be read, "" if it can.
+    """
+
+    __slots__ = ("changed_at", "problem", "version")
+
+    def __init__(self) -> None:
+        self.version: str | None = None
+        self.changed_at = math.inf
+        self.problem = ""
+
+
+class Installations:
+    """own: the Lease of this installation; None for one without leader election, which claims nothing."""
+
+    def __init__(
+        self, own: LeaseName | None, leases: LeaseStore, lease_seconds: float, monotonic: Callable[[], float]
+    ) -> None:
+        self.own = own
+        self._leases = leases
+        self._lease_seconds = lease_seconds
+        self._monotonic = monotonic
+        self._others: OrderedDict[LeaseName, _Other] = OrderedDict()
+        self._is_new = asyncio.Event()
+
+    def named_in(self, status: Status) -> LeaseName | None:
+        """The installation that a status names; None for none, and for a text that names no Lease."""
+        text = status.get("operator")
+        return LeaseName.parse(text) if isinstance(text, str) else None
+
+    def problem(self, status: Status) -> str | None:
+        """Why an object with this status is not ours to serve; None if it is, or may be claimed."""
+        named = self.named_in(status)
+        if named is None or named == self.own:
+            return None
+        other = self._others.get(named)
+        if other is None:
+            other = self._others[named] = _Other()
+            while len(self._others) > _KEPT:
+                self._others.popitem(last=False)
+            self._is_new.set()
+        self._others.move_to_end(named)
+        if other.problem:
+            return (
+                f"the operator of Lease {named} serves this object, and whether it still runs cannot be seen:"
+                f" {other.problem}"
+            )
+        if other.version is None or self._monotonic() - other.changed_at < self._lease_seconds:
+            return f"the operator of Lease {named} serves this object, so this one holds: remove one of the two"
+        return None
+
+    async def run(self) -> None:
+        """Looks at the Leases of other installations until cancelled; at none while no object names one."""
+        while True:
+            for named, other in tuple(self._others.items()):
+                await self._look(named, other)
+            try:
+                async with asyncio.timeout(_LOOK_SECONDS if self._others else None):
+                    await self._is_new.wait()
+            except TimeoutError:
+                continue
+            self._is_new.clear()
+
+    async def _look(self, named: LeaseName, other: _Other) -> None:
+        try:
+            lease = await self._leases.get(named)
+        except ClusterError as error:
+            other.problem = error.message
+            return
+        other.problem = ""
+        version = "" if lease is None else lease.version
+        if version != other.version:
+            other.version, other.changed_at = version, self._monotonic()

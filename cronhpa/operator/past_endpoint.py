@@ -1,0 +1,109 @@
+"""
+The past decisions of one object over HTTP, for whoever may get the object.
+
+    GET /v1/namespaces/NAMESPACE/cronhpas/NAME/decision?at=INSTANT
+    GET /v1/namespaces/NAMESPACE/cronhpas/NAME/timeline?from=INSTANT&to=INSTANT
+    Authorization: Bearer TOKEN
+
+INSTANT: RFC 3339. Who may not get the object is answered as if it did not exist; so is everybody about one that is not
+known. An answer holds at most CHANGES_MAX changes and says from where to go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from http import HTTPStatus
+from urllib.parse import parse_qsl, unquote
+
+from cronhpa.core.instant import Nanoseconds, parse_instant
+from cronhpa.history.address import StoreAddress
+from cronhpa.history.database import StoreError
+from cronhpa.history.past_answers import decision_answer, encoded_answer, timeline_answer
+from cronhpa.history.store import Store
+from cronhpa.kube.errors import ClusterError
+from cronhpa.operator.access import AccessReviews, Verdict
+from cronhpa.operator.listener import Request, response
+
+BELOW = "/v1/namespaces/"
+
+_JSON = "application/json"
+_PARTS = len(("NAMESPACE", "cronhpas", "NAME", "decision"))
+# Each reads and unpacks in a thread.
+_READS_AT_ONCE = 2
+_NOTHING = "nothing is known here of this object, or not to you\n"
+_WHO = (
+    b"HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    b"Content-Length: 0\r\nConnection: close\r\n\r\n"
+)
+
+
+class PastEndpoint:
+    """open_store: opens the store to read it."""
+
+    def __init__(
+        self,
+        store: StoreAddress,
+        access: AccessReviews,
+        open_store: Callable[[StoreAddress], Store] = Store.open_to_read,
+    ) -> None:
+        self._store = store
+        self._access = access
+        self._open_store = open_store
+        self._reads = asyncio.Semaphore(_READS_AT_ONCE)
+
+    async def answer(self, request: Request) -> bytes:
+        """A response to a request below BELOW."""
+        parts = [unquote(part) for part in request.path.removeprefix(BELOW).split("/")]
+        scheme, _, token = request.fields.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            return _WHO
+        if len(parts) != _PARTS or parts[1] != "cronhpas" or not all(parts):
+            return response(HTTPStatus.NOT_FOUND, _NOTHING)
+        namespace, _, name, asked = parts
+        try:
+            verdict = await self._access.may_get(token.strip(), namespace, name)
+        except ClusterError:
+            return response(HTTPStatus.SERVICE_UNAVAILABLE, "the API server does not say who you are\n")
+        if verdict is Verdict.UNKNOWN:
+            return _WHO
+        if verdict is Verdict.LATER:
+            return response(HTTPStatus.TOO_MANY_REQUESTS, "too many are asking: ask again in a second\n")
+        if verdict is not Verdict.ALLOWED:
+            return response(HTTPStatus.NOT_FOUND, _NOTHING)
+        return await self._read(namespace, name, asked, request.query)
+
+    async def _read(self, namespace: str, name: str, asked: str, query: str) -> bytes:
+        try:
+            instants = {key: _instant(key, text) for key, text in parse_qsl(query, max_num_fields=8)}
+        except ValueError as error:
+            return response(HTTPStatus.BAD_REQUEST, f"{error}\n")
+        if (asked, *sorted(instants)) not in {("decision", "at"), ("timeline", "from", "to")}:
+            text = "decision?at=INSTANT and timeline?from=INSTANT&to=INSTANT are answered\n"
+            return response(HTTPStatus.BAD_REQUEST, text)
+
+        def read() -> bytes | None:
+            store = self._open_store(self._store)
+            try:
+                if asked == "decision":
+                    found = decision_answer(store.decisions, namespace, name, instants["at"])
+                    return None if found is None else encoded_answer(found)
+                span = instants["from"], instants["to"]
+                return encoded_answer(timeline_answer(store.decisions, namespace, name, *span))
+            finally:
+                store.close()
+
+        try:
+            async with self._reads:
+                found = await asyncio.to_thread(read)
+        except StoreError:
+            return response(HTTPStatus.SERVICE_UNAVAILABLE, "the operator's store cannot be read: its log says why\n")
+        return response(HTTPStatus.NOT_FOUND, _NOTHING) if found is None else response(HTTPStatus.OK, found, _JSON)
+
+
+def _instant(key: str, text: str) -> Nanoseconds:
+    """Raises ValueError for a text that is none."""
+    try:
+        return parse_instant(text)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{key}: RFC 3339 is read, such as 2026-11-23T08:00:00Z") from None

@@ -1,0 +1,236 @@
+"""
+This replica in the election: its election in a thread of its own, and the event loop of the operator told of it.
+
+A thread of its own, since a decision or a list that keeps the operator's loop busy for seconds must not cost the Lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol
+
+from cronhpa.kube.client import Client
+from cronhpa.kube.lease import LeaseName, Leases
+from cronhpa.operator.clock import Clock
+from cronhpa.operator.election import Elector, Leadership, LeaseTiming
+
+_RELEASE_SECONDS = 3.0
+# The event loop of an operator that decides is never busy for so long.
+_STUCK_SECONDS = 30.0
+# The notice of a change may be lost to a loop that is just being closed; nothing else depends on this.
+_LOOK_SECONDS = 1.0
+
+
+class Replica(Protocol):
+    """
+    lease: where the others see who leads, None without an election. term: 0 while this replica does not lead.
+    holder: the leader's identity, "" while nobody leads.
+    """
+
+    lease: LeaseName | None
+    timing: LeaseTiming
+
+    @property
+    def term(self) -> int: ...
+
+    @property
+    def holder(self) -> str: ...
+
+    def write_seconds(self) -> float: ...
+
+    async def run(self) -> None: ...
+
+    async def first_look(self) -> None: ...
+
+    async def acquired(self) -> int: ...
+
+    async def lost(self, term: int) -> None: ...
+
+    async def release(self) -> None: ...
+
+
+class OnlyReplica:
+    """The one replica of an operator without leader election: it leads from the start to the end."""
+
+    lease: LeaseName | None = None
+    timing = LeaseTiming()
+    term = 1
+    holder = ""
+
+    def write_seconds(self) -> float:
+        return math.inf
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    async def first_look(self) -> None:
+        return
+
+    async def acquired(self) -> int:
+        return self.term
+
+    async def lost(self, term: int) -> None:
+        del term
+        await asyncio.Event().wait()
+
+    async def release(self) -> None:
+        return
+
+
+class ElectedReplica:
+    """
+    connect: opens the client of the election; it is called in the election's thread.
+
+    A replica whose event loop is stuck does not renew: another one, that can decide, may lead instead.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Client],
+        lease: LeaseName,
+        identity: str,
+        timing: LeaseTiming,
+        clock: Clock,
+    ) -> None:
+        self.lease: LeaseName | None = lease
+        self._connect = connect
+        self._name = lease
+        self._identity = identity
+        self.timing = timing
+        self._clock = clock
+        self._leadership = Leadership(timing, clock.monotonic)
+        self._change = asyncio.Event()
+        self._looked = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._alive_at = clock.monotonic()
+        self._election: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+
+    @property
+    def term(self) -> int:
+        return self._leadership.term
+
+    @property
+    def holder(self) -> str:
+        return self._leadership.holder
+
+    def write_seconds(self) -> float:
+        """For how many seconds from now a write may be under way; 0 or less: none may begin."""
+        return self._leadership.write_seconds()
+
+    async def run(self) -> None:
+        """Takes part in the election until cancelled. Raises what ended the election's thread."""
+        self._loop = asyncio.get_running_loop()
+        self._note_alive()
+        ended: asyncio.Future[None] = self._loop.create_future()
+
+        def elect() -> None:
+            error: BaseException | None = None
+            try:
+                asyncio.run(self._elect())
+            except BaseException as caught:  # noqa: BLE001 - the operator hears of whatever ends it
+                error = caught
+            self._tell(self._ended.set)
+            self._tell(lambda: _settle(ended, error))
+
+        thread = threading.Thread(target=elect, name="election", daemon=True)
+        thread.start()
+        try:
+            await ended
+        finally:
+            self._stop()
+
+    async def first_look(self) -> None:
+        """Waits for the first attempt to lead: what is listed after it is as new as this replica's term."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.timing.retry):
+                await self._looked.wait()
+
+    async def acquired(self) -> int:
+        """Waits until this replica leads; its term."""
+        while not self.term:
+            await self._changed()
+        return self.term
+
+    async def lost(self, term: int) -> None:
+        """Waits until this term has ended."""
+        while self.term == term:
+            await self._changed()
+
+    async def release(self) -> None:
+        """Ends the election, and gives up the Lease if this replica has it."""
+        self._stop()
+        if self._loop is None:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_RELEASE_SECONDS):
+                await self._ended.wait()
+
+    async def _elect(self) -> None:
+        stop = asyncio.Event()
+        self._election = (asyncio.get_running_loop(), stop)
+        try:
+            async with self._connect() as client:
+                elector = Elector(
+                    Leases(client),
+                    self._name,
+                    self._identity,
+                    self._leadership,
+                    self._clock,
+                    changed=lambda: self._tell(self._change.set),
+                    may_lead=self._may_lead,
+                )
+                await elector.step()
+                self._tell(self._looked.set)
+                running = asyncio.create_task(elector.run())
+                stopped = asyncio.create_task(stop.wait())
+                await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
+                for task in (running, stopped):
+                    task.cancel()
+                await _end_of(running)
+                await elector.release()
+        finally:
+            self._election = None  # its loop is about to be closed
+
+    def _note_alive(self) -> None:
+        self._alive_at = self._clock.monotonic()
+
+    def _may_lead(self) -> bool:
+        self._tell(self._note_alive)
+        return self._clock.monotonic() - self._alive_at < _STUCK_SECONDS
+
+    async def _changed(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_SECONDS):
+                await self._change.wait()
+        self._change.clear()
+
+    def _stop(self) -> None:
+        election = self._election
+        if election is not None:
+            loop, stop = election
+            with suppress(RuntimeError):  # that loop may be closed by now
+                loop.call_soon_threadsafe(stop.set)
+
+    def _tell(self, call: Callable[[], Any]) -> None:
+        assert self._loop is not None
+        with suppress(RuntimeError):  # the operator's loop may be closed by now
+            self._loop.call_soon_threadsafe(call)
+
+
+async def _end_of(task: asyncio.Task[None]) -> None:
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+def _settle(ended: asyncio.Future[None], error: BaseException | None) -> None:
+    if ended.done():
+        return
+    if error is None:
+        ended.set_result(None)
+    else:
+        ended.set_exception(RuntimeError(f"the election ended with {type(error).__name__}: {error}"))

@@ -1,0 +1,70 @@
+"""What the status in the API says, and of which decision: of another such decision it says everything already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cronhpa.api.turn import Status
+from cronhpa.core.decision import Decision
+from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Absent
+from cronhpa.core.reactive.replicas import MetricProposal
+
+
+class Said(Struct):
+    """
+    status: the status itself, by identity. memory: as the newest decision that said nothing else has left it.
+    decision: without its instant and its metrics. about: all else that a status is rendered from.
+    metrics, start_up, request_per_pod: the numbers that may drift, as the status says them.
+    """
+
+    status: Status
+    memory: Memory
+    decision: Decision
+    about: tuple[Any, ...]
+    metrics: tuple[MetricProposal | Absent, ...]
+    start_up: Nanoseconds | None
+    request_per_pod: Mapping[str, int]
+
+    def holds_for(self, decision: Decision, about: tuple[Any, ...], memory: Memory) -> bool:
+        """Whether a status of this decision, which leaves this memory, says the same apart from numbers that drift."""
+        return (
+            self.about == about
+            and self.decision == _undated(decision)
+            and (self.memory.zero, self.memory.scheduled_zero) == (memory.zero, memory.scheduled_zero)
+        )
+
+    def has_drifted(self, decision: Decision, memory: Memory) -> bool:
+        return (self.metrics, self.start_up, self.request_per_pod) != (
+            decision.metrics,
+            memory.start_up,
+            memory.request_per_pod,
+        )
+
+
+def said(status: Status, decision: Decision, about: tuple[Any, ...], memory: Memory) -> Said | None:
+    """
+    What a status says that was rendered from these. None where another decision like this one would say more.
+
+    - A metric that is absent, and every other failure, is an event each time.
+    - Scale events leave the status when they are old enough, and so do recommendations that differ.
+    """
+    is_steady = (
+        len({(entry.replicas, entry.metrics) for entry in memory.recommendations}) <= 1
+        and not (memory.scale_ups or memory.scale_downs)
+        and memory.intent is None
+    )
+    fails = decision.failure is not None or any(isinstance(metric, Absent) for metric in decision.metrics)
+    if fails or not is_steady:
+        return None
+    return Said(status, memory, _undated(decision), about, decision.metrics, memory.start_up, memory.request_per_pod)
+
+
+def _undated(decision: Decision) -> Decision:
+    asked = decision.recommended
+    return replace(decision, at=0, metrics=(), recommended=None if asked is None else replace(asked, at=0))

@@ -1,0 +1,190 @@
+"""cronhpa.api.transitions, cronhpa.api.range_text: what changed between two statuses is told once, with what it did."""
+
+from msgspec.structs import replace
+
+from core.situations import NO_METRICS, at, exactly, forecast, queued, schedule, seen, spec
+from cronhpa.api.events import Event
+from cronhpa.api.render import render
+from cronhpa.api.transitions import transition_events
+from cronhpa.api.turn import Turn
+from cronhpa.core.decide import decide
+from cronhpa.core.decision import Scaled, Withheld
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Absent
+from cronhpa.core.spec import ForecastSettings, MetricTarget, Override, PodsMetric
+
+GONE = replace(queued(0, current=8), scale=Absent("FailedGetScale", 'deployments.apps "shop" not found'))
+
+
+class Life:
+    """One object through time: `turn` gives the events of the statuses before and after it."""
+
+    def __init__(self, zone="UTC"):
+        self.status, self.memory, self.zone, self.last = {}, Memory(), zone, []
+
+    def turn(self, of, observation, clock, told=None):
+        decision = decide(of, observation, told, self.memory, at(clock))
+        outcome = Scaled(at(clock)) if decision.rescales else Withheld()
+        self.memory = self.memory.after(decision, outcome, of, observation)
+        before = self.status
+        self.status = render(before, Turn(of, decision, outcome, self.memory, 4, forecast=told, zone=self.zone))
+        return list(transition_events(before, self.status, self.zone, at(clock)))
+
+
+DAY = spec(schedules=(schedule("day", floor=20, cap=80, lead=0),))
+
+
+def test_a_window_that_opens_and_closes_is_told_with_what_it_did():
+    """2 to 120 by the spec, 20 to 80 from 08:00 to 18:00; a queue of 80 needs 8."""
+    life = Life("Europe/Berlin")
+
+    assert [] == life.turn(DAY, queued(80, current=8), "07:59:45")
+    opened = life.turn(DAY, queued(80, current=8), "08:00")
+    assert [] == life.turn(DAY, queued(80, current=16), "08:00:15")
+    closed = life.turn(DAY, queued(80, current=20), "18:00")
+    assert [] == life.turn(DAY, queued(80, current=20), "18:00:15")
+
+    assert [
+        Event(
+            "Normal",
+            "WindowOpened",
+            "day is open until Mon 2026-11-23 19:00 +01:00, and asks for 20 to 80 replicas; "
+            "20 to 80 are allowed, 2 to 120 before; there are 8, 16 are wanted",
+        )
+    ] == opened
+    assert [
+        Event(
+            "Normal",
+            "WindowClosed",
+            "day is closed; 2 to 120 are allowed, 20 to 80 before; there are 20, 8 are wanted",
+        )
+    ] == closed
+
+
+def test_a_lead_is_not_the_window():
+    """Asked for ten minutes ahead: when it opens, the bounds are those of its lead, but for the cap."""
+    of = spec(schedules=(schedule("day", floor=20, lead=600 * 10**9),))
+    life = Life()
+
+    assert [] == life.turn(of, queued(80, current=8), "07:45") + life.turn(of, queued(80, current=8), "07:50")
+    (opened,) = life.turn(of, queued(80, current=20), "08:00")
+    assert (
+        "day is open until Mon 2026-11-23 18:00 +00:00, and asks for at least 20 replicas; 20 to 120 are allowed; "
+        "there are 20"
+    ) == opened.message
+
+
+def test_a_window_that_an_edit_ends_says_so():
+    life = Life()
+    life.turn(DAY, queued(80, current=20), "10:00")
+    suspended = life.turn(
+        replace(DAY, schedules=(replace(DAY.schedules[0], suspend=True),)), queued(80, current=20), "10:01"
+    )
+    life.turn(DAY, queued(80, current=20), "10:02")
+    removed = life.turn(spec(), queued(80, current=20), "10:03")
+
+    assert ["WindowClosed", "WindowClosed"] == [item.reason for item in (*suspended, *removed)]
+    assert suspended[0].message.startswith("day is suspended; 2 to 120 are allowed, 20 to 80 before")
+    assert removed[0].message.startswith("day is not in the spec any more; 2 to 120")
+
+
+def test_a_window_that_cannot_be_read_any_more_neither_opened_nor_closed():
+    life = Life()
+    life.turn(DAY, queued(80, current=20), "10:00")
+    broken = replace(DAY, schedules=(replace(DAY.schedules[0], problem="start: what?"),))
+
+    assert [] == life.turn(broken, queued(80, current=20), "10:01")
+
+
+def test_a_zero_by_night_is_told_as_exactly_that():
+    night = spec(schedules=(exactly("night", 0, lead=0),))
+    life = Life()
+    life.turn(night, queued(80, current=8), "07:00")
+
+    assert "and asks for exactly 0 replicas; exactly 0 are allowed, 2 to 120 before" in (
+        life.turn(night, queued(80, current=8), "08:00")[0].message
+    )
+
+
+def test_an_override_is_told_when_it_is_set_replaced_and_over():
+    life = Life()
+    first = Override(at("12:00"), "INC-4711", 30, None)
+    life.turn(spec(), queued(80, current=8), "09:00")
+
+    set_ = life.turn(spec(override=first), queued(80, current=8), "10:00")
+    again = life.turn(spec(override=first), queued(80, current=8), "10:01")
+    changed = life.turn(spec(override=replace(first, floor=40)), queued(80, current=8), "10:02")
+    over = life.turn(spec(override=replace(first, floor=40)), queued(80, current=8), "12:00")
+
+    assert [] == again
+    assert ["OverrideSet", "OverrideSet", "OverrideEnded"] == [item.reason for item in (*set_, *changed, *over)]
+    assert set_[0].message.startswith(
+        "the override asks for at least 30 replicas until Mon 2026-11-23 12:00 +00:00; 30 to 120 are allowed, "
+        "2 to 120 before; there are 8, 16 are wanted"
+    )
+    assert "; it replaces at least 30 replicas; 40 to 120" in changed[0].message
+    assert over[0].message.startswith("the override of at least 40 replicas is over; 2 to 120 are allowed, 40 to 120")
+
+
+def test_an_override_that_is_withdrawn_was_taken_back():
+    life = Life()
+    life.turn(spec(override=Override(at("12:00"), "x", None, 5)), queued(80, current=8), "10:00")
+
+    (ended,) = life.turn(spec(), queued(80, current=5), "10:01")
+    assert (
+        "the override of at most 5 replicas was taken back before its end at Mon 2026-11-23 12:00 +00:00; "
+        "2 to 120 are allowed, 2 to 5 before; there are 5, 8 are wanted"
+    ) == ended.message
+
+
+def test_a_forecast_that_begins_and_ceases_to_act_is_told():
+    requests = PodsMetric("requests", MetricTarget("AverageValue", average_value=50_000))
+    of = spec(metrics=(requests,), forecast=ForecastSettings())
+    told = forecast(1255, metric="requests")
+    blind = seen(NO_METRICS, current=26)
+    life = Life()
+
+    learning = life.turn(of, blind, "10:00")
+    on = life.turn(of, blind, "10:00", told)
+    same = life.turn(of, blind, "10:00:15", told)
+    jump = life.turn(replace(of, max_replicas=5), blind, "10:00:30", told)
+    back = life.turn(of, blind, "10:00:45", told)
+    life.turn(of, blind, "10:01", told)
+    off = life.turn(of, blind, "10:01:15", replace(told, coverage_percent=10))
+
+    # That the count is above maxReplicas says nothing of the forecast.
+    assert [] == learning + same + jump + back
+    assert ["ForecastOn", "ForecastOff"] == [item.reason for item in (*on, *off)]
+    assert on[0].message.startswith("the forecast acts: ")
+    assert off[0].message.startswith("the forecast acts no more: CoverageLost: ")
+    life.turn(of, blind, "10:01:30", told)
+    assert ["the forecast acts no more: the spec has none any more"] == [
+        item.message for item in life.turn(spec(metrics=(requests,)), blind, "10:02")
+    ]
+
+
+def test_a_target_that_is_lost_and_found_is_told_once_each():
+    life = Life()
+
+    never_seen = life.turn(spec(), GONE, "09:59")
+    there = life.turn(spec(), queued(80, current=8), "10:00")
+    lost = life.turn(spec(), GONE, "10:01")
+    still = life.turn(spec(), GONE, "10:02")
+    found = life.turn(spec(), queued(80, current=8), "10:03")
+
+    assert [] == never_seen + still
+    assert [Event("Normal", "TargetFound", "Deployment/shop is there, with 8 replicas")] == there == found
+    assert [
+        Event(
+            "Warning",
+            "TargetLost",
+            'Deployment/shop cannot be read, and nothing is scaled: deployments.apps "shop" not found',
+        )
+    ] == lost
+
+
+def test_a_plain_object_has_no_events_of_ours():
+    """Without schedules, override and forecast the events are the upstream's."""
+    life = Life()
+
+    assert [] == [item for clock in ("10:00", "10:01") for item in life.turn(spec(), queued(300, current=8), clock)]

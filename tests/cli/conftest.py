@@ -1,0 +1,27 @@
+"""What tests of commands share: an API server to talk to, and no cluster of whoever runs them."""
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.served import ServedApi, serving, write_kubeconfig
+from cronhpa.cli import app
+
+
+@pytest.fixture
+def served():
+    with serving(ServedApi()) as api:
+        yield api
+
+
+@pytest.fixture
+def cronhpa(served, tmp_path):
+    """Runs a command against the fake API server: the current context states the namespace prod, `dev` states none."""
+    file = write_kubeconfig(tmp_path / "kubeconfig", served.server, {"prod": "prod", "dev": None})
+
+    def run(*arguments, given=None):
+        words = [str(item) for item in arguments]
+        clustered = words[0] in {"explain", "override", "adopt", "preview", "backtest", "history"}
+        where = ["--kubeconfig", str(file)] if clustered and "--kubeconfig" not in words else []
+        return CliRunner().invoke(app, [*words, *where], input=given, color=True)
+
+    return run

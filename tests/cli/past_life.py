@@ -1,0 +1,81 @@
+"""A life of one object, and a store that kept it: what commands that look back are tried on."""
+
+import time
+
+import msgspec
+from msgspec import Raw
+from msgspec.structs import astuple
+from typer.testing import CliRunner
+
+from cronhpa.api.parse import parse_spec
+from cronhpa.api.render import render
+from cronhpa.api.turn import Turn
+from cronhpa.cli import app
+from cronhpa.core.decide import decide
+from cronhpa.core.decision import Scaled, Withheld
+from cronhpa.core.instant import HOUR, MINUTE, format_instant_exact
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Observation, PodCounts, Scale
+from cronhpa.core.record import Record, encode
+from cronhpa.core.spec import ControllerOptions
+from cronhpa.history.decisions import KeptDecision
+from cronhpa.history.past_decision import PastDecision
+from cronhpa.history.points import Point
+from cronhpa.history.store import Store
+
+NOW = time.time_ns() // (5 * MINUTE) * (5 * MINUTE)
+FIRST = NOW - 5 * HOUR
+SPEC = {
+    "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"},
+    "minReplicas": 2,
+    "maxReplicas": 20,
+    "timeZone": "Asia/Kolkata",
+    "metrics": [
+        {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}}}
+    ],
+}
+
+
+def body(status, spec=SPEC):
+    meta = {"namespace": "prod", "name": "shop", "uid": "u", "generation": 1}
+    return {"metadata": meta, "spec": spec, "status": status}
+
+
+def life():
+    """Of each hour a turn: 4 pods, then the load of 6, 8, 8 and 4."""
+    parsed = parse_spec(SPEC, "prod", ControllerOptions())
+    memory, status, current = Memory(), {}, 4
+    for number, pods in enumerate((4, 6, 8, 8, 4)):
+        now = FIRST + number * HOUR
+        load = 600 * pods
+        reading = PodCounts(current, 0, 0, current, current, load, 1000 * current, 0, 0, 0, load)
+        record = Record(parsed, Observation(Scale(current, current, "app=shop"), (reading,)), None, memory, now)
+        decision = decide(*astuple(record))
+        outcome = Scaled(now) if decision.rescales else Withheld()
+        memory = memory.after(decision, outcome, parsed, record.observation)
+        status = render(status, Turn(parsed, decision, outcome, memory, 1))
+        current = decision.desired
+        yield record, status
+
+
+def kept(at, what, turn, left_out=0):
+    decision = PastDecision(at, Raw(msgspec.json.encode(what)), Raw(turn), "0.1.0", left_out)
+    return KeptDecision("prod", "shop", str(at), decision)
+
+
+def write_life(path):
+    """A store of that life, with a point every five minutes."""
+    store = Store(path)
+    turns = list(life())
+    store.decisions.record([kept(record.now, body(status), encode(record).encode()) for record, status in turns])
+    points = [Point(FIRST + step * 5 * MINUTE, 4 + step // 20, 4, 2.4 + step / 10, 2, 20, None) for step in range(50)]
+    store.decisions.record_points([("prod", "shop", point) for point in points])
+    store.close()
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, [*arguments], env={"COLUMNS": "200"})
+
+
+def at(hours):
+    return format_instant_exact(FIRST + round(hours * HOUR))

@@ -1,0 +1,130 @@
+"""cronhpa.cli.past_explained, cronhpa.cli.history_picture, cronhpa.history.past_answers: what is told of the past."""
+
+import json
+
+import pytest
+from past_life import at, body, command, life, write_life
+
+from cronhpa.cli.explanation_text import explained, folded
+from cronhpa.core.record import encode
+from history.samples import write_version_1
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "history.db"
+    write_life(path)
+    return path
+
+
+def explain(path, *options):
+    return command("explain", "shop", "-n", "prod", "--store", str(path), *options)
+
+
+def test_a_decision_is_told_word_for_word_as_it_was(path):
+    record, status = list(life())[1]
+
+    done = explain(path, "--at", at(1.5))
+
+    heading, *lines = done.stdout.splitlines()
+    then = [part for line in explained(body(status), record.now) for part in folded(line)]
+    assert then == lines
+    assert heading.startswith("Decided ")
+    assert " +05:30, in force until " in heading
+
+
+def test_the_newest_decision_says_that_it_is(path):
+    assert ", still the newest:" in explain(path, "--at", "now").stdout
+
+
+def test_a_decision_as_json_holds_the_object_and_the_inputs_of_the_decision(path):
+    record, status = list(life())[2]
+
+    told = json.loads(explain(path, "--at", at(2), "-o", "json").stdout)
+
+    assert json.loads(json.dumps(body(status))) == told["object"]
+    assert json.loads(encode(record)) == told["turn"]
+    assert ("0.1.0", 0) == (told["release"], told["changesLeftOut"])
+
+
+def test_a_timeline_has_a_row_for_each_change_beginning_with_what_was_in_force(path):
+    done = explain(path, "--from", at(0.5), "--to", "4h")
+
+    heading, names, *rows, points = done.stdout.splitlines()
+    assert heading.startswith("prod/shop: ")
+    assert heading.endswith(", 4 h")
+    assert ["TIME", "REPLICAS", "DECIDED BY", "WHY"] == [name.strip() for name in names.split("  ") if name.strip()]
+    assert ["4", "4 -> 6", "6 -> 8", "8", "8 -> 4"] == [row[32:42].strip() for row in rows if row[:30].strip()]
+    assert points.startswith("44 points: 4 to 6 replicas, load 3 to 7.")
+
+
+def test_a_timeline_as_json_is_the_same(path):
+    told = json.loads(explain(path, "--from", at(0.5), "--to", "4h", "-o", "json").stdout)
+
+    assert 4 == told["before"]["desiredReplicas"]
+    assert [6, 8, 8, 4] == [change["desiredReplicas"] for change in told["changes"]]
+    assert told["moreFrom"] is None
+    assert 44 == len(told["points"])
+
+
+def test_where_less_is_kept_than_is_asked_for_the_timeline_says_from_when_on(path):
+    assert "  decisions are kept from " in explain(path, "--from", "2d ago").stdout
+
+
+def test_a_picture_is_drawn_of_the_timeline(path, tmp_path):
+    picture = tmp_path / "past.svg"
+
+    done = explain(path, "--from", at(0), "--picture", str(picture))
+
+    text = picture.read_text()
+    assert (0, f"drawn: {picture}\n") == (done.exit_code, done.stderr)
+    for words in ("prod/shop", "Asia/Kolkata", "desired replicas", "ready pods", "cap: maxReplicas in force (20)"):
+        assert words in text
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--at", "tomorrow"], "is no time"),
+        (["--at", "now", "--from", "2h ago"], "the decision of one moment, or a span"),
+        (["--from", "now", "--to", "2h ago"], "must be after the begin"),
+        (["--from", "2h ago", "--to", "soon"], "is no time"),
+        (["--at", "now", "-o", "yaml"], "is not one of"),
+        (["--from", "2h ago", "--picture", "past.gif"], "must end in .svg or .png"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(path, options, words):
+    done = explain(path, *options)
+
+    assert 2 == done.exit_code
+    assert words in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_what_is_too_old_says_from_when_on_there_is_something(path):
+    done = explain(path, "--at", "6h ago")
+
+    assert (1, "") == (done.exit_code, done.stdout)
+    assert "kept from " in done.stderr
+
+
+def test_an_object_of_which_nothing_is_kept_is_told_with_what_to_look_at(path):
+    done = command("explain", "cart", "-n", "prod", "--store", str(path), "--at", "now")
+
+    assert 1 == done.exit_code
+    assert "prod/cart: no decision is kept of it, or not for you" in done.stderr
+
+
+def test_a_store_of_an_earlier_release_is_told_as_such(tmp_path):
+    path = tmp_path / "old.db"
+    write_version_1(path)
+
+    done = explain(path, "--at", "now")
+
+    assert 1 == done.exit_code
+    assert "a release before past decisions wrote it" in done.stderr
+
+
+def test_a_store_that_is_not_there_is_told(tmp_path):
+    done = explain(tmp_path / "absent.db", "--at", "now")
+
+    assert (1, True) == (done.exit_code, "absent.db" in done.stderr)

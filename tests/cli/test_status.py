@@ -1,0 +1,139 @@
+"""cronhpa.cli.status: all objects in one table, those that need a person first."""
+
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.glance import EIGHT, GOLDEN, NOW, named, pods_of, stated, table_of_all
+from cli.glance import body as made
+from cronhpa.cli import app
+from cronhpa.cli.cluster import ConnectedCluster, read_all
+from cronhpa.cli.status import NEEDS_A_PERSON, rows_of, table
+from cronhpa.core.observation import Observation, Scale
+from kube.fake_api import FakeApi, answering
+
+EVERYWHERE = "/apis/cronhpa.io/v1alpha1/cronhpas"
+PROD = "/apis/cronhpa.io/v1alpha1/namespaces/prod/cronhpas"
+
+
+def test_the_eight_situations_read_as_they_did_when_a_person_looked_at_them():
+    """`python tests/cli/glance.py` writes it anew."""
+    assert (GOLDEN / "status.txt").read_text() == table_of_all()
+    assert max(map(len, table_of_all().splitlines())) <= 80
+
+
+def test_what_needs_a_person_comes_first_then_by_name():
+    rows = rows_of([named(name) for name in sorted(EIGHT)], NOW)
+
+    assert ["no-target", "no-metric", "two-owners", "contradictory"] == [row.name for row in rows if row.needs_person]
+    assert ["preview", "good", "night-zero", "plain"] == [row.name for row in rows if not row.needs_person]
+
+
+def test_an_object_that_no_operator_has_seen_needs_one():
+    new = {"metadata": {"namespace": "prod", "name": "new", "generation": 1}, "spec": stated()}
+    edited = made(stated(), pods_of(12, 580), name="edited")
+    edited["metadata"]["generation"] = 5
+    first, second = rows_of([edited, new], NOW)
+
+    assert (("edited", "Deciding", True), ("new", "Undecided", True)) == tuple(
+        (row.name, row.word, row.needs_person) for row in (first, second)
+    )
+    assert all("is the operator running" in row.notes[0] for row in (first, second))
+
+
+def test_a_zero_by_hand_is_told_and_needs_nobody():
+    (row,) = rows_of([made(stated(), Observation(Scale(0, 0, "app=shop")))], NOW)
+
+    assert ("Holding", False) == (row.word, row.needs_person)
+    assert row.notes[0].startswith("the target was scaled to zero by hand")
+
+
+def test_more_than_is_allowed_is_told_before_what_goes_well():
+    full = made(stated(maxReplicas=2), pods_of(2, 900), name="zzz")
+    first, _ = rows_of([named("plain"), full], NOW)
+
+    assert ("zzz", False, ("3 replicas are asked for, and 2 are allowed",)) == (
+        first.name,
+        first.needs_person,
+        first.notes,
+    )
+
+
+def test_a_terminal_cuts_a_row_and_a_pipe_does_not():
+    long = made(stated(), pods_of(12, 580), name="n" * 90)
+
+    cut = table(rows_of([long], NOW), 80, is_cut=True, is_everywhere=True)
+    whole = table(rows_of([long], NOW), 80, is_cut=False, is_everywhere=True)
+
+    assert {80} == {len(line) for line in cut[:2]}
+    assert cut[1].endswith("...")
+    assert f"prod/{'n' * 90}  Deciding  12        2..120        cpu: 58%/60%" == whole[1]
+    assert "1 object, none needs a person" == whole[-1]
+
+
+async def test_objects_are_listed_in_their_namespace_or_everywhere():
+    api = FakeApi()
+    first, second = ({"metadata": {"name": name, "namespace": "prod"}} for name in "ab")
+    api.answers[PROD] = answering({"items": [first]})
+    api.answers[EVERYWHERE] = answering({"items": [second, first]})
+
+    async with api.client() as client:
+        one = [item["metadata"]["name"] for item in await read_all(client, "prod")]
+        both = [item["metadata"]["name"] for item in await read_all(client, None)]
+
+    assert (["a"], ["a", "b"]) == (one, both)
+
+
+@pytest.fixture
+def ask(monkeypatch):
+    """Runs the command on these objects."""
+
+    @asynccontextmanager
+    async def no_cluster(*_):
+        yield ConnectedCluster(None, "default", "none")
+
+    def run(bodies, *options):
+        async def listed(*_):
+            return bodies
+
+        monkeypatch.setattr("cronhpa.cli.status.read_all", listed)
+        monkeypatch.setattr("cronhpa.cli.status.connected", no_cluster)
+        return CliRunner().invoke(app, ["status", *options])
+
+    return run
+
+
+def test_the_exit_code_tells_a_script_whether_a_person_is_needed(ask):
+    assert 0 == ask([named("plain"), named("good"), named("preview")]).exit_code
+    assert NEEDS_A_PERSON == ask([named("plain"), named("contradictory")]).exit_code
+    none = ask([])
+    assert (0, "no CronHPA in namespace default\n") == (none.exit_code, none.stdout)
+
+
+def test_json_holds_each_object_with_its_notes(ask):
+    told = json.loads(ask([named("good"), named("no-target")], "-o", "json").stdout)
+
+    assert [("no-target", "NoTarget", True), ("good", "Deciding", False)] == [
+        (item["name"], item["status"], item["needsPerson"]) for item in told
+    ]
+    assert ["there is no Deployment/shop; create it, or correct spec.scaleTargetRef"] == told[0]["notes"]
+    assert (12, 20, 30, 80, "cpu: 33%/60%") == tuple(
+        told[1][key] for key in ("currentReplicas", "desiredReplicas", "minReplicas", "maxReplicas", "targets")
+    )
+
+
+def test_a_watch_shows_them_again_until_it_is_ended(ask, monkeypatch):
+    """Two rounds; then somebody presses Ctrl-C."""
+    rounds = iter(range(2))
+
+    async def wait(_):
+        if next(rounds, None) is None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("cronhpa.cli.status.asyncio.sleep", wait)
+    watched = ask([named("no-target")], "--watch")
+
+    assert 0 == watched.exit_code
+    assert 3 == watched.stdout.count("1 object, 1 needs a person")

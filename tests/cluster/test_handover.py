@@ -1,0 +1,218 @@
+"""
+cronhpa.operator.replica, cronhpa.kube.lease: two replicas of the real operator on one Lease.
+
+Who decides after SIGTERM, SIGKILL and SIGSTOP, and who writes.
+"""
+
+import random
+import signal
+import statistics
+import threading
+import time
+
+import pytest
+
+from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator
+from testbed.twin import Scaled
+from testbed.wait import wait_until
+
+pytestmark = pytest.mark.usefixtures("no_operator")
+
+# Short, so that many handovers fit into a test; the rules are those of 15, 10 and 2 s.
+LEASE_S, DEADLINE_S, RETRY_S = 3, 2, 0.4
+LEASE = "handover"
+
+
+class Replicas:
+    """The replicas of one installation: `start` one, see who leads, look for writes of those that did not."""
+
+    def __init__(self, plane, folder):
+        self._plane, self._folder = plane, folder
+        self._kubeconfig = plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
+        self._count, self._began = 0, time.time()
+        self.running = {}
+
+    def start(self, lease=LEASE, **settings):
+        self._count += 1
+        name = f"replica-{self._count}"
+        folder = self._folder / name
+        folder.mkdir()
+        operator = Operator(
+            self._kubeconfig,
+            folder,
+            leader_elect_identity=name,
+            leader_elect_resource_name=lease,
+            leader_elect_lease_duration=f"{LEASE_S}s",
+            leader_elect_renew_deadline=f"{DEADLINE_S}s",
+            leader_elect_retry_period=f"{RETRY_S}s",
+            **settings,
+        )
+        operator.start()
+        self.running[name] = operator
+        return name
+
+    @property
+    def lease(self):
+        return self._plane.get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}")["spec"]
+
+    def leader(self, other_than="", within_s=60):
+        def holder():
+            name = self.lease.get("holderIdentity") or ""
+            return name if name != other_than else ""
+
+        return wait_until(holder, within_s=within_s, every_s=0.02)
+
+    def stop(self):
+        for operator in self.running.values():
+            if operator.is_running:
+                operator.signal(signal.SIGCONT)
+                operator.kill()
+
+    def writes(self):
+        """Those of these replicas: another test's have the same names."""
+        return [each for each in self._plane.writes() if each.began > self._began and "(replica-" in each.agent]
+
+    def handovers(self):
+        """
+        (replica, its first write of the Lease) for each time that another one took it; and the writes of replicas at
+        a time at which another one had the Lease.
+        """
+        taken, late, holder = [], [], ""
+        for write in self.writes():
+            name = write.agent.partition("(")[2].rstrip(")")
+            if write.resource == "leases":
+                if name != holder:
+                    holder = name
+                    taken.append((name, write))
+            elif name != holder:
+                late.append((write, holder))
+        return taken, late
+
+
+@pytest.fixture
+def replicas(control_plane, tmp_path):
+    # The chart's right is to the Lease of the release's name.
+    rule = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}
+    meta = {"name": LEASE, "namespace": NAMESPACE}
+    api = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+    control_plane.apply(api | {"kind": "Role", "metadata": meta, "rules": [rule]})
+    subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": NAMESPACE}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": LEASE}
+    control_plane.apply(api | {"kind": "RoleBinding", "metadata": meta, "roleRef": role, "subjects": [subject]})
+    made = Replicas(control_plane, tmp_path)
+    yield made
+    made.stop()
+    control_plane.kubectl("delete", "lease", LEASE, "--namespace", NAMESPACE, "--ignore-not-found")
+
+
+@pytest.fixture
+def busy(control_plane, namespace, plant):
+    """A target whose load changes all the time, so that whoever leads writes all the time."""
+    shop = Scaled(control_plane, namespace, replicas=2)
+    load = plant.add_target(namespace, shop.labels, 1.0)
+    over = threading.Event()
+
+    def sway():
+        while not over.wait(0.7):
+            plant.set_load(load, random.uniform(0.5, 8))
+
+    thread = threading.Thread(target=sway)
+    thread.start()
+    yield shop
+    over.set()
+    thread.join()
+
+
+def decided_since(plane, name, at):
+    """When this replica wrote for the first time, apart from the Lease, after an instant."""
+    return next(
+        (
+            write.ended
+            for write in plane.writes()
+            if write.began > at and write.resource != "leases" and f"({name})" in write.agent
+        ),
+        None,
+    )
+
+
+def hand_over(plane, replicas, how):
+    """Takes the leader away; returns (seconds until another one leads, seconds until it writes its first decision)."""
+    leader = replicas.leader()
+    operator = replicas.running[leader]
+    time.sleep(random.uniform(0, 1))
+    began = time.time()
+    operator.signal(how)
+    successor = replicas.leader(other_than=leader)
+    took = time.time() - began
+    wrote = wait_until(lambda: decided_since(plane, successor, began), within_s=30) - began
+    if how == signal.SIGSTOP:
+        time.sleep(random.uniform(0, 2))
+        operator.signal(signal.SIGCONT)
+    else:
+        operator.ended()
+        del replicas.running[leader]
+        replicas.start()
+    return took, wrote
+
+
+@pytest.mark.usefixtures("busy")
+def test_after_sigterm_sigkill_and_sigstop_another_replica_decides_and_the_old_one_writes_nothing(
+    control_plane, replicas, record_property
+):
+    """A Lease of 3 s, looked at every 0.2 s: at SIGTERM it is released, else it lasts 3 s from its last renewal."""
+    replicas.start()
+    replicas.start()
+
+    stopped = hand_over(control_plane, replicas, signal.SIGTERM)
+    killed = hand_over(control_plane, replicas, signal.SIGKILL)
+    frozen = hand_over(control_plane, replicas, signal.SIGSTOP)
+    time.sleep(3)
+    taken, late = replicas.handovers()
+
+    record_property("told", f"handover, (s to lead, s to write): SIGTERM {stopped}, SIGKILL {killed}, SIGSTOP {frozen}")
+    assert late == []
+    assert len(taken) >= 4
+    assert stopped[1] <= 2 + 1  # the objects are due every second
+    assert killed[1] <= LEASE_S + 2 + 1
+    assert frozen[1] <= LEASE_S + 2 + 1
+
+
+@pytest.mark.usefixtures("busy")
+def test_a_second_installation_holds_while_the_first_ones_lease_is_renewed(control_plane, replicas, busy):
+    replicas.start()
+    busy.says("Ready", "True", "Deciding")
+    other = replicas.start(lease="cronhpa")
+
+    wait_until(lambda: [text for text in busy.events() if text.startswith("OtherOperator")])
+    time.sleep(3)
+    wrote = {each.resource for each in replicas.writes() if f"({other})" in each.agent}
+    assert wrote <= {"leases", "events"}
+
+    replicas.running["replica-1"].kill()
+    killed = time.time()
+
+    wait_until(lambda: decided_since(control_plane, other, killed), within_s=LEASE_S + 5 + 5)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("busy")
+def test_no_write_by_a_replica_that_does_not_lead_in_two_hundred_handovers(control_plane, replicas, record_property):
+    replicas.start()
+    replicas.start()
+    draw = random.Random(7)
+    times = {how: [] for how in (signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP)}
+    for _ in range(200):
+        how = draw.choice(list(times))
+        times[how].append(hand_over(control_plane, replicas, how))
+    taken, late = replicas.handovers()
+
+    for how, seen in times.items():
+        for label, column in (("lead", 0), ("write", 1)):
+            seconds = sorted(each[column] for each in seen)
+            record_property(
+                "told",
+                f"{how.name}: {len(seconds)} handovers, seconds to {label}: median {statistics.median(seconds):.2f}, "
+                f"p99 {seconds[int(0.99 * (len(seconds) - 1))]:.2f}, most {seconds[-1]:.2f}",
+            )
+    assert late == []
+    assert len(taken) >= 200

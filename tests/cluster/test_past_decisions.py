@@ -1,0 +1,151 @@
+"""Past decisions on a real control plane: what was told then is told again, after a SIGKILL, to whoever may get it."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from cronhpa.cli import app
+from cronhpa.core.instant import format_instant_exact
+from cronhpa.history.store import Store
+from testbed.twin import Scaled
+from testbed.wait import wait_until
+
+# The operator writes what it decided every five seconds.
+FLUSHED_SECONDS = 7
+
+
+@pytest.fixture
+def shop(control_plane, namespace, plant):
+    """Two pods at a load of 0.6 cores, of which 50 % of two cores are the target: two are wanted."""
+    made = Scaled(control_plane, namespace, "web", replicas=2, timeZone="Europe/Berlin")
+    made.load = plant.add_target(namespace, made.labels, 0.9)
+    made.says("Ready", "True", "Deciding")
+    return made
+
+
+def account(control_plane, namespace, name, *, may_get):
+    """A ServiceAccount that may get the CronHPAs of its namespace, or nothing at all."""
+    control_plane.apply(
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
+    )
+    if may_get:
+        meta = {"name": name, "namespace": namespace}
+        rule = {"apiGroups": ["cronhpa.io"], "resources": ["cronhpas"], "verbs": ["get"]}
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+        group = "rbac.authorization.k8s.io/v1"
+        control_plane.apply({"apiVersion": group, "kind": "Role", "metadata": meta, "rules": [rule]})
+        control_plane.apply(
+            {"apiVersion": group, "kind": "RoleBinding", "metadata": meta, "roleRef": reference, "subjects": [subject]}
+        )
+    return control_plane.service_account_kubeconfig(namespace, name)
+
+
+@pytest.fixture
+def command(control_plane, operator, namespace):
+    def run(name, *options, kubeconfig=None):
+        config = str(kubeconfig or control_plane.admin_kubeconfig)
+        past = ["--operator", operator.past_url] if options else []
+        arguments = [name, "web", "-n", namespace, "--kubeconfig", config, *past, *options]
+        return CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+
+    return run
+
+
+def kept(operator, namespace):
+    store = Store.open_to_read(operator.store)
+    try:
+        return store.decisions.between(namespace, "web", 0, 2**62, 1000)
+    finally:
+        store.close()
+
+
+def test_what_was_explained_then_is_explained_again_after_a_sigkill(shop, command, operator, namespace):
+    """Word for word. An edit moves a bound and no count, so that the status stands still while it is read."""
+    shop.patch(minReplicas=2)
+    wait_until(lambda: command("explain").stdout, lambda text: "2 to 20 are allowed" in text)
+    told = command("explain").stdout
+    then = time.time_ns()
+    time.sleep(FLUSHED_SECONDS)
+
+    before = kept(operator, namespace)
+    operator.kill()
+    time.sleep(2)
+    operator.start()
+    shop.says("Ready", "True", "Deciding")
+    time.sleep(FLUSHED_SECONDS)
+    # The new process decides the same: it is not written again.
+    assert [each.at for each in before] == [each.at for each in kept(operator, namespace)]
+    shop.patch(minReplicas=3)
+    shop.reaches(3)
+    time.sleep(FLUSHED_SECONDS)
+
+    past = command("explain", "--at", format_instant_exact(then))
+
+    assert 0 == past.exit_code, past.stderr
+    heading, *lines = past.stdout.splitlines()
+    assert told.splitlines() == lines
+    assert heading.startswith("Decided ")
+    assert ", in force until " in heading
+    again = command("replay", "--at", format_instant_exact(then))
+    assert (0, True) == (again.exit_code, "the same again: 2 replicas, by Metric/cpu" in again.stdout), again.output
+
+
+def test_a_timeline_tells_each_change_of_the_count(shop, command, plant, tmp_path):
+    plant.set_load(shop.load, 2.9)
+    shop.reaches(6)
+    plant.set_load(shop.load, 0.9)
+    shop.reaches(2, within_s=40)
+    time.sleep(FLUSHED_SECONDS)
+    picture = tmp_path / "past.svg"
+
+    since = ("--from", "10m ago")
+    told = command("explain", *since, "--picture", str(picture))
+    listed = json.loads(command("explain", *since, "-o", "json").stdout)
+
+    assert 0 == told.exit_code, told.stderr
+    assert "-> 6" in told.stdout
+    counts = [each["desiredReplicas"] for each in listed["changes"]]
+    assert 6 == max(counts)
+    assert 2 == counts[-1]
+    assert listed["points"]
+    assert "desired replicas" in picture.read_text()
+
+
+def test_who_may_get_the_object_reads_its_past_and_nobody_else(shop, command, control_plane, namespace):
+    """Of somebody else's namespace, of an account that is gone, and of no account at all there is nothing to read."""
+    time.sleep(FLUSHED_SECONDS)
+    may = account(control_plane, namespace, "reader", may_get=True)
+    may_not = account(control_plane, namespace, "stranger", may_get=False)
+    elsewhere = account(control_plane, "default", f"reader-{namespace}"[:60].rstrip("-"), may_get=True)
+    gone = account(control_plane, namespace, "gone", may_get=True)
+    control_plane.kubectl("delete", "serviceaccount", "gone", "-n", namespace)
+
+    read = command("explain", "--at", "now", kubeconfig=may)
+    refused = [command("explain", "--at", "now", kubeconfig=each) for each in (may_not, elsewhere)]
+    unknown = command("explain", "--at", "now", kubeconfig=gone)
+
+    assert 0 == read.exit_code, read.stderr
+    assert "wants 2 replicas of Deployment/web" in read.stdout
+    for each in refused:
+        assert (1, "") == (each.exit_code, each.stdout)
+        assert "no decision is kept of it, or not for you" in each.stderr
+    assert (1, "") == (unknown.exit_code, unknown.stdout)
+    assert "the API server does not know your token" in unknown.stderr
+
+
+def test_a_kubeconfig_without_a_token_asks_by_a_token_for_the_operator_alone(shop, command, control_plane, namespace):
+    """The token is made for cronhpa.io: the API server itself does not take it."""
+    time.sleep(FLUSHED_SECONDS)
+    account(control_plane, namespace, "reader", may_get=True)
+
+    read = command("explain", "--at", "now", "--service-account", f"{namespace}/reader")
+    refused = command("explain", "--at", "now", "--service-account", f"{namespace}/default")
+
+    assert 0 == read.exit_code, read.stderr
+    assert "wants 2 replicas" in read.stdout
+    assert 1 == refused.exit_code

@@ -1,0 +1,33 @@
+"""cronhpa.core.local_time: instants as people read them, on the clock of a zone."""
+
+import pytest
+
+from cronhpa.core.instant import parse_instant
+from cronhpa.core.local_time import format_ahead, local_times
+
+MONDAY = parse_instant("2026-11-23T10:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("at", "zone", "shown"),
+    [
+        ("2026-11-23T17:00:00Z", "UTC", "Mon 17:00"),
+        ("2026-11-23T17:00:00Z", "Europe/Berlin", "Mon 18:00"),
+        ("2026-11-23T23:30:00Z", "Europe/Berlin", "Tue 00:30"),
+        ("2026-11-29T23:59:00Z", "UTC", "Sun 23:59"),
+        ("2026-11-30T08:00:00Z", "UTC", "2026-11-30"),
+        ("2026-11-29T23:59:00Z", "Europe/Berlin", "2026-11-30"),
+        ("2027-11-23T17:00:00Z", "UTC", "2027-11-23"),
+        ("2026-11-22T17:00:00Z", "UTC", "2026-11-22"),
+    ],
+)
+def test_a_weekday_is_named_where_it_can_only_be_the_next_one(at, zone, shown):
+    """Seen on Monday, 23 November 2026: the next Monday is a date. Berlin is an hour ahead."""
+    assert shown == format_ahead(parse_instant(at), zone, MONDAY)
+
+
+def test_instants_in_the_words_of_others_are_told_on_the_same_clocks():
+    text = "from 2026-11-23T17:00:00Z until 2026-11-24T17:00:05Z"
+
+    assert "from 18:00 +01:00 until Tue 2026-11-24 18:00:05 +01:00" == local_times(text, "Europe/Berlin", MONDAY)
+    assert "v2026-11-23T17:00:00Zx" == local_times("v2026-11-23T17:00:00Zx", "Europe/Berlin", MONDAY)

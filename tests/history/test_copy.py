@@ -1,0 +1,158 @@
+"""A store into another one, of the same database or the other."""
+
+from contextlib import closing
+
+import pytest
+from msgspec import Raw
+from typer.testing import CliRunner
+
+from cronhpa.cli.history import app
+from cronhpa.core.instant import DAY, HOUR, MINUTE
+from cronhpa.history.address import PostgresAddress
+from cronhpa.history.copy import copy_store, newest_step
+from cronhpa.history.decisions import KeptDecision
+from cronhpa.history.fits import Fit, FitInfo
+from cronhpa.history.past_decision import PastDecision
+from cronhpa.history.points import Point
+from cronhpa.history.series import STEP, LoadSample, Series
+from cronhpa.history.spend import Spend
+from cronhpa.history.store import Store
+from history.samples import API, NOON, WEB, everything, forecast, raw, sample
+
+
+def fill(store):
+    """Something in each table: packed days with minutes, rows of steps and minutes, and all that is learnt."""
+    store.loads.backfill(WEB, [(NOON - DAY + i * MINUTE, float(i)) for i in range(300)])
+    store.loads.record([sample(60 * i, 7.0 + i) for i in range(30)])
+    store.loads.record([sample(0, 1.0, API)])
+    store.loads.note_backfill(WEB, NOON)
+    store.fits.save(Fit("m", NOON, NOON, b"state"), {WEB: FitInfo(NOON, "spec", b"choice"), API: FitInfo(NOON)})
+    store.forecasts.save([(WEB, forecast(NOON))])
+    store.spend.add([Spend(WEB, NOON // HOUR, 60.0, 600.0)])
+    decided = PastDecision(NOON, Raw(b'{"status":{}}'), Raw(b'{"now":1}'), "0.1.0")
+    store.decisions.record([KeptDecision("prod", "web", "digest", decided)])
+    store.decisions.record_points([("prod", "web", Point(NOON - 3 * DAY, 4, 4, 1.5, 2, 9, None))])
+    assert store.decisions.tidy(NOON + MINUTE) is None  # the minute of the first object: its older days are packed
+    store.decisions.record_points([("prod", "web", Point(NOON, 5, 5, 1.5, 2, 9, None))])
+
+
+def content(store):
+    return (
+        store.loads.series(),
+        [store.loads.steps(each, 0, 2**63) for each in (WEB, API)],
+        [store.loads.minutes(each, 0, 2**63) for each in (WEB, API)],
+        store.loads.backfilled_until(WEB),
+        store.fits.infos(),
+        store.fits.newest([WEB, API]),
+        store.forecasts.newest(),
+        store.forecasts.issued_quantiles([WEB], NOON, NOON + DAY),
+        store.spend.since(0),
+        store.decisions.at("prod", "web", NOON),
+        store.decisions.points("prod", "web", 0, NOON + DAY),
+    )
+
+
+@pytest.fixture(params=["into a file", "into PostgreSQL"])
+def target(request, tmp_path, new_schema):
+    """An empty store."""
+    opened = Store(tmp_path / "target.db" if request.param == "into a file" else new_schema())
+    yield opened
+    opened.close()
+
+
+def test_a_copy_reads_as_the_store_that_it_was_made_of(store, target):
+    fill(store)
+    told = []
+
+    copied = copy_store(store, target, lambda done, total: told.append((done, total)))
+
+    assert content(store) == content(target)
+    assert all(each.source == each.target > 0 for each in copied)
+    assert told[-1][0] == told[-1][1] == sum(each.source for each in copied)
+
+
+def test_a_copy_into_a_store_with_ids_of_its_own_mixes_no_series_up(store, target):
+    """Ids are given anew: the target's first series is not the source's."""
+    other = Series("other", "web", "cpu")
+    target.loads.record([sample(0, 9.0, other)])
+    target.fits.save(Fit("m", 1, 1, b"other"), {other: FitInfo(1)})
+    fill(store)
+
+    copy_store(store, target)
+
+    assert [(NOON, 9.0)] == everything(target, other)
+    assert everything(store) == everything(target)
+    assert [(Fit("m", 1, 1, b"other"), [other])] == target.fits.newest([other])
+    assert store.fits.newest([WEB]) == target.fits.newest([WEB])
+
+
+def test_a_copy_that_is_run_again_changes_nothing(store, target):
+    fill(store)
+
+    first, again = copy_store(store, target), copy_store(store, target)
+
+    assert first == again
+    assert content(store) == content(target)
+
+
+def test_the_newest_step_is_that_of_the_rows_or_else_of_the_days(store):
+    before = newest_step(store)
+    store.loads.backfill(WEB, [(NOON - DAY, 1.0)])
+    packed = newest_step(store)
+    store.loads.record([sample(0, 1.0)])
+
+    assert (None, NOON - DAY + STEP, NOON + STEP) == (before, packed, newest_step(store))
+
+
+def command(*arguments):
+    texts = [one.url if isinstance(one, PostgresAddress) else str(one) for one in arguments]
+    return CliRunner().invoke(app, ["copy", *texts], env={"COLUMNS": "120"})
+
+
+def test_the_command_prints_the_rows_of_each_table_in_both(file_store, new_schema):
+    fill(file_store)
+    address = new_schema()
+
+    done = command(file_store.address, address)
+
+    assert 0 == done.exit_code, done.output
+    lines = {line.split()[0]: line for line in done.stdout.splitlines()}
+    assert f"series             2 rows,           2 in {address}" == lines["series"]
+    assert ["1", "1"] == [word for word in lines["spend"].split() if word.isdigit()]
+    with closing(Store(address)) as copied:
+        assert content(file_store) == content(copied)
+
+
+def test_the_command_refuses_a_target_with_newer_loads_unless_told(file_store, new_schema):
+    fill(file_store)
+    address = new_schema()
+    with closing(Store(address)) as newer:
+        newer.loads.record([LoadSample(WEB, NOON + HOUR, 1.0)])
+
+    refused = command(file_store.address, address)
+    assert 1 == refused.exit_code
+    assert "has loads until 2026-03-01T13:05:00Z" in refused.stderr
+    assert "--overwrite" in refused.stderr
+    assert [] == raw(address, "SELECT * FROM spend")
+    done = command(file_store.address, address, "--overwrite")
+
+    assert 0 == done.exit_code, done.output
+    with closing(Store(address)) as copied:
+        assert (NOON + HOUR, 1.0) == everything(copied)[-1]
+        assert everything(file_store) == everything(copied)[:-1]
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("{tmp}/none.db", "there is no such file"),
+        ("postgresql://app:ge@heim@db/x", "write @ as %40"),
+        ("postgresql://app:geheim@127.0.0.1:1/x?connect_timeout=1", "postgresql://127.0.0.1:1/x"),
+    ],
+)
+def test_the_command_says_what_is_wrong_and_tells_no_password(tmp_path, source, said):
+    outcome = command(source.format(tmp=tmp_path), tmp_path / "target.db")
+
+    assert outcome.exit_code in {1, 2}
+    assert said in " ".join(outcome.stderr.replace("│", " ").split())
+    assert "heim" not in outcome.output

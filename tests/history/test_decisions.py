@@ -1,0 +1,228 @@
+"""cronhpa.history.decisions: what is kept of decisions, for how long, and in how much space."""
+
+import json
+import random
+import sqlite3
+from itertools import pairwise
+
+import pytest
+from msgspec import Raw
+
+from cronhpa.core.instant import DAY, HOUR, MINUTE, parse_instant
+from cronhpa.history.database import Fault, StoreError
+from cronhpa.history.decisions import KeptDecision
+from cronhpa.history.past_decision import PastDecision
+from cronhpa.history.points import POINT_STEP, Point
+from cronhpa.history.store import Store
+
+NOW = parse_instant("2026-11-23T00:00:00Z")
+SHOP = ("prod", "shop")
+
+
+def decided(at, replicas, *, filler=""):
+    body = {"status": {"desiredReplicas": replicas, "filler": filler}}
+    return PastDecision(at, Raw(json.dumps(body).encode()), Raw(b'{"now":%d}' % at), "0.1.0")
+
+
+def kept(at, replicas, *, of=SHOP, digest=None, filler=""):
+    return KeptDecision(*of, str(at) if digest is None else digest, decided(at, replicas, filler=filler))
+
+
+def point(at, replicas=4):
+    return (*SHOP, Point(at, replicas, replicas, 1.5, 2, 9, None))
+
+
+def tidy_all(store, now):
+    """Every minute of a round of six hours up to `now`."""
+    for minute in range(now - 6 * HOUR, now + MINUTE, MINUTE):
+        assert store.decisions.tidy(minute) is None
+
+
+def test_the_decision_of_an_instant_is_the_last_one_at_or_before_it(store):
+    store.decisions.record([kept(NOW, 4), kept(NOW + HOUR, 9)])
+    at = lambda instant: store.decisions.at(*SHOP, instant)  # noqa: E731 - four questions
+
+    assert [None, decided(NOW, 4), decided(NOW, 4), decided(NOW + HOUR, 9)] == [
+        at(NOW - 1), at(NOW), at(NOW + HOUR - 1), at(NOW + 2 * HOUR),
+    ]  # fmt: skip
+    assert decided(NOW + HOUR, 9) == store.decisions.after(*SHOP, NOW)
+    assert store.decisions.after(*SHOP, NOW + HOUR) is None
+    assert NOW == store.decisions.first(*SHOP)
+
+
+def test_another_object_has_another_past(store):
+    store.decisions.record([kept(NOW, 4), kept(NOW, 7, of=("prod", "cart")), kept(NOW, 8, of=("test", "shop"))])
+
+    assert decided(NOW, 7) == store.decisions.at("prod", "cart", NOW)
+    assert store.decisions.at("prod", "absent", NOW) is None
+    assert [] == store.decisions.points("prod", "absent", 0, NOW)
+
+
+def test_what_was_decided_is_not_written_again_by_the_process_after_a_restart(tmp_path):
+    """The digest of the newest decision decides; one that was in force before the newest is a change again."""
+    path = tmp_path / "history.db"
+    first = Store(path)
+    first.decisions.record([kept(NOW, 4, digest="four"), kept(NOW + HOUR, 9, digest="nine")])
+    first.close()
+
+    again = Store(path)
+    again.decisions.record([kept(NOW + 2 * HOUR, 9, digest="nine"), kept(NOW + 3 * HOUR, 4, digest="four")])
+
+    found = again.decisions.between(*SHOP, 0, NOW + DAY, 10)
+    assert [NOW, NOW + HOUR, NOW + 3 * HOUR] == [each.at for each in found]
+    again.close()
+
+
+def test_packing_changes_no_answer(store):
+    instants = range(NOW, NOW + 2 * DAY, 20 * MINUTE)
+    store.decisions.record([kept(at, at // HOUR % 7) for at in instants])
+    store.decisions.record_points(point(at, at // HOUR % 7) for at in range(NOW, NOW + 2 * DAY, POINT_STEP))
+    decisions = store.decisions.between(*SHOP, 0, NOW + 9 * DAY, 1000)
+    points = store.decisions.points(*SHOP, NOW + HOUR, NOW + 30 * HOUR)
+
+    tidy_all(store, NOW + 2 * DAY)
+
+    assert len(instants) == len(decisions) == 144
+    assert decisions == store.decisions.between(*SHOP, 0, NOW + 9 * DAY, 1000)
+    assert points == store.decisions.points(*SHOP, NOW + HOUR, NOW + 30 * HOUR)
+    assert 29 * 12 == len(points)
+    for at in (NOW, NOW + 7 * HOUR + 1, NOW + DAY - 1):
+        assert [each for each in decisions if each.at <= at][-1] == store.decisions.at(*SHOP, at)
+        assert next(each for each in decisions if each.at > at) == store.decisions.after(*SHOP, at)
+
+
+def test_of_a_span_the_first_so_many_are_told(store):
+    store.decisions.record([kept(NOW + hour * HOUR, hour) for hour in range(10)])
+
+    assert [2, 3, 4] == [(each.at - NOW) // HOUR for each in store.decisions.between(*SHOP, NOW + 2 * HOUR, NOW * 2, 3)]
+
+
+def test_of_a_step_the_first_point_is_kept(store):
+    """A process that was started again notes one, too."""
+    store.decisions.record_points([point(NOW, 4)])
+    store.decisions.record_points([point(NOW + MINUTE, 9), point(NOW + POINT_STEP, 5)])
+
+    assert [4, 5] == [each.replicas for each in store.decisions.points(*SHOP, NOW, NOW + HOUR)]
+
+
+def test_decisions_are_kept_for_a_week_and_points_thinned_to_hours_for_90_days(store):
+    for day in range(100):
+        begin = NOW + day * DAY
+        store.decisions.record([kept(begin + hour * HOUR, hour) for hour in range(0, 24, 6)])
+        store.decisions.record_points(point(at) for at in range(begin, begin + DAY, POINT_STEP))
+        tidy_all(store, begin + DAY)
+    end = NOW + 100 * DAY
+
+    decisions = store.decisions.between(*SHOP, 0, end, 10**6)
+    points = store.decisions.points(*SHOP, 0, end)
+
+    # Blobs of a few decisions go as a whole, once the last of them is a week old.
+    assert end - 10 * DAY <= decisions[0].at <= end - 7 * DAY
+    assert end - 91 * DAY <= points[0].at <= end - 90 * DAY
+    week = [each for each in points if each.at >= end - 7 * DAY]
+    older = [each for each in points if each.at < end - 8 * DAY]
+    assert 7 * 288 == len(week)
+    assert {HOUR} == {later.at - each.at for each, later in pairwise(older)}
+
+
+def test_what_is_kept_of_a_deleted_object_goes_a_week_after_its_last_turn(store):
+    store.decisions.record([kept(NOW, 4)])
+    store.decisions.record_points([point(NOW), point(NOW + HOUR)])
+
+    tidy_all(store, NOW + 7 * DAY)
+    assert decided(NOW, 4) == store.decisions.at(*SHOP, NOW)
+    tidy_all(store, NOW + 9 * DAY)
+
+    assert store.decisions.at(*SHOP, NOW) is None
+    assert [] == store.decisions.points(*SHOP, 0, NOW + DAY)
+
+
+def test_an_operator_that_was_away_for_a_month_forgets_no_hours(store):
+    """The week after which an object is forgotten is that since its last turn; its first turn is written first."""
+    store.decisions.record_points(point(at) for at in range(NOW, NOW + 2 * DAY, POINT_STEP))
+    tidy_all(store, NOW + 2 * DAY)
+    back = NOW + 30 * DAY
+    store.decisions.record_points([point(back)])
+
+    tidy_all(store, back + 6 * HOUR)
+
+    assert 2 * 24 + 1 == len(store.decisions.points(*SHOP, 0, back + DAY))
+
+
+def test_where_all_take_too_much_the_oldest_of_those_that_have_most_are_forgotten(tmp_path):
+    """A noisy object shortens its own past: 300 decisions of a kilobyte beside ten, where 100 kB are allowed."""
+    from cronhpa.history.decisions import DecisionHistory
+    from cronhpa.history.sqlite import SqliteDatabase
+
+    database = SqliteDatabase.open(tmp_path / "history.db")
+    history = DecisionHistory(database, bytes_max=100_000)
+    noise = random.Random(7)
+    history.record([kept(NOW + 10 * each, each, filler=noise.randbytes(500).hex()) for each in range(300)])
+    history.record([kept(NOW + number, number, of=("prod", "quiet")) for number in range(10)])
+
+    for minute in range(NOW, NOW + 6 * HOUR, MINUTE):
+        assert history.tidy(minute) is None
+
+    noisy = history.between(*SHOP, 0, NOW + DAY, 1000)
+    assert 10 == len(history.between("prod", "quiet", 0, NOW + DAY, 1000))
+    assert 0 < len(noisy) < 300
+    assert NOW + 2990 == noisy[-1].at
+    database.close()
+    connection = sqlite3.connect(tmp_path / "history.db")
+    assert connection.execute("SELECT sum(length(packed)) FROM decided").fetchone()[0] <= 100_000
+    connection.close()
+
+
+def test_any_span_is_answered(store):
+    store.decisions.record([kept(NOW, 4)])
+    store.decisions.record_points([point(NOW)])
+
+    assert 1 == len(store.decisions.between(*SHOP, 0, 2**63 - 1, 10))
+    assert 1 == len(store.decisions.points(*SHOP, 0, 2**63 - 1))
+    assert [] == store.decisions.points(*SHOP, NOW + DAY, NOW)
+
+
+def test_a_clock_that_stepped_back_loses_nothing_and_stops_nothing(store):
+    store.decisions.record([kept(NOW, 4), kept(NOW + HOUR, 5)])
+    assert store.decisions.tidy(NOW + DAY) is None
+    store.decisions.record([kept(NOW + MINUTE, 6)])
+    assert store.decisions.tidy(NOW + 2 * MINUTE) is None
+
+    assert [4, 6, 5] == [
+        json.loads(bytes(each.body))["status"]["desiredReplicas"]
+        for each in store.decisions.between(*SHOP, 0, NOW + DAY, 10)
+    ]
+
+
+def test_a_damaged_blob_is_a_fault_or_a_store_error_and_no_other_object_suffers(tmp_path):
+    path = tmp_path / "history.db"
+    store = Store(path)
+    store.decisions.record([kept(NOW, 4), kept(NOW, 7, of=("prod", "cart"))])
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE decided SET packed = x'0100' WHERE object = 1")
+    connection.commit()
+    connection.close()
+
+    with pytest.raises(StoreError, match="decisions are"):
+        store.decisions.at(*SHOP, NOW)
+    assert decided(NOW, 7) == store.decisions.at("prod", "cart", NOW)
+    assert store.decisions.record([kept(NOW + HOUR, 5)]) is None
+    store.close()
+
+
+def test_what_cannot_be_written_is_a_fault(tmp_path):
+    path = tmp_path / "history.db"
+    filled = Store(path)
+    filled.decisions.record([kept(NOW + number, number) for number in range(10)])
+    filled.close()
+    store = Store.open_to_read(path)
+
+    # The minute of a round in which the first object is due.
+    for fault in (
+        store.decisions.record([kept(NOW, 4)]),
+        store.decisions.record_points([point(NOW)]),
+        store.decisions.tidy(NOW + DAY + MINUTE),
+    ):
+        assert isinstance(fault, Fault)
+        assert "nothing was recorded" in fault.message
+    store.close()

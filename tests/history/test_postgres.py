@@ -1,0 +1,356 @@
+"""The store in PostgreSQL: servers that are down, slow, full or cut off; several writers; who may read what."""
+
+import socket
+import ssl
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+
+import psycopg
+import pytest
+import trustme
+
+from cronhpa.core.instant import DAY, MILLISECOND, MINUTE, SECOND
+from cronhpa.history.address import PostgresAddress, store_address
+from cronhpa.history.database import Fault, StoreError
+from cronhpa.history.fits import Fit, FitInfo
+from cronhpa.history.postgres import PostgresDatabase
+from cronhpa.history.series import LoadSample, RecordedBatch, Series
+from cronhpa.history.store import Store
+from history.samples import API, NOON, WEB, everything, forecast, raw, sample
+from testbed.postgres import running
+
+
+@pytest.fixture
+def address(new_schema):
+    return new_schema()
+
+
+def impatient(address):
+    """A store whose statements may take 300 ms."""
+    return Store(address, lambda address: PostgresDatabase.open(address, statement_timeout=300 * MILLISECOND))
+
+
+@contextmanager
+def holding(address, *statements):
+    """Another client in the middle of a transaction."""
+    with closing(psycopg.connect(address.url)) as other:
+        for statement in statements:
+            other.execute(statement)
+        yield
+
+
+def test_a_server_that_restarts_costs_what_was_written_meanwhile():
+    with running() as server, closing(Store(PostgresAddress(server.url()))) as store:
+        assert RecordedBatch(1) == store.loads.record([sample(0, 1.0)])
+        server.stop()
+
+        refused = [store.loads.record([sample(60, 2.0)]) for _ in range(2)]
+        with pytest.raises(StoreError, match=r"127\.0\.0\.1"):
+            everything(store)
+        server.start()
+
+        assert [Fault, Fault] == [type(outcome) for outcome in refused]
+        assert all("nothing was recorded" in outcome.message for outcome in refused)
+        assert RecordedBatch(1) == store.loads.record([sample(120, 3.0)])
+        assert [(NOON, 1.0), (NOON + 2 * MINUTE, 3.0)] == store.loads.minutes(WEB, 0, 2**63)
+
+
+def test_a_connection_that_the_server_ends_is_opened_again_by_the_next_transaction(postgres, address):
+    with closing(Store(PostgresAddress(address.url + "&application_name=ended"))) as store:
+        store.loads.record([sample(0, 1.0)])
+        postgres.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'ended'")
+
+        outcomes = [store.loads.record([sample(60 * i, 2.0)]) for i in range(2)]
+
+        assert isinstance(outcomes[0], Fault)
+        assert RecordedBatch(1) == outcomes[1]
+
+
+def test_a_table_that_somebody_locks_is_a_fault_within_the_statements_time(address):
+    with closing(impatient(address)) as store:
+        store.loads.record([sample(0, 1.0)])
+        with holding(address, "LOCK TABLE step IN ACCESS EXCLUSIVE MODE"):
+            outcome = store.loads.record([sample(0, 1.0)])
+            with pytest.raises(StoreError, match="timeout"):
+                everything(store)
+
+        assert isinstance(outcome, Fault)
+        assert "timeout" in outcome.message
+        assert RecordedBatch(1) == store.loads.record([sample(0, 1.0)])
+
+
+def test_a_writer_that_is_stopped_in_its_transaction_holds_up_others_no_longer_than_a_statement(address):
+    lock = "SELECT pg_advisory_xact_lock(25456, (current_schema()::regnamespace::oid::bigint % 2147483647)::int)"
+    with closing(impatient(address)) as store:
+        with holding(address, lock):
+            outcome = store.loads.record([sample(0, 1.0)])
+            # Readers need no lock.
+            assert [] == everything(store)
+
+        assert isinstance(outcome, Fault)
+        assert RecordedBatch(1) == store.loads.record([sample(0, 1.0)])
+
+
+class Proxy:
+    """Passes bytes on between a client and the server, until it is to keep them. tls: what it demands of clients."""
+
+    def __init__(self, port, tls=None):
+        self._server_port = port
+        self._tls = tls
+        self.is_silent = False
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._sockets = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self._listener.accept()
+                if self._tls is not None:
+                    client.recv(8)  # SSLRequest
+                    client.sendall(b"S")
+                    client = self._tls.wrap_socket(client, server_side=True)
+                server = socket.create_connection(("127.0.0.1", self._server_port))
+            except OSError:
+                if self._listener.fileno() < 0:
+                    return
+                continue
+            self._sockets += [client, server]
+            for source, sink in ((client, server), (server, client)):
+                threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
+
+    def _pass_on(self, source, sink):
+        try:
+            while data := source.recv(65536):
+                if not self.is_silent:
+                    sink.sendall(data)
+        except OSError:
+            pass
+
+    def close(self):
+        for each in (self._listener, *self._sockets):
+            each.close()
+
+
+def test_a_server_that_is_cut_off_is_given_up_after_a_second_more_than_a_statement_may_take(postgres, address):
+    """It acknowledges every byte and answers none: the kernel sees nothing wrong, and the server ends no statement."""
+    with closing(Proxy(postgres.port)) as proxy:
+        schema = address.url.rpartition("%3D")[2]
+        through = PostgresAddress(postgres.url(schema, port=proxy.port) + "&connect_timeout=1")
+        with closing(impatient(through)) as store:
+            assert RecordedBatch(1) == store.loads.record([sample(0, 1.0)])
+            proxy.is_silent = True
+            began = time.monotonic()
+            cut_off, not_connected = store.loads.record([sample(0, 2.0)]), store.loads.record([sample(0, 2.0)])
+            taken = time.monotonic() - began
+            proxy.is_silent = False
+
+            assert [Fault, Fault] == [type(cut_off), type(not_connected)]
+            # 1.3 s for the statement, 1 or 2 s for the connection, as libpq counts whole seconds; and a busy machine.
+            assert taken < 10
+            assert RecordedBatch(1) == store.loads.record([sample(0, 3.0)])
+            assert [(NOON, 3.0)] == everything(store)
+
+
+def test_a_server_that_never_answers_is_named_within_seconds():
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        port = silent.getsockname()[1]
+
+        with pytest.raises(StoreError, match=f"127.0.0.1:{port}/db"):
+            Store(PostgresAddress(f"postgresql://cronhpa:geheim@127.0.0.1:{port}/db?connect_timeout=1"))
+
+
+def test_a_disk_that_is_full_costs_what_does_not_fit_and_the_next_writes_go_on():
+    """Of 2 MB at most is each file that the server may write: the table of the steps gets no longer."""
+    with running(file_bytes_max=2 * 2**20) as server, closing(Store(PostgresAddress(server.url()))) as store:
+        many = [Series("shop", f"web-{i}", "cpu") for i in range(500)]
+        outcomes = []
+        while not (outcomes and isinstance(outcomes[-1], Fault)) and len(outcomes) < 400:
+            at = NOON + len(outcomes) * 5 * MINUTE
+            outcomes.append(store.loads.record([LoadSample(each, at, 1.0) for each in many]))
+
+        assert isinstance(outcomes[-1], Fault), "the disk never became full"
+        assert "could not extend file" in outcomes[-1].message
+        full = store.loads.record([LoadSample(each, NOON + 2 * DAY, 1.0) for each in many])
+        assert isinstance(full, Fault)
+        # Every batch before the first refusal is whole, and nothing of those refused is there.
+        assert {len(outcomes) - 1} == {len(everything(store, each)) for each in (many[0], many[250], many[499])}
+        raw(store.address, "TRUNCATE step", "TRUNCATE minute")
+        assert RecordedBatch(500) == store.loads.record([LoadSample(each, NOON + 2 * DAY, 1.0) for each in many])
+
+
+def test_a_role_without_rights_is_told_what_it_may_not(postgres, address):
+    Store(address).close()
+    postgres.execute("DROP ROLE IF EXISTS guest")
+    schema = address.url.rpartition("%3D")[2]
+    postgres.execute(f"CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA {schema} TO guest")
+    postgres.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO guest")
+
+    with closing(Store(PostgresAddress(postgres.url(schema, user="guest")))) as store:
+        outcome = store.loads.record([sample(0, 1.0)])
+
+        assert isinstance(outcome, Fault)
+        assert "permission denied for table series" in outcome.message
+
+
+def test_a_refused_transaction_keeps_nothing_and_the_next_one_goes_on(address):
+    """The ids that the refused transaction had given to new series are void."""
+    with closing(Store(address)) as store:
+        store.loads.record([sample(0, 1.0)])
+        raw(address, "ALTER TABLE step ADD CONSTRAINT no_room CHECK (series < 500)")
+        many = [sample(0, 2.0, Series("shop", f"web-{i}", "cpu")) for i in range(600)]
+
+        outcome = store.loads.record(many)
+
+        assert "no_room" in outcome.message
+        assert ([(NOON, 1.0)], [WEB]) == (everything(store), store.loads.series())
+        raw(address, "ALTER TABLE step DROP CONSTRAINT no_room")
+        assert RecordedBatch(600) == store.loads.record(many)
+        assert [(NOON, 2.0)] == everything(store, many[599].series)
+
+
+def test_an_interrupted_write_leaves_the_database_to_others(address):
+    def batch():
+        yield WEB, forecast(NOON)
+        raise KeyboardInterrupt
+
+    with closing(Store(address)) as store, closing(Store(address)) as other:
+        with pytest.raises(KeyboardInterrupt):
+            store.forecasts.save(batch())
+        assert RecordedBatch(1) == other.loads.record([sample(0, 3.0)])
+        assert RecordedBatch(1) == store.loads.record([sample(0, 4.0)])
+
+
+def test_several_replicas_write_at_once_without_losing_anything(address):
+    """Each adds the same new series, raises them, keeps fits and forecasts, and compacts."""
+
+    def replica(number):
+        with closing(Store(address)) as store:
+            faults = []
+            for i in range(15):
+                names = [Series("shop", f"web-{(k * number) % 20}", "cpu") for k in range(20)]
+                outcome = store.loads.record([LoadSample(each, NOON + i * MINUTE, float(i)) for each in names])
+                faults += [outcome] if isinstance(outcome, Fault) else []
+                faults += [store.forecasts.save([(names[0], forecast(NOON))])]
+                faults += [store.fits.save(Fit("m", i, i, b"state"), {names[1]: FitInfo(i)})]
+                faults += [store.compact(NOON + 3 * DAY)]
+            return [fault for fault in faults if fault is not None]
+
+    # 1, 3 and 7 have no factor in common with 20: each order of the series is another one.
+    with ThreadPoolExecutor(3) as pool:
+        assert [[], [], []] == list(pool.map(replica, (1, 3, 7)))
+
+    with closing(Store(address)) as store:
+        assert 20 == len(store.loads.series())
+        assert {3} == {len(everything(store, series)) for series in store.loads.series()}
+        assert {14.0} == {everything(store, series)[-1][1] for series in store.loads.series()}
+
+
+def test_replicas_that_start_together_make_the_tables_once(address):
+    with ThreadPoolExecutor(4) as pool:
+        stores = list(pool.map(Store, [address] * 4))
+
+    assert {RecordedBatch(1)} == {store.loads.record([sample(i, 1.0)]) for i, store in enumerate(stores)}
+    assert [(1,)] == raw(address, "SELECT count(*) FROM cronhpa_schema")
+    for store in stores:
+        store.close()
+
+
+def test_two_stores_in_two_schemas_of_a_database_know_nothing_of_each_other(new_schema):
+    one, other = Store(new_schema()), Store(new_schema())
+    one.loads.record([sample(0, 1.0)])
+
+    assert ([WEB], []) == (one.loads.series(), other.loads.series())
+    one.close()
+    other.close()
+
+
+def test_a_password_file_is_read_anew_for_each_connection(postgres, new_schema, tmp_path):
+    """As a Secret that is rotated: whoever is connected goes on, and the next connection has the new password."""
+    schema = new_schema().url.rpartition("%3D")[2]
+    postgres.execute(
+        f"DROP ROLE IF EXISTS app; CREATE ROLE app LOGIN PASSWORD 'first'; GRANT ALL ON SCHEMA {schema} TO app"
+    )
+    file = tmp_path / "password"
+    file.write_text("first\n")
+    address = store_address(postgres.url(schema, user="app"), str(file))
+    with closing(Store(address)) as store:
+        postgres.execute("ALTER ROLE app PASSWORD 'second'")
+        assert RecordedBatch(1) == store.loads.record([sample(0, 1.0)])
+        with pytest.raises(StoreError, match="password authentication failed"):
+            Store(address)
+        file.write_text("second\n")
+        Store(address).close()
+        file.unlink()
+        with pytest.raises(StoreError, match="a file with the store's password is needed"):
+            Store(address)
+        postgres.execute("REASSIGN OWNED BY app TO postgres; DROP OWNED BY app; DROP ROLE app")
+
+
+def test_no_fault_tells_the_password(postgres):
+    postgres.execute("DROP ROLE IF EXISTS app; CREATE ROLE app LOGIN PASSWORD 'first'")
+    wrong = store_address(postgres.url(user="app:geheim"))
+
+    with pytest.raises(StoreError) as caught:
+        Store(wrong)
+
+    assert "password authentication failed" in str(caught.value)
+    assert "geheim" not in f"{caught.value} {wrong}"
+
+
+def test_tls_is_what_the_url_demands(postgres, new_schema, tmp_path):
+    """verify-full: a certificate of the named authority for the named host; another authority's is refused."""
+    authority, stranger = trustme.CA(), trustme.CA()
+    for name, ca in (("ca", authority), ("stranger", stranger)):
+        ca.cert_pem.write_to_path(tmp_path / f"{name}.pem")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    schema = new_schema().url.rpartition("%3D")[2]
+
+    with pytest.raises(StoreError, match="server does not support SSL"):
+        Store(PostgresAddress(postgres.url(schema) + "&sslmode=require"))
+    with closing(Proxy(postgres.port, context)) as proxy:
+        verified = postgres.url(schema, port=proxy.port) + f"&sslmode=verify-full&sslrootcert={tmp_path}"
+        with closing(Store(PostgresAddress(f"{verified}/ca.pem"))) as store:
+            assert RecordedBatch(1) == store.loads.record([sample(0, 1.0)])
+        with pytest.raises(StoreError, match="certificate verify failed"):
+            Store(PostgresAddress(f"{verified}/stranger.pem"))
+
+
+def test_who_opens_to_read_changes_nothing(address):
+    with pytest.raises(StoreError, match="it has no tables of cronhpa"):
+        Store.open_to_read(address)
+    with closing(Store(address)) as store:
+        store.loads.record([sample(0, 1.0)])
+        with closing(Store.open_to_read(address)) as reader:
+            refused = reader.loads.record([sample(0, 9.0)])
+            assert "read-only transaction" in refused.message
+            assert [(NOON, 1.0)] == everything(reader)
+            store.loads.record([sample(0, 2.0)])
+            assert [(NOON, 2.0)] == everything(reader)
+
+
+def test_who_reads_while_another_replica_compacts_sees_one_state(address):
+    """A read transaction keeps its state: of the rows that become a day meanwhile none is missed."""
+    with closing(Store(address)) as store, closing(Store(address)) as other:
+        store.loads.record([sample(60 * minute, 1.0) for minute in range(300)])
+        database = PostgresDatabase.open_to_read(address)
+
+        def read(db):
+            before = db.execute("SELECT count(*) FROM day").fetchone()
+            assert other.compact(NOON + 5 * 3600 * SECOND) is None
+            return before, db.execute("SELECT count(*) FROM step").fetchone()
+
+        assert ((0,), (60,)) == database.read(read)
+        assert 60 == len(everything(store))
+        database.close()
+
+
+def test_a_store_that_was_closed_stays_closed(address):
+    store = Store(address)
+    store.close()
+
+    assert isinstance(store.loads.record([sample(0, 1.0, API)]), Fault)

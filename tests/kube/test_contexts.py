@@ -1,0 +1,85 @@
+"""cronhpa.kube.contexts: which cluster and which namespace is meant, as kubectl finds them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from kubernetes.config import kube_config
+
+from cli.served import write_kubeconfig
+from cronhpa.kube import contexts
+from cronhpa.kube.contexts import find_access
+from cronhpa.kube.errors import ClusterError
+
+
+@pytest.fixture
+def kubeconfig(tmp_path):
+    return write_kubeconfig(tmp_path / "config", "http://127.0.0.1:1", {"stage": "shop", "dev": None}, token="t0k3n")
+
+
+def refused(*arguments):
+    with pytest.raises(ClusterError) as caught:
+        find_access(*arguments)
+    return caught.value
+
+
+def test_without_a_context_the_current_one_is_meant_with_its_namespace(kubeconfig):
+    found = find_access(str(kubeconfig))
+
+    assert ("stage", "shop", "http://127.0.0.1:1") == (found.context, found.namespace, found.host)
+
+
+def test_a_context_that_states_no_namespace_means_default(kubeconfig):
+    assert "default" == find_access(str(kubeconfig), "dev").namespace
+
+
+def test_a_context_that_is_not_there_is_told_with_those_that_are(kubeconfig):
+    error = refused(str(kubeconfig), "prod")
+
+    assert f'context "prod" does not exist in {kubeconfig}: it has stage, dev' == str(error)
+
+
+def test_of_many_contexts_some_are_named(tmp_path):
+    many = write_kubeconfig(tmp_path / "many", "http://x", {f"c{number}": None for number in range(13)})
+
+    assert str(refused(str(many), "prod")).endswith("it has c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 3 more")
+
+
+def test_a_kubeconfig_without_a_current_context_says_so(tmp_path):
+    file = write_kubeconfig(tmp_path / "config", "http://x", {"only": None})
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"current-context": ""}))
+
+    assert "it states no current context: name one with --context: it has only" in str(refused(str(file)))
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path):
+    assert f"no way to the Kubernetes API: {tmp_path}/none: there is no such file" in str(refused(f"{tmp_path}/none"))
+
+
+def test_of_several_files_the_first_that_states_a_current_context_wins(tmp_path, monkeypatch):
+    """KUBECONFIG=one:two, as kubectl reads it; a file that is not there counts as empty."""
+    one = write_kubeconfig(tmp_path / "one", "http://one", {"first": "a"})
+    two = write_kubeconfig(tmp_path / "two", "http://two", {"second": "b"})
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", f"{tmp_path}/none:{one}:{two}")
+
+    assert ["first", "second"] == [find_access().context, find_access(None, "second").context]
+    assert "b" == find_access(None, "second").namespace
+
+
+def test_in_a_pod_without_a_kubeconfig_its_account_and_its_namespace_are_meant(tmp_path, monkeypatch):
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", f"{tmp_path}/none")
+    monkeypatch.setattr(contexts.kubernetes.config, "load_incluster_config", lambda given: setattr(given, "host", "h"))
+    monkeypatch.setattr(contexts, "pod_namespace", lambda: "cronhpa-system")
+
+    found = find_access()
+
+    assert ("h", "cronhpa-system", "") == (found.host, found.namespace, found.context)
+
+
+def test_with_neither_a_kubeconfig_nor_a_pod_it_says_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", f"{tmp_path}/none")
+
+    error = refused()
+
+    assert f"there is no kubeconfig at {tmp_path}/none, and this is no pod of a cluster" in str(error)

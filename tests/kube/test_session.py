@@ -1,0 +1,129 @@
+"""Credentials that are rotated while the operator runs: what was connected before, and what connects after."""
+
+import asyncio
+import ssl
+
+import pytest
+import trustme
+from aiohttp import web
+from kubernetes.client import Configuration
+
+from cronhpa.kube.client import Client
+from cronhpa.kube.errors import ClusterError
+
+
+class Server:
+    """An API server under a CA of its own, on the same port after each start."""
+
+    def __init__(self):
+        self.port, self.runner, self.slow = 0, None, asyncio.Event()
+
+    async def start(self, authority):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("127.0.0.1").configure_cert(context)
+        app = web.Application()
+        app.router.add_get("/slow", self._slow)
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        self.runner = web.AppRunner(app, shutdown_timeout=0)
+        await self.runner.setup()
+        await web.TCPSite(self.runner, "127.0.0.1", self.port, ssl_context=context).start()
+        self.port = self.runner.addresses[0][1]
+
+    async def _answer(self, _request):
+        return web.json_response({})
+
+    async def _slow(self, _request):
+        await self.slow.wait()
+        return web.json_response({"late": True})
+
+    async def stop(self):
+        await self.runner.cleanup()
+
+
+def configured(server, bundle):
+    configuration = Configuration()
+    configuration.host = f"https://127.0.0.1:{server.port}"
+    configuration.ssl_ca_cert = str(bundle)
+    return configuration
+
+
+def test_a_rotated_authority_is_followed_without_a_restart(tmp_path):
+    """The server comes back under another CA; the request after the one that TLS refused trusts it."""
+    bundle, first, second = tmp_path / "ca.crt", trustme.CA(), trustme.CA()
+
+    async def scenario():
+        server = Server()
+        first.cert_pem.write_to_path(bundle)
+        await server.start(first)
+        async with Client(configured(server, bundle)) as client:
+            await client.get("/a", dict)
+            await server.stop()
+            await server.start(second)
+            second.cert_pem.write_to_path(bundle)
+            with pytest.raises(ClusterError, match="certificate verify failed"):
+                await client.get("/a", dict)
+            answer = await client.get("/a", dict)
+        await server.stop()
+        return answer
+
+    assert asyncio.run(scenario()) == {}
+
+
+def test_a_bundle_that_is_half_written_keeps_the_present_connections(tmp_path, caplog):
+    bundle, authority = tmp_path / "ca.crt", trustme.CA()
+
+    async def scenario():
+        server = Server()
+        authority.cert_pem.write_to_path(bundle)
+        await server.start(authority)
+        async with Client(configured(server, bundle)) as client:
+            await client.get("/a", dict)
+            bundle.write_text("-----BEGIN CERTI")
+            await client.rotated()
+            answer = await client.get("/a", dict)
+        await server.stop()
+        return answer
+
+    assert asyncio.run(scenario()) == {}
+    assert "the certificates of the API cannot be read" in caplog.text
+
+
+def test_a_request_under_way_ends_on_its_own_connection(tmp_path):
+    bundle, first, second = tmp_path / "ca.crt", trustme.CA(), trustme.CA()
+
+    async def scenario():
+        server = Server()
+        first.cert_pem.write_to_path(bundle)
+        await server.start(first)
+        async with Client(configured(server, bundle)) as client:
+            late = asyncio.create_task(client.get("/slow", dict))
+            await asyncio.sleep(0.2)
+            bundle.write_bytes(first.cert_pem.bytes() + second.cert_pem.bytes())
+            await client.rotated()
+            await client.get("/a", dict)
+            server.slow.set()
+            answer = await late
+        await server.stop()
+        return answer
+
+    assert asyncio.run(scenario()) == {"late": True}
+
+
+def test_it_is_known_when_the_server_answered_last(tmp_path):
+    bundle, authority = tmp_path / "ca.crt", trustme.CA()
+
+    async def scenario():
+        server = Server()
+        authority.cert_pem.write_to_path(bundle)
+        await server.start(authority)
+        async with Client(configured(server, bundle)) as client:
+            await client.get("/a", dict)
+            answered = client.succeeded_at
+            await server.stop()
+            with pytest.raises(ClusterError):
+                await client.get("/a", dict)
+            return answered, client.succeeded_at
+
+    answered, later = asyncio.run(scenario())
+
+    assert later == answered

@@ -1,0 +1,234 @@
+"""cronhpa.operator.decision_recorder, cronhpa.operator.noted: which turns are kept, and what that may cost."""
+
+import asyncio
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from lives import Life, cronhpa, deployment
+from model_api import ModelApi
+from msgspec.structs import replace
+from virtual_time import live
+
+from core.situations import NO_METRICS, NOW, cpu, forecast, recommended, seen, situations, spec
+from cronhpa.core.decide import decide
+from cronhpa.core.decision import Failed, Scaled, Withheld
+from cronhpa.core.instant import MINUTE, SECOND
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import PodCounts
+from cronhpa.core.record import Record, decode
+from cronhpa.history.points import POINT_STEP
+from cronhpa.operator.decision_recorder import DecisionRecorder, encoded, point_of, spec_text
+from cronhpa.operator.object_state import ObjectState
+
+SPEC = spec(metrics=(cpu(),))
+
+
+def shop():
+    state = ObjectState("prod", "shop", "uid-7", 0)
+    state.generation = 1
+    state.spec_text = spec_text({"minReplicas": 2, "timeZone": "Europe/Berlin"})
+    return state
+
+
+def pods(count, load):
+    return PodCounts(count, 0, 0, count, count, load, 1000 * count, 0, 0, 0, load)
+
+
+def turn(number=0, load=2400, count=4):
+    return Record(SPEC, seen(pods(count, load), current=count), None, Memory(), NOW + number * 15 * SECOND)
+
+
+def note(recorder, state, record, outcome=None, owner_problem=None, status=None, generation=1):
+    decision = decide(record.spec, record.observation, record.forecast, record.memory, record.now)
+    outcome = outcome or (Scaled(record.now) if decision.rescales else Withheld())
+    recorder.note_point(state, record, decision)
+    recorder.note(
+        state, generation, record, decision, outcome, owner_problem, {"memory": {}} if status is None else status
+    )
+
+
+def noted(recorder):
+    return encoded(recorder.take(10**6))
+
+
+def test_a_change_is_noted_once_and_a_turn_that_changes_nothing_is_not():
+    recorder, state = DecisionRecorder(), shop()
+
+    for number in range(20):
+        note(recorder, state, turn(number))
+    assert 1 == len(noted(recorder))
+    note(recorder, state, turn(20, load=4800))
+
+    (change,) = noted(recorder)
+    assert NOW + 300 * SECOND == change.decision.at
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"outcome": Failed("no answer")},
+        {"owner_problem": "an HPA scales it"},
+        {"generation": 2},
+    ],
+)
+def test_what_else_a_person_would_ask_about_is_a_change(more):
+    recorder, state = DecisionRecorder(), shop()
+    note(recorder, state, turn())
+
+    note(recorder, state, turn(1), **more)
+
+    assert 2 == len(noted(recorder))
+
+
+def test_a_metric_that_is_missing_and_comes_back_is_two_changes():
+    recorder, state = DecisionRecorder(), shop()
+    for number, reading in enumerate((pods(4, 2400), NO_METRICS, pods(4, 2400))):
+        note(recorder, state, replace(turn(number), observation=seen(reading, current=4)))
+
+    assert 3 == len(noted(recorder))
+
+
+def test_a_change_is_kept_with_the_object_as_it_was_and_the_inputs_of_its_decision():
+    recorder, state = DecisionRecorder(), shop()
+    record = turn()
+
+    note(recorder, state, record, status={"desiredReplicas": 4, "memory": {"version": 1}})
+
+    (change,) = noted(recorder)
+    assert ("prod", "shop") == (change.namespace, change.name)
+    assert {
+        "metadata": {"namespace": "prod", "name": "shop", "uid": "uid-7", "generation": 1},
+        "spec": {"minReplicas": 2, "timeZone": "Europe/Berlin"},
+        "status": {"desiredReplicas": 4, "memory": {"version": 1}},
+    } == json.loads(bytes(change.decision.body))
+    assert record == decode(bytes(change.decision.turn))
+
+
+@given(situations())
+def test_the_turn_that_is_kept_is_decided_as_it_was(situation):
+    """Without the forecast's loads at other prices, among which the budget has chosen before the decision."""
+    recorder, state = DecisionRecorder(), shop()
+    known = forecast(1.0, 2.0, 3.0, thrifty=((1.0, 1.0, 1.0),), issued_at=situation[-1], start=situation[-1])
+    record = Record(*situation[:2], known, *situation[3:])
+
+    note(recorder, state, record)
+
+    (change,) = noted(recorder)
+    kept = decode(bytes(change.decision.turn))
+    assert () == kept.forecast.thrifty
+    assert decide(record.spec, record.observation, record.forecast, record.memory, record.now) == decide(
+        kept.spec, kept.observation, kept.forecast, kept.memory, kept.now
+    )
+
+
+def test_an_object_that_was_made_anew_is_another_one_for_the_store_and_after_a_restart_it_is_the_same():
+    def digest(uid):
+        recorder, state = DecisionRecorder(), ObjectState("prod", "shop", uid, 0)
+        note(recorder, state, turn())
+        return noted(recorder)[0].digest
+
+    assert digest("uid-7") == digest("uid-7")
+    assert digest("uid-7") != digest("uid-8")
+
+
+def test_a_point_is_noted_every_five_minutes():
+    recorder, state = DecisionRecorder(), shop()
+    for number in range(60):
+        note(recorder, state, turn(number))
+
+    points = recorder.take_points(100)
+
+    assert [0, 1, 2] == [(point.at - NOW) // POINT_STEP for _, _, point in points]
+    assert [("prod", "shop", 4, 4, 2.4)] * 3 == [
+        (*of, point.replicas, point.ready, point.load) for *of, point in points
+    ]
+
+
+def test_a_point_says_what_the_forecast_asked_for_and_the_bounds_in_force():
+    timed = spec(metrics=(cpu(),), minimum=3, maximum=50)
+    record = Record(timed, seen(pods(4, 2400), current=4), None, recommended(4, "09:59"), NOW)
+    decision = decide(timed, record.observation, None, record.memory, NOW)
+
+    point = point_of(record, decision)
+
+    assert (3, 50, None) == (point.floor, point.cap, point.forecast)
+
+
+def test_where_no_metric_can_be_read_a_point_has_no_load():
+    record = replace(turn(), observation=seen(NO_METRICS, current=4))
+
+    point = point_of(record, decide(record.spec, record.observation, None, record.memory, record.now))
+
+    assert (4, None, None) == (point.replicas, point.ready, point.load)
+
+
+def test_an_object_that_changes_at_every_turn_keeps_a_quarter_of_an_hour_of_them_and_then_one_a_minute():
+    """60 changes, and 4 a minute of which one is kept; it says how many were left out."""
+    recorder, state = DecisionRecorder(), shop()
+    for number in range(60 + 40 * 4):
+        note(recorder, state, turn(number), generation=number)
+
+    changes = noted(recorder)
+
+    minutes = (60 + 40 * 4) * 15 * SECOND // MINUTE
+    assert 60 + minutes - 1 <= len(changes) <= 60 + minutes
+    assert 60 + 40 * 4 - len(changes) == recorder.dropped["rate"]
+    assert 3 == changes[-1].decision.left_out
+
+
+def test_what_the_store_does_not_take_is_bounded_and_the_oldest_goes():
+    recorder, state = DecisionRecorder(decisions_max=3, points_max=2), shop()
+    for number in range(5):
+        note(recorder, state, turn(20 * number, load=2400 if number % 2 else 4800))
+
+    assert {"rate": 0, "queue": 2 + 3, "unwritable": 0} == recorder.dropped
+    assert [NOW + 20 * 15 * SECOND * number for number in (2, 3, 4)] == [each.decision.at for each in noted(recorder)]
+
+
+def test_what_could_not_be_written_waits_in_its_order():
+    recorder, state = DecisionRecorder(decisions_max=3), shop()
+    for number in range(3):
+        note(recorder, state, turn(number, load=2400 if number % 2 else 4800))
+    taken = recorder.take(2)
+    note(recorder, state, turn(3))
+
+    recorder.put_back(taken)
+
+    assert [1, 2, 3] == [(each.decision.at - NOW) // (15 * SECOND) for each in noted(recorder)]
+    assert 1 == recorder.dropped["queue"]
+
+
+def test_a_text_that_no_json_can_hold_costs_its_own_change_alone():
+    recorder, state = DecisionRecorder(), shop()
+    note(recorder, state, turn(0), status={"reason": "\ud800"})
+    note(recorder, state, turn(1, load=4800))
+
+    assert [NOW + 15 * SECOND] == [each.decision.at for each in noted(recorder)]
+
+
+@pytest.mark.parametrize("spec_of", [{"a": "\ud800"}, {"a": object()}])
+def test_a_spec_that_cannot_be_kept_is_kept_as_nothing(spec_of):
+    assert b"" == spec_text(spec_of)
+
+
+def test_of_a_life_every_change_of_the_count_is_kept():
+    """The load goes up and down."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api)
+        api.load["prod", "shop"] = 1000
+        cronhpa(api)
+        async with Life(api) as life:
+            for load in (1000, 4000, 1000, 3000):
+                api.load["prod", "shop"] = load
+                await asyncio.sleep(400)
+            return encoded(life.controller.writer.decisions.take(1000)), list(api.scalings)
+
+    changes, scalings = live(scenario)
+
+    counts = [json.loads(bytes(each.decision.body))["status"]["desiredReplicas"] for each in changes]
+    assert [after for _, _, _, after in scalings] == [after for before, after in pairwise(counts) if after != before]
+    assert len(scalings) > 3

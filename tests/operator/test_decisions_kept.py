@@ -1,0 +1,167 @@
+"""cronhpa.operator.learning: decisions on their way to a store that is slow, full or damaged cost no decision."""
+
+import asyncio
+import time
+from collections import deque
+from types import SimpleNamespace
+
+import pytest
+from lives import Life, cronhpa, deployment, timeline
+from model_api import ModelApi, ModelClient
+from virtual_time import live
+
+from cronhpa.history.database import Fault
+from cronhpa.history.store import Store
+from cronhpa.operator.app import Operator
+from cronhpa.operator.budget_trackers import BudgetTrackers
+from cronhpa.operator.clock import Clock
+from cronhpa.operator.decision_recorder import DecisionRecorder
+from cronhpa.operator.learning import Learning, LearningPauses
+from cronhpa.operator.settings import Settings
+
+
+def keeper(path, recorder, **more):
+    clock, pauses = Clock(time.time_ns, time.monotonic), LearningPauses(flush=0.01)
+    return Learning(
+        path,
+        clock,
+        None,
+        objects=(),
+        loads=deque(),
+        budgets=BudgetTrackers(),
+        decisions=recorder,
+        pauses=pauses,
+        **more,
+    )
+
+
+def lived(then=None):
+    """A life in which the load goes up and down; the recorder, with what was decided, and the scalings."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api)
+        cronhpa(api)
+        async with Life(api) as life:
+            recorder = life.controller.writer.decisions
+            for load in (1000, 4000, 1000):
+                api.load["prod", "shop"] = load
+                await asyncio.sleep(400)
+                if then is not None:
+                    then(recorder)
+            return recorder, timeline(api)
+
+    return live(scenario)
+
+
+async def flushed(learning, times=1):
+    keeping = asyncio.create_task(learning.keep_history())
+    while not learning.is_open:  # noqa: ASYNC110 - a thread opens it
+        await asyncio.sleep(0.001)
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+    for _ in range(times):
+        await learning.flush()
+
+
+def test_what_was_decided_is_in_the_store_after_a_flush(tmp_path):
+    path = tmp_path / "history.db"
+    recorder, scalings = lived()
+
+    asyncio.run(flushed(keeper(path, recorder)))
+
+    store = Store.open_to_read(path)
+    decisions = store.decisions.between("prod", "shop", 0, 2**62, 100)
+    points = store.decisions.points("prod", "shop", 0, 2**62)
+    store.close()
+    assert len(scalings) <= len(decisions) == recorder.kept
+    # A point every five minutes of twenty.
+    assert 4 <= len(points) <= 5
+
+
+class Faulty:
+    """A store of which each write of decisions gives the next of these answers, and then nothing."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.recorded = []
+        self.spend = SimpleNamespace(since=lambda _: [])
+        self.decisions = SimpleNamespace(record=self._record, record_points=lambda _: None, tidy=lambda _: None)
+
+    def _record(self, kept):
+        answer = self.answers.pop(0) if self.answers else None
+        if answer is None:
+            self.recorded += kept
+        return answer
+
+
+def test_a_full_disk_is_told_once_and_what_was_decided_waits_for_room(tmp_path, caplog):
+    recorder, _ = lived()
+    full = Fault("disk full")
+    store = Faulty(full, full, full)
+
+    asyncio.run(flushed(keeper(tmp_path / "history.db", recorder, open_store=lambda _: store), times=4))
+
+    instants = [each.decision.at for each in store.recorded]
+    assert len(instants) > 2
+    assert sorted(instants) == instants
+    assert 1 == sum("disk full" in record.message for record in caplog.records)
+
+
+def test_while_nothing_can_be_written_memory_is_bounded_and_what_is_lost_is_counted(tmp_path):
+    recorder = DecisionRecorder(decisions_max=2)
+    full, _ = lived()
+    for change in full.take(100):
+        recorder.put_back([change])
+
+    assert 2 == len(recorder.take(100))
+    assert recorder.dropped["queue"] > 0
+
+
+def test_a_store_that_takes_nothing_changes_no_decision(tmp_path):
+    """The same load, the same scalings: once with a store, once with one that drops everything at once."""
+
+    def drop(recorder):
+        recorder.take(100)
+        recorder.take_points(100)
+
+    assert lived()[1] == lived(drop)[1]
+
+
+def test_a_hanging_store_delays_no_decision(tmp_path):
+    """A write that takes a second is in a thread: the loop turns meanwhile."""
+    recorder, _ = lived()
+    store = Faulty()
+    store.decisions.record = lambda _: time.sleep(0.5)
+
+    async def scenario():
+        learning = keeper(tmp_path / "history.db", recorder, open_store=lambda _: store)
+        flushing = asyncio.create_task(flushed(learning))
+        passes = 0
+        while not flushing.done():
+            await asyncio.sleep(0.01)
+            passes += 1
+        return passes
+
+    assert asyncio.run(scenario()) > 20
+
+
+@pytest.mark.parametrize(("port", "listeners"), [(None, 2), (0, 3)])
+async def test_past_decisions_are_told_where_a_port_is_set_and_at_this_machine_alone(tmp_path, port, listeners):
+    settings = Settings(
+        store=tmp_path / "history.db", listen_host="0.0.0.0", listen_port=0, probe_port=0, history_port=port
+    )
+    clock = Clock(time.time_ns, time.monotonic)
+    operator = Operator(
+        settings, ModelClient(ModelApi()), clock, watch=lambda *_: SimpleNamespace(restarts=0, run=asyncio.Event().wait)
+    )
+    stop = asyncio.Event()
+    running = asyncio.create_task(operator.run(stop))
+    while not operator.listeners:  # noqa: ASYNC110 - nothing tells of it
+        await asyncio.sleep(0.01)
+    addresses = [listener.address[0] for listener in operator.listeners]
+    stop.set()
+    await running
+
+    assert listeners == len(addresses)
+    assert addresses[2:] in ([], ["127.0.0.1"])

@@ -1,0 +1,139 @@
+"""Which installation serves an object: the one that the status names, as long as its Lease is renewed."""
+
+import asyncio
+
+from lives import Life, cronhpa, deployment, status, until
+from model_api import ModelApi
+from virtual_time import live
+
+from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.lease import Lease, LeaseName
+from cronhpa.operator.installations import Installations
+from cronhpa.operator.replica import OnlyReplica
+
+OWN, OTHER = LeaseName("ops", "cronhpa"), LeaseName("laptop", "cronhpa")
+
+
+class Leases:
+    """One Lease of another installation. version: None where there is none; problem: what a look ends with."""
+
+    def __init__(self, version):
+        self.version, self.problem = version, None
+
+    async def get(self, _name):
+        if self.problem is not None:
+            raise self.problem
+        return None if self.version is None else Lease(type(Lease().metadata)(self.version))
+
+
+def looked_at(leases, seconds, *, then=lambda: None, later=0.0):
+    """The problem of an object that names OTHER: at once, after so many seconds, and `later` seconds after `then`."""
+
+    async def scenario():
+        installations = Installations(OWN, leases, 15.0, asyncio.get_running_loop().time)
+        task = asyncio.create_task(installations.run())
+        named = {"operator": str(OTHER)}
+        seen = [installations.problem(named)]
+        await asyncio.sleep(seconds)
+        seen.append(installations.problem(named))
+        then()
+        await asyncio.sleep(later)
+        seen.append(installations.problem(named))
+        task.cancel()
+        return seen
+
+    return live(scenario)
+
+
+def test_an_object_that_names_nobody_or_us_or_no_lease_is_ours():
+    installations = Installations(OWN, Leases("1"), 15.0, lambda: 0.0)
+
+    assert [
+        installations.problem(text) for text in ({}, {"operator": str(OWN)}, {"operator": "a/b/c"}, {"operator": 7})
+    ] == [None] * 4
+
+
+def test_until_a_lease_is_known_to_be_dead_its_installation_serves():
+    """Unchanged for 15 s since the first look, looked at every 5 s: dead between 15 and 20 s."""
+    at_once, after_14, after_21 = looked_at(Leases("7"), 14, later=7)
+
+    assert "laptop/cronhpa serves this object" in at_once
+    assert after_14 == at_once
+    assert after_21 is None
+
+
+def test_a_lease_that_is_renewed_lives():
+    leases = Leases("7")
+
+    def renew():
+        leases.version = "8"
+
+    _, _, later = looked_at(leases, 14, then=renew, later=10)
+
+    assert "so this one holds" in later
+
+
+def test_an_installation_without_a_lease_is_gone_after_the_same_time():
+    assert looked_at(Leases(None), 14, later=7)[1:] == [looked_at(Leases("1"), 1)[0], None]
+
+
+def test_a_lease_that_may_not_be_read_is_believed_to_be_renewed_and_the_text_says_so():
+    leases = Leases("7")
+    leases.problem = ClusterError(403, "Forbidden", "leases is forbidden")
+
+    assert "cannot be seen: leases is forbidden" in looked_at(leases, 60)[1]
+
+
+class Named(OnlyReplica):
+    def __init__(self, lease):
+        self.lease = lease
+
+
+def test_the_first_decision_on_an_object_names_the_installation_and_the_status_keeps_the_name():
+    async def scenario():
+        api = ModelApi()
+        deployment(api)
+        cronhpa(api)
+        api.load["prod", "shop"] = 3000
+        async with Life(api, replica=Named(OWN)):
+            await until(60)
+            return api.writes[0], status(api)
+
+    (_, path, body), now = live(scenario)
+
+    assert path.endswith("/shop/status")
+    assert body["status"] == {"operator": "ops/cronhpa"}
+    assert "resourceVersion" in body["metadata"]
+    assert now["operator"] == "ops/cronhpa"
+    assert now["desiredReplicas"] == 6  # 3 cores at 50 % of one
+
+
+def test_of_two_installations_that_want_one_object_one_serves_it():
+    """Both see an object that names nobody, and both want to write their name: the resource version decides."""
+
+    async def renewed(api):
+        for name in (OWN, OTHER):
+            api.create("leases", name.namespace, name.name, spec={})
+        for number in range(100):
+            await asyncio.sleep(4)
+            for name in (OWN, OTHER):
+                api.edit("leases", name.namespace, name.name, spec={"renewTime": str(number)})
+
+    async def scenario():
+        api = ModelApi()
+        renewing = asyncio.create_task(renewed(api))
+        async with Life(api, replica=Named(OWN)) as one, Life(api, replica=Named(OTHER)) as two:
+            await until(5)
+            deployment(api)
+            cronhpa(api)
+            api.load["prod", "shop"] = 3000
+            await until(120)
+            held = [bool(life.inventory.items["prod", "shop"].other_operator) for life in (one, two)]
+            renewing.cancel()
+            return held, status(api)["operator"], api.scalings
+
+    held, served_by, scalings = live(scenario)
+
+    assert sorted(held) == [False, True]
+    assert served_by == str((OWN, OTHER)[held[0]])
+    assert [(before, after) for _, _, before, after in scalings] == [(2, 4), (4, 6)]  # at most doubled at a time

@@ -1,0 +1,219 @@
+"""cronhpa.operator.replica: the election's thread beside the operator's loop, with an API server of one Lease."""
+
+import asyncio
+import threading
+import time
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+from kubernetes.client import Configuration
+
+from cronhpa.kube.client import Client
+from cronhpa.kube.lease import LeaseName
+from cronhpa.operator.clock import Clock
+from cronhpa.operator.election import LeaseTiming
+from cronhpa.operator.replica import ElectedReplica, OnlyReplica
+
+NAME = LeaseName("cronhpa-system", "cronhpa")
+COLLECTION = "/apis/coordination.k8s.io/v1/namespaces/cronhpa-system/leases"
+TIMING = LeaseTiming(lease=15.0, renew_deadline=10.0, retry=0.05)
+# The clock runs ten times as fast: a Lease of 15 s lasts 1.5 s, and a loop is stuck after 3 s instead of 30.
+RATE = 10
+CLOCK = Clock(time.time_ns, lambda: RATE * time.monotonic())
+
+
+class LeaseServer:
+    """
+    An API server with one Lease, in a thread of its own: it answers while the test's loop is busy.
+
+    answers_after: seconds between a write and its answer.
+    """
+
+    def __init__(self):
+        self.lease = None
+        self.version = 0
+        self.renewed_at = 0.0
+        self.answers_after = 0.0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._runner = asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(10)
+        self.configuration = Configuration()
+        self.configuration.host = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+
+    async def _start(self):
+        app = web.Application()
+        app.router.add_post(COLLECTION, self._put)
+        app.router.add_get(f"{COLLECTION}/cronhpa", self._get)
+        app.router.add_put(f"{COLLECTION}/cronhpa", self._put)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        return runner
+
+    async def _get(self, _request):
+        return web.json_response(self.lease or {}, status=200 if self.lease else 404)
+
+    async def _put(self, request):
+        body = await request.json()
+        known = "" if self.lease is None else str(self.version)
+        if body["metadata"].get("resourceVersion", "") != known:
+            return web.json_response({"message": "it was changed"}, status=409)
+        self.version += 1
+        body["metadata"]["resourceVersion"] = str(self.version)
+        self.lease, self.renewed_at = body, time.monotonic()
+        await asyncio.sleep(self.answers_after)
+        return web.json_response(body)
+
+    @property
+    def holder(self):
+        return None if self.lease is None else self.lease["spec"].get("holderIdentity")
+
+    def close(self):
+        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+
+@pytest.fixture
+def server():
+    opened = LeaseServer()
+    yield opened
+    opened.close()
+
+
+def replica(server, identity):
+    return ElectedReplica(lambda: Client(server.configuration, timeout_seconds=5), NAME, identity, TIMING, CLOCK)
+
+
+@asynccontextmanager
+async def running(*candidates):
+    tasks = [asyncio.create_task(each.run()) for each in candidates]
+    try:
+        async with asyncio.timeout(30):
+            yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await threads_ended()
+
+
+async def threads_ended():
+    """Waits until no thread of an election is left."""
+    async with asyncio.timeout(20):
+        # A thread tells no loop of its end.
+        while any(thread.name == "election" for thread in threading.enumerate()):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_the_first_candidate_leads_and_the_lease_says_so(server):
+    one = replica(server, "one")
+    assert (0, "", True) == (one.term, one.holder, one.write_seconds() <= 0)
+
+    async with running(one):
+        await one.first_look()
+        assert 1 == await one.acquired()
+        assert ("one", "one") == (one.holder, server.holder)
+        assert one.write_seconds() > 0
+
+
+async def test_a_release_wakes_who_waits_for_the_end_of_the_term_and_ends_the_thread(server):
+    one = replica(server, "one")
+    async with running(one) as (election,):
+        term = await one.acquired()
+        waiting = asyncio.create_task(one.lost(term))
+        await asyncio.sleep(0.1)
+        assert not waiting.done()
+
+        await one.release()
+
+        await asyncio.wait_for(waiting, 5)
+        assert (0, "") == (one.term, server.holder)
+        assert one.write_seconds() <= 0
+        await threads_ended()
+        # An election that was ended on purpose is no error.
+        await asyncio.wait_for(election, 5)
+
+
+async def test_who_waits_leads_soon_after_a_release(server):
+    one, other = replica(server, "one"), replica(server, "other")
+    async with running(one):
+        await one.acquired()
+        async with running(other):
+            await other.first_look()
+            assert (0, "one") == (other.term, other.holder)
+            acquiring = asyncio.create_task(other.acquired())
+
+            await one.release()
+
+            # Of a Lease that was given up nothing is left but a second of the fast clock, and a look every 50 ms.
+            assert 1 == await asyncio.wait_for(acquiring, 10)
+            assert "other" == server.holder
+            assert one.write_seconds() <= 0 < other.write_seconds()
+
+
+async def test_a_candidate_that_is_cancelled_gives_the_lease_up(server):
+    one = replica(server, "one")
+    async with running(one):
+        await one.acquired()
+
+    assert ("", 0) == (server.holder, one.term)
+
+
+async def test_a_release_in_the_middle_of_a_renewal_gives_the_lease_up_all_the_same(server):
+    """The renewal is done and its answer on the way: the version that the replica knows is not the newest one."""
+    one = replica(server, "one")
+    async with running(one):
+        await one.acquired()
+        server.answers_after = 0.5
+        known = server.version
+        async with asyncio.timeout(10):
+            while server.version == known:  # noqa: ASYNC110 - another thread renews
+                await asyncio.sleep(0.01)
+
+        server.answers_after = 0.0
+        await one.release()
+
+    assert "" == server.holder
+
+
+async def test_a_loop_that_is_stuck_does_not_renew_and_leads_anew_once_it_goes_on(server):
+    """Three seconds of a busy loop, 30 by its clock: then the Lease runs out, and one that can decide may lead."""
+    one = replica(server, "one")
+    async with running(one):
+        await one.acquired()
+
+        begun = time.monotonic()
+        time.sleep(6)  # noqa: ASYNC251 - the loop is to be stuck
+        renewed, may_write = server.renewed_at - begun, one.write_seconds()
+
+        # Renewed while it may only be busy, and no more for longer than a Lease lasts.
+        assert 1.5 < renewed < 4
+        assert may_write <= 0
+        assert 2 == await asyncio.wait_for(one.acquired(), 10)
+
+
+async def test_what_ends_the_elections_thread_ends_the_candidate(server):
+    def broken():
+        raise ValueError("no such file: ca.crt")
+
+    one = ElectedReplica(broken, NAME, "one", TIMING, CLOCK)
+
+    with pytest.raises(RuntimeError, match=r"the election ended with ValueError: no such file: ca\.crt"):
+        await asyncio.wait_for(one.run(), 10)
+    await one.release()
+    assert 0 == one.term
+
+
+async def test_a_candidate_that_never_ran_has_nothing_to_release(server):
+    await asyncio.wait_for(replica(server, "one").release(), 1)
+
+
+async def test_the_only_candidate_leads_from_the_start_and_may_always_write():
+    only = OnlyReplica()
+
+    assert (1, None, float("inf")) == (await only.acquired(), only.lease, only.write_seconds())
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(only.lost(1), 0.05)
