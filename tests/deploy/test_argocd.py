@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import pytest
+import lupa
 import yaml
 from msgspec.structs import replace
 
@@ -23,7 +23,6 @@ GONE = replace(queued(0, current=8), scale=Absent("FailedGetScale", 'deployments
 
 def health(body):
     """Argo CD gives a script the base and the table library, and a few functions of os that this one does not use."""
-    lupa = pytest.importorskip("lupa", reason="a Lua for Python (PyPI: lupa) is not installed")
     lua = lupa.LuaRuntime(register_eval=False, register_builtins=False)
     lua.execute("string, io, os, math, debug, package, require, coroutine, utf8 = nil")
     lua.globals().obj = lua.table_from(body, recursive=True)
