@@ -39,11 +39,12 @@ def broken_rules(text: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         spec = CronHPASpec.model_validate(text).model_dump(by_alias=True, exclude_none=True)
     except ValidationError:
         return
-    yield from _broken(_schema(), spec, "spec")
+    yield from _broken(spec_schema(), spec, "spec")
 
 
 @lru_cache(maxsize=1)
-def _schema() -> Json:
+def spec_schema() -> Json:
+    """The OpenAPI schema of `spec`, as the CRD has it."""
     root = crd_manifest()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     spec: Json = root["properties"]["spec"]
     return spec

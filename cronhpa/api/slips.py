@@ -8,11 +8,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from cronhpa.api.crd import crd_manifest
 from cronhpa.api.resource.cel import Json
+from cronhpa.api.rules import spec_schema
 from cronhpa.core.printable import shortened
 
 if TYPE_CHECKING:
@@ -127,16 +126,9 @@ def _problem(item: Any) -> str:
 # --- what the schema has at a place ------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
-def _schema() -> Json:
-    root = crd_manifest()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    spec: Json = root["properties"]["spec"]
-    return spec
-
-
 def _walk(parts: Iterable[int | str]) -> Iterator[tuple[int | str, Json]]:
     """The parts of a location that the schema has, each with its node. Of a union pydantic also names the branch."""
-    node = _schema()
+    node = spec_schema()
     for part in parts:
         below = node.get("items") if isinstance(part, int) else node.get("properties", {}).get(part)
         if below is None:
@@ -157,7 +149,7 @@ def _is_map(parts: Sequence[int | str]) -> bool:
 
 def _node_at(parts: Sequence[int | str]) -> Json:
     nodes = [node for _, node in _walk(parts)]
-    return nodes[-1] if nodes else _schema()
+    return nodes[-1] if nodes else spec_schema()
 
 
 def _fields_at(parts: Sequence[int | str]) -> list[str]:

@@ -14,6 +14,7 @@ from cronhpa.cli.explanation_text import explained, folded
 from cronhpa.cli.moments import format_clock, format_length, format_moment, local
 from cronhpa.core.instant import Nanoseconds, format_instant
 from cronhpa.core.printable import printable
+from cronhpa.core.scheduled.windows import zone_problem
 from cronhpa.history.past_answers import DecisionAnswer, DecisionChange, TimelineAnswer
 from cronhpa.history.points import POINT_STEP, Point
 
@@ -25,7 +26,9 @@ def body_of(found: DecisionAnswer) -> dict[str, Any]:
 
 
 def zone_of(body: dict[str, Any]) -> str:
-    return str((body.get("spec") or {}).get("timeZone") or "UTC")
+    """UTC where this machine knows no such zone: the API server's list may be newer."""
+    zone = str((body.get("spec") or {}).get("timeZone") or "UTC")
+    return "UTC" if zone_problem(zone) else zone
 
 
 def decision_lines(found: DecisionAnswer, zone: str) -> list[str]:

@@ -11,6 +11,11 @@ from typer.core import TyperCommand
 from cronhpa.cli.lines import fail, say
 
 
+def _monotonic() -> float:
+    """Seconds that a suspended machine counts, where the system has such a clock: a Lease goes on meanwhile."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
 def run(  # noqa: PLR0913, PLR0917 - its options
     kubeconfig: Annotated[
         str | None, typer.Option(metavar="FILE", help="Kubeconfig. Default: the pod's account, else kubectl's.")
@@ -83,7 +88,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
             say(f"{name}: {found}{item['msg']}", err=True)
         raise typer.Exit(2) from error
     # The one place where the operator gets the system's clocks.
-    clock = Clock(time.time_ns, time.monotonic)
+    clock = Clock(time.time_ns, _monotonic)
     log.configure(settings.log_format, settings.log_level, clock.monotonic)
     try:
         raise typer.Exit(app.main(settings, clock))

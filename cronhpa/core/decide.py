@@ -280,7 +280,8 @@ def _asked_by(target: Target, merged: int, current: int, bounds: Bounds, limits:
     if is_floor and limits.floor_by is not None:
         return limits.floor_by
     if target.failure is not None:
-        return BY_NOBODY
+        # At a zero of ours that no metric can measure, the lower bound wakes the target.
+        return BY_NOBODY if merged == current else bounds.minimum_by
     return SourceRef(Source.METRIC, target.source) if target.source else bounds.minimum_by
 
 

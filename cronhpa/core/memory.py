@@ -187,6 +187,10 @@ class Memory(Struct, frozen=True):
             recommended = decision.recommended
             if recommended.at != decision.at:  # the caller moved the decision to the instant that caused it
                 recommended = replace(recommended, at=decision.at)
+            if recommended.replicas < 0 or (recommended.metrics or 0) < 0:
+                # A metric below zero asks for a count below zero, which is no count to keep.
+                metrics = None if recommended.metrics is None else max(recommended.metrics, 0)
+                recommended = replace(recommended, replicas=max(recommended.replicas, 0), metrics=metrics)
             memory = memory.recommending(recommended, spec.behavior, spec.options)
         if isinstance(outcome, Scaled):
             memory = memory.scaled(decision.current, decision.desired, outcome.at, spec.behavior)

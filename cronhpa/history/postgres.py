@@ -241,7 +241,7 @@ class _Statements:
             cursor.executemany(_numbered(statement).encode(), list(rows))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _numbered(statement: str) -> str:
     """`?` as PostgreSQL writes it: $1, $2. No statement of the store has a question mark within quotes."""
     if "?" not in statement:

@@ -111,6 +111,7 @@ class Controller:
             self._is_synced,
             self._blindness,
             self._distrust,
+            self._is_counted,
             self.installations,
         )
         self.reconciler = Reconciler(cluster, self.inventory, self.writer, forecasts, clock.now, decide)
@@ -166,13 +167,17 @@ class Controller:
 
     async def _scale_in(self, term: int) -> None:
         """Reconciles in a term of leadership, first with what the replica that led before left in the statuses."""
-        while self.sweep.listed_term != term:
+        unread: set[str] | None = set() if self.sweep.listed_term == term else None
+        while unread is None:
             try:
-                await self.sweep.list_again(term)
+                unread = await self.sweep.list_again(term)
             except ClusterError as error:
                 LOG.warning("list of the CronHPA objects: %s; nothing is decided before it", error.message)
                 await asyncio.sleep(_LIST_RETRY_SECONDS)
-        self.inventory.take_over()
+            except Exception:
+                LOG.exception("the list of CronHPA objects failed; nothing is decided before it")
+                await asyncio.sleep(_LIST_RETRY_SECONDS)
+        self.inventory.take_over(unread)
         await self.control_loop.run()
 
     async def synced(self) -> None:
@@ -216,6 +221,10 @@ class Controller:
             informers[0].list_again()
         for informer in self.targets.informers:
             informer.list_again()
+
+    def _is_counted(self, namespace: str) -> bool:
+        """Whether no pod of a namespace is too large to be counted."""
+        return not any(of == namespace for of, _ in self._uncounted)
 
     def _on_object(self, key: Key) -> None:
         state = self.inventory.items[key]

@@ -17,6 +17,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cronhpa.core.reactive.arithmetic import INT32_MAX
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.lease import Lease, LeaseName, LeaseSpec, micro_time
 from cronhpa.operator.clock import Clock
@@ -144,9 +145,10 @@ class Elector:
                 try:
                     await self._take_or_renew()
                 except ClusterError as error:
-                    if error.status != HTTPStatus.CONFLICT:
+                    if error.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
                         raise
-                    self._lease = None  # somebody else wrote it, or the answer to our own write was lost
+                    # Somebody else wrote or deleted it, or the answer to our own write was lost.
+                    self._lease = None
                     await self._take_or_renew()
             self._problem = ""
         except (ClusterError, TimeoutError) as error:
@@ -197,6 +199,9 @@ class Elector:
         if not self.leadership.is_leading or self._lease is None:
             lease = await self._leases.get(self._name)
             if lease is None:
+                known = None if self._lease is None else self._lease.spec
+                if known is not None and known.holder not in {"", self._identity} and self._is_live(known):
+                    return  # somebody deleted it; its holder may still write
                 self._lease = await self._leases.create(self._name, self._spec(LeaseSpec()))
                 self._lead(begun)
                 return
@@ -233,7 +238,8 @@ class Elector:
         self._changed()
 
     def _note(self, lease: Lease) -> None:
-        if self._lease is None or lease.version != self._lease.version:
+        # The record alone, as client-go: an edit of a label is no sign of life.
+        if self._lease is None or lease.spec != self._lease.spec:
             self._seen_at = self._clock.monotonic()
         self._lease = lease
 
@@ -243,10 +249,11 @@ class Elector:
     def _spec(self, before: LeaseSpec) -> LeaseSpec:
         now = micro_time(self._clock.now())
         is_ours = before.holder == self._identity
+        is_new = 0 if is_ours or not before.holder_identity else 1
         return LeaseSpec(
             holder_identity=self._identity,
             lease_duration_seconds=math.ceil(self._timing.lease),
             acquire_time=before.acquire_time if is_ours else now,
             renew_time=now,
-            lease_transitions=(before.lease_transitions or 0) + (0 if is_ours or not before.holder_identity else 1),
+            lease_transitions=min((before.lease_transitions or 0) + is_new, INT32_MAX),
         )

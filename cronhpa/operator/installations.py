@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from cronhpa.api.turn import Status
 from cronhpa.kube.errors import ClusterError
-from cronhpa.kube.lease import LeaseName
+from cronhpa.kube.lease import LeaseName, LeaseSpec
 from cronhpa.operator.election import LeaseStore
 
 # A status names its installation; who may write statuses may name anything.
@@ -26,14 +26,14 @@ class _Other:
     """
     Another installation's Lease as last seen.
 
-    version: its resource version, "" where it does not exist, None before the first answer. changed_at: since when it
-    has this version. problem: why it cannot be read, "" if it can.
+    spec: empty where it does not exist, None before the first answer. changed_at: since when it is so. problem: why it
+    cannot be read, "" if it can.
     """
 
-    __slots__ = ("changed_at", "problem", "version")
+    __slots__ = ("changed_at", "problem", "spec")
 
     def __init__(self) -> None:
-        self.version: str | None = None
+        self.spec: LeaseSpec | None = None
         self.changed_at = math.inf
         self.problem = ""
 
@@ -73,7 +73,9 @@ class Installations:
                 f"the operator of Lease {named} serves this object, and whether it still runs cannot be seen:"
                 f" {other.problem}"
             )
-        if other.version is None or self._monotonic() - other.changed_at < self._lease_seconds:
+        # Its own duration counts, too: its renewals may be further apart than ours.
+        seconds = max(self._lease_seconds, (other.spec and other.spec.lease_duration_seconds) or 0)
+        if other.spec is None or self._monotonic() - other.changed_at < seconds:
             return f"the operator of Lease {named} serves this object, so this one holds: remove one of the two"
         return None
 
@@ -96,6 +98,6 @@ class Installations:
             other.problem = error.message
             return
         other.problem = ""
-        version = "" if lease is None else lease.version
-        if version != other.version:
-            other.version, other.changed_at = version, self._monotonic()
+        spec = LeaseSpec() if lease is None else lease.spec
+        if spec != other.spec:
+            other.spec, other.changed_at = spec, self._monotonic()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -185,14 +185,16 @@ class Inventory:
                 state.version = -1
         self._list_versions[namespace] = version
 
-    def take_over(self) -> None:
+    def take_over(self, unread: Container[str] = ()) -> None:
         """
         Takes every memory anew from the statuses: another process has decided since.
 
         Every object is due. A target whose change was intended is read anew: a watch may not have delivered it yet.
+        unread: namespaces that could not be listed; each of their objects is read by itself.
         """
         for state in self:
             self.resume(state)
+            state.in_doubt = state.namespace in unread
             self._changed(state.key)
 
     def resume(self, state: ObjectState) -> None:

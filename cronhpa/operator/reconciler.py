@@ -63,6 +63,7 @@ class Cluster:
 
     is_synced: whether the pods and HorizontalPodAutoscalers of a namespace have been listed. blindness: why the pods of
     a namespace are not known any more. distrust: lists the pods of a namespace again.
+    is_counted: whether no pod of a namespace is too large to be counted.
     """
 
     client: Client
@@ -73,6 +74,7 @@ class Cluster:
     is_synced: Callable[[str], bool]
     blindness: Callable[[str], Absent | None]
     distrust: Callable[[str], None]
+    is_counted: Callable[[str], bool]
     installations: Installations
 
 
@@ -233,7 +235,13 @@ class Reconciler:
         A watch can be frozen, or lose an event, and look alive. While pods go, the status follows them: that is given
         time. Other kinds may count something else in their status.
         """
-        if not is_watched(spec.target) or active(pods) >= scale.status_replicas:
+        # A StatefulSet counts the pods that are being deleted until they are gone.
+        seen = len(pods) if spec.target.kind == "StatefulSet" else active(pods)
+        if (
+            not is_watched(spec.target)
+            or seen >= scale.status_replicas
+            or not self._cluster.is_counted(state.namespace)
+        ):
             state.unseen_since = None
             return None
         if state.unseen_since is None or now < state.unseen_since:
@@ -241,7 +249,7 @@ class Reconciler:
         is_old = now - state.unseen_since >= _UNSEEN
         if is_old:
             self._cluster.distrust(state.namespace)
-        return UNSEEN if is_old or active(pods) < scale.spec_replicas else None
+        return UNSEEN if is_old or seen < scale.spec_replicas else None
 
     def _note_load(self, state: ObjectState, spec: Spec, observation: Observation, now: Nanoseconds) -> None:
         """Keeps the observed load for the store."""

@@ -58,6 +58,7 @@ class Sweep:
         self._namespaces = namespaces or ("",)
         self._pauses = pauses or SweepPauses()
         self._is_wanted = asyncio.Event()
+        self._listing = asyncio.Lock()
         self._yield = CooperativeYield()
 
     def request(self) -> None:
@@ -94,24 +95,34 @@ class Sweep:
                     await self._is_wanted.wait()
             self._is_wanted.clear()
 
-    async def list_again(self, term: int) -> None:
-        """Takes over one list of all objects, begun in this term. Raises ClusterError; what could be read is taken."""
-        problem = None
+    async def list_again(self, term: int) -> set[str]:
+        """
+        Takes over one list of all objects, begun in this term; the namespaces that cannot be read.
+
+        Raises ClusterError where none of them can be.
+        """
+        problems: dict[str, ClusterError] = {}
         for namespace in self._namespaces:
             try:
                 await self.list_once(namespace)
             except ClusterError as error:
-                problem = error
-        if problem is not None:
-            raise problem
-        self.listed_term = term
+                problems[namespace] = error
+        if len(problems) == len(self._namespaces):
+            raise next(iter(problems.values()))
+        if not problems:
+            self.listed_term = term
+        return set(problems)
 
     async def list_once(self, namespace: str) -> None:
         """
         Takes over one list of a namespace, or of all for "", and drops the objects that it does not hold any more.
 
-        Raises ClusterError.
+        One list at a time: of two, the older one could be delivered last. Raises ClusterError.
         """
+        async with self._listing:
+            await self._list(namespace)
+
+    async def _list(self, namespace: str) -> None:
         uids_before = {state.uid for state in self._inventory.in_namespace(namespace)}
         self._inventory.begin_list()
         seen: set[str] = set()

@@ -204,7 +204,7 @@ def test_a_commit_that_cannot_be_is_not_written(checkout, tmp_path, stated, said
     ("words", "found"),
     [
         (["pre"], ["preview"]),
-        (["history", ""], ["import", "export", "list"]),
+        (["history", ""], ["import", "export", "list", "copy"]),
         (["preview", "--output", ""], ["table", "json"]),
         (["explain", "--kubec"], ["--kubeconfig"]),
         (["preview", "'; rm -rf x"], []),

@@ -72,5 +72,14 @@ def test_the_successor_of_a_killed_leader_has_its_forecast_at_the_first_decision
 def bring(store, shop, folder, rows):
     file = folder / "past.csv"
     file.write_text("\n".join(["timestamp,value", *(f"{format_instant(at)},{value}" for at, value in rows)]))
-    command = [sys.executable, "-m", "cronhpa.cli", "history", "import", f"{shop.namespace}/{shop.name}", str(file)]
+    command = [
+        sys.executable,
+        "-m",
+        "cronhpa.cli",
+        "history",
+        "import",
+        f"{shop.namespace}/{shop.name}",
+        str(file),
+        "--before-object",
+    ]
     subprocess.run([*command, "--store", store], check=True, capture_output=True)

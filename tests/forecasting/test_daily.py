@@ -124,15 +124,15 @@ def test_in_a_gap_of_the_recording_a_forecast_is_stale():
 
 
 def test_what_the_week_before_cost_is_known_to_the_next_choice():
-    """20 % beyond the plan halve the budget of the next choice, 4 %: to 2."""
-    four_percent = msgspec.structs.replace(SPEC, forecast=ForecastSettings(budget_percent=4))
-    target = msgspec.structs.replace(WEB, spec=four_percent)
-    plain, dear = (DailyWalk(by_step(daily_jump(6)), target, catalog=()) for _ in range(2))
+    """20 % beyond the plan halve the budget of the next choice, 1 %: to 0.5."""
+    one_percent = msgspec.structs.replace(SPEC, forecast=ForecastSettings(budget_percent=1))
+    target = msgspec.structs.replace(WEB, spec=one_percent)
+    plain, dear = (DailyWalk(by_minute(every_four_hours(6)), target, catalog=()) for _ in range(2))
 
     found = [walk.day(5 * STEPS_PER_DAY, spent).fitted for walk, spent in ((plain, 0.0), (dear, 20.0))]
 
     assert isinstance(found[0].choice, Choice)
-    assert found[1].expected_percent <= 2.0 < found[0].expected_percent <= 4.0
+    assert found[1].expected_percent <= 0.5 < found[0].expected_percent <= 1.0
 
 
 def test_coverage_is_counted_on_the_day_before_from_a_third_of_it_on():

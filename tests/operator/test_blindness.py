@@ -105,3 +105,24 @@ def test_a_target_that_is_not_watched_any_more_is_asked_for():
 
     assert [(6, 10), (10, 6)] == [change[1:] for change in changes]
     assert 6 == current
+
+
+def test_a_pod_of_a_stateful_set_that_does_not_end_keeps_nothing_from_scaling_down():
+    """
+    A StatefulSet counts the pods that are being deleted until they are gone: five and that one are seen, of six. Five
+    pods use 0.1 cores each, which at 50 % asks for one.
+    """
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=6)
+        made = api.objects["deployments"]["prod", "shop"]
+        api.create("statefulsets", "prod", "shop", spec=made["spec"], status={"replicas": 6})
+        api.edit("pods", "prod", "shop-005", metadata={"deletionTimestamp": "2027-01-15T07:00:00Z"})
+        api.load["prod", "shop"] = 600
+        cronhpa(api, behavior=QUICK, scaleTargetRef={"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "shop"})
+        async with Life(api):
+            await until(120)
+            return [replicas for _, target, _, replicas in api.scalings if target == "prod/shop"]
+
+    assert live(scenario)[:1] == [1]

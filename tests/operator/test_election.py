@@ -37,10 +37,10 @@ class ModelLeases:
         return await self._answer("get", lambda: self.lease)
 
     async def create(self, _name, spec):
-        return await self._answer("create", lambda: self._put(None, spec))
+        return await self._answer("create", lambda: self.put(None, spec))
 
     async def replace(self, _name, version, spec):
-        return await self._answer("replace", lambda: self._put(version, spec))
+        return await self._answer("replace", lambda: self.put(version, spec))
 
     async def _answer(self, verb, work):
         self.asked.append(verb)
@@ -59,7 +59,9 @@ class ModelLeases:
             raise ClusterError(0, "Unreachable", "the answer is lost on purpose")
         return answer
 
-    def _put(self, version, spec):
+    def put(self, version, spec):
+        if version is not None and self.lease is None:
+            raise ClusterError(404, "NotFound", "the Lease was deleted")
         if (version is None) != (self.lease is None) or (self.lease is not None and version != self.lease.version):
             raise ClusterError(409, "Conflict", "the Lease was changed")
         self.version += 1
@@ -352,3 +354,44 @@ def test_a_lease_name_is_namespace_and_name():
     for text in ("", "a", "a/", "/b", "a/b/c", "../b", "a/.."):
         assert LeaseName.parse(text) is None
     assert LeaseSpec().holder == ""
+
+
+def test_a_label_that_somebody_writes_all_the_time_is_no_sign_of_life():
+    async def scenario():
+        leases = ModelLeases()
+        await Replica(leases, "dead").elector.step()
+        two = Replica(leases, "two")
+        task = asyncio.create_task(two.elector.run())
+        for second in range(40):
+            await until(second + 1)
+            if two.leadership.term:
+                break
+            leases.put(leases.lease.version, leases.lease.spec)  # the same record, a new version
+        task.cancel()
+        return asyncio.get_running_loop().time()
+
+    assert live(scenario) <= 17
+
+
+def test_a_lease_that_is_deleted_is_made_again_by_its_holder_and_by_nobody_else_before_its_end():
+    async def scenario():
+        leases = ModelLeases()
+        one, two = Replica(leases, "one"), Replica(leases, "two")
+        tasks = [asyncio.create_task(one.elector.run())]
+        await until(0.5)
+        tasks.append(asyncio.create_task(two.elector.run()))
+        await until(20)
+        leases.lease = None
+        both = []
+        for tenth in range(100):
+            await until(20 + tenth / 10)
+            both.append(one.may_write and two.may_write)
+        for task in tasks:
+            task.cancel()
+        return any(both), one.terms, leases.lease.spec.holder
+
+    both, terms, holder = live(scenario)
+
+    assert not both
+    assert [number for _, number in terms] == [1]
+    assert holder == "one"

@@ -7,7 +7,7 @@ from model_api import ModelApi
 from virtual_time import live
 
 from cronhpa.kube.errors import ClusterError
-from cronhpa.kube.lease import Lease, LeaseName
+from cronhpa.kube.lease import Lease, LeaseName, LeaseSpec
 from cronhpa.operator.installations import Installations
 from cronhpa.operator.replica import OnlyReplica
 
@@ -23,7 +23,7 @@ class Leases:
     async def get(self, _name):
         if self.problem is not None:
             raise self.problem
-        return None if self.version is None else Lease(type(Lease().metadata)(self.version))
+        return None if self.version is None else Lease(spec=LeaseSpec("laptop", renew_time=self.version))
 
 
 def looked_at(leases, seconds, *, then=lambda: None, later=0.0):
