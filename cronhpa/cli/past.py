@@ -123,7 +123,12 @@ def _stored(path: StoreAddress, series: Series) -> tuple[list[tuple[Nanoseconds,
     store = Store.open_to_read(path)
     try:
         steps = store.loads.steps(series, 0, INSTANT_END)
-        minutes = store.loads.minutes(series, 0, INSTANT_END)
+        try:
+            minutes = store.loads.minutes(series, 0, INSTANT_END)
+        except StoreError as problem:
+            if "no such table" not in str(problem):  # a store of an earlier release has no minutes
+                raise
+            minutes = []
     finally:
         store.close()
     if not steps:

@@ -52,7 +52,7 @@ def differences(past: PastDecision) -> list[str]:
     before = {"desiredReplicas": status["desiredReplicas"]} if "desiredReplicas" in status else {}
     try:
         decision = decide(turn.spec, turn.observation, turn.forecast, turn.memory, turn.now)
-        now = render(before, Turn(turn.spec, decision, Withheld(), turn.memory, 1))
+        now = render(before, Turn(turn.spec, decision, Withheld(), turn.memory, 1, observation=turn.observation))
     except Exception as problem:
         raise NotDecidableError(f"deciding raises {type(problem).__name__}: {problem}") from problem
     # As JSON, like what was then: enums and tuples are texts and lists there.

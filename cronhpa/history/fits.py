@@ -79,7 +79,10 @@ class Fits:
         def work(db: Connection) -> list[tuple[Fit, list[Series]]]:
             find = self._database.ids.find
             found = {series_id: member for member in series if (series_id := find(db, member)) is not None}
-            link = f"SELECT fit, series FROM fitted WHERE series IN ({', '.join('?' * len(found))})"  # noqa: S608 - question marks
+            if not found:
+                return []
+            marks = ", ".join("?" * len(found))
+            link = f"SELECT fit, series FROM fitted WHERE series IN ({marks}) ORDER BY series"  # noqa: S608 - question marks
             members: dict[int, list[Series]] = {}
             for fit_id, series_id in db.execute(link, [*found]):
                 members.setdefault(fit_id, []).append(found[series_id])
