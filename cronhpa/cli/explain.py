@@ -14,7 +14,7 @@ from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, connected, names
 from cronhpa.cli.explanation import as_json, explanation
 from cronhpa.cli.explanation_text import explained, folded
 from cronhpa.cli.lines import fail, say, show
-from cronhpa.cli.past_source import OPERATOR, Operator, PastWhere, ServiceAccount, StoreFile, TokenFile
+from cronhpa.cli.past_source import OPERATOR, At, Operator, PastWhere, ServiceAccount, StoreFile, TokenFile
 
 
 class ExplainOutput(StrEnum):
@@ -27,10 +27,7 @@ class ExplainOutput(StrEnum):
 def explain(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the CronHPA object.")],
     namespace: Namespace = None,
-    at: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help='The decision of then: "yesterday 08:02", "last tuesday 9:00", "2h ago".'),
-    ] = None,
+    at: At = None,
     begin: Annotated[
         str | None, typer.Option("--from", metavar="TIME", help="A timeline from then on. Default: a day ago.")
     ] = None,

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
     from cronhpa.history.store import Store
 
+At = Annotated[
+    str | None,
+    typer.Option(
+        "--at", metavar="TIME", help='The decision of then: "yesterday 08:02", "last tuesday 9:00", "2h ago".'
+    ),
+]
 StoreFile = Annotated[
     Path | None,
     typer.Option("--store", help="A copy of the operator's store to read, instead of the operator.", dir_okay=False),

@@ -10,7 +10,7 @@ import typer
 
 from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, namespace_of
 from cronhpa.cli.lines import fail, say, show
-from cronhpa.cli.past_source import OPERATOR, Operator, PastWhere, ServiceAccount, StoreFile, TokenFile
+from cronhpa.cli.past_source import OPERATOR, At, Operator, PastWhere, ServiceAccount, StoreFile, TokenFile
 
 # More differences than these are one: another algorithm.
 _DIFFERENCES_MAX = 20
@@ -25,10 +25,7 @@ def replay(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             help="Records from the operator's log, one JSON line each; with --at the name of a CronHPA object.",
         ),
     ],
-    at: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help='The decision of then: "yesterday 08:02", "last tuesday 9:00", "2h ago".'),
-    ] = None,
+    at: At = None,
     namespace: Namespace = None,
     store: StoreFile = None,
     operator: Operator = OPERATOR,

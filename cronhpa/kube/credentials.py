@@ -47,17 +47,6 @@ def pod_namespace() -> str | None:
         return None
 
 
-def context_namespace(kubeconfig: str | None, context: str | None) -> str:
-    """The namespace of a kubeconfig's context, "default" where it names none or cannot be read."""
-    try:
-        contexts, current = kubernetes.config.list_kube_config_contexts(config_file=kubeconfig)  # type: ignore[no-untyped-call]  # kubernetes is untyped here
-    # As above: the package raises anything.
-    except Exception:  # noqa: BLE001
-        return "default"
-    chosen = next((entry for entry in contexts if entry.get("name") == context), None) if context else current
-    return str((chosen or {}).get("context", {}).get("namespace") or "default")
-
-
 def load_kube_config(path: str | None, context: str | None, configuration: Configuration) -> None:
     kubernetes.config.load_kube_config(  # type: ignore[no-untyped-call]  # kubernetes is untyped here
         config_file=path, context=context, client_configuration=configuration, persist_config=False

@@ -17,7 +17,8 @@ from cronhpa.history.address import PostgresAddress
 from cronhpa.history.prometheus import Prometheus
 from cronhpa.history.series import Series
 from cronhpa.kube.client import Client
-from cronhpa.kube.credentials import context_namespace, load_configuration, pod_namespace
+from cronhpa.kube.contexts import find_access
+from cronhpa.kube.credentials import load_configuration, pod_namespace
 from cronhpa.kube.session import USER_AGENT
 from cronhpa.operator.access import AccessReviews
 from cronhpa.operator.clock import Clock
@@ -184,7 +185,7 @@ class Operator:
 
 
 def _replica(settings: Settings, configuration: Configuration, clock: Clock) -> Replica:
-    lease = settings.lease_name(pod_namespace() or context_namespace(settings.kubeconfig, settings.context))
+    lease = settings.lease_name(pod_namespace() or find_access(settings.kubeconfig, settings.context).namespace)
     if lease is None:
         return OnlyReplica()
     timing = settings.lease_timing

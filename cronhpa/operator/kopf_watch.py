@@ -11,7 +11,6 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
 from typing import Any
 
 import kopf
@@ -20,6 +19,7 @@ from kubernetes.client import Configuration
 from cronhpa.api.identity import GROUP, PLURAL, VERSION
 from cronhpa.kube.credentials import bearer_token
 from cronhpa.operator.sweep import Sweep
+from cronhpa.operator.thread_loop import run_in_thread
 
 LOG = logging.getLogger(__name__)
 
@@ -101,10 +101,9 @@ class KopfWatch:
             standalone=True,
             stop_flag=stop,
         )
+
         # In a thread of its own: its first list of many objects takes seconds of CPU that no decision may wait for, and
         # in the main thread it would take over the signals that end the process.
-        ended: asyncio.Future[None] = loop.create_future()
-
         async def watching() -> None:
             try:
                 await operator
@@ -112,16 +111,7 @@ class KopfWatch:
                 # kopf waits for the flag in a thread, and asyncio.run for that thread: unset, a failure never ends.
                 stop.set()
 
-        def watch() -> None:
-            error: BaseException | None = None
-            try:
-                asyncio.run(watching())
-            except BaseException as caught:  # noqa: BLE001 - the supervisor hears of whatever ends it
-                error = caught
-            with suppress(RuntimeError):  # the loop may be closed by now
-                loop.call_soon_threadsafe(_settle, ended, error)
-
-        threading.Thread(target=watch, name="kopf", daemon=True).start()
+        ended = run_in_thread("kopf", watching, called="kopf")
         unserved = asyncio.ensure_future(self._sweep.unserved.wait())
         try:
             await asyncio.wait((ended, unserved), return_when=asyncio.FIRST_COMPLETED)
@@ -131,15 +121,6 @@ class KopfWatch:
             unserved.cancel()
             ended.cancel()
             stop.set()
-
-
-def _settle(ended: asyncio.Future[None], error: BaseException | None) -> None:
-    if ended.done():
-        return
-    if error is None:
-        ended.set_result(None)
-    else:
-        ended.set_exception(RuntimeError(f"kopf ended with {type(error).__name__}: {error}"))
 
 
 def connection(configuration: Configuration) -> kopf.ConnectionInfo:

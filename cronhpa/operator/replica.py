@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
@@ -17,6 +16,7 @@ from cronhpa.kube.client import Client
 from cronhpa.kube.lease import LeaseName, Leases
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.election import Elector, Leadership, LeaseTiming
+from cronhpa.operator.thread_loop import run_in_thread
 
 _RELEASE_SECONDS = 3.0
 # The event loop of an operator that decides is never busy for so long.
@@ -105,7 +105,7 @@ class ElectedReplica:
         self._leadership = Leadership(timing, clock.monotonic)
         self._change = asyncio.Event()
         self._looked = asyncio.Event()
-        self._ended = asyncio.Event()
+        self._ended: asyncio.Future[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._alive_at = clock.monotonic()
         self._election: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
@@ -126,21 +126,10 @@ class ElectedReplica:
         """Takes part in the election until cancelled. Raises what ended the election's thread."""
         self._loop = asyncio.get_running_loop()
         self._note_alive()
-        ended: asyncio.Future[None] = self._loop.create_future()
-
-        def elect() -> None:
-            error: BaseException | None = None
-            try:
-                asyncio.run(self._elect())
-            except BaseException as caught:  # noqa: BLE001 - the operator hears of whatever ends it
-                error = caught
-            self._tell(self._ended.set)
-            self._tell(lambda: _settle(ended, error))
-
-        thread = threading.Thread(target=elect, name="election", daemon=True)
-        thread.start()
+        self._ended = run_in_thread("election", self._elect, called="the election")
         try:
-            await ended
+            # Who releases the Lease waits for this end, too.
+            await asyncio.shield(self._ended)
         finally:
             self._stop()
 
@@ -164,11 +153,8 @@ class ElectedReplica:
     async def release(self) -> None:
         """Ends the election, and gives up the Lease if this replica has it."""
         self._stop()
-        if self._loop is None:
-            return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_RELEASE_SECONDS):
-                await self._ended.wait()
+        if self._ended is not None:
+            await asyncio.wait((self._ended,), timeout=_RELEASE_SECONDS)
 
     async def _elect(self) -> None:
         stop = asyncio.Event()
@@ -225,12 +211,3 @@ class ElectedReplica:
 async def _end_of(task: asyncio.Task[None]) -> None:
     with suppress(asyncio.CancelledError):
         await task
-
-
-def _settle(ended: asyncio.Future[None], error: BaseException | None) -> None:
-    if ended.done():
-        return
-    if error is None:
-        ended.set_result(None)
-    else:
-        ended.set_exception(RuntimeError(f"the election ended with {type(error).__name__}: {error}"))

@@ -1,4 +1,7 @@
-"""cronhpa.operator.replica: the election's thread beside the operator's loop, with an API server of one Lease."""
+"""
+cronhpa.operator.replica, cronhpa.operator.thread_loop: the election's thread beside the operator's loop, with an API
+server of one Lease.
+"""
 
 import asyncio
 import threading

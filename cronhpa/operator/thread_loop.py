@@ -1,0 +1,40 @@
+"""Work in an event loop in a thread of its own: what may neither wait for the operator's loop nor keep it busy."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+
+def run_in_thread(name: str, work: Callable[[], Coroutine[Any, Any, None]], *, called: str) -> asyncio.Future[None]:
+    """
+    Starts a thread that runs `work` in a new event loop. Call it within a running loop, which is told of the end.
+
+    The future is done when the work has ended, with a RuntimeError for whatever exception ended it.
+    name: of the thread. called: what an error calls the work.
+    """
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def settle(error: BaseException | None) -> None:
+        if ended.done():
+            return
+        if error is None:
+            ended.set_result(None)
+        else:
+            ended.set_exception(RuntimeError(f"{called} ended with {type(error).__name__}: {error}"))
+
+    def run() -> None:
+        error: BaseException | None = None
+        try:
+            asyncio.run(work())
+        except BaseException as caught:  # noqa: BLE001 - who waits hears of whatever ends it
+            error = caught
+        with suppress(RuntimeError):  # the caller's loop may be closed by now
+            loop.call_soon_threadsafe(settle, error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return ended
