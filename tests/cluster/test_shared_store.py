@@ -30,8 +30,8 @@ def test_the_successor_of_a_killed_leader_has_its_forecast_at_the_first_decision
     record_property,
 ):
     """
-    Each day there are ten cores around this hour, and one core else. The leader is killed, and at that moment the load
-    falls to one core, for which two pods are enough: a replica without a forecast would take the others away.
+    Each day there are ten cores around this hour, and one core else. The leader is killed. A replica that had not read
+    what the leader learnt would say Learning.
     """
     store = new_schema().url
     shop = Scaled(control_plane, namespace, replicas=4, maxReplicas=60, forecast={})

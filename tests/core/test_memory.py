@@ -405,3 +405,15 @@ def test_a_restart_inside_the_window_keeps_the_scale_down_at_its_time_or_later()
 
     assert 4 == first_below(None)
     assert [5, 4, 4, 4] == [first_below(index) for index in (1, 2, 3, 4)]
+
+
+def test_a_count_below_zero_is_remembered_as_zero():
+    """A queue of -10 with 10 a pod asks for -1. Kept so, the next process would find a damaged memory."""
+    of, observation = spec(), queued(-10, current=3)
+    decision = decide(of, observation, None, Memory(), at("10:00"))
+
+    remembered = Memory().after(decision, Withheld(), of, observation)
+
+    assert decision.recommended.replicas == -1
+    assert min(entry.replicas for entry in remembered.recommendations) == 0
+    assert remembered == parse_memory({"memory": render_memory(remembered)})

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from contextlib import asynccontextmanager
 
 import pytest
 import trustme
@@ -40,11 +41,20 @@ class Server:
         await self.runner.cleanup()
 
 
-def configured(server, bundle):
+@asynccontextmanager
+async def connected(bundle, authority):
+    """(a server under this authority, a client that trusts the bundle, in which it stands)."""
+    server = Server()
+    authority.cert_pem.write_to_path(bundle)
+    await server.start(authority)
     configuration = Configuration()
     configuration.host = f"https://127.0.0.1:{server.port}"
     configuration.ssl_ca_cert = str(bundle)
-    return configuration
+    try:
+        async with Client(configuration) as client:
+            yield server, client
+    finally:
+        await server.stop()
 
 
 def test_a_rotated_authority_is_followed_without_a_restart(tmp_path):
@@ -52,19 +62,14 @@ def test_a_rotated_authority_is_followed_without_a_restart(tmp_path):
     bundle, first, second = tmp_path / "ca.crt", trustme.CA(), trustme.CA()
 
     async def scenario():
-        server = Server()
-        first.cert_pem.write_to_path(bundle)
-        await server.start(first)
-        async with Client(configured(server, bundle)) as client:
+        async with connected(bundle, first) as (server, client):
             await client.get("/a", dict)
             await server.stop()
             await server.start(second)
             second.cert_pem.write_to_path(bundle)
             with pytest.raises(ClusterError, match="certificate verify failed"):
                 await client.get("/a", dict)
-            answer = await client.get("/a", dict)
-        await server.stop()
-        return answer
+            return await client.get("/a", dict)
 
     assert asyncio.run(scenario()) == {}
 
@@ -73,16 +78,11 @@ def test_a_bundle_that_is_half_written_keeps_the_present_connections(tmp_path, c
     bundle, authority = tmp_path / "ca.crt", trustme.CA()
 
     async def scenario():
-        server = Server()
-        authority.cert_pem.write_to_path(bundle)
-        await server.start(authority)
-        async with Client(configured(server, bundle)) as client:
+        async with connected(bundle, authority) as (_, client):
             await client.get("/a", dict)
             bundle.write_text("-----BEGIN CERTI")
             await client.rotated()
-            answer = await client.get("/a", dict)
-        await server.stop()
-        return answer
+            return await client.get("/a", dict)
 
     assert asyncio.run(scenario()) == {}
     assert "the certificates of the API cannot be read" in caplog.text
@@ -92,19 +92,14 @@ def test_a_request_under_way_ends_on_its_own_connection(tmp_path):
     bundle, first, second = tmp_path / "ca.crt", trustme.CA(), trustme.CA()
 
     async def scenario():
-        server = Server()
-        first.cert_pem.write_to_path(bundle)
-        await server.start(first)
-        async with Client(configured(server, bundle)) as client:
+        async with connected(bundle, first) as (server, client):
             late = asyncio.create_task(client.get("/slow", dict))
             await asyncio.sleep(0.2)
             bundle.write_bytes(first.cert_pem.bytes() + second.cert_pem.bytes())
             await client.rotated()
             await client.get("/a", dict)
             server.slow.set()
-            answer = await late
-        await server.stop()
-        return answer
+            return await late
 
     assert asyncio.run(scenario()) == {"late": True}
 
@@ -113,10 +108,7 @@ def test_it_is_known_when_the_server_answered_last(tmp_path):
     bundle, authority = tmp_path / "ca.crt", trustme.CA()
 
     async def scenario():
-        server = Server()
-        authority.cert_pem.write_to_path(bundle)
-        await server.start(authority)
-        async with Client(configured(server, bundle)) as client:
+        async with connected(bundle, authority) as (server, client):
             await client.get("/a", dict)
             answered = client.succeeded_at
             await server.stop()

@@ -68,7 +68,13 @@ class Life:
     """The controller as a process: `async with` kills it at the end without any farewell."""
 
     def __init__(
-        self, api: ModelApi, *, timeout_seconds: float = 15.0, decide: Any = decide, replica: Any = None
+        self,
+        api: ModelApi,
+        *,
+        timeout_seconds: float = 15.0,
+        decide: Any = decide,
+        replica: Any = None,
+        namespaces: tuple[str, ...] = (),
     ) -> None:
         self.api = api
         self.client = ModelClient(api, timeout_seconds=timeout_seconds)
@@ -78,6 +84,7 @@ class Life:
             clock_of(api),
             self.forecasts,
             options=ControllerOptions(),
+            namespaces=namespaces,
             watch=lambda _client, _namespaces, take, _sweep: ModelWatch(api, take),
             decide=decide,
             replica=replica,

@@ -103,6 +103,15 @@ async def until(seconds):
     await asyncio.sleep(seconds - asyncio.get_running_loop().time())
 
 
+async def two_running(**of_second):
+    """(the Leases, the replica that leads, the one that waits, their tasks), half a second after the first began."""
+    leases = ModelLeases()
+    one, two = Replica(leases, "one"), Replica(leases, "two", **of_second)
+    first = asyncio.create_task(one.elector.run())
+    await until(0.5)
+    return leases, one, two, (first, asyncio.create_task(two.elector.run()))
+
+
 def test_the_first_replica_leads_and_writes_itself_into_a_new_lease():
     async def scenario():
         leases = ModelLeases()
@@ -134,11 +143,7 @@ def test_a_renewal_is_one_request():
 
 def test_another_replica_waits_while_the_lease_is_renewed_and_knows_who_leads():
     async def scenario():
-        leases = ModelLeases()
-        one, two = Replica(leases, "one"), Replica(leases, "two", offset=1e6)
-        tasks = [asyncio.create_task(one.elector.run())]
-        await until(0.5)
-        tasks.append(asyncio.create_task(two.elector.run()))
+        _, one, two, tasks = await two_running(offset=1e6)
         await until(300)
         for task in tasks:
             task.cancel()
@@ -152,11 +157,7 @@ def test_another_replica_waits_while_the_lease_is_renewed_and_knows_who_leads():
 
 def test_a_released_lease_is_taken_within_a_second_and_counted_as_a_transition():
     async def scenario():
-        leases = ModelLeases()
-        one, two = Replica(leases, "one"), Replica(leases, "two")
-        first = asyncio.create_task(one.elector.run())
-        await until(0.5)
-        second = asyncio.create_task(two.elector.run())
+        leases, one, two, (first, second) = await two_running()
         await until(60)
         first.cancel()
         await one.elector.release()
@@ -175,11 +176,7 @@ def test_a_released_lease_is_taken_within_a_second_and_counted_as_a_transition()
 
 def test_a_dead_leaders_lease_is_taken_after_its_duration_and_not_before():
     async def scenario():
-        leases = ModelLeases()
-        one, two = Replica(leases, "one"), Replica(leases, "two")
-        first = asyncio.create_task(one.elector.run())
-        await until(0.5)
-        second = asyncio.create_task(two.elector.run())
+        leases, _, two, (first, second) = await two_running()
         await until(60)
         first.cancel()
         died = asyncio.get_running_loop().time()
@@ -349,13 +346,6 @@ def test_never_two_may_write_in_a_thousand_troubled_hours():
     assert handovers > 10_000
 
 
-def test_a_lease_name_is_namespace_and_name():
-    assert LeaseName.parse("a/b") == LeaseName("a", "b")
-    for text in ("", "a", "a/", "/b", "a/b/c", "../b", "a/.."):
-        assert LeaseName.parse(text) is None
-    assert LeaseSpec().holder == ""
-
-
 def test_a_label_that_somebody_writes_all_the_time_is_no_sign_of_life():
     async def scenario():
         leases = ModelLeases()
@@ -375,11 +365,7 @@ def test_a_label_that_somebody_writes_all_the_time_is_no_sign_of_life():
 
 def test_a_lease_that_is_deleted_is_made_again_by_its_holder_and_by_nobody_else_before_its_end():
     async def scenario():
-        leases = ModelLeases()
-        one, two = Replica(leases, "one"), Replica(leases, "two")
-        tasks = [asyncio.create_task(one.elector.run())]
-        await until(0.5)
-        tasks.append(asyncio.create_task(two.elector.run()))
+        leases, one, two, tasks = await two_running()
         await until(20)
         leases.lease = None
         both = []
@@ -395,3 +381,17 @@ def test_a_lease_that_is_deleted_is_made_again_by_its_holder_and_by_nobody_else_
     assert not both
     assert [number for _, number in terms] == [1]
     assert holder == "one"
+
+
+def test_transitions_stop_at_what_the_field_holds():
+    async def scenario():
+        leases = ModelLeases()
+        leases.put(None, LeaseSpec("", lease_transitions=2**31 - 1))
+        leases.lease = Lease(leases.lease.metadata, LeaseSpec("gone", 1, lease_transitions=2**31 - 1))
+        one = Replica(leases, "one")
+        task = asyncio.create_task(one.elector.run())
+        await until(10)
+        task.cancel()
+        return one.leadership.term, leases.lease.spec.lease_transitions
+
+    assert live(scenario) == (1, 2**31 - 1)

@@ -137,3 +137,16 @@ def test_of_two_installations_that_want_one_object_one_serves_it():
     assert sorted(held) == [False, True]
     assert served_by == str((OWN, OTHER)[held[0]])
     assert [(before, after) for _, _, before, after in scalings] == [(2, 4), (4, 6)]  # at most doubled at a time
+
+
+def test_an_installation_with_a_longer_lease_serves_for_as_long_as_that_lasts():
+    """Renewed every 26 s of 137: unchanged for 41 s it is alive."""
+
+    class Slow(Leases):
+        async def get(self, _name):
+            return Lease(spec=LeaseSpec("laptop", lease_duration_seconds=137, renew_time="1"))
+
+    _, after_41, after_142 = looked_at(Slow("1"), 41, later=101)
+
+    assert "so this one holds" in after_41
+    assert after_142 is None

@@ -138,3 +138,22 @@ def test_what_is_in_doubt_and_cannot_be_read_delays_its_own_object():
             assert await longest_gap(life, api, 150) < 15.5
 
     live(scenario)
+
+
+def test_a_namespace_that_cannot_be_listed_keeps_no_other_from_being_decided():
+    """3 cores at 50 % of one each ask for 6; the list of the second namespace is forbidden all the time."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api)
+        cronhpa(api)
+        api.load["prod", "shop"] = 3000
+        api.faults = [Fault("GET", "^/apis/cronhpa.io/v1alpha1/namespaces/other/cronhpas$", status=403, times=None)]
+        async with Life(api, namespaces=("prod", "other")):
+            await until(60)
+        return api.replicas("prod", "shop"), api.count("GET", "/namespaces/prod/cronhpas")
+
+    replicas, lists = live(scenario)
+
+    assert replicas == 6
+    assert lists <= 20  # the sweep tries again every five seconds
