@@ -192,8 +192,8 @@ def main() -> None:
     found = asyncio.run(run(int(os.environ.get("COST_OBJECTS", OBJECTS))))
     table = Table("CPU of a worker", "a workload", f"{_FLEET:,} workloads", title="Learning and forecasting")
     for name, seconds in (
-        ("first day: seven days tried, and a fit", found["first_day_seconds"]),
-        ("ordinary day: one day tried, and a fit", found["ordinary_day_seconds"]),
+        ("first day: all days evaluated, and a fit", found["first_day_seconds"]),
+        ("ordinary day: one day evaluated, and a fit", found["ordinary_day_seconds"]),
     ):
         table.add_row(name, f"{seconds:.3f} s", f"{seconds * _FLEET / 60 / _CORES:.1f} min on {_CORES} cores")
     milliseconds = found["forecast_ms"]

@@ -118,7 +118,7 @@ class Settings(BaseSettings):
         description="Port of past decisions, at 127.0.0.1 alone: for `kubectl port-forward`; 0 takes a free one.",
     )
     object_watch: Literal["typed", "kopf"] = Field(
-        "typed", description="typed, or kopf: which watch of the CronHPA objects; kopf's takes 30 times the CPU."
+        "typed", description="typed, or kopf: which watch of the CronHPA objects; kopf's takes far more CPU."
     )
     log_format: Literal["json", "text"] = Field("text", description="json or text.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
