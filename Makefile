@@ -29,7 +29,7 @@ lock: $(VENV)/.ready  ## resolve the dependencies anew and write all locks, with
 	@$(COMPILE) --all-extras --group dev --output-file requirements.lock pyproject.toml
 	@printf 'uv==$(UV_VERSION)\nhatchling\neditables\n' | \
 		$(COMPILE) --constraint requirements.lock --output-file bootstrap.lock -
-	@$(COMPILE) --constraint requirements.lock --extra forecast --extra postgresql --output-file deploy/image.lock pyproject.toml
+	@$(COMPILE) --constraint requirements.lock --extra forecast --extra postgresql --extra tracing --output-file deploy/image.lock pyproject.toml
 	@printf 'cyclonedx-bom\npip-audit\n' | $(COMPILE) --output-file deploy/tools.lock -
 
 check: $(VENV)/.ready  ## format, lint, types, layers

@@ -75,7 +75,7 @@ def test_the_image_holds_what_the_operator_needs_and_nothing_else():
     # Of another platform: named, not installed.
     foreign = {"colorama"}
 
-    assert closure("cronhpa", ("forecast", "postgresql")) == locked - foreign
+    assert closure("cronhpa", ("forecast", "postgresql", "tracing")) == locked - foreign
 
 
 def test_the_bootstrap_holds_uv_of_the_makefile_and_the_build_backend():
