@@ -90,6 +90,13 @@ fuzz: $(VENV)/.ready  ## fuzz what reads texts of others: SECONDS=60 and INPUTS=
 	@$(RUN)/uv pip install --quiet --require-hashes --python $(RUN)/python -r tests/fuzz/requirements.lock
 	@PYTHONPATH=tests nice -n 15 $(RUN)/python -m fuzz $(HARNESS) --seconds $(SECONDS) --inputs $(INPUTS)
 
+CRD := cronhpa.io_cronhpas
+crds: $(VENV)/.ready  ## write the CRD of the models to crds/ and into the chart, for both ranges of Kubernetes
+	$(RUN)/cronhpa crd -o crds/$(CRD).yaml
+	$(RUN)/cronhpa crd --kubernetes 1.30 -o crds/kubernetes-1.30/$(CRD).yaml
+	cp crds/$(CRD).yaml deploy/chart/files/$(CRD).yaml
+	cp crds/kubernetes-1.30/$(CRD).yaml deploy/chart/files/$(CRD)-1.30.yaml
+
 format: $(VENV)/.ready  ## format the code
 	$(RUN)/ruff format .
 	$(RUN)/ruff check --fix-only --quiet .
@@ -128,4 +135,4 @@ image:  ## build the image of a release: BASE=python:3.11-slim@sha256:... IMAGE=
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-long unit brute-force conformance mutation fuzz bench bench-fleet bench-forecast bench-methods format clean demo sbom audit image
+.PHONY: help setup lock check test test-long unit brute-force conformance mutation fuzz bench bench-fleet bench-forecast bench-methods format crds clean demo sbom audit image

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from cronhpa.api.identity import API_VERSION, GROUP, KIND, PLURAL, SHORT_NAME, SINGULAR, VERSION
-from cronhpa.api.resource.cel import BY_RULE, Json
+from cronhpa.api.resource.cel import BEFORE_1_34, BY_RULE, Json
 from cronhpa.api.schema import CronHPA
 
 HEADER = "# Generated from cronhpa/api/schema.py by `cronhpa crd`: edit the models, not this file.\n"
@@ -65,9 +65,9 @@ _BOUNDS = ("enum", "pattern", "minLength", "minimum", "maximum")
 _INT_OR_STRING: Json = {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}
 
 
-def crd_manifest() -> Json:
-    """The CRD as the API server accepts it."""
-    document = CronHPA.model_json_schema(by_alias=True)
+def crd_manifest(*, before_1_34: bool = False) -> Json:
+    """The CRD as an API server accepts it: of Kubernetes 1.34 and newer, or `before_1_34` of 1.30 to 1.33."""
+    document = _for_server(CronHPA.model_json_schema(by_alias=True), before_1_34=before_1_34)
     root = flatten(document, document.get("$defs", {}))
     root["properties"] = {
         "apiVersion": {"type": "string", "description": f"{API_VERSION}."},
@@ -113,9 +113,26 @@ def crd_manifest() -> Json:
     }
 
 
-def crd_text() -> str:
-    """The CRD as YAML: the text of crds/cronhpa.io_cronhpas.yaml."""
-    return HEADER + yaml.safe_dump(crd_manifest(), sort_keys=False, allow_unicode=True, width=10_000)
+def crd_text(*, before_1_34: bool = False) -> str:
+    """The CRD as YAML: the text of crds/cronhpa.io_cronhpas.yaml, or of the file beside it for older servers."""
+    manifest = crd_manifest(before_1_34=before_1_34)
+    return HEADER + yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True, width=10_000)
+
+
+def _for_server(node: Any, *, before_1_34: bool) -> Any:
+    """The JSON schema with what `BEFORE_1_34` marks resolved: keywords added or a rule left out, or neither."""
+    if isinstance(node, list):
+        kept = [item for item in node if not (before_1_34 and isinstance(item, dict) and _left_out(item))]
+        return [_for_server(item, before_1_34=before_1_34) for item in kept]
+    if not isinstance(node, dict):
+        return node
+    added = (node.get(BEFORE_1_34) or {}) if before_1_34 else {}
+    rest = {key: _for_server(value, before_1_34=before_1_34) for key, value in node.items() if key != BEFORE_1_34}
+    return {**rest, **added}
+
+
+def _left_out(rule: Json) -> bool:
+    return BEFORE_1_34 in rule and rule[BEFORE_1_34] is None
 
 
 def flatten(node: Json, definitions: Json) -> Json:

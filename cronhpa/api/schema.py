@@ -2,8 +2,8 @@
 The CronHPA resource as pydantic models: the single source of the CRD, and of the reading and writing in the operator.
 
 The API server and these models both check types, bounds and defaults. Rules that compare fields are CEL
-(`x-kubernetes-validations`) and run in the API server only. It must be 1.34 or newer: older ones assume an unbounded
-text in an int-or-string and refuse the CRD for its estimated cost.
+(`x-kubernetes-validations`) and run in the API server only. Servers before 1.34 assume an unbounded text in an
+int-or-string and refuse rules on it for their estimated cost: `BEFORE_1_34` marks what their CRD says instead.
 
 `scaleTargetRef`, `minReplicas`, `maxReplicas`, `metrics` and `behavior` have the names, defaults and validation of
 autoscaling/v2. The upstream reports every wrong field at once, but an API server runs no rules after a failed

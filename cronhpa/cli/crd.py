@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+_OLDEST, _FIRST_WITH_LENGTHS = 30, 34
+"""Minor versions of Kubernetes."""
 
 
 def crd(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.", dir_okay=False)
     ] = None,
+    kubernetes: Annotated[
+        str,
+        typer.Option(help="Version of the API server, such as 1.30; before 1.34 its text differs.", metavar="VERSION"),
+    ] = "1.34",
 ) -> None:
     """
     Print the CustomResourceDefinition of CronHPA.
 
         cronhpa crd | kubectl apply -f -
 
+    API servers of Kubernetes 1.30 to 1.33 take it with --kubernetes 1.30: a pattern checks what they cannot check by
+    a rule.
+
     Exit codes: 0 done; 1 the file cannot be written; 2 an option is wrong.
     """
     from cronhpa.api.crd import crd_text
 
-    text = crd_text()
+    found = re.fullmatch(r"v?1\.(\d{1,3})(\..*)?", kubernetes)
+    if not found or int(found[1]) < _OLDEST:
+        raise typer.BadParameter(
+            f'found "{kubernetes}"; accepted are versions from 1.{_OLDEST} on, such as 1.{_OLDEST} or 1.34',
+            param_hint="--kubernetes",
+        )
+    text = crd_text(before_1_34=int(found[1]) < _FIRST_WITH_LENGTHS)
     if output is None:
         typer.echo(text, nl=False)
     else:

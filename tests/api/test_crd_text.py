@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import typer
 import yaml
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from cronhpa.api.crd import crd_manifest, crd_text, flatten
+from cronhpa.api.resource.cel import POSITIVE
+from cronhpa.api.rules import broken_rules
+from cronhpa.api.schema import CronHPASpec
 from cronhpa.cli.crd import crd
 
 CRD = Path(__file__).parents[2] / "crds" / "cronhpa.io_cronhpas.yaml"
@@ -30,7 +38,56 @@ def nodes(node, path="") -> list[tuple[str, dict]]:
 
 
 def test_the_file_is_what_the_models_say():
-    assert crd_text() == CRD.read_text(), "run `cronhpa crd -o crds/cronhpa.io_cronhpas.yaml`"
+    assert crd_text() == CRD.read_text(), "run `make crds`"
+
+
+def test_the_file_for_older_servers_is_what_the_models_say():
+    file = CRD.parent / "kubernetes-1.30" / CRD.name
+
+    assert crd_text(before_1_34=True) == file.read_text(), "run `make crds`"
+
+
+def test_the_text_for_older_servers_differs_in_what_they_check_of_a_metrics_quantities_alone():
+    """Ten rules, on value and averageValue of five sources, become a pattern and a minimum on the fields."""
+    lines = Counter(crd_text().splitlines())
+    older = Counter(crd_text(before_1_34=True).splitlines())
+    gone, come = lines - older, older - lines
+
+    assert (40, 20) == (gone.total(), come.total())
+    assert {"rule:", "message:", "messageExpression:", "- fieldPath:"} == {head(line) for line in gone}
+    assert {"pattern:", "minimum:"} == {head(line) for line in come}
+
+
+def head(line):
+    found = line.split()
+    return " ".join(found[:2]) if found[0] == "-" else found[0]
+
+
+# Below 2^63, which is the most that the operator reads.
+QUANTITY_LIKE = st.from_regex(re.compile(r"[ ]?[-+]?[0-9.]{0,6}([eE][+-]?[0-9]|[numkMGTix]{0,2})?[ ]?"), fullmatch=True)
+
+
+@settings(max_examples=60)
+@given(QUANTITY_LIKE)
+@example("0.0")
+@example("1e-10")
+@example("1.")
+@example(".5Mi")
+@example("1.2.3")
+def test_the_pattern_for_older_servers_takes_what_the_rule_takes(text):
+    metric = {"type": "External", "external": {"metric": {"name": "q"}, "target": {"type": "Value", "value": text}}}
+    shop = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+    spec = {"scaleTargetRef": shop, "maxReplicas": 10, "metrics": [metric]}
+
+    assert bool(re.search(POSITIVE, text)) == (can_be_read(spec) and not [*broken_rules(spec)])
+
+
+def can_be_read(spec):
+    try:
+        CronHPASpec.model_validate(spec)
+    except ValidationError:
+        return False
+    return True
 
 
 def test_the_file_says_that_and_how_it_is_generated():

@@ -3,7 +3,11 @@
 import subprocess
 import sys
 
+import pytest
+from typer.testing import CliRunner
+
 from cronhpa.api.crd import crd_text
+from cronhpa.cli import app
 
 
 def test_the_definition_is_printed_as_it_is():
@@ -18,3 +22,21 @@ def test_the_definition_is_written_to_the_file_asked_for(tmp_path):
     ended = subprocess.run([sys.executable, "-m", "cronhpa.cli", "crd", "-o", file], capture_output=True, check=True)
 
     assert (b"", crd_text()) == (ended.stdout, file.read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("version", "is_older"), [("1.30", True), ("v1.33.12", True), ("1.34", False), ("1.36.3", False)]
+)
+def test_the_definition_is_that_of_the_api_servers_version(version, is_older):
+    answer = CliRunner().invoke(app, ["crd", "--kubernetes", version])
+
+    assert crd_text(before_1_34=is_older) == answer.stdout
+
+
+@pytest.mark.parametrize("version", ["1.29", "2.0", "newest", "1.", "1.3O"])
+def test_a_version_that_no_text_is_for_is_refused_with_those_that_are_accepted(version):
+    answer = CliRunner().invoke(app, ["crd", "--kubernetes", version])
+
+    assert (2, "") == (answer.exit_code, answer.stdout)
+    assert f'found "{version}"' in answer.stderr
+    assert "from 1.30 on" in " ".join(answer.stderr.replace("│", " ").split())

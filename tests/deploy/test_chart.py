@@ -364,10 +364,27 @@ def test_the_crd_is_that_of_the_project_and_stays_when_the_release_goes():
     assert yaml.safe_load((PROJECT / "crds" / CRD_FILE).read_text()) == crd
 
 
-def test_the_charts_copy_of_the_crd_is_the_projects():
-    assert (PROJECT / "crds" / CRD_FILE).read_text() == (CHART / "files" / CRD_FILE).read_text(), (
-        f"run `cronhpa crd -o deploy/chart/files/{CRD_FILE}`"
-    )
+@pytest.mark.parametrize(
+    ("version", "folder"),
+    [("1.30.0", "kubernetes-1.30"), ("1.33.9", "kubernetes-1.30"), ("1.34.0", "."), ("1.36.3", ".")],
+)
+def test_the_crd_is_the_one_that_the_version_of_the_api_server_takes(version, folder):
+    rendered = yaml.safe_load_all(helm_template(CHART, kubernetes=version))
+    crd = only([each for each in rendered if each], "CustomResourceDefinition")
+
+    assert yaml.safe_load((PROJECT / "crds" / folder / CRD_FILE).read_text())["spec"] == crd["spec"]
+
+
+def test_a_kubernetes_that_is_too_old_is_refused_by_the_chart():
+    with pytest.raises(ControlPlaneError, match=r"requires kubeVersion: >=1\.30\.0-0"):
+        helm_template(CHART, kubernetes="1.29.14")
+
+
+@pytest.mark.parametrize(
+    ("copy", "original"), [(CRD_FILE, CRD_FILE), ("cronhpa.io_cronhpas-1.30.yaml", f"kubernetes-1.30/{CRD_FILE}")]
+)
+def test_the_charts_copies_of_the_crd_are_the_projects(copy, original):
+    assert (PROJECT / "crds" / original).read_text() == (CHART / "files" / copy).read_text(), "run `make crds`"
 
 
 def test_what_is_optional_is_absent_until_asked_for():

@@ -496,13 +496,19 @@ def helm_template(
     namespace: str = NAMESPACE,
     release: str = RELEASE,
     values: Mapping[str, object] | None = None,
+    kubernetes: str | None = None,
 ) -> str:
-    """What the real helm renders of a chart: YAML documents. Raises ControlPlaneError with helm's own words."""
+    """
+    What the real helm renders of a chart: YAML documents. Raises ControlPlaneError with helm's own words.
+
+    kubernetes: the version of the cluster; absent, the one that this helm was built for.
+    """
     with tempfile.TemporaryDirectory(prefix="cronhpa-helm-") as folder:
         helm = build.binaries() / "helm"
         homes = dict.fromkeys(("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"), folder)
         return _run(
             helm, "template", release, chart, "--namespace", namespace, "--values", "-",
+            *(("--kube-version", kubernetes) if kubernetes else ()),
             stdin=yaml.safe_dump(dict(values or {})), environment=homes,
         )  # fmt: skip
 

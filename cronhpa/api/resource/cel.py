@@ -14,6 +14,12 @@ Json = dict[str, Any]
 BY_RULE = "x-checked-by-rule"
 """Marks a field whose bounds, values and pattern stay out of the CRD: a rule of the enclosing object checks them."""
 
+BEFORE_1_34 = "x-before-1.34"
+"""
+What the CRD for Kubernetes 1.30 to 1.33 says instead. Those servers read no length of an int-or-string, and so refuse
+rules on quantities by their cost: on a rule, that it is left out there; on a field, the keywords that are added there.
+"""
+
 REQUIRED, FORBIDDEN = "FieldValueRequired", "FieldValueForbidden"
 
 
@@ -44,6 +50,9 @@ def rules(*checks: Json) -> Json:
 def quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
+
+POSITIVE = r"^\s*[+]?(0*[1-9][0-9]*[.]?[0-9]*|0*[.]0*[1-9][0-9]*)([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?\s*$"
+"""The texts that QUANTITY matches and that are above 0, where no rule can say so."""
 
 QUANTITY = r"^\s*[+-]?[0-9.]*([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?\s*$"
 """

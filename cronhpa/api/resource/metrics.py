@@ -12,8 +12,10 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from cronhpa.api.resource.cel import (
+    BEFORE_1_34,
     BY_RULE,
     FORBIDDEN,
+    POSITIVE,
     REQUIRED,
     Json,
     is_quantity,
@@ -76,6 +78,9 @@ class MetricIdentifier(Model):
     )
 
 
+_ABOVE_ZERO: Json = {"pattern": POSITIVE, "minimum": 1}
+
+
 class MetricTargetModel(Model):
     """The value that is aimed at."""
 
@@ -83,9 +88,15 @@ class MetricTargetModel(Model):
         description="Utilization (percent of the request), Value (of the metric as a whole) or AverageValue (per pod).",
         json_schema_extra={BY_RULE: True},
     )
-    value: Quantity | None = Field(default=None, description="The value of the metric as a whole, as a quantity.")
+    value: Quantity | None = Field(
+        default=None,
+        description="The value of the metric as a whole, as a quantity.",
+        json_schema_extra={BEFORE_1_34: _ABOVE_ZERO},
+    )
     average_value: Quantity | None = Field(
-        default=None, description="The average of the metric over the pods, as a quantity."
+        default=None,
+        description="The average of the metric over the pods, as a quantity.",
+        json_schema_extra={BEFORE_1_34: _ABOVE_ZERO},
     )
     average_utilization: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = Field(
         default=None,
@@ -179,15 +190,14 @@ def _target_rules(source: str) -> list[Json]:
     ]
     for name in ("value", "averageValue"):
         field = f"source.target.{name}"
-        out.append(
-            _first(
-                source,
-                f"!has({field}) || {is_quantity(field)} && {sign(field)} == 1",
-                "write a quantity above 0, such as 250m, 1.5, 2k or 512Mi",
-                found=('found "%s"', field),
-                at=f".target.{name}",
-            )
+        above_zero = _first(
+            source,
+            f"!has({field}) || {is_quantity(field)} && {sign(field)} == 1",
+            "write a quantity above 0, such as 250m, 1.5, 2k or 512Mi",
+            found=('found "%s"', field),
+            at=f".target.{name}",
         )
+        out.append({**above_zero, BEFORE_1_34: None})
     out.append(
         _first(
             source,
