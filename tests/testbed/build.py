@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 LOCK = Path(__file__).parent / "lock"
-KUBERNETES, HELM, PROMETHEUS, TOOLCHAIN = (
-    LOCK / "kubernetes", LOCK / "helm", LOCK / "prometheus", LOCK / "toolchain.txt",
+KUBERNETES, HELM, PROMETHEUS, ACTIONLINT, TOOLCHAIN = (
+    LOCK / "kubernetes", LOCK / "helm", LOCK / "prometheus", LOCK / "actionlint", LOCK / "toolchain.txt",
 )  # fmt: skip
+OLDER_KUBERNETES = {minor: LOCK / f"kubernetes-{minor}" for minor in ("1.30", "1.32")}
+"""Locks of the API servers of older Kubernetes, by minor version."""
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok", "helm")
 
 # Package of each program. `go build` names a program after the last element that is no version: etcd becomes "server".
@@ -40,6 +42,7 @@ _PACKAGES = {
     "kwok": "sigs.k8s.io/kwok/cmd/kwok",
     "helm": "helm.sh/helm/v4/cmd/helm",
     "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
+    "actionlint": "github.com/rhysd/actionlint/cmd/actionlint",
 }
 # What `setup-envtest` puts into $KUBEBUILDER_ASSETS.
 _ASSETS = ("etcd", "kube-apiserver", "kubectl")
@@ -63,18 +66,33 @@ def binaries() -> Path:
 
 
 def prometheus() -> Path:
-    """
-    The prometheus program, built first where it does not exist yet (170 s of CPU, once). Cached beside the others.
+    """The prometheus program, built first where it does not exist yet (170 s of CPU, once). Raises BuildError."""
+    return _alone_built("prometheus", PROMETHEUS)
 
-    Raises BuildError.
+
+def actionlint() -> Path:
+    """The linter of workflows, built first where it does not exist yet (20 s of CPU, once). Raises BuildError."""
+    return _alone_built("actionlint", ACTIONLINT)
+
+
+def api_server(minor: str) -> Path:
     """
+    The kube-apiserver of an older Kubernetes, such as "1.30", built first where it does not exist yet (minutes, once).
+
+    Raises BuildError, and KeyError where no lock is for that version.
+    """
+    return _alone_built("kube-apiserver", OLDER_KUBERNETES[minor])
+
+
+def _alone_built(program: str, module: Path) -> Path:
+    """One program in a folder of its own, for the test that needs it."""
 
     def build(folder: Path) -> None:
-        _say(f"building prometheus into {folder.parent}; about two minutes on two cores, once")
+        _say(f"building {program} of {module.name} into {folder.parent}; minutes on two cores, once")
         with _toolchain(folder.parent) as (go, environment):
-            _compile(go, environment, PROMETHEUS, ["prometheus"], folder)
+            _compile(go, environment, module, [program], folder)
 
-    return _built(f"prometheus-{_key((PROMETHEUS,), None)}", build) / "prometheus"
+    return _built(f"{module.name}-{_key((module,), None)}", build) / program
 
 
 def _built(name: str, build: Callable[[Path], None]) -> Path:
@@ -112,7 +130,7 @@ def _build(folder: Path, assets: Path | None) -> None:
 
 def _compile(go: Path, environment: Mapping[str, str], module: Path, names: list[str], folder: Path) -> None:
     """Build the named programs of one go.mod, with a line of progress every few seconds."""
-    version = _pinned_kubernetes()
+    version = _pinned_kubernetes(module)
     command = [
         # The tag, Prometheus' own, leaves out its service discoveries and with them the SDKs of a dozen clouds.
         str(go), "build", "-v", "-mod=readonly", "-buildvcs=false", "-tags=remove_all_sd",
@@ -205,11 +223,12 @@ def _go_directive(module: Path) -> tuple[int, ...]:
     return tuple(int(part or 0) for part in match.groups())
 
 
-def _pinned_kubernetes() -> str:
-    """The Kubernetes version of the lock, which the programs then report as their own."""
-    match = re.search(r"^\s*k8s\.io/kubernetes (v\S+)", (KUBERNETES / "go.mod").read_text(), re.MULTILINE)
-    assert match, f"{KUBERNETES}/go.mod does not require k8s.io/kubernetes"
-    return match[1]
+def _pinned_kubernetes(module: Path) -> str:
+    """The Kubernetes version that the programs of a lock report as their own: its own, else that of the main lock."""
+    for folder in (module, KUBERNETES):
+        if found := re.search(r"^\s*k8s\.io/kubernetes (v\S+)", (folder / "go.mod").read_text(), re.MULTILINE):
+            return found[1]
+    raise AssertionError(f"{KUBERNETES}/go.mod does not require k8s.io/kubernetes")
 
 
 def _assets() -> Path | None:

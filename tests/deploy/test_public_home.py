@@ -1,0 +1,123 @@
+"""What the public home is made of: workflows, hooks and forms. Their commands exist, and what they take is pinned."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from testbed import build
+
+PROJECT = Path(__file__).parents[2]
+GITHUB = PROJECT / ".github"
+WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yaml"))
+
+
+def read(path):
+    return yaml.safe_load(path.read_text("utf-8"))
+
+
+def steps():
+    """(workflow, step) of every job."""
+    return [(path.name, step) for path in WORKFLOWS for job in read(path)["jobs"].values() for step in job["steps"]]
+
+
+@pytest.mark.cluster
+def test_the_linter_of_workflows_finds_nothing():
+    ended = subprocess.run(
+        [build.actionlint(), "-no-color", *WORKFLOWS], cwd=PROJECT, capture_output=True, text=True, check=False
+    )
+
+    assert (0, "", "") == (ended.returncode, ended.stdout, ended.stderr)
+
+
+def test_each_action_is_named_by_a_commit_and_says_its_version():
+    lines = [line for path in WORKFLOWS for line in path.read_text("utf-8").splitlines() if "uses:" in line]
+
+    assert len(lines) > 10
+    assert [] == [line for line in lines if not re.search(r"uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line)]
+
+
+def test_workflows_may_read_and_what_may_write_is_a_job():
+    assert {"contents: read"} == {
+        ", ".join(f"{key}: {value}" for key, value in read(path)["permissions"].items()) for path in WORKFLOWS
+    }
+
+
+def test_no_step_puts_what_others_wrote_into_a_shell():
+    """`${{ github.event... }}` within `run` is executed: such values belong into `env`."""
+    runs = [step["run"] for _, step in steps() if "run" in step]
+
+    assert [] == [run for run in runs if re.search(r"\$\{\{\s*(github\.event|github\.head_ref|inputs)", run)]
+
+
+def test_each_target_of_make_that_a_step_runs_exists():
+    there = set(re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(), re.MULTILINE))
+    nightly = read(GITHUB / "workflows" / "nightly.yaml")["jobs"]["proof"]["strategy"]["matrix"]["target"]
+    asked = {word for _, step in steps() for word in re.findall(r"make ([a-z-]+)", step.get("run", ""))}
+
+    assert {"check", "unit", "test"} <= asked
+    assert set() == (asked | {target.split()[0] for target in nightly}) - there
+
+
+def test_the_unit_tests_run_on_each_python_that_is_claimed():
+    claimed = re.findall(r"Python :: (3\.\d+)", (PROJECT / "pyproject.toml").read_text())
+
+    assert claimed == read(GITHUB / "workflows" / "ci.yaml")["jobs"]["unit"]["strategy"]["matrix"]["python"]
+
+
+def test_each_lock_of_go_modules_is_watched_for_updates():
+    locks = {f"/{path.parent.relative_to(PROJECT)}" for path in PROJECT.glob("tests/testbed/lock/*/go.mod")}
+    watched = next(
+        each["directories"]
+        for each in read(GITHUB / "dependabot.yml")["updates"]
+        if each["package-ecosystem"] == "gomod"
+    )
+    # An older Kubernetes stays at its own version: that is what it is for.
+    assert set(watched) == {lock for lock in locks if not re.search(r"kubernetes-1\.\d+$", lock)}
+
+
+def test_each_form_asks_for_something_and_says_what():
+    forms = [read(path) for path in sorted((GITHUB / "ISSUE_TEMPLATE").glob("*.yaml"))]
+
+    assert 2 == len(forms)
+    for form in forms:
+        assert {"name", "description", "body"} <= form.keys()
+        assert all(field["attributes"]["label"] for field in form["body"])
+
+
+GOOD = """apiVersion: cronhpa.io/v1alpha1
+kind: CronHPA
+metadata: {name: shop}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}
+  maxReplicas: 9
+  schedules: [{name: day, start: "0 8 * * *", end: "0 18 * * *", minReplicas: 3}]
+"""
+OTHER = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shop}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "says"),
+    [(GOOD, 0, "shop"), (OTHER, 0, ""), (GOOD.replace("maxReplicas", "maxReplica"), 1, "did you mean maxReplicas?")],
+    ids=["a good object", "another kind", "a slip"],
+)
+def test_the_hook_for_other_repositories_refuses_a_slip_and_passes_over_other_kinds(tmp_path, text, code, says):
+    """pre-commit splits the entry as a shell does and adds the names of the files."""
+    (tmp_path / "a b.yaml").write_text(text)
+    (tmp_path / "other.yaml").write_text(OTHER)
+    hook = read(PROJECT / ".pre-commit-hooks.yaml")[0]
+    program = Path(shutil.which("cronhpa") or PROJECT / ".venv" / "bin" / "cronhpa")
+
+    ended = subprocess.run(
+        [*shlex.split(hook["entry"]), "a b.yaml", "other.yaml"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, env={"PATH": f"{program.parent}:/usr/bin:/bin"},
+    )  # fmt: skip
+
+    assert code == ended.returncode
+    assert says in ended.stdout + ended.stderr
