@@ -59,6 +59,17 @@ def kinds(objects):
     return {each["kind"] for each in objects}
 
 
+def own_role(objects):
+    """The operator's ClusterRole, not those that are added to people's roles."""
+    (found,) = [each for each in of_kind(objects, "ClusterRole") if not aggregated(each)]
+    return found
+
+
+def aggregated(role):
+    """The roles that its rules are added to."""
+    return {label.rpartition("-")[2] for label in role["metadata"]["labels"] if "aggregate-to" in label}
+
+
 def of_kind(objects, kind):
     return [each for each in objects if each["kind"] == kind]
 
@@ -105,13 +116,13 @@ def roles(objects):
 
 
 def test_it_may_do_what_it_does_and_nothing_else():
-    assert {**RIGHTS, **REVIEWS, LEASES: {"get"}} == rights(only(render(), "ClusterRole"))
+    assert {**RIGHTS, **REVIEWS, LEASES: {"get"}} == rights(own_role(render()))
 
 
 def test_where_past_decisions_are_not_told_nobody_is_reviewed_and_no_port_is_open():
     objects = render(decisionHistory={"enabled": False})
 
-    assert {**RIGHTS, LEASES: {"get"}} == rights(only(objects, "ClusterRole"))
+    assert {**RIGHTS, LEASES: {"get"}} == rights(own_role(objects))
     assert "CRONHPA_HISTORY_PORT" not in environment(objects)
     assert "8082" == environment(render())["CRONHPA_HISTORY_PORT"]
 
@@ -138,13 +149,13 @@ def test_other_kinds_of_targets_are_named_one_by_one():
         LEASES: {"get"},
         ("argoproj.io", "rollouts"): {"list", "watch"},
         ("argoproj.io", "rollouts/scale"): {"get", "patch"},
-    } == rights(only(objects, "ClusterRole"))
+    } == rights(own_role(objects))
 
 
 def test_with_namespaces_there_is_a_role_in_each_and_reviews_alone_are_of_the_cluster():
     objects = render(namespaces=["shop", "search"])
 
-    assert REVIEWS == rights(only(objects, "ClusterRole"))
+    assert REVIEWS == rights(own_role(objects))
     assert not kinds(render(namespaces=["shop"], decisionHistory={"enabled": False})) & {
         "ClusterRole", "ClusterRoleBinding",
     }  # fmt: skip
@@ -390,7 +401,7 @@ def test_the_charts_copies_of_the_crd_are_the_projects(copy, original):
 def test_what_is_optional_is_absent_until_asked_for():
     assert {
         "ServiceAccount", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Service", "StatefulSet",
-        "NetworkPolicy", "PodDisruptionBudget", "Role", "RoleBinding",
+        "NetworkPolicy", "PodDisruptionBudget", "Role", "RoleBinding", "Pod",
     } == kinds(render())  # fmt: skip
     assert "NetworkPolicy" not in kinds(render(networkPolicy={"enabled": False}))
     assert "CustomResourceDefinition" not in kinds(render(crds={"install": False}))
@@ -543,3 +554,54 @@ def test_a_tag_is_the_charts_version_until_one_is_given():
 def test_a_setting_that_means_nothing_is_refused_by_name(values, words):
     with pytest.raises(ControlPlaneError, match=words):
         render(**values)
+
+
+def test_people_who_may_edit_or_view_a_namespace_may_its_objects_unless_that_is_switched_off():
+    roles = {frozenset(aggregated(each)): rights(each) for each in of_kind(render(), "ClusterRole") if aggregated(each)}
+    reads = {"get", "list", "watch"}
+
+    assert {
+        frozenset({"admin", "edit"}): {
+            ("cronhpa.io", "cronhpas"): {"create", "update", "patch", "delete", "deletecollection"}
+        },
+        frozenset({"admin", "edit", "view"}): {
+            ("cronhpa.io", "cronhpas"): reads,
+            ("cronhpa.io", "cronhpas/status"): reads,
+        },
+    } == roles
+    assert [] == [each for each in of_kind(render(rbac={"aggregate": False}), "ClusterRole") if aggregated(each)]
+
+
+def test_a_digest_stands_in_place_of_the_tag():
+    digest = f"sha256:{'a' * 64}"
+    objects = render(image={"repository": "ghcr.io/cronhpa/cronhpa", "digest": digest})
+
+    assert f"ghcr.io/cronhpa/cronhpa@{digest}" == container(objects)["image"]
+
+
+def test_names_and_labels_can_be_the_users():
+    objects = render(fullnameOverride="scaler", nameOverride="hpa", commonLabels={"team": "web"})
+
+    assert {"scaler"} == {
+        each["metadata"]["name"] for each in of_kind(objects, "StatefulSet") + of_kind(objects, "Service")
+    }
+    assert [] == [
+        each["metadata"]["name"]
+        for each in objects
+        if each["kind"] != "CustomResourceDefinition" and each["metadata"]["labels"].get("team") != "web"
+    ]
+    assert "web" == only(objects, "StatefulSet")["spec"]["template"]["metadata"]["labels"]["team"]
+
+
+def test_volumes_and_objects_of_the_user_are_added():
+    objects = render(
+        extraVolumes=[{"name": "ca", "configMap": {"name": "ca"}}],
+        extraVolumeMounts=[{"name": "ca", "mountPath": "/ca"}],
+        extraObjects=[{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}-ca"}}],
+    )
+
+    assert {"name": "ca", "configMap": {"name": "ca"}} in only(objects, "StatefulSet")["spec"]["template"]["spec"][
+        "volumes"
+    ]
+    assert {"name": "ca", "mountPath": "/ca"} in container(objects)["volumeMounts"]
+    assert "cronhpa-ca" == only(objects, "ConfigMap")["metadata"]["name"]

@@ -60,6 +60,7 @@ _LOG_LINES = 20
 _CONTROLLERS = (
     "deployment-controller", "replicaset-controller", "statefulset-controller", "namespace-controller",
     "serviceaccount-controller", "garbage-collector-controller", "disruption-controller",
+    "clusterrole-aggregation-controller",
 )  # fmt: skip
 # Kinds that a chart installs to run the operator in a pod: here it runs beside the control plane.
 _WORKLOADS = {"Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Pod", "PodDisruptionBudget", "Service"}

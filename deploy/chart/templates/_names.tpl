@@ -1,15 +1,24 @@
 {{/* The release's full name: the release alone where it already says cronhpa. */}}
 {{- define "cronhpa.fullname" -}}
-{{- if contains "cronhpa" .Release.Name -}}
+{{- $name := .Values.nameOverride | default "cronhpa" -}}
+{{- if .Values.fullnameOverride -}}
+{{ .Values.fullnameOverride | trunc 52 | trimSuffix "-" }}
+{{- else if contains $name .Release.Name -}}
 {{ .Release.Name | trunc 52 | trimSuffix "-" }}
 {{- else -}}
-{{ printf "%s-cronhpa" .Release.Name | trunc 52 | trimSuffix "-" }}
+{{ printf "%s-%s" .Release.Name $name | trunc 52 | trimSuffix "-" }}
 {{- end -}}
+{{- end -}}
+
+{{/* A digest names one image for ever; a tag is whatever its registry says today. */}}
+{{- define "cronhpa.image" -}}
+{{- $tag := .Values.image.tag | default .Chart.AppVersion -}}
+{{ .Values.image.repository }}{{ with .Values.image.digest }}@{{ . }}{{ else }}:{{ $tag }}{{ end }}
 {{- end -}}
 
 {{/* What tells this release's pods from all others. */}}
 {{- define "cronhpa.selector" -}}
-app.kubernetes.io/name: cronhpa
+app.kubernetes.io/name: {{ .Values.nameOverride | default "cronhpa" }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
@@ -18,6 +27,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{- define "cronhpa.serviceAccount" -}}

@@ -1,0 +1,142 @@
+"""What people may do in their namespaces: the chart's aggregated roles and its policy, on a real API server."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import yaml
+
+from testbed.control_plane import ControlPlaneError, helm_template
+from testbed.wait import wait_until
+
+LIMITS = {"maxReplicas": 100, "scheduledReplicas": 20, "overrideHours": 72, "targetKinds": ["Deployment"]}
+POLICY = "ValidatingAdmissionPolicy"
+
+
+def written(namespace, **spec):
+    return {
+        "apiVersion": "cronhpa.io/v1alpha1",
+        "kind": "CronHPA",
+        "metadata": {"name": "shop", "namespace": namespace},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"},
+            "maxReplicas": 100,
+            "schedules": [{"name": "day", "start": "0 8 * * *", "end": "0 18 * * *", "minReplicas": 20}],
+            **spec,
+        },
+    }
+
+
+def override(hours, **bounds):
+    until = datetime.now(UTC) + timedelta(hours=hours)
+    return {"until": until.strftime("%Y-%m-%dT%H:%M:%SZ"), "reason": "INC-4711", **(bounds or {"minReplicas": 5})}
+
+
+def scheduled(**bounds):
+    return [{"name": "day", "start": "0 8 * * *", "end": "0 18 * * *", **bounds}]
+
+
+@pytest.fixture(scope="module")
+def policed(control_plane):
+    """A namespace with limits, by the chart; the policy goes at the end."""
+    namespace, larger = "policed", "policed-but-larger"
+    control_plane.apply(
+        *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in (namespace, larger))
+    )
+    values = {"policy": {"enabled": True, "namespaces": {namespace: LIMITS, larger: {**LIMITS, "maxReplicas": 1000}}}}
+    found = [
+        each for each in yaml.safe_load_all(helm_template(values=values)) if each and each["kind"].startswith(POLICY)
+    ]
+    control_plane.apply(*found)
+    # The API server takes up a policy within a second or two.
+    wait_until(lambda: refusal(control_plane, written(namespace, maxReplicas=101)), within_s=30)
+    yield namespace
+    for each in found:
+        control_plane.kubectl("delete", each["kind"], each["metadata"]["name"])
+
+
+def refusal(control_plane, document):
+    """What the API server says to it; empty where it would take it."""
+    try:
+        control_plane.kubectl("apply", "--dry-run=server", "-f", "-", stdin=json.dumps(document))
+    except ControlPlaneError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{}, {"override": override(71)}, {"schedules": scheduled(minReplicas=20, maxReplicas=100)}],
+    ids=["at its bounds", "an override of nearly three days", "a schedule at its bounds"],
+)
+def test_what_keeps_to_the_limits_is_taken(control_plane, policed, spec):
+    assert "" == refusal(control_plane, written(policed, **spec))
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ({"maxReplicas": 101}, "found 101 replicas: at most 100 are allowed in namespace policed"),
+        ({"schedules": scheduled(maxReplicas=500)}, "found 500 replicas: at most 100 are allowed"),
+        ({"override": override(1, minReplicas=300)}, "found 300 replicas: at most 100 are allowed"),
+        (
+            {"schedules": scheduled(minReplicas=21)},
+            "found a schedule that asks for 21 replicas: at most 20 are allowed in namespace policed",
+        ),
+        ({"override": override(80)}, "it may last 72 h in namespace policed"),
+        (
+            {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "shop"}},
+            "found a StatefulSet as the target: allowed in namespace policed are Deployment",
+        ),
+    ],
+    ids=["maxReplicas", "a schedule's", "an override's", "a schedule's floor", "a long override", "another kind"],
+)
+def test_more_is_refused_with_what_was_found_and_what_is_allowed(control_plane, policed, spec, says):
+    assert says in refusal(control_plane, written(policed, **spec))
+
+
+def test_a_namespace_has_limits_of_its_own_and_one_that_is_not_named_has_none(control_plane, policed, namespace):
+    assert "" == refusal(control_plane, written(f"{policed}-but-larger", maxReplicas=1000))
+    assert "at most 1000" in refusal(control_plane, written(f"{policed}-but-larger", maxReplicas=1001))
+    assert "" == refusal(control_plane, written(namespace, maxReplicas=5000))
+
+
+def test_an_object_that_is_older_than_its_limits_can_be_labelled(control_plane, namespace):
+    """Its spec stays as it is."""
+    control_plane.apply(written(namespace, maxReplicas=5000))
+    values = {"policy": {"enabled": True, "namespaces": {namespace: LIMITS}}, "fullnameOverride": "later"}
+    found = [
+        each for each in yaml.safe_load_all(helm_template(values=values)) if each and each["kind"].startswith(POLICY)
+    ]
+    control_plane.apply(*found)
+    try:
+        wait_until(lambda: refusal(control_plane, written(namespace, maxReplicas=5001)), within_s=30)
+        control_plane.kubectl("label", "cronhpa", "shop", "-n", namespace, "team=web")
+    finally:
+        for each in found:
+            control_plane.kubectl("delete", each["kind"], each["metadata"]["name"])
+
+
+@pytest.mark.parametrize(
+    ("role", "may", "may_not"),
+    [
+        ("edit", {"create", "patch", "delete", "get", "watch"}, set()),
+        ("view", {"get", "list", "watch"}, {"create", "patch", "delete"}),
+    ],
+)
+def test_people_with_the_usual_roles_may_write_or_read_the_objects_of_their_namespace(
+    control_plane, namespace, role, may, may_not
+):
+    control_plane.kubectl("create", "rolebinding", role, f"--clusterrole={role}", f"--user=u-{role}", "-n", namespace)
+
+    def allowed(verb):
+        try:
+            control_plane.kubectl("auth", "can-i", verb, "cronhpas.cronhpa.io", "-n", namespace, f"--as=u-{role}", "-q")
+        except ControlPlaneError:
+            return False
+        return True
+
+    wait_until(lambda: allowed("get"))
+    assert may == {verb for verb in may | may_not if allowed(verb)}
