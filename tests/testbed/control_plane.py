@@ -150,6 +150,8 @@ class ControlPlane:
     audit: bool = False
     nodes: int = 2
     keep: bool = False
+    kubernetes: str | None = None
+    """The API server of an older Kubernetes, such as "1.30"; the other programs stay those of the lock."""
     binaries: Path = field(init=False)
     folder: Path = field(init=False)
     url: str = field(init=False)
@@ -236,8 +238,9 @@ class ControlPlane:
             for _ in pool.map(post, documents):  # consumed, so that what was raised in a thread is raised here
                 pass
 
-    def install_crds(self, folder: Path = CRDS) -> None:
-        """Apply the CRDs of a folder and wait until the API serves them."""
+    def install_crds(self, folder: Path | None = None) -> None:
+        """Apply the CRDs of a folder, ours for this version by default, and wait until the API serves them."""
+        folder = folder or (CRDS / "kubernetes-1.30" if self.kubernetes else CRDS)
         files = [argument for path in sorted(folder.glob("*.yaml")) for argument in ("-f", str(path))]
         self.kubectl("apply", "--server-side", *files)
         # `kubectl wait` ends with an error where it comes before the first condition.
@@ -267,7 +270,9 @@ class ControlPlane:
         Returns "Kind/name" of each object.
         """
         self.install_crds()
-        rendered = yaml.safe_load_all(helm_template(chart, namespace=namespace, release=release, values=values))
+        rendered = yaml.safe_load_all(
+            helm_template(chart, namespace=namespace, release=release, values=values, kubernetes=self.kubernetes)
+        )
         wanted = [each for each in rendered if each and each["kind"] not in _WORKLOADS | _FOREIGN]
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         for each in wanted:
@@ -340,7 +345,8 @@ class ControlPlane:
         self._write_certificates()
         self._write_tokens()
         self._start_component("etcd", *self._etcd_flags(etcd_port, peer_port))
-        self._start_component("kube-apiserver", *self._api_server_flags(etcd_port, api_port))
+        api_server = build.api_server(self.kubernetes) if self.kubernetes else self.binaries / "kube-apiserver"
+        self._start_component("kube-apiserver", *self._api_server_flags(etcd_port, api_port), program=api_server)
         self._wait_for_api()
         self._start_component("kube-controller-manager", *self._controller_flags("kube-controller-manager"),
                               f"--controllers={','.join(_CONTROLLERS)}")  # fmt: skip
@@ -360,7 +366,7 @@ class ControlPlane:
         self.kubectl("wait", "--for=condition=Ready", "nodes", "--all", f"--timeout={_READY_WITHIN_S}s")
         self.assert_alive()
 
-    def _start_component(self, name: str, *flags: str, program: str | None = None) -> None:
+    def _start_component(self, name: str, *flags: str, program: str | Path | None = None) -> None:
         command = [str(self.binaries / (program or name)), *flags]
         component = self.components[name] = Component(name, command, self.folder / f"{name}.log")
         component.start()
