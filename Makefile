@@ -97,6 +97,13 @@ crds: $(VENV)/.ready  ## write the CRD of the models to crds/ and into the chart
 	cp crds/$(CRD).yaml deploy/chart/files/$(CRD).yaml
 	cp crds/kubernetes-1.30/$(CRD).yaml deploy/chart/files/$(CRD)-1.30.yaml
 
+reference: $(VENV)/.ready  ## write docs/reference/ from the code
+	@$(RUN)/python docs/generate.py
+
+docs: reference  ## build the documentation site into build/site
+	@$(RUN)/python docs/generate.py --site build/docs
+	$(RUN)/zensical build --strict --clean
+
 format: $(VENV)/.ready  ## format the code
 	$(RUN)/ruff format .
 	$(RUN)/ruff check --fix-only --quiet .
@@ -135,4 +142,4 @@ image:  ## build the image of a release: BASE=python:3.11-slim@sha256:... IMAGE=
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-long unit brute-force conformance mutation fuzz bench bench-fleet bench-forecast bench-methods format crds clean demo sbom audit image
+.PHONY: help setup lock check test test-long unit brute-force conformance mutation fuzz bench bench-fleet bench-forecast bench-methods format crds reference docs clean demo sbom audit image

@@ -1,0 +1,262 @@
+"""
+Writes docs/reference/ from the code: the resource, the commands, the settings, the chart's values.
+
+`make docs` runs it; a test says when a page is stale. A page that follows from the code is never edited by hand.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperArgument, TyperGroup
+
+from cronhpa.api.crd import COLUMNS, crd_manifest
+from cronhpa.api.identity import API_VERSION, KIND
+from cronhpa.cli import app
+from cronhpa.operator.settings import Settings
+
+DOCS = Path(__file__).parent.resolve()
+CHART = DOCS.parent / "deploy" / "chart"
+_REPOSITORY = "https://github.com/cronhpa/cronhpa"
+_LINK = re.compile(r"\]\(([^)#\s:]+)(#[^)\s]*)?\)")
+_NOTE = "<!-- Written by docs/generate.py (`make docs`): change the code, not this page. -->\n"
+
+
+def pages() -> dict[str, str]:
+    """Path below docs/ and text of each page."""
+    return {
+        "reference/resource.md": resource_page(),
+        "reference/commands.md": commands_page(),
+        "reference/settings.md": settings_page(),
+        "reference/chart.md": chart_page(),
+    }
+
+
+# --- the resource ------------------------------------------------------------------------------------------------
+
+
+def resource_page() -> str:
+    version = crd_manifest()["spec"]["versions"][0]
+    root = version["schema"]["openAPIV3Schema"]["properties"]
+    lines = [
+        f"# The resource {KIND}",
+        "",
+        _NOTE,
+        f"`apiVersion: {API_VERSION}`, `kind: {KIND}`, short name `chpa`. `kubectl explain cronhpa.spec` says the",
+        "same.",
+        "",
+        "A field in **bold** is required. Rules that compare fields are checked by the API server, and by",
+        "`cronhpa preview` without one.",
+        "",
+        "## spec",
+        "",
+        *_fields(root["spec"]),
+        "## status",
+        "",
+        *_fields(root["status"]),
+        "## Columns of kubectl get",
+        "",
+        "| column | shows | |",
+        "| --- | --- | --- |",
+        *(
+            f"| {name.upper()} | {_cell(description)} | {'`-o wide`' if width else ''} |"
+            for name, _, _, width, description in COLUMNS
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _fields(node: dict[str, Any]) -> list[str]:
+    rows = [
+        f"| {'**' if is_required else ''}`{path}`{'**' if is_required else ''} | {kind} | {_cell(text)} |"
+        for path, kind, text, is_required in _walk(node, "")
+    ]
+    return ["| field | type | |", "| --- | --- | --- |", *rows, ""]
+
+
+def _walk(node: dict[str, Any], path: str) -> Iterator[tuple[str, str, str, bool]]:
+    for name, child in node.get("properties", {}).items():
+        here = f"{path}.{name}" if path else name
+        yield here, _type(child), _description(child), name in node.get("required", ())
+        inner = child.get("items", child)
+        yield from _walk(inner, f"{here}[]" if "items" in child else here)
+
+
+def _type(node: dict[str, Any]) -> str:
+    if node.get("x-kubernetes-int-or-string"):
+        return "quantity"
+    if "items" in node:
+        return f"list of {_type(node['items'])}"
+    return str(node.get("type", ""))
+
+
+def _description(node: dict[str, Any]) -> str:
+    text = [node.get("description") or node.get("items", {}).get("description", "")]
+    if "enum" in node:
+        text.append(f"One of {', '.join(map(str, node['enum']))}.")
+    if "default" in node:
+        text.append(f"Default: `{node['default']}`.")
+    lowest, highest = node.get("minimum"), node.get("maximum")
+    if lowest is not None and highest is not None and highest < 2**31 - 1:
+        text.append(f"{lowest} to {highest}.")
+    return " ".join(part for part in text if part)
+
+
+# --- the commands ------------------------------------------------------------------------------------------------
+
+
+def commands_page() -> str:
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    lines = [
+        "# The commands",
+        "",
+        _NOTE,
+        "`cronhpa NAME` and `kubectl cronhpa NAME` are one program; `--help` says the same as this page.",
+        "",
+    ]
+    for path, command in _commands(group, "cronhpa"):
+        lines += [f"## {path}", "", inspect.cleandoc(command.help or ""), "", *_parameters(command)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _commands(group: TyperGroup, path: str) -> Iterator[tuple[str, Any]]:
+    context = typer.Context(group, info_name=path)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, TyperGroup):
+            yield from _commands(command, f"{path} {name}")
+        elif command is not None and not command.hidden:
+            yield f"{path} {name}", command
+
+
+def _parameters(command: Any) -> list[str]:
+    rows = [
+        f"| `{_cell(_written(each))}` | {_cell(each.help or '')} |"
+        for each in command.params
+        if not getattr(each, "hidden", False) and each.name != "help"
+    ]
+    return ["| option | |", "| --- | --- |", *rows, ""] if rows else []
+
+
+def _written(parameter: Any) -> str:
+    """An argument as it stands in the usage, an option with what it takes."""
+    if isinstance(parameter, TyperArgument):
+        return str(parameter.metavar or parameter.name.upper())
+    names = ", ".join(parameter.opts)
+    return names if parameter.is_flag else f"{names} {parameter.metavar or parameter.name.upper()}"
+
+
+# --- settings and values -----------------------------------------------------------------------------------------
+
+
+def settings_page() -> str:
+    lines = [
+        "# The operator's settings",
+        "",
+        _NOTE,
+        "Environment variables of `cronhpa run`; some are options of it, too. The chart sets them from its",
+        "[values](chart.md); `extraEnv` sets any other. Durations are texts such as `15s` or `5m`.",
+        "",
+        "| variable | default | |",
+        "| --- | --- | --- |",
+    ]
+    for name, field in Settings.model_fields.items():
+        shown = "" if field.default is None or field.default == "" else f"`{_plain(field.default)}`"
+        lines.append(f"| `CRONHPA_{name.upper()}` | {shown} | {_cell(field.description or '')} |")
+    return "\n".join(lines) + "\n"
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def chart_page() -> str:
+    lines = [
+        "# The chart's values",
+        "",
+        _NOTE,
+        "`helm show values` prints the same file with its comments. A misspelt name is an error.",
+        "",
+        "| value | default | |",
+        "| --- | --- | --- |",
+        *(
+            f"| `{path}` | {f'`{default}`' if default else ''} | {_cell(text)} |"
+            for path, default, text in chart_values()
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def chart_values() -> Iterator[tuple[str, str, str]]:
+    """Path, default and comment of each value of the chart, in the order of values.yaml."""
+    comment: list[str] = []
+    parents: list[tuple[int, str]] = []
+    for line in (CHART / "values.yaml").read_text("utf-8").splitlines()[1:]:
+        if re.match(r"\s*#", line):
+            comment.append(line.strip().removeprefix("#").strip())
+            continue
+        found = re.match(r"( *)([A-Za-z]\w*):\s*(.*)$", line)
+        if found:
+            depth, name, default = len(found[1]), found[2], found[3]
+            parents = [each for each in parents if each[0] < depth]
+            path = ".".join([*(parent for _, parent in parents), name])
+            if default or comment:
+                yield path, default, " ".join(comment)
+            if not default:
+                parents.append((depth, name))
+        comment = []
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def site(folder: Path) -> None:
+    """A copy of docs/ whose links to other files of the project lead to the repository."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(DOCS, folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    for page in folder.rglob("*.md"):
+        original = DOCS / page.relative_to(folder)
+        page.write_text(_LINK.sub(partial(_on_the_site, original.parent), page.read_text("utf-8")), "utf-8")
+
+
+def _on_the_site(folder: Path, link: re.Match[str]) -> str:
+    target = (folder / link[1]).resolve()
+    if not link[1].startswith("..") or target.is_relative_to(DOCS):
+        return link[0]
+    kind = "tree" if target.is_dir() else "blob"
+    return f"]({_REPOSITORY}/{kind}/main/{target.relative_to(DOCS.parent)}{link[2] or ''})"
+
+
+def main() -> int:
+    """
+    Write what changed and name it; with --check name it alone, and return 1 where there is any.
+
+    With --site FOLDER write what the site is built from.
+    """
+    if "--site" in sys.argv:
+        site(Path(sys.argv[sys.argv.index("--site") + 1]))
+        return 0
+    stale = {DOCS / name: text for name, text in pages().items() if _read(DOCS / name) != text}
+    for path, text in stale.items():
+        sys.stdout.write(f"{path.relative_to(DOCS.parent)}\n")
+        if "--check" not in sys.argv:
+            path.write_text(text, "utf-8")
+    return int(bool(stale) and "--check" in sys.argv)
+
+
+def _read(path: Path) -> str:
+    return path.read_text("utf-8") if path.exists() else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+"""docs/: generated pages are current, links lead somewhere, manifests and commands work, reasons are complete."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+from typer.core import TyperGroup
+
+from cronhpa.api.rules import broken_rules
+from cronhpa.cli import app
+from cronhpa.cli.manifests import written_spec
+
+PROJECT = Path(__file__).parents[2]
+DOCS = PROJECT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^(?:    |\$ )*(?:kubectl )?(cronhpa [^\n#|]*?)(?:\s+#.*)?$", re.MULTILINE)
+
+
+def of(path):
+    return str(path.relative_to(PROJECT))
+
+
+def test_the_generated_pages_are_what_the_code_says():
+    ended = subprocess.run(
+        [sys.executable, DOCS / "generate.py", "--check"], capture_output=True, text=True, check=False
+    )
+
+    assert (0, "") == (ended.returncode, ended.stdout), "run `make reference`"
+
+
+def test_each_page_is_in_the_navigation_once():
+    named = re.findall(r'= "([\w/.-]+\.md)"', (DOCS.parent / "zensical.toml").read_text())
+
+    assert sorted(named) == sorted(str(path.relative_to(DOCS)) for path in PAGES)
+
+
+def anchors(path):
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    titles = re.findall(r"^#+ (.*)$", FENCE.sub("", path.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=of)
+def test_each_link_leads_to_a_file_and_a_heading_that_are_there(page):
+    links = re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", page.read_text()))
+    broken = []
+    for link in links:
+        name, _, anchor = link.partition("#")
+        if re.match(r"https?:", link):
+            continue
+        target = (page.parent / name).resolve() if name else page
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+            broken.append(link)
+
+    assert [] == broken
+
+
+def manifests():
+    for page in PAGES:
+        for kind, text in FENCE.findall(page.read_text()):
+            if kind == "yaml" and "kind: CronHPA" in text:
+                yield pytest.param(text, id=f"{of(page)}: {text.splitlines()[2][:40]}")
+
+
+@pytest.mark.parametrize("text", [*manifests()])
+def test_each_manifest_on_a_page_is_accepted(text):
+    for document in yaml.safe_load_all(text):
+        written_spec(document)
+        assert [] == [*broken_rules(document["spec"])]
+
+
+def commands():
+    for page in PAGES:
+        if "reference" in page.parts:
+            continue
+        for text in COMMAND.findall(page.read_text().replace("\\\n", " ")):
+            yield pytest.param(text, id=f"{of(page)}: {text[:60]}")
+
+
+@pytest.mark.parametrize("text", [*commands()])
+def test_each_command_on_a_page_exists_with_the_options_that_it_is_given(text):
+    command = typer.main.get_command(app)
+    words = shlex.split(text)[1:]
+    while isinstance(command, TyperGroup) and words and not words[0].startswith("-"):
+        name = words.pop(0)
+        command = command.get_command(typer.Context(command), name)
+        assert command is not None, f"there is no command {name}"
+    taken = {option for each in command.params for option in (*each.opts, *each.secondary_opts)} | {
+        "--help",
+        "--version",
+    }
+
+    assert [] == [word for word in words if word.startswith("-") and word.partition("=")[0] not in taken | {"-", "--"}]
+
+
+def test_the_conditions_page_names_each_type_and_reason_that_the_code_has():
+    """Texts in CamelCase of the packages that state conditions and events, but for names of other things."""
+    others = {
+        "AboveMaximum", "AverageValue", "BearerToken", "BelowMinimum", "ClockChange", "ContainerResource",
+        "CurrentReplicas", "CustomResourceDefinition", "DoesNotExist", "ExternalMetric", "FieldValueForbidden",
+        "FieldValueRequired", "MaxFloorReplicas", "NoConfiguration", "NoContext", "NoEvidence", "NoKindMatch",
+        "NoMetrics", "NoTarget", "NotFound", "NotIn", "NotLeading", "NotOne", "NotRegistered", "ObjectMetric",
+        "PodsMetric", "PodsUnknown", "ReplicaSet", "ReplicationController", "ResourceMetric", "SelfConflict",
+        "StatefulSet", "SubjectAccessReview", "TokenReview", "TooLarge", "UnknownMetric", "WatchError",
+    }  # fmt: skip
+    texts = {
+        node.value
+        for package in ("api", "core", "operator", "kube")
+        for path in (PROJECT / "cronhpa" / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if re.fullmatch(r"([A-Z][a-z]+){2,}", node.value)
+    }
+    page = (DOCS / "reference" / "conditions.md").read_text()
+
+    assert set() == {text for text in texts - others if text not in page}
+    assert set() == set(re.findall(r"`([A-Z]\w+)`", page)) - texts - words_of_the_code()
+
+
+def words_of_the_code():
+    """Reasons of one word, and those of other packages, such as the forecast's."""
+    return {
+        node.value
+        for path in (PROJECT / "cronhpa").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def test_the_site_is_built_without_a_warning():
+    """As `make docs` does."""
+    config = tomllib.loads((PROJECT / "zensical.toml").read_text())["project"]
+    subprocess.run([sys.executable, DOCS / "generate.py", "--site", config["docs_dir"]], cwd=PROJECT, check=True)
+
+    ended = subprocess.run(
+        [Path(sys.executable).parent / "zensical", "build", "--strict", "--clean"],
+        cwd=PROJECT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert 0 == ended.returncode, ended.stdout + ended.stderr
+    page = PROJECT / config["site_dir"] / "schedules" / "index.html"
+    assert "https://github.com/cronhpa/cronhpa/tree/main/crds/examples" in page.read_text()
