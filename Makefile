@@ -24,12 +24,16 @@ setup: $(VENV)/.ready  ## set up .venv from the lock
 COMPILE = $(RUN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --upgrade \
 	--python-version 3.11
 
-# bootstrap.lock: uv and the build backend. deploy/image.lock: what the image holds. deploy/tools.lock: for sbom and audit.
+# bootstrap.lock: uv and the build backend. deploy/image.lock, image-slim.lock and base.lock: what the images hold.
+# deploy/plugin.lock: what the plugin in one file holds. deploy/tools.lock: for sbom and audit.
 lock: $(VENV)/.ready  ## resolve the dependencies anew and write all locks, with hashes
 	@$(COMPILE) --all-extras --group dev --output-file requirements.lock pyproject.toml
 	@printf 'uv==$(UV_VERSION)\nhatchling\neditables\n' | \
 		$(COMPILE) --constraint requirements.lock --output-file bootstrap.lock -
 	@$(COMPILE) --constraint requirements.lock --extra forecast --extra postgresql --extra tracing --output-file deploy/image.lock pyproject.toml
+	@$(COMPILE) --constraint requirements.lock --extra postgresql --output-file deploy/image-slim.lock pyproject.toml
+	@$(COMPILE) --constraint requirements.lock --output-file deploy/plugin.lock pyproject.toml
+	@$(RUN)/python deploy/image.py --lock-base
 	@printf 'cyclonedx-bom\npip-audit\n' | $(COMPILE) --output-file deploy/tools.lock -
 
 check: $(VENV)/.ready  ## format, lint, types, layers
@@ -129,17 +133,19 @@ audit: $(TOOLS)/.ready  ## look for known vulnerabilities of what the locks name
 	@for lock in bootstrap.lock requirements.lock deploy/image.lock deploy/tools.lock; do \
 		echo $$lock; $(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes --requirement $$lock || exit 1; done
 
-# A tag is whatever its registry says today: a release names its base image by digest.
-BASE ?=
+# An OCI layout of hash-locked packages: no container engine, the same bytes for the same commit. deploy/image.py --help.
 IMAGE ?= cronhpa:0.1.0
-image:  ## build the image of a release: BASE=python:3.11-slim@sha256:... IMAGE=REGISTRY/cronhpa:0.1.0
-	@grep -qE '^[^@]+@sha256:[0-9a-f]{64}$$' <<<'$(BASE)' || { echo 'BASE: "$(BASE)" names no digest; give one such as' \
-		'python:3.11-slim@sha256:<64 hex digits>, of `docker buildx imagetools inspect python:3.11-slim`'; exit 2; }
-	@# An image of files that are in no commit has no commit to tell.
-	docker build --file deploy/Dockerfile --build-arg BASE='$(BASE)' \
-		--build-arg COMMIT="$$([ -n "$$(git status --porcelain)" ] || git rev-parse HEAD)" --tag '$(IMAGE)' .
+image: $(VENV)/.ready  ## build the image into build/image and build/image.tar (SLIM=1: without forecasts; PLATFORM=amd64)
+	@$(RUN)/python deploy/image.py --tag '$(IMAGE)' $(if $(SLIM),--slim) $(if $(PLATFORM),--platform $(PLATFORM))
+
+VERSION ?=
+release: $(VENV)/.ready  ## state a version everywhere and write the changelog: VERSION=0.2.0; RELEASING.md says what follows
+	@$(RUN)/python deploy/release.py prepare '$(VERSION)'
+
+artifacts: $(VENV)/.ready  ## build everything that a release publishes into build/release
+	@$(RUN)/python deploy/release.py build --helm "$$(PYTHONPATH=tests $(RUN)/python -m testbed.build 2>/dev/null)/helm"
 
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-long unit brute-force conformance mutation fuzz bench bench-fleet bench-forecast bench-methods format crds reference docs clean demo sbom audit image
+.PHONY: help setup lock check test test-long unit brute-force conformance mutation fuzz bench bench-fleet bench-forecast bench-methods format crds reference docs clean demo sbom audit image release artifacts

@@ -32,5 +32,12 @@ def test_the_page_on_one_decision_has_its_numbers():
     assert (4, 10, 8) == (decision.current, decision.merged, decision.desired)
     assert "Schedule/working-hours" == str(decision.decided_by)
     assert Rule.SCALE_UP_LIMIT == decision.limited
-    for text in ("a target of 6", "a floor of 10", "= **10**", "4 + max(4, 4) = **8**", "from 4 to 8", "`ScaleUpLimit`"):
+    for text in (
+        "a target of 6",
+        "a floor of 10",
+        "= **10**",
+        "4 + max(4, 4) = **8**",
+        "from 4 to 8",
+        "`ScaleUpLimit`",
+    ):
         assert text in PAGE

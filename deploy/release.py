@@ -1,0 +1,175 @@
+"""
+A release: `prepare` states its version everywhere and writes the changelog; `build` makes what is published.
+
+`python deploy/release.py --help`. RELEASING.md says the order, .github/workflows/release.yaml publishes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[1].resolve()
+CHART = PROJECT / "deploy" / "chart"
+PYTHONS = ("3.11", "3.12", "3.13")
+VERSION = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
+_STATED = (
+    (PROJECT / "pyproject.toml", re.compile(r'^version = "(.+)"$', re.MULTILINE), 'version = "{}"'),
+    (CHART / "Chart.yaml", re.compile(r"^version: (.+)$", re.MULTILINE), "version: {}"),
+    (CHART / "Chart.yaml", re.compile(r"^appVersion: (.+)$", re.MULTILINE), "appVersion: {}"),
+    (PROJECT / "Makefile", re.compile(r"^IMAGE \?= cronhpa:(.+)$", re.MULTILINE), "IMAGE ?= cronhpa:{}"),
+)
+
+
+def stated_versions() -> set[str]:
+    """The versions that the files state: one, where they agree."""
+    found = set()
+    for path, pattern, _ in _STATED:
+        match = pattern.search(path.read_text("utf-8"))
+        if match is None:
+            raise SystemExit(f"{path} states no version: a line like {pattern.pattern} was expected")
+        found.add(match[1])
+    return found
+
+
+def prepare(version: str) -> None:
+    """State the version and move changes/ into CHANGELOG.md. Commits nothing."""
+    for path, pattern, text in _STATED:
+        path.write_text(pattern.sub(text.format(version), path.read_text("utf-8"), count=1), "utf-8")
+    _run("towncrier", "build", "--yes", "--version", version)
+    sys.stdout.write(f"look at `git diff`, then: git commit -am 'Release {version}' && git tag -s v{version}\n")
+
+
+def build(output: Path, *, helm: str, skipped: set[str]) -> None:
+    """Everything that is published, into `output`, with SHA256SUMS."""
+    (version,) = _one_version()
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
+    steps: dict[str, Callable[[], object]] = {
+        "wheel": lambda: _run("hatchling", "build", "--directory", str(output)),
+        "plugin": lambda: plugin(output, version),
+        "chart": lambda: _run(helm, "package", str(CHART), "--destination", str(output)),
+        "crd": lambda: _crds(output),
+        "image": lambda: _images(output, version),
+    }
+    for name, step in steps.items():
+        if name not in skipped:
+            sys.stdout.write(f"{name}\n")
+            sys.stdout.flush()
+            step()
+    files = sorted(path for path in output.iterdir() if path.is_file())
+    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
+    (output / "SHA256SUMS").write_text("".join(sums), "utf-8")
+
+
+def _one_version() -> set[str]:
+    found = stated_versions()
+    if len(found) != 1:
+        raise SystemExit(f"the files state {' and '.join(sorted(found))}: run `make release VERSION=...` first")
+    return found
+
+
+def plugin(output: Path, version: str) -> None:
+    """
+    `kubectl-cronhpa` in one file for Linux on amd64 and arm64, any Python of PYTHONS; and the manifest of krew for it.
+
+    Compiled modules carry Python and machine in their names, so those of all lie beside one another.
+    """
+    file, site = output / "kubectl-cronhpa", output / "plugin"
+    (wheel,) = output.glob("*.whl")
+    for python in PYTHONS:
+        for platform in ("x86_64-manylinux_2_28", "aarch64-manylinux_2_28"):
+            one = output / f"plugin-{python}-{platform}"
+            uv = ["uv", "pip", "install", "--quiet", "--target", str(one), "--no-deps", "--only-binary", ":all:"]
+            uv += ["--python-version", python, "--python-platform", platform]
+            _run(*uv, "--require-hashes", "--requirement", str(PROJECT / "deploy" / "plugin.lock"))
+            _run(*uv, "--offline", "--no-index", str(wheel))
+            shutil.copytree(one, site, dirs_exist_ok=True)
+            shutil.rmtree(one)
+    _run("shiv", "--reproducible", "--site-packages", str(site), "--entry-point", "cronhpa.cli:main",
+         "--python", "/usr/bin/env python3", "--output-file", str(file))  # fmt: skip
+    shutil.rmtree(site)
+    (output / "krew.yaml").write_text(_krew(file, version), "utf-8")
+
+
+def _krew(file: Path, version: str) -> str:
+    """What `kubectl krew install --manifest` takes; krew unpacks an archive, so the file goes into one."""
+    archive = shutil.make_archive(str(file), "gztar", root_dir=file.parent, base_dir=file.name)
+    digest = hashlib.sha256(Path(archive).read_bytes()).hexdigest()
+    manifest = {
+        "apiVersion": "krew.googlecontainertools.github.com/v1alpha2",
+        "kind": "Plugin",
+        "metadata": {"name": "cronhpa"},
+        "spec": {
+            "version": f"v{version}",
+            "homepage": "https://github.com/cronhpa/cronhpa",
+            "shortDescription": "Explain, preview, override and move autoscalers",
+            "description": "The commands of cronhpa. They need Python 3.11 or newer on the PATH.",
+            "platforms": [
+                {
+                    "selector": {"matchLabels": {"os": "linux"}},
+                    "uri": f"https://github.com/cronhpa/cronhpa/releases/download/v{version}/{Path(archive).name}",
+                    "sha256": digest,
+                    "bin": file.name,
+                }
+            ],
+        },
+    }
+    return json.dumps(manifest, indent=2) + "\n"
+
+
+def _crds(output: Path) -> None:
+    crds = PROJECT / "crds"
+    shutil.copy(crds / "cronhpa.io_cronhpas.yaml", output / "cronhpa-crd.yaml")
+    shutil.copy(crds / "kubernetes-1.30" / "cronhpa.io_cronhpas.yaml", output / "cronhpa-crd-kubernetes-1.30.yaml")
+
+
+def _images(output: Path, version: str) -> None:
+    for slim in ([], ["--slim"]):
+        name = f"cronhpa-{version}{'-slim' if slim else ''}"
+        script = str(PROJECT / "deploy" / "image.py")
+        subprocess.run([sys.executable, script, "--output", str(output / name), "--tag", version, *slim], check=True)
+
+
+def _run(program: str, *arguments: str) -> None:
+    """A program of .venv, or of the PATH. Ends with its words where it fails."""
+    beside = Path(sys.executable).parent / program
+    command = [str(beside) if beside.exists() else program, *arguments]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{program} ended with {done.returncode}: {(done.stderr or done.stdout).strip()[-2000:]}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Prepare or build a release.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    preparing = commands.add_parser("prepare", help="state the version and write the changelog")
+    preparing.add_argument("version")
+    building = commands.add_parser("build", help="make everything that is published")
+    building.add_argument("--output", type=Path, default=PROJECT / "build" / "release")
+    building.add_argument("--helm", default="helm", help="the helm program")
+    building.add_argument("--skip", action="append", default=[], choices=["wheel", "plugin", "chart", "crd", "image"])
+    checking = commands.add_parser("check", help="fail unless the files state the version of a tag such as v0.2.0")
+    checking.add_argument("tag")
+    asked = parser.parse_args()
+    if asked.command == "prepare":
+        if not VERSION.fullmatch(asked.version):
+            parser.error(f"found {asked.version!r}; accepted is a version such as 0.2.0 or 0.2.0rc1")
+        prepare(asked.version)
+    elif asked.command == "check":
+        (version,) = _one_version()
+        if asked.tag != f"v{version}":
+            raise SystemExit(f"the tag is {asked.tag}, the files state {version}: tag v{version}, or prepare again")
+    else:
+        build(asked.output, helm=asked.helm, skipped=set(asked.skip))
+
+
+if __name__ == "__main__":
+    main()
