@@ -112,7 +112,8 @@ class Client:
     ) -> None:
         self.configuration = configuration
         self._timeout_seconds = timeout_seconds
-        self.requests: Counter[str] = Counter()
+        # By verb and code of the answer; "error" without one.
+        self.requests: Counter[tuple[str, str]] = Counter()
         self._places = _Places(_REQUESTS_AT_ONCE, fence)
         # They change nothing, so a replica that does not lead sends them, too.
         self._review_places = _Places(_REVIEWS_AT_ONCE, unfenced)
@@ -217,7 +218,6 @@ class Client:
         """
         asked = {**(params or {}), "watch": "1", "allowWatchBookmarks": "true", "resourceVersion": resource_version}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=idle_seconds)
-        self.requests["WATCH"] += 1
         try:
             headers = await self._session.headers()
             # A compressed line would wait in the compressor for later lines.
@@ -225,6 +225,7 @@ class Client:
             async with self._session.current.get(
                 self._url(path), params=asked, headers=headers, timeout=timeout, allow_redirects=False
             ) as response:
+                self.requests["WATCH", str(response.status)] += 1
                 if _is_refusal(response):
                     raise _error(response, await _read(response, path, _ERROR_BYTES, self._places), path)
                 self.succeeded_at = asyncio.get_running_loop().time()
@@ -262,7 +263,6 @@ class Client:
         bytes_max: int,
         places: _Places,
     ) -> bytes:
-        self.requests[method] += 1
         for attempt in range(_ATTEMPTS):
             try:
                 headers = await self._session.headers(fresh=attempt > 0)
@@ -284,6 +284,7 @@ class Client:
                     timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS),
                     allow_redirects=False,
                 ) as response:
+                    self.requests[method, str(response.status)] += 1
                     self.succeeded_at = asyncio.get_running_loop().time()
                     answer = await _read(response, path, bytes_max, places)
                     if response.status == HTTPStatus.UNAUTHORIZED and attempt + 1 < _ATTEMPTS:
@@ -294,6 +295,7 @@ class Client:
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 if isinstance(error, aiohttp.ClientSSLError):
                     await self._session.follow_rotation()
+                self.requests[method, "error"] += 1
                 raise ClusterError(0, "Unreachable", f"{method} {path}: {text_of(error)}") from error
         raise AssertionError("every attempt returns or raises")
 

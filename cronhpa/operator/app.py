@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 
 from kubernetes.client import Configuration
@@ -23,11 +24,13 @@ from cronhpa.kube.session import USER_AGENT
 from cronhpa.operator.access import AccessReviews
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller, MakeWatch, kopf_watch
-from cronhpa.operator.endpoints import Endpoints, Progress
+from cronhpa.operator.endpoints import Endpoints
 from cronhpa.operator.learning import Learning, LearningPauses
 from cronhpa.operator.listener import Budget, Listener
+from cronhpa.operator.object_metrics import ObjectMetrics
 from cronhpa.operator.object_watch import ObjectWatch
 from cronhpa.operator.open_files import open_files, raise_open_files
+from cronhpa.operator.operator_metrics import OperatorMetrics
 from cronhpa.operator.past_endpoint import BELOW, PastEndpoint
 from cronhpa.operator.replica import ElectedReplica, OnlyReplica, Replica
 from cronhpa.operator.settings import Settings
@@ -49,7 +52,7 @@ _RUNNING = (10_000, 10, 10)
 _FIRST_ROUND_SECONDS = 45.0
 
 
-async def run(settings: Settings, clock: Clock) -> None:
+async def run(settings: Settings, clock: Clock, commit: str) -> None:
     """Runs until SIGTERM or SIGINT, or until a part ends that must never end."""
     raise_open_files()
     stop = asyncio.Event()
@@ -59,14 +62,14 @@ async def run(settings: Settings, clock: Clock) -> None:
     configuration = load_configuration(settings.kubeconfig, settings.context)
     replica = _replica(settings, configuration, clock)
     async with Client(configuration, fence=replica.write_seconds, agent=_agent(settings)) as client:
-        await Operator(settings, client, clock, replica=replica).run(stop)
+        await Operator(settings, client, clock, replica=replica, commit=commit).run(stop)
 
 
 class Operator:
     """
     controller: scales. learning: its side job. listeners: the ports while it runs, the one with the metrics first.
 
-    watch: makes the watch of CronHPA objects; None for the one that the settings name.
+    watch: makes the watch of CronHPA objects; None for the one that the settings name. commit: what it was built from.
     """
 
     def __init__(
@@ -77,7 +80,9 @@ class Operator:
         *,
         watch: MakeWatch | None = None,
         replica: Replica | None = None,
+        commit: str = "unknown",
     ) -> None:
+        self._commit = commit
         self.replica = replica or OnlyReplica()
         self.listeners: list[Listener] = []
         self._settings = settings
@@ -160,8 +165,7 @@ class Operator:
     def _listen(self) -> list[Listener]:
         """A port for each who asks, each with a budget of its own: Prometheus, the kubelet, who asks for the past."""
         settings, listeners = self._settings, list[Listener]()
-        progress = Progress(self.controller, self._client, listeners)
-        endpoints = Endpoints(progress, self.controller, self._clock)
+        endpoints = Endpoints(*self._metrics(listeners), self.controller, self._clock)
         budget = Budget.within(open_files())
         for port, routes in ((settings.listen_port, endpoints.all), (settings.probe_port, endpoints.probes)):
             listeners.append(Listener(settings.listen_host, port, routes, budget))
@@ -174,6 +178,19 @@ class Operator:
             listeners.append(Listener(_LOOPBACK, settings.history_port, {}, budget, {BELOW: past.answer}))
             LOG.info("serving past decisions on %s:%s", *listeners[-1].address)
         return listeners
+
+    def _metrics(self, listeners: Sequence[Listener]) -> tuple[OperatorMetrics, ObjectMetrics]:
+        settings, controller = self._settings, self.controller
+        store = settings.store_address
+        file = None if isinstance(store, PostgresAddress) else store
+        own = OperatorMetrics(controller, self._client, listeners, self._forecasts.work, file, self._commit)
+        objects = ObjectMetrics(
+            controller.inventory,
+            controller.targets.ready,
+            namespaces=settings.metrics_namespace_names,
+            is_told=settings.metrics_objects,
+        )
+        return own, objects
 
     def _open_prometheus(self) -> Prometheus:
         settings = self._settings
@@ -222,8 +239,8 @@ async def _wait_for(stop: asyncio.Event) -> None:
     await stop.wait()
 
 
-def main(settings: Settings, clock: Clock) -> int:
+def main(settings: Settings, clock: Clock, commit: str) -> int:
     """Runs the operator; the exit code for the shell."""
     with suppress(KeyboardInterrupt):
-        asyncio.run(run(settings, clock))
+        asyncio.run(run(settings, clock, commit))
     return 0

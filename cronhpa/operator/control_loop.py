@@ -45,8 +45,8 @@ _LIST_SHARED_SECONDS = 0.5
 class LoopMetrics(Struct):
     """
     reconciles, errors, lists: counters for /metrics. last_tick: when the loop ran last, for /healthz.
-    tick_duration: of the last group of reconciliations. lag: from the instant at which an object was due to its
-    decision.
+    tick_duration: of the last group of reconciliations. lag, write_lag: from the instant at which an object was due to
+    its decision, and to the end of its writes. duration: of a decision, with the answers that it waits for.
     """
 
     reconciles: int = 0
@@ -55,6 +55,8 @@ class LoopMetrics(Struct):
     last_tick: Nanoseconds = 0
     tick_duration: Nanoseconds = 0
     lag: LagHistogram = field(default_factory=LagHistogram)
+    write_lag: LagHistogram = field(default_factory=LagHistogram)
+    duration: LagHistogram = field(default_factory=LagHistogram)
 
 
 class ControlLoop:
@@ -216,8 +218,11 @@ class ControlLoop:
         batch = []
         for state in states:
             await self._yield.step()
+            begun = self._clock()
             pending = await self._reconcile(state, queries)
-            self.metrics.lag.note(self._clock() - state.due_at)
+            decided = self._clock()
+            self.metrics.duration.note(decided - begun)
+            self.metrics.lag.note(decided - state.due_at)
             if pending is None:
                 self._end(state)
             else:
@@ -245,6 +250,7 @@ class ControlLoop:
         is_dirty = state.key in self._dirty
         self._dirty.discard(state.key)
         state.reconciled_at = now = self._clock()
+        self.metrics.write_lag.note(now - state.due_at)
         if self._inventory.items.get(state.key) is None:
             return
         at = now if is_dirty else following(state.namespace, _period(state), now)

@@ -68,8 +68,8 @@ def response(status: HTTPStatus, body: bytes | str, content_type: str = TEXT) ->
     return head.encode() + content
 
 
-Route = Callable[[], bytes]
-"""Makes a `response`. It runs in the event loop, so it must not block."""
+Route = Callable[[], bytes | Awaitable[bytes]]
+"""Makes a `response`, or awaits one. It runs in the event loop, so it must not block."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,8 @@ class Listener:
         below = next((self._below[begin] for begin in self._below if path.startswith(begin)), None)
         try:
             if route is not None:
-                answer = route()
+                made = route()
+                answer = made if isinstance(made, bytes) else await made
             elif below is not None:
                 answer = await below(Request(path, query, dict(map(_field, fields))))
             else:

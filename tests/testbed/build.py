@@ -40,6 +40,7 @@ _PACKAGES = {
     "kwok": "sigs.k8s.io/kwok/cmd/kwok",
     "helm": "helm.sh/helm/v4/cmd/helm",
     "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
+    "promtool": "github.com/prometheus/prometheus/cmd/promtool",
 }
 # What `setup-envtest` puts into $KUBEBUILDER_ASSETS.
 _ASSETS = ("etcd", "kube-apiserver", "kubectl")
@@ -68,13 +69,23 @@ def prometheus() -> Path:
 
     Raises BuildError.
     """
+    return _prometheus_folder() / "prometheus"
+
+
+def promtool() -> Path:
+    """The promtool program, which checks and unit-tests rules; built and cached together with prometheus."""
+    return _prometheus_folder() / "promtool"
+
+
+def _prometheus_folder() -> Path:
+    names = ["prometheus", "promtool"]
 
     def build(folder: Path) -> None:
-        _say(f"building prometheus into {folder.parent}; about two minutes on two cores, once")
+        _say(f"building {' and '.join(names)} into {folder.parent}; about two minutes on two cores, once")
         with _toolchain(folder.parent) as (go, environment):
-            _compile(go, environment, PROMETHEUS, ["prometheus"], folder)
+            _compile(go, environment, PROMETHEUS, names, folder)
 
-    return _built(f"prometheus-{_key((PROMETHEUS,), None)}", build) / "prometheus"
+    return _built(f"{'-'.join(names)}-{_key((PROMETHEUS,), None)}", build)
 
 
 def _built(name: str, build: Callable[[Path], None]) -> Path:

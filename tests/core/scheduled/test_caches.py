@@ -100,7 +100,7 @@ STATE = {
     "forecasting.walk_forward:WalkForward._coming": "a backtest, in a process of its own",
     "core.cache:OwnedCache._entries": "its bound",
     "core.cache:Interned._known": "weak",
-    "kube.client:Client.requests": "verbs",
+    "kube.client:Client.requests": "verbs and codes",
     "kube.discovery:Discovery._groups": "1,000 groups",
     "kube.discovery:Discovery._known": "1,000 groups",
     "kube.pod_indexer:PodIndexer._entries": "a pod's deletion",
