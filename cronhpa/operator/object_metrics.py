@@ -21,8 +21,8 @@ from cronhpa.operator.families import Family
 from cronhpa.operator.newest import Newest
 from cronhpa.operator.object_state import ObjectState
 
-# About a millisecond.
-_SLICE = 100
+# A millisecond or two.
+_SLICE = 50
 _MILLI = 1000
 _UNASKED = frozenset({DecisionKind.UNREACHABLE, DecisionKind.HELD})
 
