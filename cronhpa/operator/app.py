@@ -27,6 +27,7 @@ from cronhpa.operator.controller import Controller, MakeWatch, kopf_watch
 from cronhpa.operator.endpoints import Endpoints
 from cronhpa.operator.learning import Learning, LearningPauses
 from cronhpa.operator.listener import Budget, Listener
+from cronhpa.operator.log import follow_signals
 from cronhpa.operator.object_metrics import ObjectMetrics
 from cronhpa.operator.object_watch import ObjectWatch
 from cronhpa.operator.open_files import open_files, raise_open_files
@@ -59,6 +60,7 @@ async def run(settings: Settings, clock: Clock, commit: str) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    follow_signals(loop, settings.log_level)
     configuration = load_configuration(settings.kubeconfig, settings.context)
     replica = _replica(settings, configuration, clock)
     async with Client(configuration, fence=replica.write_seconds, agent=_agent(settings)) as client:
