@@ -11,7 +11,7 @@ import asyncio
 import logging
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import Any, Self, TypeVar
@@ -99,7 +99,7 @@ class Client:
     One session to one API server. Open it as an async context manager.
 
     fence: for how many seconds from now a write may be under way; 0 or less refuses it.
-    agent: how the audit log of the API server names this process.
+    agent: how the audit log of the API server names this process. traces: what is told of each request.
     """
 
     def __init__(
@@ -109,6 +109,7 @@ class Client:
         timeout_seconds: float = 15.0,
         fence: Fence = unfenced,
         agent: str = USER_AGENT,
+        traces: Sequence[aiohttp.TraceConfig] = (),
     ) -> None:
         self.configuration = configuration
         self._timeout_seconds = timeout_seconds
@@ -121,7 +122,7 @@ class Client:
         self._host = str(configuration.host).rstrip("/")
         # When the API server answered last, whatever it said, of the event loop's clock; None before it was asked.
         self.succeeded_at: float | None = None
-        self._session = ApiSession(configuration, agent)
+        self._session = ApiSession(configuration, agent, traces)
 
     async def __aenter__(self) -> Self:
         await self._session.open()

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from kubernetes.client import Configuration
 
+from cronhpa.core.decide import decide
 from cronhpa.core.instant import SECOND, parse_duration
 from cronhpa.forecasting.pool import ProcessPool
 from cronhpa.forecasting.service import ForecastService
@@ -35,6 +38,10 @@ from cronhpa.operator.operator_metrics import OperatorMetrics
 from cronhpa.operator.past_endpoint import BELOW, PastEndpoint
 from cronhpa.operator.replica import ElectedReplica, OnlyReplica, Replica
 from cronhpa.operator.settings import Settings
+from cronhpa.operator.turn_trace import UNTRACED
+
+if TYPE_CHECKING:
+    from cronhpa.operator.tracing import Tracing
 
 LOG = logging.getLogger(__name__)
 
@@ -42,6 +49,7 @@ LOG = logging.getLogger(__name__)
 _GRACE_SECONDS = 15.0
 _EVENTS_SECONDS = 3.0
 _LOOPBACK = "127.0.0.1"
+_TRACE_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 # A token with many claims is some kilobytes long; the API server takes a head of this size, too.
 _HEAD_BYTES = 16_384
 # Two reviews and a place to read; an object of many schedules takes a while to cross a slow line.
@@ -63,8 +71,12 @@ async def run(settings: Settings, clock: Clock, commit: str) -> None:
     follow_signals(loop, settings.log_level)
     configuration = load_configuration(settings.kubeconfig, settings.context)
     replica = _replica(settings, configuration, clock)
-    async with Client(configuration, fence=replica.write_seconds, agent=_agent(settings)) as client:
-        await Operator(settings, client, clock, replica=replica, commit=commit).run(stop)
+    tracing = open_tracing(os.environ)
+    traces = () if tracing is None else (tracing.requests,)
+    async with Client(configuration, fence=replica.write_seconds, agent=_agent(settings), traces=traces) as client:
+        await Operator(settings, client, clock, replica=replica, commit=commit, tracing=tracing).run(stop)
+    if tracing is not None:
+        await tracing.close()
 
 
 class Operator:
@@ -72,6 +84,7 @@ class Operator:
     controller: scales. learning: its side job. listeners: the ports while it runs, the one with the metrics first.
 
     watch: makes the watch of CronHPA objects; None for the one that the settings name. commit: what it was built from.
+    tracing: of turns, None where no OTLP endpoint is set.
     """
 
     def __init__(
@@ -83,6 +96,7 @@ class Operator:
         watch: MakeWatch | None = None,
         replica: Replica | None = None,
         commit: str = "unknown",
+        tracing: Tracing | None = None,
     ) -> None:
         self._commit = commit
         self.replica = replica or OnlyReplica()
@@ -107,6 +121,8 @@ class Operator:
             namespaces=settings.namespace_names,
             watch=watch or {"typed": ObjectWatch, "kopf": kopf_watch}[settings.object_watch],
             replica=self.replica,
+            trace=tracing or UNTRACED,
+            decide=decide if tracing is None else tracing.traced(decide),
         )
         self.learning = Learning(
             settings.store_address,
@@ -222,6 +238,18 @@ def _replica(settings: Settings, configuration: Configuration, clock: Clock) -> 
 def _agent(settings: Settings) -> str:
     """With the identity: the replicas share a ServiceAccount, and the audit log must tell them apart."""
     return f"{USER_AGENT} ({settings.lease_identity})"
+
+
+def open_tracing(environ: Mapping[str, str]) -> Tracing | None:
+    """The tracing that OpenTelemetry's own variables ask for; None where none names an endpoint."""
+    if not any(environ.get(name) for name in _TRACE_ENDPOINTS):
+        return None
+    try:
+        from cronhpa.operator.tracing import Tracing  # noqa: PLC0415 - 30 MB that nobody else needs
+    except ImportError as missing:
+        LOG.warning("%s is set and nothing is traced: %s; install cronhpa[tracing]", _TRACE_ENDPOINTS[0], missing)
+        return None
+    return Tracing()
 
 
 def _freeze() -> None:

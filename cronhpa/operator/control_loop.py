@@ -27,6 +27,7 @@ from cronhpa.operator.metric_queries import MetricQueries
 from cronhpa.operator.needs import Need, need
 from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.reconciler import Cluster, Reconciler
+from cronhpa.operator.turn_trace import UNTRACED, TurnTrace
 from cronhpa.operator.writer import PendingWrite, Writer
 
 LOG = logging.getLogger(__name__)
@@ -77,12 +78,14 @@ class ControlLoop:
         reconciler: Reconciler,
         writer: Writer,
         clock: Clock,
+        trace: TurnTrace = UNTRACED,
     ) -> None:
         self.metrics = LoopMetrics()
         self._cluster = cluster
         self._inventory = inventory
         self._reconciler = reconciler
         self._writer = writer
+        self._trace = trace
         self._clock = clock.now
         self._monotonic = clock.monotonic
         self._queue = DelayingQueue()
@@ -232,8 +235,9 @@ class ControlLoop:
     async def _reconcile(self, state: ObjectState, queries: MetricQueries) -> PendingWrite | None:
         """The decision to write, if any. A reconciliation that fails or takes too long ends here."""
         try:
-            async with asyncio.timeout(_RECONCILE_SECONDS):
-                return await self._reconciler.reconcile(state, queries)
+            with self._trace.turn(state):
+                async with asyncio.timeout(_RECONCILE_SECONDS):
+                    return await self._reconciler.reconcile(state, queries)
         except TimeoutError:
             LOG.warning("the turn of %s/%s took longer than %d s and is given up", *state.key, _RECONCILE_SECONDS)
         except Exception:
@@ -251,6 +255,7 @@ class ControlLoop:
         self._dirty.discard(state.key)
         state.reconciled_at = now = self._clock()
         self.metrics.write_lag.note(now - state.due_at)
+        self._trace.end(state)
         if self._inventory.items.get(state.key) is None:
             return
         at = now if is_dirty else following(state.namespace, _period(state), now)

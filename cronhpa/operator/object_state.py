@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextvars import Context
+
 from cronhpa.api.identity import GROUP, PLURAL, VERSION
 from cronhpa.api.turn import Status
 from cronhpa.core.instant import Nanoseconds
@@ -37,6 +39,7 @@ class ObjectState:
     conflicts: schedules that contradict each other; checked: their generation, and until when they hold.
     quiet: generation, and the instant until which a decision computes nothing of its schedules anew.
     forecast: the series that is forecast for it, None without a forecast.
+    context: of the turn under way, while it is traced.
     newest: the newest decision, None before the first of this process; shortage: how long the pods were too few.
     spec_text: the spec as it was written, packed; noted: what was noted of its decisions last (`decision_recorder`).
     """
@@ -45,6 +48,7 @@ class ObjectState:
         "checked",
         "complaint",
         "conflicts",
+        "context",
         "created",
         "due_at",
         "forecast",
@@ -89,6 +93,7 @@ class ObjectState:
         self.noted = Noted()
         self.newest: Newest | None = None
         self.shortage = Shortage()
+        self.context: Context | None = None
         self.status: Status = {}
         self.told: Status | None = None
         self.memory = Memory()

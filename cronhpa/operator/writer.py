@@ -144,7 +144,7 @@ class Writer:
             if is_said:
                 done(pending.state)
             else:
-                writes.append(asyncio.create_task(self._finish(pending, done)))
+                writes.append(asyncio.create_task(self._finish(pending, done), context=pending.state.context))
         await asyncio.gather(*writes)
 
     def _says_nothing_new(self, pending: PendingWrite) -> bool:

@@ -38,6 +38,8 @@ FIRED = {
     ("CronHPAMaxedOut", "maxed"),
     ("CronHPAReplicasMismatch", "mismatch"),
     ("CronHPANotReady", "lost"),
+    # Its scale cannot be written, and its condition says so.
+    ("CronHPANotReady", "mismatch"),
     ("CronHPANoMetrics", "blind"),
     ("CronHPATwoOwners", "two"),
     ("CronHPAWindowNotReadyAtStart", "window"),

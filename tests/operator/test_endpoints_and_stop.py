@@ -39,12 +39,12 @@ class Silent:
 class Process:
     """`Operator.run` as the command runs it, without kopf: the first list of the sweep is all that is told."""
 
-    def __init__(self, api, tmp_path, watch=None):
+    def __init__(self, api, tmp_path, watch=None, tracing=None):
         self.client = ModelClient(api, timeout_seconds=3)
         self.stepped = 0
         settings = Settings(store=tmp_path / "history.db", listen_host="127.0.0.1", listen_port=0, probe_port=0)
         clock = Clock(lambda: time.time_ns() + self.stepped, time.monotonic)
-        self.operator = Operator(settings, self.client, clock, watch=lambda *_: watch or Silent())
+        self.operator = Operator(settings, self.client, clock, watch=lambda *_: watch or Silent(), tracing=tracing)
         self.loop = self.operator.controller.control_loop
         self.stop = asyncio.Event()
 
