@@ -53,13 +53,14 @@ unit: $(VENV)/.ready  ## run the tests that need no control plane
 brute-force: $(VENV)/.ready  ## hold windows against brute force at each clock change of each zone, 2024 to 2040 (60 million instants, 6 to 20 min)
 	@PYTHONPATH=tests $(RUN)/python -m core.scheduled.every_transition
 
-bench: $(VENV)/.ready  ## measure a decision, schedules, learning, past decisions, and 500 idle objects beside the upstream HPA (12 min)
+bench: $(VENV)/.ready  ## measure a decision, schedules, learning, a scrape, past decisions, and 500 idle objects beside the upstream HPA (12 min)
 	@$(RUN)/python benchmarks/decision.py
 	@$(RUN)/python benchmarks/simulated_week.py
 	@$(RUN)/python benchmarks/learning_lag.py
 	@$(RUN)/python benchmarks/learning_cost.py
 	@$(RUN)/python benchmarks/schedules.py
 	@$(RUN)/python benchmarks/rejections.py
+	@$(RUN)/python benchmarks/scrape.py
 	@$(RUN)/python benchmarks/decision_history.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/recorded_turns.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/idle_fleet.py

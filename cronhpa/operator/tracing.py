@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from types import SimpleNamespace
-from typing import Any
 
 import aiohttp
 from opentelemetry import trace
@@ -22,6 +21,11 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from cronhpa.core.decision import Decision
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Absent, Observation
+from cronhpa.core.spec import Spec
 from cronhpa.operator.decision_recorder import RELEASE
 from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.reconciler import Decide
@@ -62,9 +66,11 @@ class Tracing:
     def traced(self, decide: Decide) -> Decide:
         """`decide` with a span of its own."""
 
-        def traced(*given: Any) -> Decision:
+        def traced(
+            spec: Spec, observation: Observation, forecast: Forecast | Absent | None, memory: Memory, now: Nanoseconds
+        ) -> Decision:
             with self._tracer.start_as_current_span("decide"):
-                return decide(*given)
+                return decide(spec, observation, forecast, memory, now)
 
         return traced
 
