@@ -29,6 +29,7 @@ from cronhpa.forecasting.messages import (
 )
 from cronhpa.forecasting.pool import ProcessPool, WorkerError, WorkerPool
 from cronhpa.forecasting.refit_schedule import due
+from cronhpa.forecasting.work_counts import WorkCounts
 from cronhpa.history.address import PostgresAddress, StoreAddress
 from cronhpa.history.database import StoreError
 from cronhpa.history.fits import FitInfo
@@ -74,22 +75,6 @@ def fit(payload: bytes) -> bytes:
     from cronhpa.forecasting import worker  # noqa: PLC0415 - imports numpy: only here, only in the worker
 
     return _ENCODER.encode(worker.fit(_ASK.decode(payload)))
-
-
-class WorkCounts(msgspec.Struct):
-    """
-    What the workers have done, for /metrics: fits and forecasts made, objects of tasks that failed, seconds spent.
-
-    waiting: objects that wait for their fit, or are being fitted.
-    """
-
-    fits: int = 0
-    fit_failures: int = 0
-    fit_seconds: float = 0.0
-    waiting: int = 0
-    forecasts: int = 0
-    forecast_failures: int = 0
-    forecast_seconds: float = 0.0
 
 
 class ForecastService:
@@ -323,7 +308,6 @@ class ForecastService:
             problem = await self._fit(task, now)
         finally:
             self.work.waiting -= len(task)
-            self.work.fit_seconds += self._monotonic() - began
         await asyncio.sleep((self._monotonic() - began) * (100 / self._share_percent - 1))
         return problem
 
@@ -331,6 +315,7 @@ class ForecastService:
         """Why the fits, or the storing of them, failed; None if they did not."""
         if self._unopened["fit"]:
             return self._note_unopened(task, self._unopened["fit"])
+        began = self._monotonic()
         try:
             ask = _ASKS.encode(WorkerRequest(self._told, task, now, self._cluster))
             answer = await self._fit_workers.run(self._fit_task, ask, self._fit_deadline_seconds)
@@ -338,6 +323,8 @@ class ForecastService:
         except (WorkerError, msgspec.MsgspecError) as error:
             self.work.fit_failures += len(task)
             return self._suspect(task, "fit", str(error), now)
+        finally:
+            self.work.fit_seconds += self._monotonic() - began
         self._trust(task)
         if found.fault is not None and not found.fits and not found.absent:
             self._unopened["fit"] = found.fault.message

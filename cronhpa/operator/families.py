@@ -21,7 +21,7 @@ from cronhpa.operator.lag import BOUNDS, LagHistogram
 OBJECT_LABELS = ("namespace", "name")
 
 
-class Kind(StrEnum):
+class FamilyKind(StrEnum):
     GAUGE = "gauge"
     COUNTER = "counter"
     HISTOGRAM = "histogram"
@@ -31,7 +31,7 @@ class Family(NamedTuple):
     """name: as it is exposed. labels: its own, without those of every per-object family."""
 
     name: str
-    kind: Kind
+    kind: FamilyKind
     help: str
     labels: tuple[str, ...] = ()
     per_object: bool = False
@@ -46,7 +46,7 @@ class Family(NamedTuple):
 
     def samples(self, samples: Sequence[tuple[tuple[str, ...], float]]) -> Metric:
         """The family with a sample for each (label values, value)."""
-        made = CounterMetricFamily if self.kind is Kind.COUNTER else GaugeMetricFamily
+        made = CounterMetricFamily if self.kind is FamilyKind.COUNTER else GaugeMetricFamily
         family = made(self.name, self.help, labels=self.labels)
         for labels, value in samples:
             family.add_metric(labels, value)
@@ -67,19 +67,19 @@ class Family(NamedTuple):
 
 
 def _gauge(name: str, text: str, *labels: str) -> Family:
-    return Family(f"cronhpa_{name}", Kind.GAUGE, text, labels)
+    return Family(f"cronhpa_{name}", FamilyKind.GAUGE, text, labels)
 
 
 def _counter(name: str, text: str, *labels: str) -> Family:
-    return Family(f"cronhpa_{name}_total", Kind.COUNTER, text, labels)
+    return Family(f"cronhpa_{name}_total", FamilyKind.COUNTER, text, labels)
 
 
 def _histogram(name: str, text: str) -> Family:
-    return Family(f"cronhpa_{name}", Kind.HISTOGRAM, text)
+    return Family(f"cronhpa_{name}", FamilyKind.HISTOGRAM, text)
 
 
 def _object(name: str, text: str, *labels: str) -> Family:
-    kind = Kind.COUNTER if name.endswith("_total") else Kind.GAUGE
+    kind = FamilyKind.COUNTER if name.endswith("_total") else FamilyKind.GAUGE
     return Family(f"cronhpa_object_{name}", kind, text, labels, per_object=True)
 
 

@@ -11,7 +11,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from cronhpa.core.instant import SECOND
-from cronhpa.forecasting.service import WorkCounts
+from cronhpa.forecasting.work_counts import WorkCounts
 from cronhpa.kube.client import Client
 from cronhpa.operator import families as of
 from cronhpa.operator.controller import Controller

@@ -22,7 +22,7 @@ LOG = logging.getLogger(__name__)
 _ROUTINE = "ScalingLimited"
 
 
-class Change(NamedTuple):
+class StateChange(NamedTuple):
     """what: replicas, bounds, source, or a condition's type. by: who or what caused it. why: in words."""
 
     what: str
@@ -71,20 +71,20 @@ def log_event(state: ObjectState, event: Event) -> None:
     LOG.info("%s/%s: %s: %s", *state.key, event.reason, event.message, extra=fields(state, change=event.reason))
 
 
-def changes(before: Status, after: Status) -> Iterator[Change]:
+def changes(before: Status, after: Status) -> Iterator[StateChange]:
     decision = after.get("decision", {})
     by = decision.get("decidedBy", "")
     bounds = _bounds(before), _bounds(after)
     if bounds[0] != bounds[1] and bounds[1]:
-        yield Change("bounds", *bounds, by)
+        yield StateChange("bounds", *bounds, by)
     source = before.get("decision", {}).get("decidedBy", "")
     if source != by:
-        yield Change("source", source, by, by, decision.get("reason", ""), is_routine=True)
+        yield StateChange("source", source, by, by, decision.get("reason", ""), is_routine=True)
     old = {item["type"]: item["status"] for item in before.get("conditions", ())}
     for item in after.get("conditions", ()):
         kind, status = item["type"], item["status"]
         if old.get(kind) != status and (kind in old or kind == "Ready"):
-            yield Change(
+            yield StateChange(
                 kind,
                 old.get(kind),
                 status,

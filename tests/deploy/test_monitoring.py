@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cronhpa.operator.families import FAMILIES, Kind
+from cronhpa.operator.families import FAMILIES, FamilyKind
 
 PROJECT = Path(__file__).parents[2]
-SUFFIXES = {Kind.HISTOGRAM: ("_bucket", "_sum", "_count")}
+SUFFIXES = {FamilyKind.HISTOGRAM: ("_bucket", "_sum", "_count")}
 DECLARED = {f"{each.name}{suffix}" for each in FAMILIES for suffix in SUFFIXES.get(each.kind, ("",))}
 NAME = re.compile(r"(?<![\w:])cronhpa_\w+(?![\w:])")
 RECORDED = re.compile(r"[a-z_]+:cronhpa_\w+:\w+")

@@ -11,7 +11,7 @@ from model_api import Fault, ModelApi, ModelClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from cronhpa.core.instant import SECOND
-from cronhpa.forecasting.service import WorkCounts
+from cronhpa.forecasting.work_counts import WorkCounts
 from cronhpa.history.series import Series
 from cronhpa.history.store import Store
 from cronhpa.operator.app import Operator

@@ -16,7 +16,7 @@ from cronhpa.core.forecast import Forecast, TrackRecord
 from cronhpa.core.instant import MINUTE, SECOND, format_instant, to_datetime
 from cronhpa.core.observation import Absent, Observation, PodCounts, Scale
 from cronhpa.core.reactive.replicas import MetricProposal
-from cronhpa.operator.families import FAMILIES, OBJECT_FAMILIES, Kind
+from cronhpa.operator.families import FAMILIES, OBJECT_FAMILIES, FamilyKind
 from cronhpa.operator.newest import Shortage
 from cronhpa.operator.object_metrics import ObjectMetrics, escaped
 
@@ -217,7 +217,7 @@ def test_any_name_of_a_metric_comes_back_as_it_is(text):
 def test_a_family_follows_the_conventions(family):
     """https://prometheus.io/docs/practices/naming: a prefix, base units, total for what accumulates."""
     assert family.name.startswith("cronhpa_object_" if family in OBJECT_FAMILIES else "cronhpa_")
-    assert family.name.endswith("_total") == (family.kind is Kind.COUNTER)
+    assert family.name.endswith("_total") == (family.kind is FamilyKind.COUNTER)
     assert not any(family.name.removesuffix("_total").endswith(unit) for unit in ("_ms", "_percent", "_minutes"))
     assert family.help.endswith(".")
     assert not {"namespace", "name", "job", "instance", "pod"} & {*family.labels}
