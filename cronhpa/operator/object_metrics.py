@@ -8,6 +8,7 @@ of a client library.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
@@ -20,6 +21,8 @@ from cronhpa.operator import families as of
 from cronhpa.operator.families import Family
 from cronhpa.operator.newest import Newest
 from cronhpa.operator.object_state import ObjectState
+
+LOG = logging.getLogger(__name__)
 
 # A millisecond or two.
 _SLICE = 50
@@ -57,7 +60,11 @@ class ObjectMetrics:
             if state.newest is not None:
                 withheld.update(_withheld(state.newest))
             if self._is_told and (not self._namespaces or state.namespace in self._namespaces):
-                write(state, self._ready, now, lines)
+                try:
+                    write(state, self._ready, now, lines)
+                except Exception:
+                    # Whoever may write a status may write anything into it: that costs this object's metrics alone.
+                    LOG.exception("the metrics of %s/%s cannot be told", *state.key)
             if count % _SLICE == 0:
                 await asyncio.sleep(0)
         family = of.SCALE_DOWNS_WITHHELD
@@ -138,9 +145,8 @@ _KEPT = (
 def _write_status(state: ObjectState, labels: str, lines: Lines) -> None:
     told = lines[of.CONDITION.name]
     for condition in state.status.get("conditions", ()):
-        told.append(
-            f'{of.CONDITION.name}{labels},type="{escaped(condition["type"])}",status="{condition["status"]}"}} 1\n'
-        )
+        kind, status = escaped(condition["type"]), escaped(condition["status"])
+        told.append(f'{of.CONDITION.name}{labels},type="{kind}",status="{status}"}} 1\n')
 
 
 def _write_proposals(decision: Decision, labels: str, lines: Lines) -> None:

@@ -182,6 +182,29 @@ def namespaces(text):
     return {sample.labels["namespace"] for each in families for sample in each.samples if "namespace" in sample.labels}
 
 
+def test_a_status_that_somebody_has_broken_costs_its_own_object_alone():
+    """Conditions without a type, and an operator that is a number: the other object is told in full."""
+
+    def two():
+        api = shop()
+        deployment(api, "other")
+        cronhpa(api, "other")
+        api.load["prod", "other"] = 1000
+        return api
+
+    async def scenario():
+        api = two()
+        async with Life(api) as life:
+            await until(5)
+            broken = life.inventory.items["prod", "shop"]
+            broken.status = {"conditions": [{"status": 7}], "operator": 5}
+            text = await ObjectMetrics(life.inventory, life.controller.targets.ready).text(api.now())
+        assert 'cronhpa_object_desired_replicas{namespace="prod",name="other"}' in text
+        assert 'cronhpa_object_desired_replicas{namespace="prod",name="shop"}' not in text
+
+    live(scenario)
+
+
 def test_other_tasks_run_while_many_objects_are_told():
     """Of 250 objects a slice of 50 is told at a time: something else comes between five of them."""
 
