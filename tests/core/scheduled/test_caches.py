@@ -101,6 +101,7 @@ STATE = {
     "core.cache:OwnedCache._entries": "its bound",
     "core.cache:Interned._known": "weak",
     "kube.client:Client.requests": "verbs and codes",
+    "kube.session:ApiSession._traces": "one, where turns are traced",
     "kube.discovery:Discovery._groups": "1,000 groups",
     "kube.discovery:Discovery._known": "1,000 groups",
     "kube.pod_indexer:PodIndexer._entries": "a pod's deletion",
