@@ -55,9 +55,10 @@ async def measured(metrics: ObjectMetrics) -> tuple[str, float, float]:
     beating = asyncio.create_task(beat())
     await asyncio.sleep(0)
     begun = time.thread_time()
-    text = await metrics.text(NOW)
+    parts = await metrics.parts(NOW)
     spent = time.thread_time() - begun
     beating.cancel()
+    text = b"".join(parts).decode()
     return text, spent, longest
 
 

@@ -17,7 +17,7 @@ from prometheus_client.process_collector import ProcessCollector
 from cronhpa.core.instant import SECOND
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller
-from cronhpa.operator.listener import Route, response
+from cronhpa.operator.listener import Parts, Route, response, response_in_parts
 from cronhpa.operator.object_metrics import ObjectMetrics
 from cronhpa.operator.operator_metrics import OperatorMetrics
 
@@ -28,6 +28,7 @@ _RECONCILE_STUCK_SECONDS = 180.0
 # addresses that this process cannot follow are.
 _UNANSWERED_SECONDS = 600.0
 _METRICS_SECONDS = 1.0
+_NOT_RENDERED: Parts = ()
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -41,7 +42,7 @@ class Endpoints:
         self._registry = CollectorRegistry()
         self._registry.register(progress)
         ProcessCollector(registry=self._registry)
-        self._metrics, self._metrics_until = b"", -math.inf
+        self._metrics, self._metrics_until = _NOT_RENDERED, -math.inf
         self.probes: dict[str, Route] = {"/healthz": self._healthz, "/readyz": self._readyz}
         self.all: dict[str, Route] = {**self.probes, "/metrics": self._metrics_text}
 
@@ -66,19 +67,18 @@ class Endpoints:
             return response(HTTPStatus.OK, f"{text}\n")
         return response(HTTPStatus.SERVICE_UNAVAILABLE, "the first lists are not there yet\n")
 
-    async def _metrics_text(self) -> bytes:
+    async def _metrics_text(self) -> Parts:
         """The exposition, computed once a second at most: with many objects it costs time, and anybody may ask."""
         async with self._rendering:
             if self._clock.monotonic() >= self._metrics_until:
                 # From the replica that decides alone: of two answers one would be old.
-                objects = await self._objects.text(self._clock.now()) if self._controller.replica.term else ""
-                # A name may hold half of a pair of surrogates.
-                body = generate_latest(self._registry) + objects.encode(errors="replace")
-                self._metrics = response(HTTPStatus.OK, body, _TEXT)
+                objects = await self._objects.parts(self._clock.now()) if self._controller.replica.term else []
+                body = [generate_latest(self._registry), *objects]
+                self._metrics = response_in_parts(HTTPStatus.OK, body, _TEXT)
                 self._metrics_until = self._clock.monotonic() + _METRICS_SECONDS
                 asyncio.get_running_loop().call_later(_METRICS_SECONDS, self._forget_metrics)
             return self._metrics
 
     def _forget_metrics(self) -> None:
         """Of 10,000 objects it is 30 MB."""
-        self._metrics, self._metrics_until = b"", -math.inf
+        self._metrics, self._metrics_until = _NOT_RENDERED, -math.inf

@@ -52,8 +52,9 @@ class ObjectMetrics:
         self._namespaces = frozenset(namespaces)
         self._is_told = is_told
 
-    async def text(self, now: Nanoseconds) -> str:
-        """The exposition of all families that have a sample. Other tasks run between two slices of objects."""
+    async def parts(self, now: Nanoseconds) -> list[bytes]:
+        """The exposition: a part for each family that has a sample. Other tasks run between two slices of objects."""
+        slices: defaultdict[str, list[bytes]] = defaultdict(list)
         lines: Lines = defaultdict(list)
         withheld: Counter[str] = Counter()
         for count, state in enumerate(self._objects, 1):
@@ -66,14 +67,28 @@ class ObjectMetrics:
                     # Whoever may write a status may write anything into it: that costs this object's metrics alone.
                     LOG.exception("the metrics of %s/%s cannot be told", *state.key)
             if count % _SLICE == 0:
+                _move(lines, slices)
                 await asyncio.sleep(0)
+        _move(lines, slices)
         family = of.SCALE_DOWNS_WITHHELD
-        parts = [family.header, *(f'{family.name}{{reason="{key}"}} {n}\n' for key, n in sorted(withheld.items()))]
+        counts = "".join(f'{family.name}{{reason="{key}"}} {n}\n' for key, n in sorted(withheld.items()))
+        parts = [_encoded(family.header + counts)]
         for family in of.OBJECT_FAMILIES:
-            if family.name in lines:
-                parts += [family.header, "".join(lines.pop(family.name))]
+            if family.name in slices:
+                parts.append(b"".join((_encoded(family.header), *slices.pop(family.name))))
                 await asyncio.sleep(0)
-        return "".join(parts)
+        return parts
+
+
+def _move(lines: Lines, slices: defaultdict[str, list[bytes]]) -> None:
+    for name, told in lines.items():
+        slices[name].append(_encoded("".join(told)))
+    lines.clear()
+
+
+def _encoded(text: str) -> bytes:
+    """A name may hold half of a pair of surrogates."""
+    return text.encode(errors="replace")
 
 
 def write(state: ObjectState, ready: ReadyReplicas, now: Nanoseconds, lines: Lines) -> None:

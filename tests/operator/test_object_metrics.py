@@ -50,7 +50,7 @@ def exposed(make, *, after_s=5, forecast=None, **options):
                 life.forecasts.forecast = lambda _series: forecast
             await until(after_s)
             metrics = ObjectMetrics(life.inventory, life.controller.targets.ready, **options)
-            texts.append(await metrics.text(api.now()))
+            texts.append(b"".join(await metrics.parts(api.now())).decode())
 
     live(scenario)
     return texts[0]
@@ -198,7 +198,8 @@ def test_a_status_that_somebody_has_broken_costs_its_own_object_alone():
             await until(5)
             broken = life.inventory.items["prod", "shop"]
             broken.status = {"conditions": [{"status": 7}], "operator": 5}
-            text = await ObjectMetrics(life.inventory, life.controller.targets.ready).text(api.now())
+            parts = await ObjectMetrics(life.inventory, life.controller.targets.ready).parts(api.now())
+            text = b"".join(parts).decode()
         assert 'cronhpa_object_desired_replicas{namespace="prod",name="other"}' in text
         assert 'cronhpa_object_desired_replicas{namespace="prod",name="shop"}' not in text
 
@@ -221,7 +222,7 @@ def test_other_tasks_run_while_many_objects_are_told():
             await until(5)
             (state,) = life.inventory
             running = asyncio.create_task(other())
-            await ObjectMetrics([state] * 250, life.controller.targets.ready).text(0)
+            await ObjectMetrics([state] * 250, life.controller.targets.ready).parts(0)
             running.cancel()
         assert turns >= 5
 
