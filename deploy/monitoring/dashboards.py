@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 from grafana_foundation_sdk.builders import common, dashboard, prometheus, stat, table, timeseries
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.models.common import GraphDrawStyle, LineInterpolation, StackingMode
+from grafana_foundation_sdk.models.common import GraphDrawStyle, LineInterpolation, StackingMode, TooltipDisplayMode
 from grafana_foundation_sdk.models.dashboard import (
     DashboardLinkType,
     DataSourceRef,
     DataTransformerConfig,
+    DynamicConfigValue,
+    VariableOption,
     VariableRefresh,
     VariableSort,
 )
@@ -315,16 +317,25 @@ def _panel(panel: Panel) -> stat.Panel | table.Panel | timeseries.Panel:
         made = stat.Panel()
     elif panel.kind == "table":
         names = {f"Value #{letter}": query.legend for letter, query in zip("ABCDEFGH", panel.queries, strict=False)}
-        made = table.Panel().transformations(
-            [
-                DataTransformerConfig(id_val="merge", options={}),
-                DataTransformerConfig(
-                    id_val="organize", options={"excludeByName": {"Time": True}, "renameByName": names}
-                ),
-            ]
+        # A click on the name of an object opens its dashboard.
+        target = f"/d/{OBJECT_UID}?var-namespace=${{__data.fields.namespace}}&var-name=${{__value.raw}}"
+        link = DynamicConfigValue(id_val="links", value=[{"title": "Show the object", "url": target}])
+        made = (
+            table.Panel()
+            .show_header(True)
+            .override_by_name("name", [link])
+            .transformations(
+                [
+                    DataTransformerConfig(id_val="merge", options={}),
+                    DataTransformerConfig(
+                        id_val="organize", options={"excludeByName": {"Time": True}, "renameByName": names}
+                    ),
+                ]
+            )
         )
     else:
         made = timeseries.Panel().fill_opacity(10).legend(common.VizLegendOptions().show_legend(True))
+        made.tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI))
         if panel.kind == "steps":
             made.line_interpolation(LineInterpolation.STEP_AFTER)
         if panel.kind == "stack":
@@ -342,7 +353,10 @@ def _panel(panel: Panel) -> stat.Panel | table.Panel | timeseries.Panel:
 
 def _namespaces(*, multi: bool) -> dashboard.QueryVariable:
     made = _variable("namespace", "Namespace", "label_values(cronhpa_object_info, namespace)")
-    return made.multi(True).include_all(True).all_value(".*") if multi else made
+    if not multi:
+        return made
+    everything = VariableOption(selected=True, text="All", value="$__all")
+    return made.multi(True).include_all(True).all_value(".*").current(everything)
 
 
 def _names() -> dashboard.QueryVariable:
