@@ -57,13 +57,14 @@ unit: $(VENV)/.ready  ## run the tests that need no control plane
 brute-force: $(VENV)/.ready  ## hold windows against brute force at each clock change of each zone, 2024 to 2040 (60 million instants, 6 to 20 min)
 	@PYTHONPATH=tests $(RUN)/python -m core.scheduled.every_transition
 
-bench: $(VENV)/.ready  ## measure a decision, schedules, learning, past decisions, and 500 idle objects beside the upstream HPA (12 min)
+bench: $(VENV)/.ready  ## measure a decision, schedules, learning, a scrape, past decisions, and 500 idle objects beside the upstream HPA (12 min)
 	@$(RUN)/python benchmarks/decision.py
 	@$(RUN)/python benchmarks/simulated_week.py
 	@$(RUN)/python benchmarks/learning_lag.py
 	@$(RUN)/python benchmarks/learning_cost.py
 	@$(RUN)/python benchmarks/schedules.py
 	@$(RUN)/python benchmarks/rejections.py
+	@$(RUN)/python benchmarks/scrape.py
 	@$(RUN)/python benchmarks/decision_history.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/recorded_turns.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/idle_fleet.py
@@ -78,6 +79,9 @@ bench-forecast: $(VENV)/.ready  ## what forecasts are worth on recorded series (
 
 bench-methods: $(VENV)/.ready  ## how well each forecasting method does on recorded series, and what it costs (TRACES=DIR, as above)
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN)/python benchmarks/forecast_methods.py '$(TRACES)'
+
+monitoring: $(VENV)/.ready  ## write docs/metrics.md, the alerts and the Grafana dashboards from the code
+	@$(RUN)/python deploy/monitoring/generate.py
 
 VECTORS ?= tests/conformance/vectors
 conformance: $(VENV)/.ready  ## hold recordings of the upstream against this project (VECTORS=DIR)
@@ -148,4 +152,4 @@ artifacts: $(VENV)/.ready  ## build everything that a release publishes into bui
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-long unit brute-force conformance mutation fuzz bench bench-fleet bench-forecast bench-methods format crds reference docs clean demo sbom audit image release artifacts
+.PHONY: help setup lock check test test-long unit brute-force conformance mutation fuzz bench bench-fleet bench-forecast bench-methods monitoring format crds reference docs clean demo sbom audit image release artifacts

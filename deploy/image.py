@@ -61,9 +61,7 @@ def locked() -> list[tuple[str, str, str, str]]:
 
 def lock_base() -> None:
     """Write deploy/base.lock with what Debian's stable release has today."""
-    lines = [
-        "# Written by `make lock`: package, version, architecture, SHA-256 of what the base is unpacked from."
-    ]
+    lines = ["# Written by `make lock`: package, version, architecture, SHA-256 of what the base is unpacked from."]
     for architecture in ARCHITECTURES:
         with tempfile.TemporaryDirectory() as folder:
             apt = _apt(Path(folder), architecture)

@@ -59,6 +59,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
     """
     from pydantic import ValidationError
 
+    from cronhpa.cli.version import recorded_commit
     from cronhpa.kube.errors import ClusterError
     from cronhpa.operator import app, log
     from cronhpa.operator.clock import Clock
@@ -91,7 +92,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
     clock = Clock(time.time_ns, _monotonic)
     log.configure(settings.log_format, settings.log_level, clock.monotonic)
     try:
-        raise typer.Exit(app.main(settings, clock))
+        raise typer.Exit(app.main(settings, clock, recorded_commit()))
     except (ClusterError, OSError) as error:
         fail("run", error)
 

@@ -50,7 +50,7 @@ def release_of(package: Path) -> str:
     return UNKNOWN
 
 
-def recorded_commit(package: Path) -> str:
+def recorded_commit(package: Path = _PACKAGE) -> str:
     """The commit of an installed or checked out package, with a note where the checkout has changes."""
     written = package / COMMIT_FILE
     if written.is_file():

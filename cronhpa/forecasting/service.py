@@ -29,6 +29,7 @@ from cronhpa.forecasting.messages import (
 )
 from cronhpa.forecasting.pool import ProcessPool, WorkerError, WorkerPool
 from cronhpa.forecasting.refit_schedule import due
+from cronhpa.forecasting.work_counts import WorkCounts
 from cronhpa.history.address import PostgresAddress, StoreAddress
 from cronhpa.history.database import StoreError
 from cronhpa.history.fits import FitInfo
@@ -112,6 +113,7 @@ class ForecastService:
         by_whom: what is said behind "has not been forecast yet".
         forecast_task, fit_task: what the workers run, functions that a new process can import by their names.
         """
+        self.work = WorkCounts()
         self._store = store
         self._monotonic = monotonic
         self._workers = workers if workers is not None else ProcessPool(1)
@@ -197,6 +199,7 @@ class ForecastService:
             ]
             tasks = self._split(chosen, FITS_PER_TASK if self._cluster is None else _FITS_PER_CLUSTER_TASK, now)
             width = self._fit_workers.width
+            self.work.waiting = sum(map(len, tasks))
             self._problems["fit"] = await _in_turn(tasks, width, lambda task: self._fit_and_rest(task, now))
 
     def forget(self, series: Series) -> None:
@@ -279,10 +282,14 @@ class ForecastService:
         if self._unopened["forecast"]:
             return self._note_unopened(task, self._unopened["forecast"])
         ask = _ASKS.encode(WorkerRequest(self._told, task, now))
+        began = self._monotonic()
         try:
             found = _ANSWERS.decode(await self._workers.run(self._forecast_task, ask, self._deadline_seconds))
         except (WorkerError, msgspec.MsgspecError) as problem:
+            self.work.forecast_failures += len(task)
             return self._suspect(task, "forecast", str(problem), now)
+        finally:
+            self.work.forecast_seconds += self._monotonic() - began
         self._trust(task)
         if found.fault is not None and not found.answers:
             self._unopened["forecast"] = found.fault.message
@@ -290,13 +297,17 @@ class ForecastService:
         for series, value in found.answers:
             is_first = isinstance(value, Forecast) and not isinstance(self._latest.get(series), Forecast)
             self._latest[series] = value
+            self.work.forecasts += isinstance(value, Forecast)
             if is_first:
                 self._on_first(series)
         return found.fault.message if found.fault else None
 
     async def _fit_and_rest(self, task: list[ForecastTarget], now: Nanoseconds) -> str | None:
         began = self._monotonic()
-        problem = await self._fit(task, now)
+        try:
+            problem = await self._fit(task, now)
+        finally:
+            self.work.waiting -= len(task)
         await asyncio.sleep((self._monotonic() - began) * (100 / self._share_percent - 1))
         return problem
 
@@ -304,12 +315,16 @@ class ForecastService:
         """Why the fits, or the storing of them, failed; None if they did not."""
         if self._unopened["fit"]:
             return self._note_unopened(task, self._unopened["fit"])
+        began = self._monotonic()
         try:
             ask = _ASKS.encode(WorkerRequest(self._told, task, now, self._cluster))
             answer = await self._fit_workers.run(self._fit_task, ask, self._fit_deadline_seconds)
             found = _FITS.decode(answer)
         except (WorkerError, msgspec.MsgspecError) as error:
+            self.work.fit_failures += len(task)
             return self._suspect(task, "fit", str(error), now)
+        finally:
+            self.work.fit_seconds += self._monotonic() - began
         self._trust(task)
         if found.fault is not None and not found.fits and not found.absent:
             self._unopened["fit"] = found.fault.message
@@ -320,6 +335,7 @@ class ForecastService:
             self._next_fit_at.update(dict.fromkeys(fits, now + _RETRY_AFTER))
             fits = {}
         self._fits.update(fits)
+        self.work.fits += len(fits)
         for series in fits:
             self._next_fit_at.pop(series, None)
         for series, absent in found.absent:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import Any, Self, TypeVar
@@ -99,7 +99,7 @@ class Client:
     One session to one API server. Open it as an async context manager.
 
     fence: for how many seconds from now a write may be under way; 0 or less refuses it.
-    agent: how the audit log of the API server names this process.
+    agent: how the audit log of the API server names this process. traces: what is told of each request.
     """
 
     def __init__(
@@ -109,10 +109,12 @@ class Client:
         timeout_seconds: float = 15.0,
         fence: Fence = unfenced,
         agent: str = USER_AGENT,
+        traces: Sequence[aiohttp.TraceConfig] = (),
     ) -> None:
         self.configuration = configuration
         self._timeout_seconds = timeout_seconds
-        self.requests: Counter[str] = Counter()
+        # By verb and code of the answer; "error" without one.
+        self.requests: Counter[tuple[str, str]] = Counter()
         self._places = _Places(_REQUESTS_AT_ONCE, fence)
         # They change nothing, so a replica that does not lead sends them, too.
         self._review_places = _Places(_REVIEWS_AT_ONCE, unfenced)
@@ -120,7 +122,7 @@ class Client:
         self._host = str(configuration.host).rstrip("/")
         # When the API server answered last, whatever it said, of the event loop's clock; None before it was asked.
         self.succeeded_at: float | None = None
-        self._session = ApiSession(configuration, agent)
+        self._session = ApiSession(configuration, agent, traces)
 
     async def __aenter__(self) -> Self:
         await self._session.open()
@@ -217,7 +219,6 @@ class Client:
         """
         asked = {**(params or {}), "watch": "1", "allowWatchBookmarks": "true", "resourceVersion": resource_version}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=idle_seconds)
-        self.requests["WATCH"] += 1
         try:
             headers = await self._session.headers()
             # A compressed line would wait in the compressor for later lines.
@@ -225,6 +226,7 @@ class Client:
             async with self._session.current.get(
                 self._url(path), params=asked, headers=headers, timeout=timeout, allow_redirects=False
             ) as response:
+                self.requests["WATCH", str(response.status)] += 1
                 if _is_refusal(response):
                     raise _error(response, await _read(response, path, _ERROR_BYTES, self._places), path)
                 self.succeeded_at = asyncio.get_running_loop().time()
@@ -262,7 +264,6 @@ class Client:
         bytes_max: int,
         places: _Places,
     ) -> bytes:
-        self.requests[method] += 1
         for attempt in range(_ATTEMPTS):
             try:
                 headers = await self._session.headers(fresh=attempt > 0)
@@ -284,6 +285,7 @@ class Client:
                     timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS),
                     allow_redirects=False,
                 ) as response:
+                    self.requests[method, str(response.status)] += 1
                     self.succeeded_at = asyncio.get_running_loop().time()
                     answer = await _read(response, path, bytes_max, places)
                     if response.status == HTTPStatus.UNAUTHORIZED and attempt + 1 < _ATTEMPTS:
@@ -294,6 +296,7 @@ class Client:
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 if isinstance(error, aiohttp.ClientSSLError):
                     await self._session.follow_rotation()
+                self.requests[method, "error"] += 1
                 raise ClusterError(0, "Unreachable", f"{method} {path}: {text_of(error)}") from error
         raise AssertionError("every attempt returns or raises")
 

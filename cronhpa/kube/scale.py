@@ -52,8 +52,9 @@ class _WorkloadSpec(Struct, frozen=True):
     selector: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class _WorkloadStatus(Struct, frozen=True):
+class _WorkloadStatus(Struct, frozen=True, rename="camel"):
     replicas: int = 0
+    ready_replicas: int = 0
 
 
 class Workload(Struct, frozen=True):
@@ -79,6 +80,7 @@ class _Watched(Struct):
 
     replicas: int
     status_replicas: int
+    ready_replicas: int
     version: str
     selector: bytes | None
     target: ScaleTarget | None = None
@@ -179,6 +181,11 @@ class Targets:
             return Absent("FailedGetScale", f'{resource.full_name} "{ref.name}" not found')
         return seen.read()
 
+    def ready(self, namespace: str, ref: TargetRef) -> int | None:
+        """The ready pods that a watched target states; None where no watch tells them."""
+        seen = self._seen.get((namespace, ref.api_version.rpartition("/")[0], ref.kind, ref.name))
+        return None if seen is None else seen.ready_replicas
+
     async def write(self, namespace: str, ref: TargetRef, seen: Scale, replicas: int) -> None:
         """
         Sets the target's replicas, if they are still the ones that the decision saw.
@@ -220,7 +227,9 @@ class Targets:
             and before is not None
             and informer.note(Meta(ref.name, namespace, resource_version=version))
         ):
-            seen = _Watched(written.spec.replicas, before.status_replicas, version, before.selector)
+            seen = _Watched(
+                written.spec.replicas, before.status_replicas, before.ready_replicas, version, before.selector
+            )
             self._seen[key] = seen.after(before)
 
     def _informer(self, resource: Resource, kind: str, namespace: str) -> Informer[Workload] | None:
@@ -264,7 +273,8 @@ def _watched(workload: Workload) -> _Watched:
     wanted = 1 if workload.spec.replicas is None else workload.spec.replicas
     selector = bytes(workload.spec.selector)
     kept = None if len(selector) > _SELECTOR_JSON_MAX else selector
-    return _Watched(wanted, workload.status.replicas, workload.metadata.resource_version, kept)
+    status = workload.status
+    return _Watched(wanted, status.replicas, status.ready_replicas, workload.metadata.resource_version, kept)
 
 
 def workload_selector_text(selector: Any) -> str | Absent:

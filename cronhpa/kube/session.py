@@ -6,6 +6,7 @@ import asyncio
 import asyncio.sslproto
 import logging
 import math
+from collections.abc import Sequence
 
 import aiohttp
 import kubernetes.config
@@ -28,9 +29,10 @@ _TLS_SECONDS = 10.0
 class ApiSession:
     """agent: how the audit log of the API server names this process."""
 
-    def __init__(self, configuration: Configuration, agent: str) -> None:
+    def __init__(self, configuration: Configuration, agent: str, traces: Sequence[aiohttp.TraceConfig] = ()) -> None:
         self._configuration = configuration
         self._agent = agent
+        self._traces = list(traces)
         self._current: aiohttp.ClientSession | None = None
         # Before the last rotation of certificates.
         self._former: aiohttp.ClientSession | None = None
@@ -74,6 +76,7 @@ class ApiSession:
         return aiohttp.ClientSession(
             connector=connector,
             read_bufsize=_READ_BYTES,
+            trace_configs=self._traces,
             headers={"User-Agent": self._agent, "Accept": "application/json", "Accept-Encoding": "gzip"},
         )
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import signal
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from kubernetes.client import Configuration
 
+from cronhpa.core.decide import decide
 from cronhpa.core.instant import SECOND, parse_duration
 from cronhpa.forecasting.pool import ProcessPool
 from cronhpa.forecasting.service import ForecastService
@@ -23,14 +27,21 @@ from cronhpa.kube.session import USER_AGENT
 from cronhpa.operator.access import AccessReviews
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller, MakeWatch, kopf_watch
-from cronhpa.operator.endpoints import Endpoints, Progress
+from cronhpa.operator.endpoints import Endpoints
 from cronhpa.operator.learning import Learning, LearningPauses
 from cronhpa.operator.listener import Budget, Listener
+from cronhpa.operator.log import follow_signals
+from cronhpa.operator.object_metrics import ObjectMetrics
 from cronhpa.operator.object_watch import ObjectWatch
 from cronhpa.operator.open_files import open_files, raise_open_files
+from cronhpa.operator.operator_metrics import OperatorMetrics
 from cronhpa.operator.past_endpoint import BELOW, PastEndpoint
 from cronhpa.operator.replica import ElectedReplica, OnlyReplica, Replica
 from cronhpa.operator.settings import Settings
+from cronhpa.operator.turn_trace import UNTRACED
+
+if TYPE_CHECKING:
+    from cronhpa.operator.tracing import Tracing
 
 LOG = logging.getLogger(__name__)
 
@@ -38,6 +49,7 @@ LOG = logging.getLogger(__name__)
 _GRACE_SECONDS = 15.0
 _EVENTS_SECONDS = 3.0
 _LOOPBACK = "127.0.0.1"
+_TRACE_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 # A token with many claims is some kilobytes long; the API server takes a head of this size, too.
 _HEAD_BYTES = 16_384
 # Two reviews and a place to read; an object of many schedules takes a while to cross a slow line.
@@ -49,24 +61,30 @@ _RUNNING = (10_000, 10, 10)
 _FIRST_ROUND_SECONDS = 45.0
 
 
-async def run(settings: Settings, clock: Clock) -> None:
+async def run(settings: Settings, clock: Clock, commit: str) -> None:
     """Runs until SIGTERM or SIGINT, or until a part ends that must never end."""
     raise_open_files()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    follow_signals(loop, settings.log_level)
     configuration = load_configuration(settings.kubeconfig, settings.context)
     replica = _replica(settings, configuration, clock)
-    async with Client(configuration, fence=replica.write_seconds, agent=_agent(settings)) as client:
-        await Operator(settings, client, clock, replica=replica).run(stop)
+    tracing = open_tracing(os.environ)
+    traces = () if tracing is None else (tracing.requests,)
+    async with Client(configuration, fence=replica.write_seconds, agent=_agent(settings), traces=traces) as client:
+        await Operator(settings, client, clock, replica=replica, commit=commit, tracing=tracing).run(stop)
+    if tracing is not None:
+        await tracing.close()
 
 
 class Operator:
     """
     controller: scales. learning: its side job. listeners: the ports while it runs, the one with the metrics first.
 
-    watch: makes the watch of CronHPA objects; None for the one that the settings name.
+    watch: makes the watch of CronHPA objects; None for the one that the settings name. commit: what it was built from.
+    tracing: of turns, None where no OTLP endpoint is set.
     """
 
     def __init__(
@@ -77,7 +95,10 @@ class Operator:
         *,
         watch: MakeWatch | None = None,
         replica: Replica | None = None,
+        commit: str = "unknown",
+        tracing: Tracing | None = None,
     ) -> None:
+        self._commit = commit
         self.replica = replica or OnlyReplica()
         self.listeners: list[Listener] = []
         self._settings = settings
@@ -100,6 +121,8 @@ class Operator:
             namespaces=settings.namespace_names,
             watch=watch or {"typed": ObjectWatch, "kopf": kopf_watch}[settings.object_watch],
             replica=self.replica,
+            trace=tracing or UNTRACED,
+            decide=decide if tracing is None else tracing.traced(decide),
         )
         self.learning = Learning(
             settings.store_address,
@@ -160,8 +183,7 @@ class Operator:
     def _listen(self) -> list[Listener]:
         """A port for each who asks, each with a budget of its own: Prometheus, the kubelet, who asks for the past."""
         settings, listeners = self._settings, list[Listener]()
-        progress = Progress(self.controller, self._client, listeners)
-        endpoints = Endpoints(progress, self.controller, self._clock)
+        endpoints = Endpoints(*self._metrics(listeners), self.controller, self._clock)
         budget = Budget.within(open_files())
         for port, routes in ((settings.listen_port, endpoints.all), (settings.probe_port, endpoints.probes)):
             listeners.append(Listener(settings.listen_host, port, routes, budget))
@@ -174,6 +196,19 @@ class Operator:
             listeners.append(Listener(_LOOPBACK, settings.history_port, {}, budget, {BELOW: past.answer}))
             LOG.info("serving past decisions on %s:%s", *listeners[-1].address)
         return listeners
+
+    def _metrics(self, listeners: Sequence[Listener]) -> tuple[OperatorMetrics, ObjectMetrics]:
+        settings, controller = self._settings, self.controller
+        store = settings.store_address
+        file = None if isinstance(store, PostgresAddress) else store
+        own = OperatorMetrics(controller, self._client, listeners, self._forecasts.work, file, self._commit)
+        objects = ObjectMetrics(
+            controller.inventory,
+            controller.targets.ready,
+            namespaces=settings.metrics_namespace_names,
+            is_told=settings.metrics_objects,
+        )
+        return own, objects
 
     def _open_prometheus(self) -> Prometheus:
         settings = self._settings
@@ -205,6 +240,18 @@ def _agent(settings: Settings) -> str:
     return f"{USER_AGENT} ({settings.lease_identity})"
 
 
+def open_tracing(environ: Mapping[str, str]) -> Tracing | None:
+    """The tracing that OpenTelemetry's own variables ask for; None where none names an endpoint."""
+    if not any(environ.get(name) for name in _TRACE_ENDPOINTS):
+        return None
+    try:
+        from cronhpa.operator.tracing import Tracing  # noqa: PLC0415 - 30 MB that nobody else needs
+    except ImportError as missing:
+        LOG.warning("%s is set and nothing is traced: %s; install cronhpa[tracing]", _TRACE_ENDPOINTS[0], missing)
+        return None
+    return Tracing()
+
+
 def _freeze() -> None:
     """What is there now stays: the collector need not look at it again and again."""
     gc.collect()
@@ -222,8 +269,8 @@ async def _wait_for(stop: asyncio.Event) -> None:
     await stop.wait()
 
 
-def main(settings: Settings, clock: Clock) -> int:
+def main(settings: Settings, clock: Clock, commit: str) -> int:
     """Runs the operator; the exit code for the shell."""
     with suppress(KeyboardInterrupt):
-        asyncio.run(run(settings, clock))
+        asyncio.run(run(settings, clock, commit))
     return 0

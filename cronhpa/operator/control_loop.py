@@ -27,6 +27,7 @@ from cronhpa.operator.metric_queries import MetricQueries
 from cronhpa.operator.needs import Need, need
 from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.reconciler import Cluster, Reconciler
+from cronhpa.operator.turn_trace import UNTRACED, TurnTrace
 from cronhpa.operator.writer import PendingWrite, Writer
 
 LOG = logging.getLogger(__name__)
@@ -45,8 +46,8 @@ _LIST_SHARED_SECONDS = 0.5
 class LoopMetrics(Struct):
     """
     reconciles, errors, lists: counters for /metrics. last_tick: when the loop ran last, for /healthz.
-    tick_duration: of the last group of reconciliations. lag: from the instant at which an object was due to its
-    decision.
+    tick_duration: of the last group of reconciliations. lag, write_lag: from the instant at which an object was due to
+    its decision, and to the end of its writes. duration: of a decision, with the answers that it waits for.
     """
 
     reconciles: int = 0
@@ -55,6 +56,8 @@ class LoopMetrics(Struct):
     last_tick: Nanoseconds = 0
     tick_duration: Nanoseconds = 0
     lag: LagHistogram = field(default_factory=LagHistogram)
+    write_lag: LagHistogram = field(default_factory=LagHistogram)
+    duration: LagHistogram = field(default_factory=LagHistogram)
 
 
 class ControlLoop:
@@ -75,12 +78,14 @@ class ControlLoop:
         reconciler: Reconciler,
         writer: Writer,
         clock: Clock,
+        trace: TurnTrace = UNTRACED,
     ) -> None:
         self.metrics = LoopMetrics()
         self._cluster = cluster
         self._inventory = inventory
         self._reconciler = reconciler
         self._writer = writer
+        self._trace = trace
         self._clock = clock.now
         self._monotonic = clock.monotonic
         self._queue = DelayingQueue()
@@ -216,8 +221,11 @@ class ControlLoop:
         batch = []
         for state in states:
             await self._yield.step()
+            begun = self._clock()
             pending = await self._reconcile(state, queries)
-            self.metrics.lag.note(self._clock() - state.due_at)
+            decided = self._clock()
+            self.metrics.duration.note(decided - begun)
+            self.metrics.lag.note(decided - state.due_at)
             if pending is None:
                 self._end(state)
             else:
@@ -227,8 +235,9 @@ class ControlLoop:
     async def _reconcile(self, state: ObjectState, queries: MetricQueries) -> PendingWrite | None:
         """The decision to write, if any. A reconciliation that fails or takes too long ends here."""
         try:
-            async with asyncio.timeout(_RECONCILE_SECONDS):
-                return await self._reconciler.reconcile(state, queries)
+            with self._trace.turn(state):
+                async with asyncio.timeout(_RECONCILE_SECONDS):
+                    return await self._reconciler.reconcile(state, queries)
         except TimeoutError:
             LOG.warning("the turn of %s/%s took longer than %d s and is given up", *state.key, _RECONCILE_SECONDS)
         except Exception:
@@ -245,6 +254,8 @@ class ControlLoop:
         is_dirty = state.key in self._dirty
         self._dirty.discard(state.key)
         state.reconciled_at = now = self._clock()
+        self.metrics.write_lag.note(now - state.due_at)
+        self._trace.end(state)
         if self._inventory.items.get(state.key) is None:
             return
         at = now if is_dirty else following(state.namespace, _period(state), now)

@@ -38,6 +38,7 @@ from cronhpa.operator.owners import Hpa, Owners
 from cronhpa.operator.reconciler import Cluster, Decide, LatestForecasts, Reconciler
 from cronhpa.operator.replica import OnlyReplica, Replica
 from cronhpa.operator.sweep import Sweep
+from cronhpa.operator.turn_trace import UNTRACED, TurnTrace
 from cronhpa.operator.writer import Writer
 
 LOG = logging.getLogger(__name__)
@@ -83,6 +84,7 @@ class Controller:
         watch: MakeWatch = ObjectWatch,
         decide: Decide = decide_with,
         replica: Replica | None = None,
+        trace: TurnTrace = UNTRACED,
     ) -> None:
         self.replica = replica or OnlyReplica()
         self.installations = Installations(
@@ -115,7 +117,7 @@ class Controller:
             self.installations,
         )
         self.reconciler = Reconciler(cluster, self.inventory, self.writer, forecasts, clock.now, decide)
-        self.control_loop = ControlLoop(cluster, self.inventory, self.reconciler, self.writer, clock)
+        self.control_loop = ControlLoop(cluster, self.inventory, self.reconciler, self.writer, clock, trace)
         # By namespace; one pair under "" for all of them.
         self._informers: dict[str, tuple[Informer[RawPod], Informer[Hpa]]] = {}
         for namespace in namespaces or ("",):

@@ -1,15 +1,23 @@
-"""Logging of the process: text for people, JSON lines for collectors."""
+"""
+Logging of the process: text for people, JSON lines for collectors. Its level can be changed while it runs.
+
+A record's `fields` (`state_log.fields`) are members of its JSON line; the text says the same in words.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any, Literal
 
 from cronhpa.core.printable import printable, without_userinfo
 from cronhpa.operator.log_rate import RateLimited
+
+LOG = logging.getLogger(__name__)
 
 
 class _JsonLines(logging.Formatter):
@@ -19,10 +27,15 @@ class _JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": without_userinfo(record.getMessage()),
+            **{key: _plain(value) for key, value in getattr(record, "fields", {}).items()},
         }
         if record.exc_info:
             line["exception"] = without_userinfo(self.formatException(record.exc_info))
         return printable(json.dumps(line))
+
+
+def _plain(value: object) -> object:
+    return value if isinstance(value, int) else without_userinfo(str(value))
 
 
 class _TextLines(logging.Formatter):
@@ -46,14 +59,31 @@ def _indented(text: str) -> str:
     return "\n".join(f"    {printable(line)}" for line in without_userinfo(text).split("\n"))
 
 
+def set_level(level: str) -> None:
+    """The level from now on; the libraries that are too chatty for it stay at warnings."""
+    logging.getLogger().setLevel(level.upper())
+    for noisy in ("kopf", "asyncio", "aiohttp.access"):
+        logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLogger().level))
+    # It warns at each start that it leaves the signals to us; its thread is there for that.
+    logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
+
+
+def follow_signals(loop: asyncio.AbstractEventLoop, level: str) -> None:
+    """SIGUSR1 logs everything, down to debug; SIGUSR2 goes back to `level`."""
+
+    def follow(wanted: str) -> None:
+        set_level(wanted)
+        LOG.warning("the log's level is %s from now on", wanted)
+
+    loop.add_signal_handler(signal.SIGUSR1, follow, "debug")
+    loop.add_signal_handler(signal.SIGUSR2, follow, level)
+
+
 def configure(form: Literal["json", "text"], level: str, monotonic: Callable[[], float]) -> None:
     """Sends everything to standard error; kopf's chatter below warnings is left out. monotonic: seconds."""
     stream = RateLimited(sys.stderr, monotonic)
     stream.setFormatter(
         _JsonLines() if form == "json" else _TextLines("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     )
-    logging.basicConfig(level=level.upper(), handlers=[stream], force=True)
-    for noisy in ("kopf", "asyncio", "aiohttp.access"):
-        logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLogger().level))
-    # It warns at each start that it leaves the signals to us; its thread is there for that.
-    logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
+    logging.basicConfig(handlers=[stream], force=True)
+    set_level(level)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextvars import Context
+
 from cronhpa.api.identity import GROUP, PLURAL, VERSION
 from cronhpa.api.turn import Status
 from cronhpa.core.instant import Nanoseconds
@@ -11,6 +13,7 @@ from cronhpa.core.spec import Spec
 from cronhpa.history.series import Series
 from cronhpa.kube.client import path_of
 from cronhpa.operator.delaying_queue import Key
+from cronhpa.operator.newest import Newest, Shortage
 from cronhpa.operator.noted import Noted
 from cronhpa.operator.said import Said
 
@@ -36,6 +39,8 @@ class ObjectState:
     conflicts: schedules that contradict each other; checked: their generation, and until when they hold.
     quiet: generation, and the instant until which a decision computes nothing of its schedules anew.
     forecast: the series that is forecast for it, None without a forecast.
+    context: of the turn under way, while it is traced.
+    newest: the newest decision, None before the first of this process; shortage: how long the pods were too few.
     spec_text: the spec as it was written, packed; noted: what was noted of its decisions last (`decision_recorder`).
     """
 
@@ -43,6 +48,7 @@ class ObjectState:
         "checked",
         "complaint",
         "conflicts",
+        "context",
         "created",
         "due_at",
         "forecast",
@@ -51,6 +57,7 @@ class ObjectState:
         "memory",
         "name",
         "namespace",
+        "newest",
         "next_edge",
         "noted",
         "other_operator",
@@ -59,6 +66,7 @@ class ObjectState:
         "reconciled_at",
         "resumed",
         "said",
+        "shortage",
         "spec",
         "spec_text",
         "status",
@@ -83,6 +91,9 @@ class ObjectState:
         self.problems: tuple[str, ...] = ()
         self.spec_text = b""
         self.noted = Noted()
+        self.newest: Newest | None = None
+        self.shortage = Shortage()
+        self.context: Context | None = None
         self.status: Status = {}
         self.told: Status | None = None
         self.memory = Memory()

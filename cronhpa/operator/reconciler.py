@@ -34,6 +34,7 @@ from cronhpa.operator.installations import Installations
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.metric_queries import MetricQueries
 from cronhpa.operator.needs import has_heavy_schedules, takes_long
+from cronhpa.operator.newest import Newest
 from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.owners import Owners
 from cronhpa.operator.writer import PendingWrite, Writer
@@ -177,6 +178,10 @@ class Reconciler:
             series = Series(state.namespace, state.name, forecast.metric)
             self.budgets.count(series, spec, observation, state.memory, decision, now)
             budget_used = self.budgets.used_permille(series)
+        thrift = forecast_or_reason.thrift if isinstance(forecast_or_reason, Forecast) else 0
+        is_preview = spec.mode is Mode.PREVIEW
+        state.newest = Newest(decision, forecast, budget_used, thrift, owner_problem, is_preview)
+        state.shortage.note(observation, decision, now)
         return PendingWrite(state, generation, turn, decision, owner_problem, forecast, budget_used)
 
     async def _decided(self, state: ObjectState, turn: Record) -> Decision:

@@ -117,6 +117,12 @@ class Settings(BaseSettings):
         le=65535,
         description="Port of past decisions, at 127.0.0.1 alone: for `kubectl port-forward`; 0 takes a free one.",
     )
+    metrics_objects: bool = Field(
+        default=True, description="Whether /metrics tells of each object; some 25 series for each."
+    )
+    metrics_namespaces: str = Field(
+        "", description="Namespaces whose objects /metrics tells of, separated by commas; empty, all of them."
+    )
     object_watch: Literal["typed", "kopf"] = Field(
         "typed", description="typed, or kopf: which watch of the CronHPA objects; kopf's takes far more CPU."
     )
@@ -229,4 +235,12 @@ class Settings(BaseSettings):
 
     @property
     def namespace_names(self) -> tuple[str, ...]:
-        return tuple(name.strip() for name in self.namespaces.split(",") if name.strip())
+        return _names(self.namespaces)
+
+    @property
+    def metrics_namespace_names(self) -> tuple[str, ...]:
+        return _names(self.metrics_namespaces)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())

@@ -26,7 +26,6 @@ from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Scale
-from cronhpa.core.reasons import reason
 from cronhpa.core.record import Record
 from cronhpa.core.spec import Mode
 from cronhpa.kube.client import Client
@@ -41,6 +40,7 @@ from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.object_state import ObjectState, path_to
 from cronhpa.operator.said import said
+from cronhpa.operator.state_log import log_changes, log_event, log_scaled
 from cronhpa.operator.worth_writing import has_drifted, is_worth_writing
 from cronhpa.operator.write_places import WritePlaces
 
@@ -144,7 +144,7 @@ class Writer:
             if is_said:
                 done(pending.state)
             else:
-                writes.append(asyncio.create_task(self._finish(pending, done)))
+                writes.append(asyncio.create_task(self._finish(pending, done), context=pending.state.context))
         await asyncio.gather(*writes)
 
     def _says_nothing_new(self, pending: PendingWrite) -> bool:
@@ -191,8 +191,10 @@ class Writer:
         kept = {key: value for key, value in state.status.items() if key not in {"nextEdge", "schedules"}}
         status = {**kept, "conditions": list(conditions.values()), "columns": unreadable(state.status)}
         self.decisions.note_unreadable(state, status, now)
-        if state.status != status:  # with the message: the next edit may be unreadable for another reason
+        before = state.status
+        if before != status:  # with the message: the next edit may be unreadable for another reason
             await self._put_status(state, status, now)
+            log_changes(state, before, state.status)
             self._events.record(state, Event("Warning", "SpecUnreadable", text), now)
 
     async def claim(self, state: ObjectState, lease: str) -> bool:
@@ -250,6 +252,8 @@ class Writer:
         await self._act_and_record(pending)
         for event in transition_events(state.told, state.status, state.zone, pending.now):
             self._events.record(state, event, pending.now)
+            log_event(state, event)
+        log_changes(state, state.told, state.status)
         state.told = state.status
 
     async def _act_and_record(self, pending: PendingWrite) -> None:
@@ -301,14 +305,7 @@ class Writer:
             LOG.warning("scaling %s/%s to %d: %s", state.namespace, state.name, decision.desired, error.message)
             return Failed(error.message)
         self.scaled["down" if is_down else "up"] += 1
-        LOG.info(
-            "scaled %s/%s from %d to %d: %s",
-            state.namespace,
-            state.name,
-            decision.current,
-            decision.desired,
-            reason(decision),
-        )
+        log_scaled(state, decision)
         return Scaled(pending.now)
 
     def _turn(self, pending: PendingWrite, outcome: Outcome, memory: Memory) -> Turn:

@@ -1,8 +1,6 @@
 """History from a real Prometheus, built from pinned Go modules: written by remote write, read by range queries."""
 
-import socket
 import struct
-import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -16,8 +14,7 @@ from cronhpa.history.backfill import backfill
 from cronhpa.history.prometheus import Prometheus, PrometheusError
 from cronhpa.history.series import STEP, Series
 from cronhpa.history.store import Store
-from testbed.build import prometheus as program
-from testbed.wait import wait_until
+from testbed.prometheus import running
 
 pytestmark = pytest.mark.long  # its first run builds Prometheus
 
@@ -32,29 +29,10 @@ GAP = range(BEGIN + 10 * HOUR, BEGIN + 12 * HOUR)
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     """A Prometheus that takes samples from outside, on loopback."""
-    folder = tmp_path_factory.mktemp("prometheus")
-    (folder / "prometheus.yml").write_text("global: {}\n")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [
-        program(), f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
-        f"--web.listen-address=127.0.0.1:{port}", "--web.enable-remote-write-receiver", "--log.level=warn",
-    ]  # fmt: skip
-    with subprocess.Popen(command, cwd=folder) as process:
-        try:
-            wait_until(lambda: is_ready(f"http://127.0.0.1:{port}"), within_s=60)
-            write(f"http://127.0.0.1:{port}")
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-
-
-def is_ready(url):
-    try:
-        with urllib.request.urlopen(f"{url}/-/ready") as answer:
-            return answer.status == 200
-    except OSError:
-        return False
+    arguments = ["--web.enable-remote-write-receiver"]
+    with running(tmp_path_factory.mktemp("prometheus"), {"global": {}}, arguments) as prometheus:
+        write(prometheus.url)
+        yield prometheus.url
 
 
 def cores(at):

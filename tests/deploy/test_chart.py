@@ -516,7 +516,8 @@ def test_a_service_monitor_finds_the_service():
 
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert service["spec"]["selector"] == monitor["spec"]["selector"]["matchLabels"]
-    assert [{"port": "http", "path": "/metrics", "interval": "30s"}] == monitor["spec"]["endpoints"]
+    scraped = {"port": "http", "path": "/metrics", "interval": "30s", "honorLabels": True}
+    assert [scraped] == monitor["spec"]["endpoints"]
     assert "sre" == monitor["metadata"]["labels"]["team"]
 
 

@@ -354,7 +354,7 @@ class ModelClient(Client):
         self._seconds = timeout_seconds
 
     async def _try(self, method, path, body, _content_type, params, *_):
-        self.requests[method] += 1
+        self.requests[method, "200"] += 1
         await self._if_alive()
         try:
             async with asyncio.timeout(self._seconds):
@@ -368,7 +368,7 @@ class ModelClient(Client):
         return json.dumps(answer).encode()
 
     async def watch(self, path, resource_version, *, idle_seconds, params=None):  # noqa: ARG002 - as above
-        self.requests["WATCH"] += 1
+        self.requests["WATCH", "200"] += 1
         found = _PATH.fullmatch(path)
         queue = self._api.subscribe(found["plural"])
         while True:

@@ -11,11 +11,14 @@ from model_api import Fault, ModelApi, ModelClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from cronhpa.core.instant import SECOND
+from cronhpa.forecasting.work_counts import WorkCounts
 from cronhpa.history.series import Series
 from cronhpa.history.store import Store
 from cronhpa.operator.app import Operator
 from cronhpa.operator.clock import Clock
-from cronhpa.operator.endpoints import Endpoints, Progress
+from cronhpa.operator.endpoints import Endpoints
+from cronhpa.operator.object_metrics import ObjectMetrics
+from cronhpa.operator.operator_metrics import OperatorMetrics
 from cronhpa.operator.settings import Settings
 
 
@@ -36,12 +39,12 @@ class Silent:
 class Process:
     """`Operator.run` as the command runs it, without kopf: the first list of the sweep is all that is told."""
 
-    def __init__(self, api, tmp_path, watch=None):
+    def __init__(self, api, tmp_path, watch=None, tracing=None):
         self.client = ModelClient(api, timeout_seconds=3)
         self.stepped = 0
         settings = Settings(store=tmp_path / "history.db", listen_host="127.0.0.1", listen_port=0, probe_port=0)
         clock = Clock(lambda: time.time_ns() + self.stepped, time.monotonic)
-        self.operator = Operator(settings, self.client, clock, watch=lambda *_: watch or Silent())
+        self.operator = Operator(settings, self.client, clock, watch=lambda *_: watch or Silent(), tracing=tracing)
         self.loop = self.operator.controller.control_loop
         self.stop = asyncio.Event()
 
@@ -118,8 +121,9 @@ async def test_a_loop_that_stands_still_is_not_healthy(tmp_path):
     process = Process(shop(), tmp_path)
     controller = process.operator.controller
     controller.control_loop.note_tick()
-    progress = Progress(controller, process.client, ())
-    healthz = Endpoints(progress, controller, Clock(lambda: now[0], time.monotonic)).probes["/healthz"]
+    objects = ObjectMetrics(controller.inventory, controller.targets.ready)
+    own = OperatorMetrics(controller, process.client, (), WorkCounts(), None, "unknown")
+    healthz = Endpoints(own, objects, controller, Clock(lambda: now[0], time.monotonic)).probes["/healthz"]
 
     now[0] = controller.control_loop.metrics.last_tick + 30 * SECOND
     assert healthz().endswith(b"\r\n\r\nok\n")
@@ -142,7 +146,7 @@ async def test_the_metrics_can_be_read_by_prometheus(tmp_path):
     }
     assert 2 == samples["cronhpa_objects",]
     assert 1 == samples["cronhpa_scale_writes_total", "up"]
-    assert 4 == samples["cronhpa_desired_replicas", "prod", "shop"]
+    assert 4 == samples["cronhpa_object_desired_replicas", "prod", "shop"]
     assert ("cronhpa_watch_silent_seconds", "/api/v1/pods") in samples
     names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
     assert len(names) == len(set(names))

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhpa.core.instant import MILLISECOND, SECOND
-from cronhpa.operator.endpoints import lag_family
+from cronhpa.operator.families import DECISION_LAG
 from cronhpa.operator.lag import BOUNDS, LagHistogram
 
 
@@ -23,7 +23,7 @@ def test_prometheus_gets_cumulative_buckets():
     for milliseconds in (1, 6, 6):
         lag.note(milliseconds * MILLISECOND)
 
-    samples = {sample.labels.get("le", sample.name): sample.value for sample in lag_family(lag).samples}
+    samples = {sample.labels.get("le", sample.name): sample.value for sample in DECISION_LAG.histogram(lag).samples}
 
     assert (1, 3, 3) == (samples["0.005"], samples["0.0075"], samples["+Inf"])
     assert 0.013 == samples["cronhpa_decision_lag_seconds_sum"]

@@ -42,6 +42,7 @@ _PACKAGES = {
     "kwok": "sigs.k8s.io/kwok/cmd/kwok",
     "helm": "helm.sh/helm/v4/cmd/helm",
     "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
+    "promtool": "github.com/prometheus/prometheus/cmd/promtool",
     "actionlint": "github.com/rhysd/actionlint/cmd/actionlint",
 }
 # What `setup-envtest` puts into $KUBEBUILDER_ASSETS.
@@ -67,12 +68,17 @@ def binaries() -> Path:
 
 def prometheus() -> Path:
     """The prometheus program, built first where it does not exist yet (170 s of CPU, once). Raises BuildError."""
-    return _alone_built("prometheus", PROMETHEUS)
+    return _apart(PROMETHEUS, "prometheus", "promtool") / "prometheus"
+
+
+def promtool() -> Path:
+    """The promtool program, which checks and unit-tests rules; built together with prometheus."""
+    return _apart(PROMETHEUS, "prometheus", "promtool") / "promtool"
 
 
 def actionlint() -> Path:
     """The linter of workflows, built first where it does not exist yet (20 s of CPU, once). Raises BuildError."""
-    return _alone_built("actionlint", ACTIONLINT)
+    return _apart(ACTIONLINT, "actionlint") / "actionlint"
 
 
 def api_server(minor: str) -> Path:
@@ -81,18 +87,18 @@ def api_server(minor: str) -> Path:
 
     Raises BuildError, and KeyError where no lock is for that version.
     """
-    return _alone_built("kube-apiserver", OLDER_KUBERNETES[minor])
+    return _apart(OLDER_KUBERNETES[minor], "kube-apiserver") / "kube-apiserver"
 
 
-def _alone_built(program: str, module: Path) -> Path:
-    """One program in a folder of its own, for the test that needs it."""
+def _apart(module: Path, *programs: str) -> Path:
+    """The folder of programs that few tests need, beside the others in the cache."""
 
     def build(folder: Path) -> None:
-        _say(f"building {program} of {module.name} into {folder.parent}; minutes on two cores, once")
+        _say(f"building {' and '.join(programs)} of {module.name} into {folder.parent}; minutes on two cores, once")
         with _toolchain(folder.parent) as (go, environment):
-            _compile(go, environment, module, [program], folder)
+            _compile(go, environment, module, list(programs), folder)
 
-    return _built(f"{module.name}-{_key((module,), None)}", build) / program
+    return _built(f"{'-'.join(programs)}-{_key((module,), None)}", build)
 
 
 def _built(name: str, build: Callable[[Path], None]) -> Path:

@@ -1,4 +1,4 @@
-// Builds prometheus alone: 49 MB and 170 s of CPU without the service discoveries (build.py gives the tag).
+// Builds prometheus and promtool: 49 MB each and 170 s of CPU without the service discoveries (build.py gives the tag).
 module cronhpa.io/testbed/prometheus
 
 go 1.26.0
@@ -149,6 +149,7 @@ require (
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/mwitkow/go-conntrack v0.0.0-20190716064945-2f068394615f // indirect
+	github.com/nsf/jsondiff v0.0.0-20260207060731-8e8d90c4c0ac // indirect
 	github.com/oklog/run v1.2.0 // indirect
 	github.com/oklog/ulid/v2 v2.1.1 // indirect
 	github.com/open-telemetry/opentelemetry-collector-contrib/internal/exp/metrics v0.154.0 // indirect

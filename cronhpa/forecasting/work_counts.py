@@ -1,0 +1,21 @@
+"""What the workers have done, as the operator tells it to Prometheus."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class WorkCounts(Struct):
+    """
+    Fits and forecasts made, objects of tasks that failed, seconds that workers spent.
+
+    waiting: objects that wait for their fit, or are being fitted.
+    """
+
+    fits: int = 0
+    fit_failures: int = 0
+    fit_seconds: float = 0.0
+    waiting: int = 0
+    forecasts: int = 0
+    forecast_failures: int = 0
+    forecast_seconds: float = 0.0

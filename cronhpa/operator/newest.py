@@ -1,0 +1,64 @@
+"""The newest decision on an object, as this process keeps it for whoever asks; how long the pods were too few."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from cronhpa.core.decision import Decision
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import SECOND, Nanoseconds
+from cronhpa.core.observation import Absent, Observation, PodCounts, ScalarReading, Scale
+from cronhpa.core.reactive.replicas import MetricProposal
+
+
+class Newest(Struct, frozen=True, gc=False):
+    """
+    owner_problem: why something else may scale the target. budget_used: of the forecast, in permille of pod-hours.
+    thrift: the level at which the budget lets the forecast ask.
+    """
+
+    decision: Decision
+    forecast: Forecast | None
+    budget_used: int | None
+    thrift: int
+    owner_problem: str | None
+    is_preview: bool
+
+
+class Shortage:
+    """For how long the metrics of an object have asked for more pods than count as ready."""
+
+    __slots__ = ("_since", "_total")
+
+    def __init__(self) -> None:
+        self._total: Nanoseconds = 0
+        self._since: Nanoseconds | None = None
+
+    def note(self, observation: Observation, decision: Decision, now: Nanoseconds) -> None:
+        """One turn. Between two turns the former one holds."""
+        is_short = _is_short(observation, decision)
+        if is_short is (self._since is not None):
+            return
+        if self._since is not None:
+            self._total += max(now - self._since, 0)
+        self._since = now if is_short else None
+
+    def seconds(self, now: Nanoseconds) -> float:
+        running = 0 if self._since is None else max(now - self._since, 0)
+        return (self._total + running) / SECOND
+
+
+def _is_short(observation: Observation, decision: Decision) -> bool:
+    for reading, asked in zip(observation.readings, decision.metrics, strict=False):
+        if isinstance(asked, MetricProposal) and asked.replicas > _ready(observation, reading):
+            return True
+    return False
+
+
+def _ready(observation: Observation, reading: PodCounts | ScalarReading | Absent) -> int:
+    """The pods that carry the load that was read."""
+    if isinstance(reading, PodCounts):
+        return reading.ready
+    if isinstance(reading, ScalarReading) and isinstance(reading.ready, int):
+        return reading.ready
+    return observation.scale.status_replicas if isinstance(observation.scale, Scale) else 0

@@ -1,0 +1,281 @@
+"""
+The per-object families, as text, from the newest decisions: nothing is counted or kept for them at a reconciliation.
+
+Written by hand and in slices, so that a scrape of 10,000 objects neither holds up a decision nor makes 300,000 objects
+of a client library.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+
+from cronhpa.core.decision import Decision, DecisionKind, ExpectedLoad, Proposal, Source, WindowState
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import SECOND, Nanoseconds
+from cronhpa.core.reactive.replicas import MetricProposal
+from cronhpa.core.spec import Metric, Mode, Spec, TargetRef, UnknownMetric
+from cronhpa.operator import families as of
+from cronhpa.operator.families import Family
+from cronhpa.operator.newest import Newest
+from cronhpa.operator.object_state import ObjectState
+
+LOG = logging.getLogger(__name__)
+
+# A millisecond or two.
+_SLICE = 50
+_MILLI = 1000
+_UNASKED = frozenset({DecisionKind.UNREACHABLE, DecisionKind.HELD})
+
+Lines = defaultdict[str, list[str]]
+ReadyReplicas = Callable[[str, TargetRef], int | None]
+
+
+class ObjectMetrics:
+    """
+    objects: all of them, anew each time. ready: the ready pods of a target, None where no watch tells them.
+    namespaces: of the objects that are told of; empty: of all. is_told: False for no per-object family at all.
+    """
+
+    def __init__(
+        self,
+        objects: Iterable[ObjectState],
+        ready: ReadyReplicas,
+        *,
+        namespaces: Iterable[str] = (),
+        is_told: bool = True,
+    ) -> None:
+        self._objects = objects
+        self._ready = ready
+        self._namespaces = frozenset(namespaces)
+        self._is_told = is_told
+
+    async def parts(self, now: Nanoseconds) -> list[bytes]:
+        """The exposition: a part for each family that has a sample. Other tasks run between two slices of objects."""
+        slices: defaultdict[str, list[bytes]] = defaultdict(list)
+        lines: Lines = defaultdict(list)
+        withheld: Counter[str] = Counter()
+        for count, state in enumerate(self._objects, 1):
+            if state.newest is not None:
+                withheld.update(_withheld(state.newest))
+            if self._is_told and (not self._namespaces or state.namespace in self._namespaces):
+                try:
+                    write(state, self._ready, now, lines)
+                except Exception:
+                    # Whoever may write a status may write anything into it: that costs this object's metrics alone.
+                    LOG.exception("the metrics of %s/%s cannot be told", *state.key)
+            if count % _SLICE == 0:
+                _move(lines, slices)
+                await asyncio.sleep(0)
+        _move(lines, slices)
+        family = of.SCALE_DOWNS_WITHHELD
+        counts = "".join(f'{family.name}{{reason="{key}"}} {n}\n' for key, n in sorted(withheld.items()))
+        parts = [_encoded(family.header + counts)]
+        for family in of.OBJECT_FAMILIES:
+            if family.name in slices:
+                parts.append(b"".join((_encoded(family.header), *slices.pop(family.name))))
+                await asyncio.sleep(0)
+        return parts
+
+
+def _move(lines: Lines, slices: defaultdict[str, list[bytes]]) -> None:
+    for name, told in lines.items():
+        slices[name].append(_encoded("".join(told)))
+    lines.clear()
+
+
+def _encoded(text: str) -> bytes:
+    """A name may hold half of a pair of surrogates."""
+    return text.encode(errors="replace")
+
+
+def write(state: ObjectState, ready: ReadyReplicas, now: Nanoseconds, lines: Lines) -> None:
+    """Adds the samples of an object, by the name of their family. Its namespace and name need no escape."""
+    labels = f'{{namespace="{state.namespace}",name="{state.name}"'
+    plain = labels + "} "
+
+    def put(family: Family, value: float) -> None:
+        lines[family.name].append(f"{family.name}{plain}{value}\n")
+
+    _write_status(state, labels, lines)
+    spec, newest = state.spec, state.newest
+    if spec is not None:
+        operator = escaped(state.status.get("operator", ""))
+        lines[of.INFO.name].append(
+            f'{of.INFO.name}{labels},target_kind="{escaped(spec.target.kind)}",target_name="{escaped(spec.target.name)}"'
+            f',mode="{spec.mode}",operator="{operator}"}} 1\n'
+        )
+        put(of.SPEC_MAX_REPLICAS, spec.max_replicas)
+        pods = ready(state.namespace, spec.target)
+        if pods is not None:
+            put(of.READY_REPLICAS, pods)
+        if spec.forecast is not None:
+            put(of.FORECAST_BUDGET, spec.forecast.budget_percent / 100)
+    if spec is None or newest is None:
+        _put_kept(state, put)
+        return
+    decision = newest.decision
+    if decision.kind in _UNASKED:
+        _put_kept(state, put, bounds=False)
+    else:
+        put(of.CURRENT_REPLICAS, decision.current)
+        put(of.DESIRED_REPLICAS, decision.desired)
+    put(of.MIN_REPLICAS, decision.minimum)
+    put(of.MAX_REPLICAS, decision.maximum)
+    put(of.UNDER_PROVISIONED, state.shortage.seconds(now))
+    if decision.decided_by is not None:
+        by = decision.decided_by
+        lines[of.DECIDED_BY.name].append(
+            f'{of.DECIDED_BY.name}{labels},source="{by.source}",source_name="{escaped(by.name)}"}} 1\n'
+        )
+    _write_proposals(decision, labels, lines)
+    _write_metrics(spec, newest, labels, lines)
+    if decision.windows:
+        _write_windows(decision, labels, lines)
+    if spec.override is not None:
+        put(of.OVERRIDE_END, spec.override.until // SECOND) if now < spec.override.until else None
+    if spec.forecast is not None:
+        _write_forecast(spec, newest, labels, put, lines)
+
+
+def _put_kept(state: ObjectState, put: Callable[[Family, float], None], *, bounds: bool = True) -> None:
+    """What the status says, where this process has decided nothing yet, or could not."""
+    status = state.status
+    for family, key in _KEPT if bounds else _KEPT[:2]:
+        value = status.get(key)
+        if isinstance(value, int):
+            put(family, value)
+
+
+_KEPT = (
+    (of.CURRENT_REPLICAS, "currentReplicas"),
+    (of.DESIRED_REPLICAS, "desiredReplicas"),
+    (of.MIN_REPLICAS, "effectiveMinReplicas"),
+    (of.MAX_REPLICAS, "effectiveMaxReplicas"),
+)
+
+
+def _write_status(state: ObjectState, labels: str, lines: Lines) -> None:
+    told = lines[of.CONDITION.name]
+    for condition in state.status.get("conditions", ()):
+        kind, status = escaped(condition["type"]), escaped(condition["status"])
+        told.append(f'{of.CONDITION.name}{labels},type="{kind}",status="{status}"}} 1\n')
+
+
+def _write_proposals(decision: Decision, labels: str, lines: Lines) -> None:
+    # A schedule can be open and ask ahead for its next window: two floors of one source.
+    largest: dict[str, int] = {}
+    for item in decision.proposals:
+        key = f',source="{item.source}",source_name="{escaped(item.name)}",role="{item.role}"'
+        largest[key] = max(item.replicas, largest.get(key, 0))
+    told = lines[of.PROPOSED_REPLICAS.name]
+    told += [f"{of.PROPOSED_REPLICAS.name}{labels}{key}}} {value}\n" for key, value in largest.items()]
+
+
+def _write_metrics(spec: Spec, newest: Newest, labels: str, lines: Lines) -> None:
+    found = newest.decision.metrics
+    for position, metric in enumerate(spec.metrics):
+        if isinstance(metric, UnknownMetric):
+            continue
+        name, kind, target = _target(metric)
+        own = f'{labels},metric="{escaped(name)}",type="{kind}",position="{position}"}} '
+        lines[of.METRIC_TARGET.name].append(f"{of.METRIC_TARGET.name}{own}{target}\n")
+        result = found[position] if position < len(found) else None
+        if isinstance(result, MetricProposal):
+            value = _measured(kind, result)
+            if value is not None:
+                lines[of.METRIC_VALUE.name].append(f"{of.METRIC_VALUE.name}{own}{value}\n")
+            lines[of.METRIC_REPLICAS.name].append(f"{of.METRIC_REPLICAS.name}{own}{result.replicas}\n")
+
+
+def _target(metric: Metric) -> tuple[str, str, float]:
+    """Name, type and target: a ratio for Utilization, else in the metric's own unit."""
+    assert not isinstance(metric, UnknownMetric)
+    target = metric.target
+    if target.average_value is not None:
+        return metric.name, "AverageValue", target.average_value / _MILLI
+    if target.average_utilization is not None:
+        return metric.name, "Utilization", target.average_utilization / 100
+    return metric.name, "Value", (target.value or 0) / _MILLI
+
+
+def _measured(kind: str, result: MetricProposal) -> float | None:
+    if kind == "Utilization":
+        return None if result.average_utilization is None else result.average_utilization / 100
+    value = result.average_value if kind == "AverageValue" else result.value
+    return None if value is None else value / _MILLI
+
+
+def _write_windows(decision: Decision, labels: str, lines: Lines) -> None:
+    for window in decision.windows:
+        own = f'{labels},schedule="{escaped(window.name)}"}} '
+        is_open, leads = window.state is WindowState.OPEN, window.state is WindowState.LEADING
+        lines[of.SCHEDULE_OPEN.name].append(f"{of.SCHEDULE_OPEN.name}{own}{is_open:d}\n")
+        lines[of.SCHEDULE_LEADING.name].append(f"{of.SCHEDULE_LEADING.name}{own}{leads:d}\n")
+    edge = decision.next_edge
+    if edge is not None:
+        lines[of.NEXT_EDGE.name].append(
+            f'{of.NEXT_EDGE.name}{labels},schedule="{escaped(edge.schedule)}",state="{edge.state}"}}'
+            f" {edge.at // SECOND}\n"
+        )
+
+
+def _write_forecast(
+    spec: Spec, newest: Newest, labels: str, put: Callable[[Family, float], None], lines: Lines
+) -> None:
+    assert spec.forecast is not None
+    decision, forecast = newest.decision, newest.forecast
+    proposal = _of_forecast(decision.proposals)
+    put(of.FORECAST_ACTIVE, int(proposal is not None and spec.forecast.mode is Mode.ACTIVE))
+    for item in decision.abstentions:
+        if item.source is Source.FORECAST:
+            lines[of.FORECAST_ABSTAINING.name].append(
+                f'{of.FORECAST_ABSTAINING.name}{labels},reason="{escaped(item.reason)}"}} 1\n'
+            )
+    if proposal is not None:
+        put(of.FORECAST_FLOOR, proposal.replicas)
+        if isinstance(proposal.basis, ExpectedLoad):
+            put(of.FORECAST_LOAD, proposal.basis.load)
+    if newest.budget_used is not None:
+        put(of.FORECAST_BUDGET_USED, newest.budget_used / 1000)
+    if forecast is not None:
+        _put_issued(forecast, newest, put)
+
+
+def _put_issued(forecast: Forecast, newest: Newest, put: Callable[[Family, float], None]) -> None:
+    put(of.FORECAST_ISSUED, forecast.issued_at // SECOND)
+    put(of.FORECAST_THRIFT, newest.thrift)
+    record = forecast.track_record
+    if record is not None:
+        put(of.FORECAST_EXTRA, record.extra_percent / 100)
+        if record.of:
+            put(of.FORECAST_AVOIDED, record.avoided / record.of)
+
+
+def _of_forecast(proposals: Iterable[Proposal]) -> Proposal | None:
+    return next((item for item in proposals if item.source is Source.FORECAST), None)
+
+
+def escaped(text: str) -> str:
+    """A label's value: somebody else's text may hold anything."""
+    if "\\" in text or '"' in text or "\n" in text:
+        text = text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    return text
+
+
+def _withheld(newest: Newest) -> Iterator[str]:
+    """What withholds the scale-down that the metrics of an object ask for; nothing where they ask for none."""
+    decision = newest.decision
+    asked = [item.replicas for item in decision.metrics if isinstance(item, MetricProposal)]
+    if not asked or max(asked) >= decision.current:
+        return
+    if decision.desired < decision.current:
+        if newest.owner_problem is not None:
+            yield "OtherOwner"
+        elif newest.is_preview:
+            yield "Preview"
+    yield from {str(step.rule) for step in decision.steps if step.after > step.before}
+    if decision.failure is not None:
+        yield escaped(decision.failure.reason)

@@ -1,0 +1,126 @@
+"""
+Traces of turns by OpenTelemetry: a span of each turn, below it the decision and every request of the turn.
+
+Imported where an OTLP endpoint is set, and only there: the SDK takes 30 MB. It has its settings from OTEL_* variables.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from types import SimpleNamespace
+
+import aiohttp
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+
+from cronhpa.core.decision import Decision
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Absent, Observation
+from cronhpa.core.spec import Spec
+from cronhpa.operator.decision_recorder import RELEASE
+from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.reconciler import Decide
+
+_SERVER_ERROR = 500
+# In the context of a turn its own span: the current one may be another one below it.
+_TURN: ContextVar[Span] = ContextVar("turn")
+
+
+class Tracing:
+    """A `TurnTrace` whose spans are exported. `requests` traces those of an aiohttp session."""
+
+    def __init__(self) -> None:
+        self._provider = TracerProvider(resource=_resource())
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        self._tracer = self._provider.get_tracer("cronhpa", RELEASE)
+        self.requests = self._request_spans()
+
+    @contextmanager
+    def turn(self, state: ObjectState) -> Iterator[None]:
+        attributes = {"k8s.namespace.name": state.namespace, "cronhpa.name": state.name}
+        span = self._tracer.start_span("turn", attributes=attributes)
+        with trace.use_span(span, end_on_exit=False, record_exception=True, set_status_on_exception=True):
+            # What is written later, in a task of its own, belongs to this turn, too.
+            state.context = copy_context()
+            state.context.run(_TURN.set, span)
+            yield
+
+    def end(self, state: ObjectState) -> None:
+        context, state.context = state.context, None
+        if context is None:
+            return
+        span = context[_TURN]
+        if state.newest is not None:
+            span.set_attributes(_attributes(state.newest.decision))
+        span.end()
+
+    def traced(self, decide: Decide) -> Decide:
+        """`decide` with a span of its own."""
+
+        def traced(
+            spec: Spec, observation: Observation, forecast: Forecast | Absent | None, memory: Memory, now: Nanoseconds
+        ) -> Decision:
+            with self._tracer.start_as_current_span("decide"):
+                return decide(spec, observation, forecast, memory, now)
+
+        return traced
+
+    async def close(self) -> None:
+        """Exports what waits, within the exporter's deadline."""
+        await asyncio.to_thread(self._provider.shutdown)
+
+    def _request_spans(self) -> aiohttp.TraceConfig:
+        """Requests of a turn alone: watches and lists go on for hours and belong to no object."""
+
+        async def begin(_session: object, context: SimpleNamespace, asked: aiohttp.TraceRequestStartParams) -> None:
+            context.span = None
+            if trace.get_current_span().is_recording():
+                attributes = {"http.request.method": asked.method, "url.path": asked.url.path}
+                context.span = self._tracer.start_span(asked.method, kind=SpanKind.CLIENT, attributes=attributes)
+
+        async def end(_session: object, context: SimpleNamespace, asked: aiohttp.TraceRequestEndParams) -> None:
+            _end(context.span, asked.response.status)
+
+        async def fail(_session: object, context: SimpleNamespace, asked: aiohttp.TraceRequestExceptionParams) -> None:
+            if context.span is not None:
+                context.span.record_exception(asked.exception)
+                _end(context.span, None)
+
+        config = aiohttp.TraceConfig()
+        config.on_request_start.append(begin)
+        config.on_request_end.append(end)
+        config.on_request_exception.append(fail)
+        return config
+
+
+def _end(span: Span | None, code: int | None) -> None:
+    if span is None:
+        return
+    if code is not None:
+        span.set_attribute("http.response.status_code", code)
+    if code is None or code >= _SERVER_ERROR:
+        span.set_status(Status(StatusCode.ERROR))
+    span.end()
+
+
+def _attributes(decision: Decision) -> Mapping[str, str | int]:
+    return {
+        "cronhpa.kind": str(decision.kind),
+        "cronhpa.replicas.current": decision.current,
+        "cronhpa.replicas.desired": decision.desired,
+        "cronhpa.decided_by": str(decision.decided_by or ""),
+    }
+
+
+def _resource() -> Resource:
+    """OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES come first."""
+    return Resource({"service.name": "cronhpa", "service.version": RELEASE}).merge(OTELResourceDetector().detect())

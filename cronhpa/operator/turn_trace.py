@@ -1,0 +1,29 @@
+"""What a tracer is told of a turn: its begin, and its end after the last write. Without one nothing is done."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+from cronhpa.operator.object_state import ObjectState
+
+
+class TurnTrace(Protocol):
+    """turn: the object's turn has begun; within the block it is the current one. end: it is over, all is written."""
+
+    def turn(self, state: ObjectState) -> AbstractContextManager[object]: ...
+
+    def end(self, state: ObjectState) -> None: ...
+
+
+class Untraced:
+    def turn(self, state: ObjectState) -> AbstractContextManager[object]:
+        del state
+        return _NOTHING
+
+    def end(self, state: ObjectState) -> None:
+        del state
+
+
+_NOTHING = nullcontext()
+UNTRACED = Untraced()

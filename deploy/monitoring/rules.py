@@ -1,0 +1,218 @@
+"""
+Alerts and recording rules over the families of /metrics: the source of rules.yaml and of the chart's PrometheusRule.
+
+A rule is a value; `Waits` holds every duration and threshold, so that a test can have the same rules with short ones.
+Only the replica that decides tells of objects. For the moment of a handover there may be two, so objects are
+aggregated by namespace and name.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from cronhpa.operator import families as of
+from cronhpa.operator.families import Family
+
+RUNBOOKS = "https://github.com/cronhpa/cronhpa/blob/main/docs/runbooks"
+_OBJECT = "{{ $labels.namespace }}/{{ $labels.name }}"
+
+
+class Waits(NamedTuple):
+    """Durations as PromQL writes them. lag_seconds: the 99th percentile from which on decisions are late."""
+
+    object: str = "15m"
+    owner: str = "5m"
+    window: str = "1m"
+    opened: str = "5m"
+    forecast: str = "1d"
+    budget: str = "15m"
+    operator: str = "5m"
+    lag: str = "10m"
+    rate: str = "5m"
+    override: str = "15m"
+    lag_seconds: float = 5.0
+    keep: str = "10m"
+
+
+class Alert(NamedTuple):
+    """wait: the rule's `for`. keep: for how long it stays after its cause, "" for not at all."""
+
+    name: str
+    expr: str
+    wait: str
+    severity: str
+    summary: str
+    description: str
+    keep: str = ""
+
+
+def alerts(waits: Waits | None = None) -> tuple[Alert, ...]:
+    waits = waits or Waits()
+    active = f"{_by(of.INFO, mode='Active')} == 1"
+    return (
+        Alert(
+            "CronHPAMaxedOut",
+            f"{_by(of.DESIRED_REPLICAS)} >= {_by(of.MAX_REPLICAS)}\n"
+            f"and {_by(of.MAX_REPLICAS)} > {_by(of.MIN_REPLICAS)}\n"
+            f"and {active}",
+            waits.object,
+            "warning",
+            f"{_OBJECT} runs at its maximum.",
+            "It has wanted all {{ $value }} replicas that its maximum in force allows. More load finds no more pods.",
+        ),
+        Alert(
+            "CronHPAReplicasMismatch",
+            f"{_by(of.DESIRED_REPLICAS)} != {_by(of.CURRENT_REPLICAS)}\nand {active}",
+            waits.object,
+            "warning",
+            f"{_OBJECT} does not get the replicas that were decided upon.",
+            "{{ $value }} replicas are decided upon, and the target has another number.",
+        ),
+        Alert(
+            "CronHPANotReady",
+            f"{_condition('Ready', 'False')}\n"
+            f"unless {_condition('TargetOwned', 'False')}\n"
+            f"unless {_condition('ScalingActive', 'False')}",
+            waits.object,
+            "warning",
+            f"{_OBJECT} does not do what it is there for.",
+            "Its condition Ready is False: kubectl cronhpa explain says why.",
+        ),
+        Alert(
+            "CronHPANoMetrics",
+            f"{_condition('ScalingActive', 'False')}\nunless {_by(of.CURRENT_REPLICAS)} == 0",
+            waits.object,
+            "warning",
+            f"{_OBJECT} has no metric to decide by.",
+            "Its metrics cannot be read. Schedules still act; nothing is scaled down.",
+        ),
+        Alert(
+            "CronHPATwoOwners",
+            f"{_condition('TargetOwned', 'False')}\nand {active}",
+            waits.owner,
+            "warning",
+            f"Something else scales the target of {_OBJECT}.",
+            "An HPA or an older CronHPA has the same target, so this object scales nothing.",
+        ),
+        Alert(
+            "CronHPAWindowNotReadyAtStart",
+            f"{_by(of.SCHEDULE_OPEN, 'schedule')} == 1\n"
+            f"unless {_by(of.SCHEDULE_OPEN, 'schedule', offset=waits.opened)} == 1\n"
+            f"and on (namespace, name) ({_by(of.READY_REPLICAS)} < {_by(of.MIN_REPLICAS)})",
+            waits.window,
+            "warning",
+            f"The window {{{{ $labels.schedule }}}} of {_OBJECT} is open, and its pods are not ready.",
+            "Fewer pods are ready than the bounds in force ask for, minutes after the window opened.",
+            keep=waits.keep,
+        ),
+        Alert(
+            "CronHPAOverrideEndsSoon",
+            f"{_by(of.OVERRIDE_END)} - time() < {_seconds(waits.override)}",
+            "0s",
+            "info",
+            f"The override of {_OBJECT} ends in {{{{ $value | humanizeDuration }}}}.",
+            "From then on schedules, metrics and the spec decide again.",
+        ),
+        Alert(
+            "CronHPAForecastBudgetSpent",
+            f'{_by(of.FORECAST_ABSTAINING, reason="BudgetSpent")} == 1',
+            waits.budget,
+            "info",
+            f"The forecast of {_OBJECT} has spent its budget and asks for nothing.",
+            "It added more pod-hours than budgetPercent allows. Metrics and schedules go on.",
+        ),
+        Alert(
+            "CronHPAForecastWorseThanReactive",
+            f'{_by(of.FORECAST_ABSTAINING, "reason", reason=("CoverageLost", "NothingToGain"))} == 1',
+            waits.forecast,
+            "info",
+            f"The forecast of {_OBJECT} is no better than scaling by its metrics alone ({{{{ $labels.reason }}}}).",
+            "It asks for nothing, as its own evaluation says that it would not help.",
+        ),
+        Alert(
+            "CronHPAOperatorNotDeciding",
+            f"sum by (job, namespace) ({of.LEADER.name}) == 0\n"
+            f"or absent({of.LEADER.name}) == 1\n"
+            f"or (sum by (job, namespace) (rate({of.TURNS.name}[{waits.rate}])) == 0\n"
+            f"and sum by (job, namespace) ({of.OBJECTS.name}) > 0)",
+            waits.operator,
+            "critical",
+            "No CronHPA object is decided upon.",
+            "No replica of the operator leads, none can be scraped, or the one that leads takes no decision.",
+        ),
+        Alert(
+            "CronHPAOperatorLagging",
+            f"{_lag_quantile(waits.rate)} > {waits.lag_seconds:g}",
+            waits.lag,
+            "warning",
+            "Decisions come {{ $value | humanizeDuration }} late.",
+            "One in a hundred decisions is made so long after it was due: nothing is lost, all of it is late.",
+        ),
+    )  # fmt: skip
+
+
+def recordings(waits: Waits | None = None) -> tuple[tuple[str, str], ...]:
+    """(name, expression): level:metric:operation, as Prometheus recommends."""
+    rate = (waits or Waits()).rate
+    return (
+        ("job_namespace:cronhpa_decision_lag_seconds:p99_rate", _lag_quantile(rate)),
+        ("namespace:cronhpa_object_desired_replicas:sum", f"sum by (namespace) ({_by(of.DESIRED_REPLICAS)})"),
+        ("namespace:cronhpa_object_current_replicas:sum", f"sum by (namespace) ({_by(of.CURRENT_REPLICAS)})"),
+        (
+            "namespace_name:cronhpa_object_under_provisioned:ratio_rate",
+            f"max by (namespace, name) (rate({of.UNDER_PROVISIONED.name}[{rate}]))",
+        ),
+        (
+            "namespace_name:cronhpa_object_saturation:ratio",
+            f"{_by(of.DESIRED_REPLICAS)} / {_by(of.MAX_REPLICAS)}",
+        ),
+    )
+
+
+def groups(waits: Waits | None = None) -> dict[str, Any]:
+    """The rule groups as a rule file holds them."""
+    recorded = [{"record": name, "expr": expr} for name, expr in recordings(waits)]
+    return {
+        "groups": [
+            {"name": "cronhpa.recordings", "rules": recorded},
+            {"name": "cronhpa.alerts", "rules": [_rule(alert) for alert in alerts(waits)]},
+        ]
+    }
+
+
+def _rule(alert: Alert) -> dict[str, Any]:
+    kept = {"keep_firing_for": alert.keep} if alert.keep else {}
+    return {
+        "alert": alert.name,
+        "expr": alert.expr,
+        "for": alert.wait,
+        **kept,
+        "labels": {"severity": alert.severity},
+        "annotations": {
+            "summary": alert.summary,
+            "description": alert.description,
+            "runbook_url": f"{RUNBOOKS}/{alert.name}.md",
+        },
+    }
+
+
+def _by(family: Family, *labels: str, offset: str = "", **wanted: str | tuple[str, ...]) -> str:
+    """The largest value of an object's family, by namespace, name and these labels."""
+    matchers = ", ".join(
+        f'{key}="{value}"' if isinstance(value, str) else f'{key}=~"{"|".join(value)}"' for key, value in wanted.items()
+    )
+    selected = family.name + (f"{{{matchers}}}" if matchers else "") + (f" offset {offset}" if offset else "")
+    return f"max by ({', '.join(('namespace', 'name', *labels))}) ({selected})"
+
+
+def _condition(kind: str, status: str) -> str:
+    return f"{_by(of.CONDITION, type=kind, status=status)} == 1"
+
+
+def _lag_quantile(rate: str) -> str:
+    name = f"{of.DECISION_LAG.name}_bucket"
+    return f"histogram_quantile(0.99, sum by (job, namespace, le) (rate({name}[{rate}])))"
+
+
+def _seconds(duration: str) -> int:
+    return int(duration[:-1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[duration[-1]]

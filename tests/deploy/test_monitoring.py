@@ -1,0 +1,93 @@
+"""deploy/monitoring: what is made from code is not stale, and every name in it exists."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cronhpa.operator.families import FAMILIES, FamilyKind
+
+PROJECT = Path(__file__).parents[2]
+SUFFIXES = {FamilyKind.HISTOGRAM: ("_bucket", "_sum", "_count")}
+DECLARED = {f"{each.name}{suffix}" for each in FAMILIES for suffix in SUFFIXES.get(each.kind, ("",))}
+NAME = re.compile(r"(?<![\w:])cronhpa_\w+(?![\w:])")
+RECORDED = re.compile(r"[a-z_]+:cronhpa_\w+:\w+")
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    """The modules of deploy/monitoring by name; they are scripts, and in no package."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(PROJECT / "deploy" / "monitoring")
+        import dashboards
+        import generate
+        import rules
+
+        yield {"generate": generate, "rules": rules, "dashboards": dashboards}
+        for name in ("dashboards", "generate", "reference", "rules"):
+            sys.modules.pop(name, None)
+
+
+def test_no_made_file_is_stale(scripts):
+    """`make monitoring` writes them."""
+    stale = [
+        path.relative_to(PROJECT).as_posix()
+        for path, text in scripts["generate"].files().items()
+        if not path.exists() or path.read_text("utf-8") != text
+    ]
+
+    assert [] == stale
+
+
+def expressions(scripts):
+    found = [alert.expr for alert in scripts["rules"].alerts()]
+    found += [expr for _, expr in scripts["rules"].recordings()]
+    for rows in (scripts["dashboards"].FLEET, scripts["dashboards"].OBJECT):
+        found += [expr for _, expr in scripts["dashboards"].queries(rows)]
+    return found
+
+
+def test_rules_and_panels_ask_for_declared_families_and_recorded_series_alone(scripts):
+    recorded = {name for name, _ in scripts["rules"].recordings()}
+    for expression in expressions(scripts):
+        assert {*NAME.findall(RECORDED.sub("", expression))} <= DECLARED
+        assert {*RECORDED.findall(expression)} <= recorded
+
+
+def test_each_alert_says_what_to_do_on_a_page_of_its_name_and_each_page_is_of_an_alert(scripts):
+    names = {alert.name for alert in scripts["rules"].alerts()}
+    pages = {path.stem: path.read_text("utf-8") for path in (PROJECT / "docs" / "runbooks").glob("CronHPA*.md")}
+
+    assert names == set(pages)
+    for name, text in pages.items():
+        assert text.startswith(f"# {name}\n")
+        assert ["## What it means", "## How to see it", "## What to do"] == re.findall(r"^## .*", text, re.MULTILINE)
+
+
+def test_each_alert_has_the_annotations_that_a_receiver_shows(scripts):
+    for rule in scripts["rules"].groups()["groups"][1]["rules"]:
+        assert {"summary", "description", "runbook_url"} == set(rule["annotations"])
+        assert rule["annotations"]["runbook_url"].endswith(f"/docs/runbooks/{rule['alert']}.md")
+        assert rule["labels"]["severity"] in {"info", "warning", "critical"}
+
+
+def test_short_waits_change_the_waits_alone(scripts):
+    """The same rules are fired within seconds on the testbed: what fires there is what is shipped."""
+    waits = dict.fromkeys(scripts["rules"].Waits()._fields, "1s") | {"lag_seconds": 0.1}
+    short = scripts["rules"].alerts(scripts["rules"].Waits(**waits))
+
+    for ours, shipped in zip(short, scripts["rules"].alerts(), strict=True):
+        assert (ours.name, ours.severity, NAME.findall(ours.expr)) == (
+            shipped.name, shipped.severity, NAME.findall(shipped.expr),
+        )  # fmt: skip
+        assert "1s" == ours.wait or shipped.wait == "0s"
+
+
+def test_the_rule_file_is_yaml_that_says_the_same_as_the_rules(scripts):
+    text = scripts["generate"].rules_text()
+
+    assert scripts["rules"].groups() == yaml.safe_load(text)

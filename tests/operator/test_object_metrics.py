@@ -1,0 +1,274 @@
+"""cronhpa.operator.object_metrics, cronhpa.operator.newest, cronhpa.operator.families: what /metrics tells."""
+
+import asyncio
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lives import Life, cronhpa, deployment, until
+from model_api import START, Fault, ModelApi
+from prometheus_client.parser import text_string_to_metric_families
+from virtual_time import live
+
+from cronhpa.core.decision import BY_NOBODY, Decision, DecisionKind
+from cronhpa.core.forecast import Forecast, TrackRecord
+from cronhpa.core.instant import MINUTE, SECOND, format_instant, to_datetime
+from cronhpa.core.observation import Absent, Observation, PodCounts, Scale
+from cronhpa.core.reactive.replicas import MetricProposal
+from cronhpa.operator.families import FAMILIES, OBJECT_FAMILIES, FamilyKind
+from cronhpa.operator.newest import Shortage
+from cronhpa.operator.object_metrics import ObjectMetrics, escaped
+
+WINDOW = {"name": "rush", "minReplicas": 5, "leadTimeSeconds": 0}
+
+
+def wall(seconds):
+    return f"{to_datetime(START + seconds * SECOND):%Y-%m-%dT%H:%M}"
+
+
+def shop(load=1000, **spec):
+    api = ModelApi()
+    deployment(api)
+    api.load["prod", "shop"] = load
+    cronhpa(api, **spec)
+    return api
+
+
+def told(make, *, after_s=5, forecast=None, **options):
+    """Family -> own labels -> value, of the objects that `make` makes, after these seconds of the operator's life."""
+    return parsed(exposed(make, after_s=after_s, forecast=forecast, **options))
+
+
+def exposed(make, *, after_s=5, forecast=None, **options):
+    texts = []
+
+    async def scenario():
+        api = make()
+        async with Life(api) as life:
+            if forecast is not None:
+                life.forecasts.forecast = lambda _series: forecast
+            await until(after_s)
+            metrics = ObjectMetrics(life.inventory, life.controller.targets.ready, **options)
+            texts.append(b"".join(await metrics.parts(api.now())).decode())
+
+    live(scenario)
+    return texts[0]
+
+
+def parsed(text):
+    samples = defaultdict(dict)
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            name = sample.name.removeprefix("cronhpa_object_")
+            own = tuple(value for key, value in sample.labels.items() if key not in {"namespace", "name"})
+            assert own not in samples[name], "a series is told once"
+            samples[name][own] = sample.value
+    return samples
+
+
+def test_a_decided_object_is_told_in_full():
+    """Two pods at 100 % of 50 %: four are asked for, and the write of four succeeds."""
+    samples = told(lambda: shop(2000))
+
+    assert {("Deployment", "shop", "Active", ""): 1} == samples["info"]
+    assert (4, 1, 10, 10) == tuple(
+        samples[name][()] for name in ("desired_replicas", "min_replicas", "max_replicas", "spec_max_replicas")
+    )
+    assert {("Metric", "cpu"): 1} == samples["decided_by"]
+    assert {("Metric", "cpu", "Target"): 4} == samples["proposed_replicas"]
+    assert {("cpu", "Utilization", "0"): 0.5} == samples["metric_target"]
+    assert {("cpu", "Utilization", "0"): 1.0} == samples["metric_value"]
+    assert {("cpu", "Utilization", "0"): 4} == samples["metric_replicas"]
+    assert 1 == samples["condition"]["Ready", "True"]
+    assert ("Ready", "False") not in samples["condition"]
+
+
+def test_nothing_is_decided_of_an_object_that_was_never_decided_upon():
+    """No pod metrics and no status yet: the count is not known to be wanted, and 0 would be a count."""
+
+    def without_target():
+        api = ModelApi()
+        cronhpa(api)
+        return api
+
+    samples = told(without_target)
+
+    assert "desired_replicas" not in samples
+    assert "current_replicas" not in samples
+    assert 1 == samples["condition"]["Ready", "False"]
+
+
+def test_a_desired_count_that_cannot_be_written_differs_from_the_current_one():
+
+    def refused():
+        api = shop(2000)
+        api.faults = [Fault("PATCH", "/scale$", status=403) for _ in range(9)]
+        return api
+
+    samples = told(refused)
+
+    assert (2, 4) == (samples["current_replicas"][()], samples["desired_replicas"][()])
+
+
+def test_windows_the_next_edge_and_an_override_are_instants():
+    """A window from 120 s to 180 s, an override until 300 s; looked at after 130 s and after 310 s."""
+    window = WINDOW | {"from": wall(120), "to": wall(180)}
+    override = {"maxReplicas": 8, "until": format_instant(START + 5 * MINUTE), "reason": "INC-4711"}
+    open_, over = (told(lambda: shop(schedules=[window], override=override), after_s=at) for at in (130, 310))
+
+    assert {("rush",): 1} == open_["schedule_open"]
+    assert {("rush", "Closed"): START // SECOND + 180} == open_["next_edge_timestamp_seconds"]
+    assert {(): START // SECOND + 300} == open_["override_end_timestamp_seconds"]
+    assert 5 == open_["min_replicas"][()]
+    assert {("rush",): 0} == over["schedule_open"]
+    assert "override_end_timestamp_seconds" not in over
+
+
+def forecast_of(load, **fields):
+    minutes = 30
+    return Forecast(
+        metric="cpu", issued_at=START, start=START, step=MINUTE, load=(load,) * minutes, ceiling=load * 2, model="m",
+        quantile_percent=90, trained_until=START, track_record=TrackRecord(30, 60, 4.0, 7), **fields,
+    )  # fmt: skip
+
+
+def test_an_acting_forecast_says_what_it_asks_for_and_what_it_was_worth():
+    samples = told(lambda: shop(forecast={"budgetPercent": 5}), forecast=forecast_of(3.0))
+
+    assert {(): 1} == samples["forecast_active"]
+    assert {(): 3.0} == samples["forecast_expected_load"]
+    assert samples["forecast_floor_replicas"][()] == samples["proposed_replicas"]["Forecast", "cpu", "Floor"]
+    assert (0.05, 0.5, 0.04) == tuple(
+        samples[f"forecast_{name}"][()] for name in ("budget_ratio", "avoided_ratio", "extra_ratio")
+    )
+    assert {(): START // SECOND} == samples["forecast_issued_timestamp_seconds"]
+
+
+def test_a_forecast_that_abstains_says_why():
+    samples = told(lambda: shop(forecast={}), forecast=forecast_of(3.0, coverage_percent=40))
+
+    assert ({(): 0}, {("CoverageLost",): 1}) == (samples["forecast_active"], samples["forecast_abstaining"])
+    assert "forecast_floor_replicas" not in samples
+
+
+def test_what_withholds_a_scale_down_is_counted_over_all_objects():
+    """Four pods with the load of one: the window of 300 s holds the four that were there."""
+
+    def four():
+        api = shop(200)
+        api.objects["deployments"]["prod", "shop"]["spec"]["replicas"] = 4
+        return api
+
+    samples = told(four, after_s=30, is_told=False)
+
+    assert {"cronhpa_scale_downs_withheld": {("ScaleDownStabilized",): 1}} == dict(samples)
+
+
+def test_objects_of_other_namespaces_are_left_out():
+    def two():
+        api = shop()
+        deployment(api, namespace="staging")
+        cronhpa(api, namespace="staging")
+        return api
+
+    assert {"staging"} == namespaces(exposed(two, namespaces=["staging"]))
+    assert {"prod", "staging"} == namespaces(exposed(two))
+    assert set() == namespaces(exposed(two, is_told=False))
+
+
+def namespaces(text):
+    families = text_string_to_metric_families(text)
+    return {sample.labels["namespace"] for each in families for sample in each.samples if "namespace" in sample.labels}
+
+
+def test_a_status_that_somebody_has_broken_costs_its_own_object_alone():
+    """Conditions without a type, and an operator that is a number: the other object is told in full."""
+
+    def two():
+        api = shop()
+        deployment(api, "other")
+        cronhpa(api, "other")
+        api.load["prod", "other"] = 1000
+        return api
+
+    async def scenario():
+        api = two()
+        async with Life(api) as life:
+            await until(5)
+            broken = life.inventory.items["prod", "shop"]
+            broken.status = {"conditions": [{"status": 7}], "operator": 5}
+            parts = await ObjectMetrics(life.inventory, life.controller.targets.ready).parts(api.now())
+            text = b"".join(parts).decode()
+        assert 'cronhpa_object_desired_replicas{namespace="prod",name="other"}' in text
+        assert 'cronhpa_object_desired_replicas{namespace="prod",name="shop"}' not in text
+
+    live(scenario)
+
+
+def test_other_tasks_run_while_many_objects_are_told():
+    """Of 250 objects a slice of 50 is told at a time: something else comes between five of them."""
+
+    async def scenario():
+        turns = 0
+
+        async def other():
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        async with Life(shop()) as life:
+            await until(5)
+            (state,) = life.inventory
+            running = asyncio.create_task(other())
+            await ObjectMetrics([state] * 250, life.controller.targets.ready).parts(0)
+            running.cancel()
+        assert turns >= 5
+
+    live(scenario)
+
+
+@given(st.text())
+def test_any_name_of_a_metric_comes_back_as_it_is(text):
+    line = f'x{{metric="{escaped(text)}"}} 1\n'
+    if not any(character in text for character in "\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"):
+        (family,) = text_string_to_metric_families(line)
+        assert [text] == [sample.labels["metric"] for sample in family.samples]
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_a_family_follows_the_conventions(family):
+    """https://prometheus.io/docs/practices/naming: a prefix, base units, total for what accumulates."""
+    assert family.name.startswith("cronhpa_object_" if family in OBJECT_FAMILIES else "cronhpa_")
+    assert family.name.endswith("_total") == (family.kind is FamilyKind.COUNTER)
+    assert not any(family.name.removesuffix("_total").endswith(unit) for unit in ("_ms", "_percent", "_minutes"))
+    assert family.help.endswith(".")
+    assert not {"namespace", "name", "job", "instance", "pod"} & {*family.labels}
+
+
+def test_no_family_is_declared_twice():
+    assert sorted({family.name for family in FAMILIES}) == sorted(family.name for family in FAMILIES)
+
+
+def _turn(asked, ready):
+    reading = PodCounts(ready, 0, 0, ready, ready, 0, 0, 0, 0, 0, 0)
+    decision = Decision(0, DecisionKind.COMPUTED, ready, asked, BY_NOBODY, metrics=(MetricProposal("cpu", asked),))
+    return Observation(Scale(ready, ready, ""), (reading,)), decision
+
+
+def test_pods_are_too_few_from_the_turn_that_sees_it_to_the_one_that_sees_enough():
+    """Short from 10 s to 40 s and from 60 s on: 30 s, and 50 s at 80 s."""
+    shortage = Shortage()
+    for at, asked, ready in ((0, 2, 2), (10, 4, 2), (25, 4, 3), (40, 4, 4), (60, 9, 4)):
+        shortage.note(*_turn(asked, ready), at * SECOND)
+
+    assert (30, 50) == (shortage.seconds(60 * SECOND), shortage.seconds(80 * SECOND))
+
+
+def test_a_metric_that_is_absent_asks_for_nothing():
+    shortage = Shortage()
+    decision = Decision(0, DecisionKind.HELD, 2, 2, metrics=(Absent("FailedGetResourceMetric", "none"),))
+    shortage.note(Observation(Scale(2, 2, ""), (Absent("FailedGetResourceMetric", "none"),)), decision, 0)
+
+    assert 0 == shortage.seconds(99 * SECOND)

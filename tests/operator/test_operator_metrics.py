@@ -1,0 +1,42 @@
+"""cronhpa.operator.operator_metrics: every family of the operator is told, and none that is not declared."""
+
+from prometheus_client.parser import text_string_to_metric_families
+from test_endpoints_and_stop import Process, eventually, shop
+
+from cronhpa.operator.families import FAMILIES, OPERATOR_FAMILIES, FamilyKind
+
+
+async def test_a_running_operator_tells_all_declared_families_with_their_help(tmp_path):
+    async with Process(shop(2, 2000), tmp_path) as process:
+        await process.ready()
+        await eventually(lambda: process.loop.metrics.reconciles and process.operator.learning.is_open)
+        _, text = await process.get("/metrics")
+
+    told = {family.name: family for family in text_string_to_metric_families(text)}
+    ours = {family.name.removesuffix("_total"): family for family in FAMILIES}
+    own = {family.name.removesuffix("_total") for family in OPERATOR_FAMILIES}
+    assert own == {name for name in told if name in own}
+    assert set(told) - set(ours) <= {name for name in told if name.startswith("process_")}
+    for name, family in ours.items():
+        if name in told:
+            assert (family.help, str(family.kind)) == (told[name].documentation, told[name].type)
+
+
+async def test_histograms_requests_and_the_store_count_what_happened(tmp_path):
+    async with Process(shop(2, 2000), tmp_path) as process:
+        await process.ready()
+        await eventually(lambda: process.loop.metrics.reconciles and process.operator.learning.is_open)
+        _, text = await process.get("/metrics")
+
+    samples = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    turns = samples["cronhpa_turns_total",]
+    for family in (each for each in OPERATOR_FAMILIES if each.kind is FamilyKind.HISTOGRAM):
+        assert turns == samples[f"{family.name}_count",]
+    assert samples["cronhpa_api_requests_total", "200", "PATCH"] >= 2  # the scale and its status
+    assert samples["cronhpa_store_bytes",] > 4096
+    assert 1 == samples["cronhpa_watch_up", "/api/v1/pods"]
+    assert 1 == samples["cronhpa_leader",]
