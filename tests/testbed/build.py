@@ -28,7 +28,7 @@ LOCK = Path(__file__).parent / "lock"
 KUBERNETES, HELM, PROMETHEUS, ACTIONLINT, TOOLCHAIN = (
     LOCK / "kubernetes", LOCK / "helm", LOCK / "prometheus", LOCK / "actionlint", LOCK / "toolchain.txt",
 )  # fmt: skip
-OLDER_KUBERNETES = {minor: LOCK / f"kubernetes-{minor}" for minor in ("1.30",)}
+OLDER_KUBERNETES = {minor: LOCK / f"kubernetes-{minor}" for minor in ("1.30", "1.32")}
 """Locks of the API servers of older Kubernetes, by minor version."""
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok", "helm")
 
