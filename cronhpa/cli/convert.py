@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +31,14 @@ def convert(
         str | None,
         typer.Option(help="Time zone of the source's controller, for objects that name none (Aliyun, some of Crane)."),
     ] = None,
+    sources: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="File to write the chart values to that define the metric sources needed."),
+    ] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The Prometheus that exporters of queues and databases are scraped into."),
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if there is any remark.")] = False,
 ) -> None:
     """
@@ -38,8 +46,12 @@ def convert(
 
     Accepted are HorizontalPodAutoscaler (autoscaling/v1, v2beta1, v2beta2, v2), KEDA ScaledObject, Aliyun
     CronHorizontalPodAutoscaler and Crane EffectiveHorizontalPodAutoscaler, as written or as `kubectl get -o yaml`
-    prints them. Give related objects in one call: jobs on an HPA with that HPA, a ScaledObject with the HPA that KEDA
-    made of it (it has KEDA's metric names).
+    prints them. Give related objects in one call, such as jobs on an HPA with that HPA. CronHPAs, workloads and
+    Secrets in the input are passed over.
+
+    A query that KEDA asks a Prometheus becomes a named metric source, which the operator asks itself: --sources writes
+    the chart values that define it. Scalers of queues and databases become sources on what a Prometheus exporter
+    serves if --prometheus names that Prometheus.
 
     Manifests go to standard output, remarks to standard error, one a line: FILE:OBJECT.FIELD: value: meaning. No
     manifest is made of an object without an equivalent CronHPA.
@@ -49,7 +61,7 @@ def convert(
     was set by hand lasts until the next reconciliation. A time in a spring gap moves to the first instant after it.
 
         kubectl get hpa,scaledobject -n prod -o yaml | cronhpa convert - -o out/
-        cronhpa convert hpa.yaml scaledobject.yaml > chpa.yaml
+        cronhpa convert scaledobject.yaml --sources values.yaml > chpa.yaml
 
     Exit codes: 0 done; 1 no manifest was made, or --strict and a remark; 2 a file is unreadable.
     """
@@ -59,7 +71,7 @@ def convert(
     if not files and sys.stdin.isatty():
         raise typer.BadParameter("name files, or pipe objects in: kubectl get hpa -o yaml | ... convert -")
     documents = [Document(str(path), body) for path in files or [Path("-")] for body in _documents(path)]
-    found = converted(documents, now=time.time_ns(), zone=time_zone)
+    found = converted(documents, now=time.time_ns(), zone=time_zone, prometheus=prometheus)
     for remark in found.remarks:
         say(str(remark), err=True)
     if not documents:
@@ -69,7 +81,26 @@ def convert(
             typer.echo(as_yaml(found.manifests), nl=False)
     else:
         _write(output, found.manifests)
-    raise typer.Exit(int(not found.manifests or (strict and bool(found.remarks))))
+    _write_sources(sources, found.sources)
+    is_whole = not found.remarks and (sources is not None or not found.sources)
+    raise typer.Exit(int(not found.manifests or (strict and not is_whole)))
+
+
+def _write_sources(file: Path | None, sources: Mapping[str, Any]) -> None:
+    """The values of the Helm chart that define what the manifests ask for by name."""
+    if not sources:
+        return
+    if file is None:
+        complain(
+            "convert", f"metric sources are needed ({', '.join(sources)}): --sources FILE writes their chart values"
+        )
+        return
+    try:
+        with file.open("x", encoding="utf-8") as out:
+            out.write(as_yaml(({"sources": dict(sources)},)))
+    except OSError as error:
+        fail("convert", error, code=2)
+    say(str(file), err=True)
 
 
 def _documents(path: Path) -> Iterator[Any]:

@@ -47,13 +47,25 @@ def test_json_and_a_list_make_the_same_as_yaml(file):
     assert converted(file.name) == listed
 
 
-def test_an_unknown_kind_is_passed_by_with_a_remark():
-    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "shop"}}
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [("cronhpa.io/v1alpha1", "CronHPA"), ("v1", "Service"), ("keda.sh/v1alpha1", "TriggerAuthentication")],
+)
+def test_what_scales_nothing_and_what_is_ours_is_passed_over(version, kind):
+    other = {"apiVersion": version, "kind": kind, "metadata": {"name": "other"}}
 
-    found = convert([Document("a.yaml", service), Document("a.yaml", hpa())], now=NOW)
+    found = convert([Document("a.yaml", {"items": [other, hpa()]})], now=NOW)
+
+    assert (1, ()) == (len(found.manifests), found.remarks)
+
+
+def test_an_unknown_kind_is_passed_by_with_a_remark():
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "shop"}}
+
+    found = convert([Document("a.yaml", widget), Document("a.yaml", hpa())], now=NOW)
 
     assert 1 == len(found.manifests)
-    assert "a.yaml:Service/shop: found Service of no group: no CronHPA is made of it: accepted are" in str(
+    assert "a.yaml:Widget/shop: found Widget of example.com: no CronHPA is made of it: accepted are" in str(
         found.remarks[0]
     )
 

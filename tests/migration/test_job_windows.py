@@ -90,7 +90,7 @@ def sizes(found, at):
 def test_at_any_time_exactly_the_window_of_the_last_job_is_open(crons):
     jobs = [Job(f"job-{size}", size, cron=text) for size, text in enumerate(crons)]
     try:
-        found = job_windows.jobs_to_windows(jobs, WALL)
+        found = job_windows.jobs_to_windows(jobs, WALL).of
     except NoWindows:
         assume(False)
 
@@ -103,13 +103,13 @@ def test_a_job_that_runs_once_holds_until_the_next_of_any(once):
     jobs = [Job("up", 9, cron="0 8 * * *"), Job("down", 2, cron="0 20 * * *"), Job("sale", 40, once=once)]
     assume((once.hour, once.minute) not in {(8, 0), (20, 0)})
 
-    found = job_windows.jobs_to_windows(jobs, WALL)
+    found = job_windows.jobs_to_windows(jobs, WALL).of
 
     assert [{last_set(jobs, at)} for at in INSTANTS] == [sizes(found, at) for at in INSTANTS]
 
 
 def test_two_jobs_on_days_of_the_month_are_a_window_each():
-    found = job_windows.jobs_to_windows([Job("up", 9, cron="0 0 1 * *"), Job("down", 2, cron="0 0 5 * *")], WALL)
+    found = job_windows.jobs_to_windows([Job("up", 9, cron="0 0 1 * *"), Job("down", 2, cron="0 0 5 * *")], WALL).of
 
     assert [
         ("up", {"start": "0 0 1 * *", "end": "0 0 5 * *"}),
