@@ -12,7 +12,24 @@ from msgspec import Struct
 
 from cronhpa.api.identity import GROUP, KIND
 from cronhpa.core.instant import Nanoseconds
-from cronhpa.migration import aliyun, crane, hpa, jobs, keda
+from cronhpa.migration import (
+    aliyun,
+    aws,
+    crane,
+    d_kuro,
+    dtaniwaki,
+    gcp,
+    hpa,
+    huawei,
+    jobs,
+    kapacity,
+    keda,
+    kube_downscaler,
+    kube_green,
+    phpa,
+    tkestack,
+    zalando,
+)
 from cronhpa.migration.context import ConversionContext, ObjectKey, key_of
 from cronhpa.migration.document import FieldReader, Json, Note, Remark, Unconvertible
 from cronhpa.migration.manifest import problems
@@ -38,17 +55,37 @@ def _target_hpa(document: FieldReader, _: ConversionContext) -> Iterable[ObjectK
     return () if target is None else (target,)
 
 
+def _from_hpa(document: FieldReader, context: ConversionContext) -> Json:
+    return zalando.with_schedules(hpa.to_cron_hpa(document), document, context)
+
+
 DIALECTS: Mapping[GroupKind, _Dialect] = {
-    _HPA: _Dialect(lambda document, _: hpa.to_cron_hpa(document)),
+    _HPA: _Dialect(_from_hpa),
     ("keda.sh", "ScaledObject"): _Dialect(keda.to_cron_hpa),
     ("autoscaling.alibabacloud.com", "CronHorizontalPodAutoscaler"): _Dialect(aliyun.to_cron_hpa, _target_hpa),
     ("autoscaling.crane.io", "EffectiveHorizontalPodAutoscaler"): _Dialect(crane.to_cron_hpa),
+    ("jamiethompson.me", "PredictiveHorizontalPodAutoscaler"): _Dialect(phpa.to_cron_hpa),
+    ("autoscaling.kapacitystack.io", "IntelligentHorizontalPodAutoscaler"): _Dialect(kapacity.to_cron_hpa),
+    ("extensions.tkestack.io", "CronHPA"): _Dialect(tkestack.to_cron_hpa, _target_hpa),
+    ("autoscaling.cce.io", "CronHorizontalPodAutoscaler"): _Dialect(huawei.to_cron_hpa, _target_hpa),
+    ("cron-hpa.dtaniwaki.github.com", "CronHorizontalPodAutoscaler"): _Dialect(dtaniwaki.to_cron_hpa),
+    ("cron-hpa.ubie-oss.github.com", "CronHorizontalPodAutoscaler"): _Dialect(dtaniwaki.to_cron_hpa),
+    (d_kuro.GROUP, "ScheduledPodAutoscaler"): _Dialect(d_kuro.to_cron_hpa),
+    (d_kuro.GROUP, "Schedule"): _Dialect(d_kuro.schedule_alone),
+    **{(zalando.GROUP, kind): _Dialect(zalando.schedule_alone) for kind in zalando.KINDS},
+    ("kube-green.com", "SleepInfo"): _Dialect(kube_green.to_cron_hpas, kube_green.absorbs),
+    **{
+        ("apps", kind): _Dialect(kube_downscaler.to_cron_hpas, kube_downscaler.absorbs)
+        for kind in ("Deployment", "StatefulSet")
+    },
+    (aws.GROUP, aws.KIND): _Dialect(aws.to_cron_hpa),
+    (gcp.GROUP, gcp.KIND): _Dialect(gcp.to_cron_hpa),
 }
 # Objects that stand beside autoscalers and scale nothing, and our own: not worth a remark.
 _PASSED_OVER: Mapping[str, AbstractSet[str]] = {
     GROUP: {KIND},
     "": {"ConfigMap", "Namespace", "PersistentVolumeClaim", "Pod", "Secret", "Service", "ServiceAccount"},
-    "apps": {"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"},
+    "apps": {"DaemonSet", "ReplicaSet"},
     "batch": {"CronJob", "Job"},
     "keda.sh": {"ClusterTriggerAuthentication", "TriggerAuthentication"},
     "networking.k8s.io": {"Ingress", "NetworkPolicy"},
@@ -112,13 +149,21 @@ def convert(
     )
     absorbed = _absorbed(entries, context)
     manifests: list[Json] = []
+    done: list[_Entry] = []
     for entry in entries:
         if _is_passed_over(entry.kind) or (entry.kind == _HPA and entry.key in absorbed):
             continue
         try:
             manifests += _converted(entry, context)
+            done.append(entry)
         except Unconvertible as refusal:
             entry.notes.append((refusal.path, refusal.found, f"no CronHPA is made of it: {refusal.meaning}"))
+    # At the end: an object may be read by the conversion of another.
+    for entry in done:
+        entry.notes.extend(
+            (path, "found a field that is not known here", "left out: see whether it matters")
+            for path in entry.reader.unread()
+        )
     for entry in entries:
         remarks += [Remark(entry.source, path, found, meaning) for path, found, meaning in entry.notes]
     remarks += _doubled(manifests)
@@ -134,14 +179,12 @@ def _converted(entry: _Entry, context: ConversionContext) -> Sequence[Json]:
     dialect = DIALECTS.get(entry.kind)
     if dialect is None:
         group, kind = entry.kind
-        accepted = ", ".join(sorted({kind for _, kind in DIALECTS}))
+        accepted = ", ".join(sorted({kind for group, kind in DIALECTS if "." in group or group == "autoscaling"}))
         raise Unconvertible(
             entry.reader.path, f"found {kind or 'no kind'} of {group or 'no group'}", f"accepted are {accepted}"
         )
     made = dialect.convert(entry.reader, context)
     made = [made] if isinstance(made, dict) else made
-    for path in entry.reader.unread():
-        entry.notes.append((path, "found a field that is not known here", "left out: see whether it matters"))
     for out in made:
         wrong = [f"{path}: {text}" for path, text in problems(out["spec"])]
         if wrong:
@@ -154,8 +197,17 @@ def _entries(document: Document, remarks: list[Remark]) -> Iterator[_Entry]:
     body = document.body
     if body is None:
         return
+    if isinstance(body, list) and all(isinstance(item, Mapping) for item in body):
+        for item in body:  # what gcloud prints
+            yield from _entries(Document(document.source, item), remarks)
+        return
     if not isinstance(body, Mapping):
         remarks.append(Remark(document.source, "", f"found {type(body).__name__}", "a Kubernetes object belongs here"))
+        return
+    of_cloud = aws.objects_of(body) or gcp.objects_of(body)
+    if of_cloud is not None:
+        for item in of_cloud:
+            yield from _entries(Document(document.source, item), remarks)
         return
     if isinstance(body.get("items"), list):
         kind = str(body.get("kind") or "").removesuffix("List")

@@ -107,7 +107,9 @@ def damaged(draw):
 def test_whatever_stands_in_an_object_it_is_made_right_or_named(body):
     found = convert([Document("a.yaml", body)], now=NOW, zone="UTC")
 
-    assert found.manifests or found.remarks or "items" in body
+    # A workload that no annotation puts to sleep is no autoscaler.
+    is_scaler = isinstance(body, dict) and str(body.get("kind")) not in {"Deployment", "StatefulSet"}
+    assert found.manifests or found.remarks or "items" in body or not is_scaler
     assert [[]] * len(found.manifests) == [list(problems(manifest["spec"])) for manifest in found.manifests]
 
 
@@ -125,6 +127,33 @@ def test_the_command_prints_manifests_and_says_what_is_missing_on_stderr():
 def test_strict_is_1_where_anything_is_missing():
     assert 1 == run(app, ["convert", "--strict", str(MANIFESTS / "crane.yaml")]).exit_code
     assert 0 == run(app, ["convert", "--strict", str(MANIFESTS / "hpa-v2.yaml")]).exit_code
+
+
+KEDA = """
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: shop, namespace: prod}
+spec:
+  scaleTargetRef: {name: shop}
+  minReplicaCount: 1
+  triggers:
+  - {type: prometheus, metadata: {serverAddress: "http://p:9090", query: "sum(up) or vector(0)", threshold: "5"}}
+"""
+
+
+def test_sources_are_chart_values_in_a_file_of_their_own(tmp_path):
+    """Without it --strict is 1: a metric without its source has no value."""
+    values = tmp_path / "values.yaml"
+
+    without = run(app, ["convert", "--strict", "-"], input=KEDA)
+    result = run(app, ["convert", "--strict", "--sources", str(values), "-"], input=KEDA)
+
+    assert (1, 0) == (without.exit_code, result.exit_code)
+    assert "metric sources are needed (prod-shop-prometheus): --sources FILE" in without.stderr
+    sources = {"prod-shop-prometheus": {"prometheus": {"url": "http://p:9090", "query": "sum(up) or vector(0)"}}}
+    assert {"sources": sources} == yaml.safe_load(values.read_text())
+    assert ["CronHPA"] == [body["kind"] for body in yaml.safe_load_all(result.stdout)]
+    assert 2 == run(app, ["convert", "--sources", str(values), "-"], input=KEDA).exit_code
 
 
 def test_the_standard_input_and_a_directory(tmp_path):
