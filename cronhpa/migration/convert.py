@@ -81,6 +81,12 @@ DIALECTS: Mapping[GroupKind, _Dialect] = {
     (aws.GROUP, aws.KIND): _Dialect(aws.to_cron_hpa),
     (gcp.GROUP, gcp.KIND): _Dialect(gcp.to_cron_hpa),
 }
+LIVE_KINDS: tuple[GroupKind, ...] = (
+    *(kind for kind in DIALECTS if kind[0] not in {aws.GROUP, gcp.GROUP}),
+    ("", "Namespace"),
+)
+"""What a cluster may have that is read here."""
+
 # Objects that stand beside autoscalers and scale nothing, and our own: not worth a remark.
 _PASSED_OVER: Mapping[str, AbstractSet[str]] = {
     GROUP: {KIND},

@@ -54,20 +54,19 @@ _THRESHOLDS: Mapping[str, tuple[str, str | None]] = {
     "new-relic": ("threshold", None),
     "kubernetes-workload": ("value", None),
 }
-# A regular expression of PromQL is anchored at both ends, so a `$` before its quote says nothing.
-_ANCHOR = re.compile(r"\$(?=[\"'`])")
 _NEVER_EMPTY = re.compile(r"\bor\s+(on\s*\(\s*\)\s*)?vector\s*\([^)]*\)\s*\)*\s*$")
-_CREDENTIALS = "give the source its credentials from a file: KEDA read them from a TriggerAuthentication"
+_CREDENTIALS = (
+    "KEDA read credentials from a TriggerAuthentication: name tokenFile, or username and passwordFile, in the source"
+)
+_LIST_ITEM = re.compile(r"\s*([^=,\s]+)=([^,]*)")
 # Fields of the prometheus trigger that say how KEDA asks, and what to do about each here.
 _ASKED = {
     "authModes": _CREDENTIALS,
-    "namespace": "KEDA sends it as a parameter: name the namespace in the query or in the URL of the source",
-    "queryParameters": "write them into the URL of the source",
-    "customHeaders": "name the headers in the source",
-    "cortexOrgID": "name the header X-Scope-OrgID in the source",
-    "unsafeSsl": "name the CA bundle of the server in the source instead",
+    "namespace": "KEDA sends it as a parameter, and a source sends none: name the namespace in the query",
+    "queryParameters": "a source sends no parameters: write what they say into the query",
+    "unsafeSsl": "name the authority of the server in the source: caFile",
     "awsRegion": "the source signs no requests: put a proxy that signs before the workspace, and name the proxy",
-    "timeout": "the operator has deadlines of its own",
+    "timeout": "timeoutSeconds of the source is 5 unless set",
 }
 
 
@@ -231,9 +230,14 @@ def _prometheus(trigger: FieldReader, metadata: FieldReader, address: str) -> Js
     for key, text in ((address, url), ("query", query)):
         if not text:
             raise metadata.unconvertible(key, f"there is no {key}", "KEDA refuses it too: say what is asked, and where")
-    if "://" not in url:
+    scheme, _, rest = url.rpartition("://")
+    user, _, host = rest.rpartition("@")
+    if user:
+        metadata.remark(address, "found a user in the URL", "name username and passwordFile in the source")
+        url = f"{scheme}://{host}"
+    if not scheme:
         metadata.remark(address, f'found "{url}"', "KEDA cannot ask it without http:// or https://: took http://")
-        url = f"http://{url}"
+        url = f"http://{host}"
     metadata.ignore("metricName", "metricType", "identityOwner")
     for key, meaning in _ASKED.items():
         if metadata.text(key) not in {"", "false"}:
@@ -249,12 +253,10 @@ def _prometheus(trigger: FieldReader, metadata: FieldReader, address: str) -> Js
             "an empty answer is 0 for KEDA",
             "here it is no value, and no value never shrinks: write `or vector(0)` behind the query if it means 0",
         )
-    query = _ANCHOR.sub("", query)
-    if "$" in query:
-        metadata.remark(
-            "query", "found a $", "a source fills in $namespace and $target: see whether it is one of these"
-        )
-    return prometheus(url, query)
+    headers = dict(_LIST_ITEM.findall(metadata.text("customHeaders")))
+    if metadata.text("cortexOrgID"):
+        headers["X-Scope-OrgID"] = metadata.text("cortexOrgID")
+    return prometheus(url, query, headers)
 
 
 def _activation(trigger: FieldReader, *, may_sleep: bool) -> None:

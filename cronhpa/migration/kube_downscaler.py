@@ -69,12 +69,6 @@ def to_cron_hpas(workload: FieldReader, context: ConversionContext) -> list[Json
         else _count(workload, original, at.format("original-replicas"))
     )
     made = cron_hpa_of(workload, schedules, awake, context)
-    kept = {
-        name: text for name, text in (made["metadata"].get("annotations") or {}).items() if not name.startswith(PREFIX)
-    }
-    made["metadata"].pop("annotations", None)
-    if kept:
-        made["metadata"]["annotations"] = kept
     workload.ignore(*workload)
     return [made]
 

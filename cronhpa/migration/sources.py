@@ -29,6 +29,8 @@ class NamedSources:
             if known == definition:
                 return name
         wanted = "-".join(filter(None, (_NOT_IN_NAMES.sub("-", part.lower()).strip("-") for part in parts))) or "source"
+        if wanted[0].isdigit():
+            wanted = f"source-{wanted}"
         name, count = wanted[:_NAME_MAX].rstrip("-"), 1
         while name in self._by_name:
             count += 1
@@ -47,8 +49,10 @@ class NamedSources:
         return {name: definition for name, definition in self._by_name.items() if name in names}
 
 
-def prometheus(url: str, query: str) -> Json:
-    return {"prometheus": {"url": url, "query": query}}
+def prometheus(url: str, query: str, headers: Mapping[str, str] | None = None) -> Json:
+    """A source of one query as Prometheus takes it. In a source a dollar sign begins a placeholder, and two are one."""
+    asked: Json = {"url": url, "query": query.replace("$", "$$")}
+    return {"prometheus": asked | ({"headers": dict(headers)} if headers else {})}
 
 
 def label_value(text: str) -> str:

@@ -60,6 +60,7 @@ def schedule_alone(document: FieldReader, context: ConversionContext) -> list[Js
     name = metadata.text("name")
     for key, hpa in context.hpas.items():
         metrics = hpa.mapping("spec").raw("metrics")
+        metrics = hpa.mapping("spec").raw("metrics")
         found = {_named(metric) for metric in metrics} if isinstance(metrics, list) else set()
         if (kind, name) in found and (kind != KINDS[0] or key[0] == metadata.text("namespace")):
             document.ignore("apiVersion", "metadata", "status")

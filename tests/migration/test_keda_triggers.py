@@ -56,13 +56,12 @@ def test_two_queries_of_one_object_are_two_sources():
 @pytest.mark.parametrize(
     ("trigger", "key", "words"),
     [
-        (prometheus(", authModes: bearer"), "metadata.authModes", "credentials from a file"),
+        (prometheus(", authModes: bearer"), "metadata.authModes", "tokenFile"),
         (prometheus(query="sum(up)"), "metadata.ignoreNullValues", "or vector(0)"),
         (prometheus(", namespace: shop"), "metadata.namespace", "name the namespace"),
-        (prometheus(", unsafeSsl: 'true'"), "metadata.unsafeSsl", "CA bundle"),
-        (prometheus(", cortexOrgID: me"), "metadata.cortexOrgID", "X-Scope-OrgID"),
+        (prometheus(", unsafeSsl: 'true'"), "metadata.unsafeSsl", "caFile"),
         (prometheus(", awsRegion: eu-west-1"), "metadata.awsRegion", "proxy that signs"),
-        (prometheus(query="sum(up{a=~$b}) or vector(0)"), "metadata.query", "$namespace"),
+        (prometheus(", queryParameters: a=b"), "metadata.queryParameters", "no parameters"),
     ],
 )
 def test_each_way_in_which_keda_asks_otherwise_is_a_remark(trigger, key, words):
@@ -78,11 +77,22 @@ def test_an_empty_answer_that_keda_takes_for_an_error_is_none_here_either():
     assert () == found.remarks
 
 
-def test_the_dollar_at_the_end_of_a_regular_expression_says_nothing_in_promql():
+def test_a_dollar_sign_is_two_in_a_source():
+    """One begins a placeholder there."""
     found = converted(scaled_object(prometheus(query='sum(up{pod=~"shop-.*$"}) or vector(0)')))
 
-    assert 'sum(up{pod=~"shop-.*"}) or vector(0)' == found.sources["prod-shop-prometheus"]["prometheus"]["query"]
+    assert 'sum(up{pod=~"shop-.*$$"}) or vector(0)' == found.sources["prod-shop-prometheus"]["prometheus"]["query"]
     assert () == found.remarks
+
+
+def test_headers_go_along_and_a_user_in_the_url_does_not():
+    extra = ", cortexOrgID: me, customHeaders: 'X-One=1,X-Two=2'"
+    found = converted(scaled_object(prometheus(extra).replace("http://prometheus", "http://me:secret@prometheus")))
+
+    source = found.sources["prod-shop-prometheus"]["prometheus"]
+    assert {"X-One": "1", "X-Two": "2", "X-Scope-OrgID": "me"} == source["headers"]
+    assert "http://prometheus.monitoring:9090" == source["url"]
+    assert ["found a user in the URL"] == [remark.found for remark in found.remarks]
 
 
 @pytest.mark.parametrize(("lowest", "count"), [(0, 1), (1, 0)])

@@ -192,3 +192,14 @@ def test_a_crane_cron_of_the_zone_local_takes_the_zone_that_is_given():
     assert ["Europe/Berlin", "Europe/Berlin"] == zones
     assert 1 == sum("--time-zone" in remark.meaning for remark in not_given.remarks)
     assert not any("--time-zone" in remark.meaning for remark in given.remarks)
+
+
+def test_an_hpa_that_kube_downscaler_changes_says_so():
+    found = converted(
+        "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\n"
+        "metadata: {name: shop, annotations: {downscaler/uptime: Mon-Fri 07:30-20:30 UTC}}\n"
+        "spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}, maxReplicas: 3}\n"
+    )
+
+    assert "annotate its workload instead" in remarks(found)["metadata.annotations[downscaler/uptime]"].meaning
+    assert "annotations" not in found.manifests[0]["metadata"]
