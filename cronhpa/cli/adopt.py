@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _POLL_SECONDS = 0.5
+_PERIOD_SECONDS = 15
 _NOT_FOUND = 404
 
 
@@ -60,11 +61,14 @@ def adopt(  # noqa: PLR0913, PLR0917 - the options of a command
         float, typer.Option(min=1, metavar="SECONDS", help="Time to wait for each of the two controllers.")
     ] = 120,
     watch: Annotated[
-        float,
+        float | None,
         typer.Option(
-            min=1, metavar="SECONDS", help="How long both must agree, and how long the CronHPA is watched after that."
+            min=1,
+            metavar="SECONDS",
+            help="How long both must agree, and how long the CronHPA is watched after that. Default: two sync periods, "
+            "30 unless the CronHPA has its own.",
         ),
-    ] = 30,
+    ] = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -188,7 +192,7 @@ class _Place:
             await asyncio.sleep(_POLL_SECONDS)
 
 
-async def _to_cron_hpa(place: _Place, *, watch_seconds: float, dry_run: bool) -> None:
+async def _to_cron_hpa(place: _Place, *, watch_seconds: float | None, dry_run: bool) -> None:
     hpa, chpa = await place.both()
     if hpa is None and chpa is None:
         raise Stopped(f"there is neither an HPA nor a CronHPA {place.name} in namespace {place.namespace}")
@@ -209,6 +213,7 @@ async def _to_cron_hpa(place: _Place, *, watch_seconds: float, dry_run: bool) ->
         if chpa is None:
             await place.create(place.cron_hpas, manifest)
             _say(["created the CronHPA"])
+        watch_seconds = watch_seconds or 2.0 * ((chpa or manifest)["spec"].get("syncPeriodSeconds") or _PERIOD_SECONDS)
         await place.wait(until_it_agrees, for_seconds=watch_seconds)
         _say([f"both have their metrics and have decided the same for {watch_seconds:.0f} s; the CronHPA holds"])
         await place.delete(place.hpas, hpa)
