@@ -241,7 +241,9 @@ def _prometheus(trigger: FieldReader, metadata: FieldReader, address: str) -> Js
     metadata.ignore("metricName", "metricType", "identityOwner")
     for key, meaning in _ASKED.items():
         if metadata.text(key) not in {"", "false"}:
-            metadata.remark(key, f"found {metadata.text(key)}", meaning)
+            # A parameter may be a key.
+            found = "parameters" if key == "queryParameters" else metadata.text(key)
+            metadata.remark(key, f"found {found}", meaning)
     if "authenticationRef" in trigger:
         name = trigger.mapping("authenticationRef").text("name")
         trigger.mapping("authenticationRef").ignore("kind")
