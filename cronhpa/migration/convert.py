@@ -212,7 +212,10 @@ def _entries(document: Document, remarks: list[Remark]) -> Iterator[_Entry]:
         return
     of_cloud = aws.objects_of(body) or gcp.objects_of(body)
     if of_cloud is not None:
-        for item in of_cloud:
+        found = list(of_cloud)
+        if not found:
+            remarks.append(Remark(document.source, "", "found no scheduled action", "there is nothing to convert"))
+        for item in found:
             yield from _entries(Document(document.source, item), remarks)
         return
     if isinstance(body.get("items"), list):

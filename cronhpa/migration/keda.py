@@ -49,7 +49,7 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
     out = _bounds(spec, counts, triggers) | {
         "scaleTargetRef": _target(spec),
         "metrics": metrics or None,
-        "behavior": config.raw("behavior"),
+        "behavior": config.raw("behavior") and dict(config.mapping("behavior").body),
         "forecast": {} if triggers.predicts and has_load(metrics) else None,
     }
     _say_of_times(spec, counts)
@@ -165,8 +165,9 @@ def _pauses(document: FieldReader, marks: Mapping[str, str], out: Json, triggers
         ("paused-scale-out", "scaleUp"),
     ):
         if _is_true(marks.get(prefix + key)):
-            behavior = out.get("behavior") or {}
-            out["behavior"] = behavior | {direction: (behavior.get(direction) or {}) | {"selectPolicy": "Disabled"}}
+            behavior = FieldReader(out.get("behavior") or {}, document.path, [])
+            changed = dict(behavior.mapping(direction).body) | {"selectPolicy": "Disabled"}
+            out["behavior"] = dict(behavior.body) | {direction: changed}
             if direction == "scaleUp" and triggers.crons:
                 document.remark(
                     f"metadata.annotations[{prefix}{key}]",

@@ -33,9 +33,9 @@ def to_cron_hpa(document: FieldReader, _: ConversionContext) -> Json:
             )
     if "tolerance" in spec:
         tolerance = spec.raw("tolerance")
-        behavior = out.get("behavior") or {}
-        out["behavior"] = behavior | {
-            key: (behavior.get(key) or {}) | {"tolerance": str(tolerance)} for key in ("scaleUp", "scaleDown")
+        behavior = spec.mapping("behavior")
+        out["behavior"] = dict(behavior.body) | {
+            key: dict(behavior.mapping(key).body) | {"tolerance": str(tolerance)} for key in ("scaleUp", "scaleDown")
         }
     decision = spec.text("decisionType", "maximum")
     if decision != "maximum":
