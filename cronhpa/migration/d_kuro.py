@@ -12,6 +12,7 @@ from datetime import datetime
 from cronhpa.migration import hpa
 from cronhpa.migration.clock_changes import remark_clock_changes
 from cronhpa.migration.context import ConversionContext, ObjectKey, key_of
+from cronhpa.migration.day_windows import DAY_MINUTES, on_weekdays
 from cronhpa.migration.document import FieldReader, Json, Unconvertible
 from cronhpa.migration.manifest import cron_hpa, metadata_of, unique_names, zone_problem
 
@@ -93,9 +94,9 @@ def _times(spec: FieldReader, zone: str, context: ConversionContext) -> Json | N
     start, end = (_moment(spec, key, "%H:%M") for key in ("startTime", "endTime"))
     first, last = (_day(spec, key) for key in ("startDayOfWeek", "endDayOfWeek")) if kind == "Weekly" else (0, 6)
     days = [(first + number) % 7 for number in range((last - first) % 7 + 1)]
-    ends = days
+    after = 0
     if end < start:
-        ends = [(day + 1) % 7 for day in days]
+        after = DAY_MINUTES
         if end.minute != _LAST_MINUTE:
             spec.remark(
                 "endTime",
@@ -105,13 +106,10 @@ def _times(spec: FieldReader, zone: str, context: ConversionContext) -> Json | N
             )
     elif start == end:
         raise spec.unconvertible("endTime", "start and end are the same", "it is never within")
-    texts = {"start": _cron(start, days), "end": _cron(end, ends)}
+    opens, closes = (at.hour * 60 + at.minute for at in (start, end))
+    texts = on_weekdays(opens, closes + after, days)
     remark_clock_changes(spec, "startTime", texts.values(), zone, context.wall(zone))
     return texts
-
-
-def _cron(at: datetime, days: list[int]) -> str:
-    return f"{at.minute} {at.hour} * * {'*' if len(days) == len(_DAYS) else ','.join(map(str, sorted(days)))}"
 
 
 def _moment(spec: FieldReader, key: str, form: str) -> datetime:

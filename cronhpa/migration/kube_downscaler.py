@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from cronhpa.core.instant import to_datetime
 from cronhpa.migration.clock_changes import remark_clock_changes
 from cronhpa.migration.context import ConversionContext, ObjectKey
+from cronhpa.migration.day_windows import DAY_MINUTES, on_weekdays
 from cronhpa.migration.document import FieldReader, Json
 from cronhpa.migration.manifest import zone_problem
 from cronhpa.migration.workload import cron_hpa_of, hpas_of
@@ -23,7 +24,6 @@ _RECURRING = re.compile(r"([a-zA-Z]{3})-([a-zA-Z]{3}) (\d\d):(\d\d)-(\d\d):(\d\d
 _ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[-+]\d\d:\d\d|Z)"
 _ABSOLUTE = re.compile(rf"({_ISO})\s*-\s*({_ISO})")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_DAY = 24 * 60
 _UP, _DOWN, _ALWAYS_DOWN = 1, 2, 0
 _READ = {"uptime", "downtime", "downtime-replicas", "exclude", "exclude-until", "original-replicas", "force-uptime"}
 
@@ -48,7 +48,7 @@ def to_cron_hpas(workload: FieldReader, context: ConversionContext) -> list[Json
             {
                 "name": "asleep",
                 "start": "@daily",
-                "durationMinutes": 2 * _DAY,
+                "durationMinutes": 2 * DAY_MINUTES,
                 "replicas": asleep,
                 "priority": _ALWAYS_DOWN,
             }
@@ -109,7 +109,7 @@ def _times(workload: FieldReader, spec: str, key: str, context: ConversionContex
     if spec.lower() == "never":
         return []
     if spec.lower() == "always":
-        return [{"start": "@daily", "durationMinutes": 2 * _DAY}]
+        return [{"start": "@daily", "durationMinutes": 2 * DAY_MINUTES}]
     found = [_time(workload, text.strip(), key, context) for text in spec.split(",")]
     return [times for times in found if times is not None]
 
@@ -140,11 +140,6 @@ def _time(workload: FieldReader, text: str, key: str, context: ConversionContext
     if end_minute <= start:
         workload.remark(key, f'"{text}" ends before it begins', "left out: the source is never within it")
         return None
-    ends = on if end_minute < _DAY else [(day + 1) % 7 for day in on]
-    texts = {"start": _cron(start, on), "end": _cron(end_minute % _DAY, ends)}
+    texts = on_weekdays(start, end_minute, on)
     remark_clock_changes(workload, key, texts.values(), zone, context.wall(zone))
     return texts | {"timeZone": zone}
-
-
-def _cron(minute: int, days: list[int]) -> str:
-    return f"{minute % 60} {minute // 60} * * {'*' if len(days) == len(_DAYS) else ','.join(map(str, sorted(days)))}"

@@ -17,6 +17,7 @@ from cronhpa.core.instant import to_datetime
 from cronhpa.core.quantity import parse_milli
 from cronhpa.migration.clock_changes import remark_clock_changes
 from cronhpa.migration.context import ConversionContext
+from cronhpa.migration.day_windows import DAY_MINUTES, on_weekdays
 from cronhpa.migration.document import FieldReader, Json, Unconvertible
 from cronhpa.migration.manifest import unique_names, zone_problem
 
@@ -24,7 +25,6 @@ GROUP = "zalando.org"
 KINDS = ("ScalingSchedule", "ClusterScalingSchedule")
 _DEFAULT_ZONE = "Europe/Berlin"
 _DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
-_DAY = 24 * 60
 
 
 def with_schedules(manifest: Json, document: FieldReader, context: ConversionContext) -> Json:
@@ -145,21 +145,15 @@ def _repeating(entry: FieldReader, minutes: int, context: ConversionContext) -> 
     if end <= start or not days:
         period.remark("endTime", "it is not after startTime", "left out: the source is never active")
         return None
-    if end > _DAY:
+    if end > DAY_MINUTES:
         period.remark(
             "startTime",
             "the entry goes past midnight",
             "the source ends it at midnight, as it looks at today's entries alone, and so does this window",
         )
-    end = min(end, _DAY)
-    ends = days if end < _DAY else [(day + 1) % 7 for day in days]
-    texts = {"start": _cron(start, days), "end": _cron(end % _DAY, ends)}
+    texts = on_weekdays(start, min(end, DAY_MINUTES), days)
     remark_clock_changes(period, "startTime", texts.values(), zone, context.wall(zone))
     return texts | {"timeZone": zone}
-
-
-def _cron(minute: int, days: list[int]) -> str:
-    return f"{minute % 60} {minute // 60} * * {'*' if len(days) == len(_DAYS) else ','.join(map(str, sorted(days)))}"
 
 
 def _clock(period: FieldReader, key: str) -> int:

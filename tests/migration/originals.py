@@ -8,6 +8,7 @@ Nothing of ours is used, so that a mistake of ours is not made twice. Times are 
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import cache
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 NAMES = {name: number for number, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))}
@@ -38,29 +39,31 @@ class Cron:
         of_month, of_week = at.day in self.days, at.isoweekday() % 7 in self.weekdays
         return at.month in self.months and ((of_month or of_week) if self.both else (of_month and of_week))
 
+    @cache  # noqa: B019 - a few objects, for as long as the tests run
     def of_day(self, day):
         """Its times on the day that begins then."""
         if not self.names_day(day):
             return []
         return [day.replace(hour=hour, minute=minute) for hour in sorted(self.hours) for minute in sorted(self.minutes)]
 
+    @cache  # noqa: B019
+    def day_from(self, day, step):
+        """The first day with a time, from this one on or back."""
+        while not self.of_day(day):
+            day += step
+        return day
+
     def after(self, at):
         """The first time after `at`."""
-        day = at.replace(hour=0, minute=0)
-        while True:
-            found = next((time for time in self.of_day(day) if time > at), None)
-            if found is not None:
-                return found
-            day += DAY
+        today = at.replace(hour=0, minute=0, fold=0)
+        left = [time for time in self.of_day(today) if time > at]
+        return left[0] if left else self.of_day(self.day_from(today + DAY, DAY))[0]
 
     def until(self, at):
         """The last time at or before `at`."""
-        day = at.replace(hour=0, minute=0)
-        while True:
-            found = next((time for time in reversed(self.of_day(day)) if time <= at), None)
-            if found is not None:
-                return found
-            day -= DAY
+        today = at.replace(hour=0, minute=0, fold=0)
+        gone = [time for time in self.of_day(today) if time <= at]
+        return gone[-1] if gone else self.of_day(self.day_from(today - DAY, -DAY))[-1]
 
 
 def next_edge_is_an_end(start, end):
@@ -74,7 +77,7 @@ def last_job(jobs, is_off=lambda _: False):
     crons = [(Cron(text), second, what) for text, second, what in jobs]
 
     def rule(at):
-        day = at.replace(hour=0, minute=0)
+        day = at.replace(hour=0, minute=0, fold=0)
         while True:
             if not is_off(day):
                 due = [(time, second, what) for cron, second, what in crons for time in cron.of_day(day) if time <= at]

@@ -1,4 +1,4 @@
-"""cronhpa.migration.aws, cronhpa.migration.cloud: converted windows against the original's rule, minute by minute."""
+"""cronhpa.migration.aws, cronhpa.migration.cloud, cronhpa.migration.day_windows: by the original's own rule."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -13,8 +13,8 @@ from migration.originals import Cron, last_job, next_edge_is_an_end, within_day
 from migration.reading import converted
 
 YEAR = datetime(2026, 10, 2, tzinfo=UTC)
-# Days around clock changes, a leap-less February, turn of months and of the year, and a week of ordinary ones.
-SAMPLED = [23, 24, 85, 90, 91, 149, 176, 177, 178, 200, 201, 202, 203, 204, 205, 206]
+# Days around the clock changes of Europe and America, turns of months and of the year, and a week of ordinary ones.
+SAMPLED = [22, 23, 24, 30, 85, 90, 91, 149, 163, 176, 177, 200, 201, 202, 203, 204, 205, 206]
 
 
 def aliyun(*jobs, extra=""):
@@ -59,14 +59,15 @@ def either(holds, yes, no):
     return lambda at: yes if holds(at) else no
 
 
+RULES = last_job([("0 20 * * *", 0, 3), ("0 8 * * 1-5", 0, 12)])
+
+
 def huawei(at):
-    lowest = last_job([("0 20 * * *", 0, 3), ("0 8 * * 1-5", 0, 12)])(at)
+    lowest = RULES(at)
     return lowest, max(lowest, 10)
 
 
-def dtaniwaki(at):
-    patches = [("0 8 * * *", 0, (3, 10)), ("0 22 * * *", 0, (1, 10)), ("0 12 * * 1-5", 0, (8, 20))]
-    return last_job(patches)(at)
+PATCHES = last_job([("0 8 * * *", 0, (3, 10)), ("0 22 * * *", 0, (1, 10)), ("0 12 * * 1-5", 0, (8, 20))])
 
 
 def d_kuro(at):
@@ -83,11 +84,13 @@ def d_kuro(at):
     return (max(low for low, _ in found), max(high for _, high in found)) if found else (3, 10)
 
 
+PEAK = next_edge_is_an_end("0 9 * * *", "0 11 * * *")
+EVENING = next_edge_is_an_end("0 18 * * 1-5", "30 21 * * 1-5")
+
+
 def kapacity(at):
     """The Cron provider alone while one is active, else the Static one; maxReplicas is 10."""
-    peak = next_edge_is_an_end("0 9 * * *", "0 11 * * *")(at)
-    evening = next_edge_is_an_end("0 18 * * 1-5", "30 21 * * 1-5")(at)
-    count = 5 if peak else 10 if evening else 1
+    count = 5 if PEAK(at) else 10 if EVENING(at) else 1
     return count, count
 
 
@@ -104,17 +107,25 @@ def downscaler(at):
     return (4, 4) if up and not down else (1, 1)
 
 
+LOWEST = last_job([("0 8 * * 1-5", 0, 10), ("0 20 * * *", 0, 2)])
+HIGHEST = last_job([("0 8 * * 1-5", 0, 40), ("30 6 * * 0", 0, 5)])
+
+
 def aws(at):
-    lowest = last_job([("0 8 * * 1-5", 0, 10), ("0 20 * * *", 0, 2)])
-    highest = last_job([("0 8 * * 1-5", 0, 40), ("30 6 * * 0", 0, 5)])
-    return lowest(at), highest(at)
+    return LOWEST(at), HIGHEST(at)
+
+
+WORKDAY, PARTY = Cron("30 8 * * 1-5"), Cron("0 22 * * 6")
 
 
 def gcp(at):
-    """8 h and 5 h after the last start."""
-    workday, party = Cron("30 8 * * 1-5").until(at), Cron("0 22 * * 6").until(at)
-    held = [10] * (at - workday < timedelta(hours=8)) + [20] * (at - party < timedelta(hours=5))
-    return max([2, *held]), 30
+    """8 h and 5 h after the last start: durations are of time that passes, also where a clock change lies within."""
+    now = at.replace(tzinfo=ZoneInfo("America/New_York")).astimezone(UTC)
+    held = [2]
+    for cron, hours, count in ((WORKDAY, 8, 10), (PARTY, 5, 20)):
+        start = cron.until(at).replace(tzinfo=ZoneInfo("America/New_York")).astimezone(UTC)
+        held += [count] * (now - start < timedelta(hours=hours))
+    return max(held), 30
 
 
 OFFICE = "name: up, schedule: 0 0 8 * * 1-5, targetSize: 30", "name: down, schedule: 0 0 20 * * *, targetSize: 1"
@@ -177,7 +188,7 @@ CASES = {
         ),
     ),
     "huawei": ("huawei.yaml", BERLIN, huawei),
-    "dtaniwaki": ("dtaniwaki.yaml", "Asia/Tokyo", dtaniwaki),
+    "dtaniwaki": ("dtaniwaki.yaml", "Asia/Tokyo", PATCHES),
     "d-kuro": ("d-kuro.yaml", BERLIN, d_kuro),
     "kapacity": ("kapacity.yaml", "Asia/Shanghai", kapacity),
     "zalando": ("zalando.yaml", BERLIN, zalando),
