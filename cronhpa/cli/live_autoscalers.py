@@ -18,7 +18,7 @@ _CLUSTER_SCOPED = {"ClusterScalingSchedule", "Namespace"}
 
 async def read_autoscalers(client: Client, namespace: str | None) -> tuple[list[dict[str, Any]], list[str]]:
     """
-    The objects of a namespace, None: of all, and the kinds that the cluster does not know.
+    The objects of a namespace, None: of all, and the kinds that the cluster does not know or does not show.
 
     Workloads and namespaces are among them: some schedulers are annotations of these. Raises ClusterError.
     """
@@ -32,12 +32,13 @@ async def read_autoscalers(client: Client, namespace: str | None) -> tuple[list[
     for group, kind in LIVE_KINDS:
         try:
             resource = await discovery.resource_in(group, kind)
+            found += await _read(client, resource, kind, namespace)
         except ClusterError as error:
-            if error.status != HTTPStatus.NOT_FOUND:
+            # Who may read a namespace may often not read what belongs to none.
+            is_hidden = error.status == HTTPStatus.FORBIDDEN and kind in _CLUSTER_SCOPED
+            if error.status != HTTPStatus.NOT_FOUND and not is_hidden:
                 raise
-            missing.append(kind)
-            continue
-        found += await _read(client, resource, kind, namespace)
+            missing.append(f"{kind} (not to be read)" if is_hidden else kind)
     return found, missing
 
 
@@ -46,9 +47,12 @@ async def _read(client: Client, resource: Resource, kind: str, namespace: str | 
 
     from cronhpa.kube.client import path_of
 
-    within = () if namespace is None or kind in _CLUSTER_SCOPED else ("namespaces", namespace)
     # The items of a list have no kind.
     named = {"apiVersion": f"{resource.group}/{resource.version}".lstrip("/"), "kind": kind}
+    if kind == "Namespace" and namespace is not None:
+        body: dict[str, Any] = await client.get(resource.root + path_of(resource.name, namespace), dict)
+        return [{**named, **body}]
+    within = () if namespace is None or kind in _CLUSTER_SCOPED else ("namespaces", namespace)
     return [
         {**named, **msgspec.json.decode(item)}
         async for items, _ in client.pages(resource.root + path_of(*within, resource.name))

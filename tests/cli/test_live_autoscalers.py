@@ -42,5 +42,16 @@ def test_a_cluster_that_refuses_ends_it_with_2(cluster, cronhpa):
     assert "not yours" in result.stderr
 
 
+def test_a_namespace_that_is_not_to_be_read_keeps_its_objects_not_back(cluster, cronhpa):
+    """Annotations of kube-downscaler may stand on it."""
+    cluster.answers["/api/v1"] = answering({"resources": [{"name": "namespaces", "kind": "Namespace"}]})
+    cluster.refuse("/api/v1/namespaces/prod", 403, "Forbidden", "not yours")
+
+    result = cronhpa("convert", "-n", "prod")
+
+    assert 0 == result.exit_code, result.stderr
+    assert "Namespace (not to be read)" in result.stderr
+
+
 def test_files_and_a_namespace_are_too_much(cluster, cronhpa):
     assert 2 == cronhpa("convert", "-n", "prod", "some.yaml").exit_code
