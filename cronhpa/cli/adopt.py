@@ -42,7 +42,7 @@ Json = dict[str, Any]
 
 _POLL_SECONDS = 0.5
 _PERIOD_SECONDS = 15
-_NOT_FOUND = 404
+_NOT_FOUND, _CONFLICT = 404, 409
 
 
 def adopt(  # noqa: PLR0913, PLR0917 - the options of a command
@@ -130,7 +130,7 @@ class _Place:
         self.client, self.namespace, self.name = client, namespace, name
         self.hpas = f"/apis/autoscaling/v2/namespaces/{quote(namespace, safe='')}/horizontalpodautoscalers"
         self.cron_hpas = f"/apis/{API_VERSION}/namespaces/{quote(namespace, safe='')}/{PLURAL}"
-        self._timeout = timeout_seconds
+        self.timeout_seconds = timeout_seconds
 
     async def read(self, collection: str) -> Json | None:
         """The object of this name; None where there is none."""
@@ -170,15 +170,23 @@ class _Place:
         """
         Until nothing has been awaited of the two for so many seconds on end.
 
-        Raises Stopped with what still is when time is up, and at once where the CronHPA is hopeless, or where what was
-        there is gone again while for_seconds pass.
+        Raises Stopped with what still is when time is up. With `hopeless` also at once where the CronHPA is, or where
+        what was there is gone again while for_seconds pass; an API server that does not answer is then waited for.
         """
-        deadline = time.monotonic() + self._timeout
+        from cronhpa.kube.errors import ClusterError
+
+        deadline = time.monotonic() + self.timeout_seconds
         since: float | None = None
         while True:
-            hpa, chpa = await self.both()
-            lacking = awaited(hpa, chpa)
             now = time.monotonic()
+            try:
+                hpa, chpa = await self.both()
+            except ClusterError:
+                if hopeless is None or now > deadline:
+                    raise
+                await asyncio.sleep(_POLL_SECONDS)
+                continue
+            lacking = awaited(hpa, chpa)
             if lacking is None:
                 since = now if since is None else since
                 if now - since >= for_seconds:
@@ -186,7 +194,7 @@ class _Place:
             elif hopeless is not None and (since is not None or hopeless(chpa)):
                 raise Stopped(lacking)
             elif now > deadline:
-                raise Stopped(f"waited {self._timeout:.0f} s in vain: {lacking}; run it again to go on")
+                raise Stopped(f"waited {self.timeout_seconds:.0f} s in vain: {lacking}; run it again to go on")
             else:
                 since = None
             await asyncio.sleep(_POLL_SECONDS)
@@ -216,39 +224,58 @@ async def _to_cron_hpa(place: _Place, *, watch_seconds: float | None, dry_run: b
         watch_seconds = watch_seconds or 2.0 * ((chpa or manifest)["spec"].get("syncPeriodSeconds") or _PERIOD_SECONDS)
         await place.wait(until_it_agrees, for_seconds=watch_seconds)
         _say([f"both have their metrics and have decided the same for {watch_seconds:.0f} s; the CronHPA holds"])
-        await place.delete(place.hpas, hpa)
-        _say(["deleted the HPA"])
-        await _watch_or_return(place, hpa, watch_seconds, was_there=chpa is not None)
+        latest = await place.read(place.hpas)
+        if latest is None or latest["spec"] != hpa["spec"]:
+            raise Stopped("the HPA was changed meanwhile: run it again to go on")
+        await _replace(place, latest, watch_seconds, was_there=chpa is not None)
     _say([f"CronHPA {place.name} acts. Take the HPA out of where it is applied from, or it comes back."])
 
 
-async def _watch_or_return(place: _Place, hpa: Json, watch_seconds: float, *, was_there: bool) -> None:
+async def _replace(place: _Place, hpa: Json, watch_seconds: float, *, was_there: bool) -> None:
     """
-    Watches the CronHPA alone. Where it does not decide any more, the HPA is put back as it was, and Stopped raised.
+    Deletes the HPA and watches the CronHPA. Where it does not decide, the HPA is put back as it was; Stopped is raised.
 
     was_there: whether the CronHPA was there before; one that was not is deleted again.
     """
     from cronhpa.kube.errors import ClusterError
 
     try:
+        await place.delete(place.hpas, hpa)
+        _say(["deleted the HPA"])
         await place.wait(until_it_acts, for_seconds=watch_seconds, hopeless=has_lost_its_metric)
-    except Stopped as reason:
+    except (ClusterError, Stopped) as reason:
         cause = reason
     else:
         return
-    try:
-        await place.create(place.hpas, as_new(hpa))
-    except ClusterError as error:
-        raise Stopped(
-            f"{cause}; the HPA could not be put back ({error}): create it again, spec, labels and annotations are "
-            "above; the CronHPA holds the replicas where they are"
-        ) from error
-    _say(["put the HPA back"])
+    await _put_back(place, hpa, cause)
     await place.wait(until_the_hpa_acts)
     chpa = await place.read(place.cron_hpas)
     if chpa is not None and not was_there:
         await place.delete(place.cron_hpas, chpa)
     raise Stopped(f"{cause}; so the HPA is back as it was, and no replica was changed")
+
+
+async def _put_back(place: _Place, hpa: Json, cause: Exception) -> None:
+    """Creates the HPA again, for as long as it takes. Raises Stopped where time is up, and shows what to create."""
+    from cronhpa.kube.errors import ClusterError
+
+    deadline = time.monotonic() + place.timeout_seconds
+    while True:
+        try:
+            await place.create(place.hpas, as_new(hpa))
+        except ClusterError as error:
+            if error.status == _CONFLICT:
+                return  # it was never gone, or somebody else was faster
+            if time.monotonic() > deadline:
+                _show(as_new(hpa))
+                raise Stopped(
+                    f"{cause}; the HPA could not be put back ({error}): create it by hand as it is shown; until then "
+                    "the CronHPA holds the replicas where they are"
+                ) from error
+            await asyncio.sleep(_POLL_SECONDS)
+        else:
+            _say(["put the HPA back"])
+            return
 
 
 async def _to_hpa(place: _Place, *, dry_run: bool) -> None:

@@ -27,6 +27,8 @@ class Played:
 
     def __init__(self, api, has_metric=lambda _: True, wants=(4, 4), metadata=None, metrics=None):
         self.has_metric, self.wants, self.calls = has_metric, wants, []
+        self.failures = 0
+        """So many requests fail once the HPA was deleted."""
         spec = {"scaleTargetRef": REF, "minReplicas": 1, "maxReplicas": 9, "metrics": metrics or []}
         metadata = {"name": "shop", "namespace": "prod", "uid": "hpa-1", "labels": {"team": "a"}} | (metadata or {})
         self.bodies = {HPAS: {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler"}}
@@ -35,7 +37,14 @@ class Played:
             api.answers[path] = self.collection
             api.answers[f"{path}/shop"] = self.item
 
+    def fails(self):
+        is_failing = ("delete", HPAS) in self.calls and self.failures > 0
+        self.failures -= is_failing
+        return is_failing
+
     async def collection(self, request):
+        if self.fails():
+            return web.Response(status=500)
         if request.method == "GET":
             items = [self.seen(request.path)] if request.path in self.bodies else []
             return web.json_response({"metadata": {"resourceVersion": "1"}, "items": items})
@@ -47,6 +56,8 @@ class Played:
         return web.json_response(body)
 
     async def item(self, request):
+        if self.fails():
+            return web.Response(status=500)
         path = request.path.removesuffix("/shop")
         if path not in self.bodies:
             failure = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "not found"}
@@ -106,6 +117,19 @@ def test_a_metric_that_goes_while_it_is_watched_brings_the_hpa_back(served, cron
     assert 1 == result.exit_code
     assert HPAS in played.bodies
     assert CRON_HPAS not in played.bodies
+
+
+@pytest.mark.parametrize("failures", [1, 3])
+def test_an_api_server_that_fails_meanwhile_strands_nobody(served, cronhpa, failures):
+    """The HPA is gone, the metric too, and the first requests after that fail."""
+    played = Played(served, has_metric=lambda hpa_is_there: hpa_is_there)
+    played.failures = failures
+
+    result = adopt(cronhpa, "--timeout", "20")
+
+    assert 1 == result.exit_code
+    assert "so the HPA is back as it was" in result.stderr
+    assert HPAS in played.bodies
 
 
 @pytest.mark.parametrize(
