@@ -3,7 +3,7 @@
 
 The successor is made active before the predecessor is deleted. The operator holds while an HPA scales the target, so
 two never act at once for longer than a watch takes, and wherever this is cut off, one of the two goes on acting.
-Running it again finishes.
+Running it again finishes. The predecessor is put back where the successor turns out not to decide.
 """
 
 from __future__ import annotations
@@ -17,7 +17,21 @@ from urllib.parse import quote
 import typer
 
 from cronhpa.api.identity import API_VERSION, PLURAL
-from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, connected
+from cronhpa.cli.adoption import (
+    Stopped,
+    as_new,
+    converted,
+    has_lost_its_metric,
+    missing,
+    must_be_within,
+    must_fit,
+    target,
+    until_it_acts,
+    until_it_agrees,
+    until_the_hpa_acts,
+)
+from cronhpa.cli.adoption_plan import served_without, show_plan
+from cronhpa.cli.cluster import AllNamespaces, Context, Kubeconfig, Namespace, connected
 from cronhpa.cli.lines import fail, say
 
 if TYPE_CHECKING:
@@ -27,28 +41,47 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _POLL_SECONDS = 0.5
-_NOT_FOUND = 404
+_PERIOD_SECONDS = 15
+_NOT_FOUND, _CONFLICT = 404, 409
 
 
-def adopt(
+def adopt(  # noqa: PLR0913, PLR0917 - the options of a command
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Name of the HorizontalPodAutoscaler, and of the CronHPA.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="[NAME]",
+            help="Name of the HorizontalPodAutoscaler, and of the CronHPA. With --dry-run: all of them.",
+        ),
+    ] = None,
     namespace: Namespace = None,
+    everywhere: AllNamespaces = False,
     back: Annotated[bool, typer.Option("--back", help="Convert the CronHPA back to an HPA.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show and check the steps, without a change.")] = False,
     timeout: Annotated[
         float, typer.Option(min=1, metavar="SECONDS", help="Time to wait for each of the two controllers.")
     ] = 120,
+    watch: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            metavar="SECONDS",
+            help="How long both must agree, and how long the CronHPA is watched after that. Default: two sync periods, "
+            "30 unless the CronHPA has its own.",
+        ),
+    ] = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
     """
     Move a live HorizontalPodAutoscaler over to CronHPA without a change of replicas, or back.
 
-    The command creates the CronHPA while the HPA still acts; the operator decides and does not scale. Once both decide
-    the same, the command deletes the HPA and nothing else. If it is interrupted, one of the two goes on acting; run it
-    again to finish.
+    The command creates the CronHPA while the HPA still acts; the operator decides and does not scale. Once both have
+    had their metrics and decided the same for two sync periods, the command deletes the HPA and nothing else. It
+    watches the CronHPA as long again: if a metric goes, or the CronHPA is not Ready any more, it puts the HPA back as
+    it was. If it is interrupted, one of the two goes on acting; run it again to finish.
+
+    Refused is an HPA whose metric goes with it: of kube-metrics-adapter (annotations metric-config.*), and of Datadog
+    without always-active.
 
     The memory of an HPA's controller cannot be read. The CronHPA starts with the current replicas as its
     recommendation, so its first scale-down may come later than the HPA's, not earlier; the periods of rate policies
@@ -56,7 +89,7 @@ def adopt(
 
     You need the rights to get, create and delete both kinds in the namespace.
 
-        cronhpa adopt shop -n prod --dry-run
+        cronhpa adopt -A --dry-run
         cronhpa adopt shop -n prod
         cronhpa adopt shop -n prod --back
 
@@ -66,21 +99,28 @@ def adopt(
     from cronhpa.kube.errors import ClusterError
     from cronhpa.migration.document import Unconvertible
 
+    if name is None and (back or not dry_run):
+        raise typer.BadParameter("name an HPA, or give --dry-run for the plan of all")
+    if name is not None and everywhere:
+        raise typer.BadParameter("a name and -A: name a namespace with -n")
+
     async def move() -> None:
         async with connected(kubeconfig, context, namespace) as cluster:
+            if name is None:
+                await show_plan(cluster.client, None if everywhere else cluster.namespace, time.time_ns())
+                return
             place = _Place(cluster.client, cluster.namespace, name, timeout)
-            await (_to_hpa if back else _to_cron_hpa)(place, dry_run=dry_run)
+            if back:
+                await _to_hpa(place, dry_run=dry_run)
+            else:
+                await _to_cron_hpa(place, watch_seconds=watch, dry_run=dry_run)
 
     try:
         asyncio.run(move())
-    except (ClusterError, _Stopped) as error:
+    except (ClusterError, Stopped) as error:
         fail("adopt", error)
     except Unconvertible as refusal:
         fail("adopt", f"{refusal.path}: {refusal.found}: {refusal.meaning}")
-
-
-class _Stopped(Exception):  # noqa: N818 - a decision, with its reason
-    """Why it does not go on."""
 
 
 class _Place:
@@ -90,7 +130,7 @@ class _Place:
         self.client, self.namespace, self.name = client, namespace, name
         self.hpas = f"/apis/autoscaling/v2/namespaces/{quote(namespace, safe='')}/horizontalpodautoscalers"
         self.cron_hpas = f"/apis/{API_VERSION}/namespaces/{quote(namespace, safe='')}/{PLURAL}"
-        self._timeout = timeout_seconds
+        self.timeout_seconds = timeout_seconds
 
     async def read(self, collection: str) -> Json | None:
         """The object of this name; None where there is none."""
@@ -118,42 +158,124 @@ class _Place:
         """Deletes this object, not one that took its name since, and nothing that it owns."""
         options = {"propagationPolicy": "Orphan", "preconditions": {"uid": found["metadata"]["uid"]}}
         await self.client.delete(f"{collection}/{quote(self.name, safe='')}", options)
-        await self.wait(lambda hpa, chpa: _missing(hpa if collection == self.hpas else chpa))
+        await self.wait(lambda hpa, chpa: missing(hpa if collection == self.hpas else chpa))
 
-    async def wait(self, awaited: Callable[[Json | None, Json | None], str | None]) -> None:
-        """Until nothing is awaited of the two any more. Raises _Stopped with what still is when time is up."""
-        deadline = time.monotonic() + self._timeout
-        while (missing := awaited(*await self.both())) is not None:
-            if time.monotonic() > deadline:
-                raise _Stopped(f"waited {self._timeout:.0f} s in vain: {missing}; run it again to go on")
+    async def wait(
+        self,
+        awaited: Callable[[Json | None, Json | None], str | None],
+        *,
+        for_seconds: float = 0,
+        hopeless: Callable[[Json | None], bool] | None = None,
+    ) -> None:
+        """
+        Until nothing has been awaited of the two for so many seconds on end.
+
+        Raises Stopped with what still is when time is up. With `hopeless` also at once where the CronHPA is, or where
+        what was there is gone again while for_seconds pass; an API server that does not answer is then waited for.
+        """
+        from cronhpa.kube.errors import ClusterError
+
+        deadline = time.monotonic() + self.timeout_seconds
+        since: float | None = None
+        while True:
+            now = time.monotonic()
+            try:
+                hpa, chpa = await self.both()
+            except ClusterError:
+                if hopeless is None or now > deadline:
+                    raise
+                await asyncio.sleep(_POLL_SECONDS)
+                continue
+            lacking = awaited(hpa, chpa)
+            if lacking is None:
+                since = now if since is None else since
+                if now - since >= for_seconds:
+                    return
+            elif hopeless is not None and (since is not None or hopeless(chpa)):
+                raise Stopped(lacking)
+            elif now > deadline:
+                raise Stopped(f"waited {self.timeout_seconds:.0f} s in vain: {lacking}; run it again to go on")
+            else:
+                since = None
             await asyncio.sleep(_POLL_SECONDS)
 
 
-async def _to_cron_hpa(place: _Place, *, dry_run: bool) -> None:
+async def _to_cron_hpa(place: _Place, *, watch_seconds: float | None, dry_run: bool) -> None:
     hpa, chpa = await place.both()
     if hpa is None and chpa is None:
-        raise _Stopped(f"there is neither an HPA nor a CronHPA {place.name} in namespace {place.namespace}")
-    if hpa is not None:
-        manifest = _converted(hpa)
+        raise Stopped(f"there is neither an HPA nor a CronHPA {place.name} in namespace {place.namespace}")
+    if hpa is None:
+        if dry_run:
+            _say([f"the HPA is gone and CronHPA {place.name} is there: nothing is left to do"])
+            return
+        await place.wait(until_it_acts)
+    else:
+        manifest = converted(hpa, time.time_ns(), await served_without(place.client, hpa))
         if chpa is None:
             await place.check(place.cron_hpas, manifest)
         else:
-            _must_fit(hpa, chpa)
+            must_fit(hpa, chpa)
         _say(_plan(place, hpa, chpa, manifest))
         if dry_run:
             return
         if chpa is None:
             await place.create(place.cron_hpas, manifest)
             _say(["created the CronHPA"])
-        await place.wait(_until_it_agrees)
-        _say(["the operator has looked at it, holds, and decides what the HPA decides"])
+        watch_seconds = watch_seconds or 2.0 * ((chpa or manifest)["spec"].get("syncPeriodSeconds") or _PERIOD_SECONDS)
+        await place.wait(until_it_agrees, for_seconds=watch_seconds)
+        _say([f"both have their metrics and have decided the same for {watch_seconds:.0f} s; the CronHPA holds"])
+        latest = await place.read(place.hpas)
+        if latest is None or latest["spec"] != hpa["spec"]:
+            raise Stopped("the HPA was changed meanwhile: run it again to go on")
+        await _replace(place, latest, watch_seconds, was_there=chpa is not None)
+    _say([f"CronHPA {place.name} acts. Take the HPA out of where it is applied from, or it comes back."])
+
+
+async def _replace(place: _Place, hpa: Json, watch_seconds: float, *, was_there: bool) -> None:
+    """
+    Deletes the HPA and watches the CronHPA. Where it does not decide, the HPA is put back as it was; Stopped is raised.
+
+    was_there: whether the CronHPA was there before; one that was not is deleted again.
+    """
+    from cronhpa.kube.errors import ClusterError
+
+    try:
         await place.delete(place.hpas, hpa)
         _say(["deleted the HPA"])
-    elif dry_run:
-        _say([f"the HPA is gone and CronHPA {place.name} is there: nothing is left to do"])
+        await place.wait(until_it_acts, for_seconds=watch_seconds, hopeless=has_lost_its_metric)
+    except (ClusterError, Stopped) as reason:
+        cause = reason
+    else:
         return
-    await place.wait(_until_it_acts)
-    _say([f"CronHPA {place.name} acts. Take the HPA out of where it is applied from, or it comes back."])
+    await _put_back(place, hpa, cause)
+    await place.wait(until_the_hpa_acts)
+    chpa = await place.read(place.cron_hpas)
+    if chpa is not None and not was_there:
+        await place.delete(place.cron_hpas, chpa)
+    raise Stopped(f"{cause}; so the HPA is back as it was, and no replica was changed")
+
+
+async def _put_back(place: _Place, hpa: Json, cause: Exception) -> None:
+    """Creates the HPA again, for as long as it takes. Raises Stopped where time is up, and shows what to create."""
+    from cronhpa.kube.errors import ClusterError
+
+    deadline = time.monotonic() + place.timeout_seconds
+    while True:
+        try:
+            await place.create(place.hpas, as_new(hpa))
+        except ClusterError as error:
+            if error.status == _CONFLICT:
+                return  # it was never gone, or somebody else was faster
+            if time.monotonic() > deadline:
+                _show(as_new(hpa))
+                raise Stopped(
+                    f"{cause}; the HPA could not be put back ({error}): create it by hand as it is shown; until then "
+                    "the CronHPA holds the replicas where they are"
+                ) from error
+            await asyncio.sleep(_POLL_SECONDS)
+        else:
+            _say(["put the HPA back"])
+            return
 
 
 async def _to_hpa(place: _Place, *, dry_run: bool) -> None:
@@ -162,17 +284,17 @@ async def _to_hpa(place: _Place, *, dry_run: bool) -> None:
 
     hpa, chpa = await place.both()
     if chpa is None:
-        raise _Stopped(
+        raise Stopped(
             f"there is no CronHPA {place.name} in namespace {place.namespace}"
             + ("; the HPA is there, so nothing is left to do" if hpa else "")
         )
     notes: list[Note] = []
     manifest = to_hpa(FieldReader(chpa, f"CronHPA/{place.name}", notes))
-    _must_be_within(manifest, chpa)
+    must_be_within(manifest, chpa)
     if hpa is None:
         await place.check(place.hpas, manifest)
     else:
-        _must_fit(hpa, chpa)
+        must_fit(hpa, chpa)
     lost = [f"  lost: {path}: {found}: {meaning}" for path, found, meaning in notes]
     _say([f"{place.namespace}/{place.name}: CronHPA to HorizontalPodAutoscaler", *lost, *_steps(hpa, "HPA", "CronHPA")])
     _show(manifest if hpa is None else None)
@@ -181,107 +303,10 @@ async def _to_hpa(place: _Place, *, dry_run: bool) -> None:
     if hpa is None:
         await place.create(place.hpas, manifest)
         _say(["created the HPA"])
-    await place.wait(_until_the_hpa_acts)
+    await place.wait(until_the_hpa_acts)
     _say(["the HPA has looked at its target, and the CronHPA holds"])
     await place.delete(place.cron_hpas, chpa)
     _say(["deleted the CronHPA. Take it out of where it is applied from, or it comes back."])
-
-
-# --- what must be so ---------------------------------------------------------------------------------------------
-
-
-def _converted(hpa: Json) -> Json:
-    """The CronHPA of a live HPA. Raises _Stopped where there is none, or something would make the HPA again."""
-    from cronhpa.migration.convert import Document, convert
-
-    owners = hpa["metadata"].get("ownerReferences") or ()
-    if owners:
-        named = ", ".join(f"{owner['kind']} {owner['name']}" for owner in owners)
-        raise _Stopped(f"{named} made this HPA and would make it again: move that over with `cronhpa convert`")
-    found = convert([Document(hpa["metadata"]["name"], hpa)], now=time.time_ns())
-    if not found.manifests or found.remarks:
-        raise _Stopped("; ".join(str(remark) for remark in found.remarks))
-    return found.manifests[0]
-
-
-def _must_fit(hpa: Json, chpa: Json) -> None:
-    """Raises _Stopped where two objects that are both there already do not belong together."""
-    one, other = (_target(body) for body in (hpa, chpa))
-    if one != other:
-        raise _Stopped(f"the HPA scales {one} and the CronHPA {other}: rename one of them")
-    if chpa["spec"].get("mode") == "Preview":
-        raise _Stopped("the CronHPA is there with mode Preview, which never scales: set spec.mode to Active first")
-
-
-def _must_be_within(manifest: Json, chpa: Json) -> None:
-    """Raises _Stopped where the HPA would jump to one of its bounds at once."""
-    current = (chpa.get("status") or {}).get("currentReplicas")
-    lowest, highest = manifest["spec"]["minReplicas"], manifest["spec"]["maxReplicas"]
-    if current is not None and not lowest <= current <= highest:
-        raise _Stopped(
-            f"{current} replicas run and the HPA would allow {lowest} to {highest}, so it would jump there: "
-            "wait until the window closes, or change minReplicas or maxReplicas first"
-        )
-
-
-def _until_it_agrees(hpa: Json | None, chpa: Json | None) -> str | None:
-    """What is missing until the HPA can go."""
-    if hpa is None:
-        return None
-    if chpa is None:
-        return "the CronHPA is gone"
-    said, wanted = _conditions(chpa), chpa["metadata"]["generation"]
-    if (chpa.get("status") or {}).get("observedGeneration") != wanted:
-        return "the operator has not looked at the CronHPA: is it running, and is this namespace its own?"
-    owned = said.get("TargetOwned", {})
-    if owned.get("status") != "False" or hpa["metadata"]["name"] not in owned.get("message", ""):
-        return f"the operator does not say that it holds because of the HPA: {owned.get('message')}"
-    if said.get("SpecAccepted", {}).get("status") != "True":
-        return f"the operator cannot read the spec: {said.get('SpecAccepted', {}).get('message')}"
-    if _conditions(hpa).get("ScalingActive", {}).get("status") == "True":
-        active = said.get("ScalingActive", {})
-        if active.get("status") != "True":
-            return f"the HPA has its metrics and the operator has not: {active.get('message')}"
-    return _disagreement(hpa, chpa)
-
-
-def _disagreement(hpa: Json, chpa: Json) -> str | None:
-    """Where the two decide differently; with schedules of its own the CronHPA may."""
-    if any(chpa["spec"].get(key) for key in ("schedules", "forecast", "override")):
-        return None
-    one, other = ((body.get("status") or {}).get("desiredReplicas") for body in (hpa, chpa))
-    return None if one == other else f"the HPA wants {one} replicas and the CronHPA {other}"
-
-
-def _until_it_acts(_: Json | None, chpa: Json | None) -> str | None:
-    if chpa is None:
-        return "the CronHPA is gone, and nothing scales the target"
-    owned = _conditions(chpa).get("TargetOwned", {})
-    return None if owned.get("status") == "True" else f"the CronHPA does not act yet: {owned.get('message')}"
-
-
-def _until_the_hpa_acts(hpa: Json | None, chpa: Json | None) -> str | None:
-    if hpa is None:
-        return "the HPA is gone"
-    if "ScalingActive" not in _conditions(hpa):
-        return "the HPA has not looked at its target"
-    held = None if chpa is None else _conditions(chpa).get("TargetOwned", {})
-    if held is None or held.get("status") == "False":
-        return None
-    return "the CronHPA does not hold: if its operator is gone, delete it by hand with kubectl delete chpa"
-
-
-def _missing(found: Json | None) -> str | None:
-    return None if found is None else f"{found['kind']} {found['metadata']['name']} is still there"
-
-
-def _conditions(body: Json) -> dict[str, Json]:
-    return {item["type"]: item for item in (body.get("status") or {}).get("conditions") or ()}
-
-
-def _target(body: Json) -> str:
-    ref = body["spec"]["scaleTargetRef"]
-    return f"{ref['kind']}/{ref['name']}"
 
 
 # --- what is said ------------------------------------------------------------------------------------------------
@@ -292,7 +317,7 @@ def _plan(place: _Place, hpa: Json, chpa: Json | None, manifest: Json) -> list[s
     bounds = f"{spec['minReplicas']} to {spec['maxReplicas']} replicas, {status.get('currentReplicas', '?')} now"
     _show(manifest if chpa is None else None)
     return [
-        f"{place.namespace}/{place.name}: HorizontalPodAutoscaler to CronHPA, {_target(hpa)}, {bounds}",
+        f"{place.namespace}/{place.name}: HorizontalPodAutoscaler to CronHPA, {target(hpa)}, {bounds}",
         *_steps(chpa, "CronHPA", "HPA"),
     ]
 
@@ -302,6 +327,7 @@ def _steps(there: Json | None, successor: str, predecessor: str) -> list[str]:
         f"  1. {'keep' if there else 'create'} the {successor}" + (", which is there already" if there else ""),
         "  2. wait until it has looked at the target, and only one of the two acts",
         f"  3. delete the {predecessor}, and nothing else with it",
+        *(["  4. watch the CronHPA, and put the HPA back if it does not decide"] if predecessor == "HPA" else []),
     ]
 
 

@@ -1,11 +1,11 @@
 """
 Aliyun CronHorizontalPodAutoscaler (autoscaling.alibabacloud.com/v1beta1), as of its last commit in 2023.
 
-A job sets a count at one instant; until the next job of the object nothing else is scheduled. So a job becomes a window
-from its times to the next time of any job. On a workload the window states replicas. On a HorizontalPodAutoscaler the
-job sets minReplicas to its size, and maxReplicas if that is smaller: the window states these, and the rest comes from
-that HPA. (A job that finds more replicas than its size does not change minReplicas, so its effect depends on the load
-of that second. The window has the effect that is meant.)
+Its jobs set a count; on an HPA they set its bounds (see jobs). A job that finds more replicas than its size does not
+change the HPA's minReplicas, so its effect depends on the load of that second. The window has the effect that is meant.
+
+Cron texts begin with seconds. One of five fields has seconds, too, and no weekday: `0 9 * * 1-5` is minute 9 of every
+hour, January to May (ringtail/go-cron, as robfig/cron v1, where the weekday alone is optional).
 """
 
 from __future__ import annotations
@@ -13,132 +13,36 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from cronhpa.api.resource.schedules import MAX_SCHEDULES
 from cronhpa.core.scheduled import cron
-from cronhpa.migration import hpa, job_windows
+from cronhpa.migration import job_windows, jobs
 from cronhpa.migration.context import ConversionContext
 from cronhpa.migration.document import FieldReader, Json, Unconvertible
-from cronhpa.migration.job_windows import Job, NoWindows
-from cronhpa.migration.manifest import cron_hpa, metadata_of, unique_names, zone_problem
+from cronhpa.migration.job_windows import DaysOff, Job
+from cronhpa.migration.jobs import BY_HAND
 
 DEFAULT_ZONE = "Asia/Shanghai"
 """The controller's TZ, as its chart sets it."""
 
 _DATE = re.compile(r"^@date\s+(\d{4}-\d{2}-\d{2})\s+(\d{2}:\d{2}:\d{2})$")
-_GONE = {"extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"}
 _DONE = {"Succeed", "Failed"}
-_BY_HAND = "write the schedules by hand"
-
-
-def target_hpa(document: FieldReader) -> tuple[str, str] | None:
-    """Namespace and name of the HorizontalPodAutoscaler that the jobs change; None where they scale a workload."""
-    ref = document.mapping("spec").mapping("scaleTargetRef")
-    if ref.text("kind") != "HorizontalPodAutoscaler":
-        return None
-    return document.mapping("metadata").text("namespace"), ref.text("name")
+_WITHOUT_WEEKDAY = 5
 
 
 def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
     document.ignore("apiVersion", "kind", "status")
-    metadata = metadata_of(document)
     spec = document.mapping("spec")
-    zone = _zone(spec, context)
+    zone = jobs.zone_of(spec, "jobs", context, DEFAULT_ZONE, "the chart's default")
     wall = context.wall(zone)
-    jobs = _jobs(document, spec, wall)
-    if not jobs:
-        raise spec.unconvertible("jobs", "no job is left", "delete the object")
-    try:
-        windows = job_windows.jobs_to_windows(jobs, wall)
-    except NoWindows as reason:
-        raise spec.unconvertible("jobs", str(reason), _BY_HAND) from None
-    if len(windows) > MAX_SCHEDULES:
-        raise spec.unconvertible(
-            "jobs", f"they make {len(windows)} windows", f"{MAX_SCHEDULES} are accepted: {_BY_HAND}"
-        )
-    if all(job.once is not None for job in jobs):
-        spec.remark(
-            "jobs",
-            "no job recurs",
-            "before the first and after the last, the smallest size holds, where the source leaves what it finds",
-        )
-    for index, date in enumerate(spec.items("excludeDates")):
-        spec.remark(
-            f"excludeDates[{index}]",
-            f'found "{date}"',
-            "a schedule has no exceptions yet: suspend it on that date, or add a one-off schedule for it",
-        )
-    if target_hpa(document) is not None:
-        return _on_hpa(document, windows, zone, context)
-    return _on_workload(metadata, spec, windows, zone)
-
-
-def _zone(spec: FieldReader, context: ConversionContext) -> str:
-    zone = context.zone or DEFAULT_ZONE
-    problem = zone_problem(zone)
-    if problem:
-        raise spec.unconvertible("jobs", problem, "name the zone of the controller with --time-zone")
-    if context.zone is None:
-        spec.remark(
-            "jobs",
-            "the zone of the times is the TZ of the controller",
-            f"took {zone}, the chart's default: name another with --time-zone",
-        )
-    return zone
-
-
-def _on_workload(metadata: Json, spec: FieldReader, windows: list[tuple[Job, Json]], zone: str) -> Json:
-    ref = spec.mapping("scaleTargetRef")
-    version = ref.text("apiVersion")
-    sizes = [job.size for job, _ in windows]
-    out = {
-        "scaleTargetRef": {
-            "apiVersion": "apps/v1" if version in _GONE else version,
-            "kind": ref.text("kind"),
-            "name": ref.text("name"),
-        },
-        "minReplicas": min(sizes),
-        "maxReplicas": max(*sizes, 1),
-        "timeZone": zone,
-        "schedules": unique_names([{"name": job.name} | fields | {"replicas": job.size} for job, fields in windows]),
-    }
-    return cron_hpa(metadata, out)
-
-
-def _on_hpa(document: FieldReader, windows: list[tuple[Job, Json]], zone: str, context: ConversionContext) -> Json:
-    key = target_hpa(document)
-    spec = document.mapping("spec")
-    spec.mapping("scaleTargetRef").ignore("apiVersion", "kind", "name")
-    base = context.hpas.get(key) if key else None
-    if key is None or base is None:
-        raise spec.unconvertible(
-            "scaleTargetRef",
-            f"the jobs change HorizontalPodAutoscaler {key and key[1]}, which is not in the input",
-            "convert both together: its metrics belong into the same CronHPA",
-        )
-    out = hpa.spec_of(base)
-    schedules: list[Json] = []
-    for job, fields in windows:
-        raised: Json = {}
-        if job.size > out["maxReplicas"]:
-            raised = {"maxReplicas": job.size}
-            spec.remark(
-                f"jobs[{job.name}].targetSize",
-                f"found {job.size}, above the HPA's maxReplicas",
-                "the source raises maxReplicas for good, here it is raised while the window is open",
-            )
-        schedules.append({"name": job.name} | fields | {"minReplicas": job.size} | raised)
-    spec.remark(
-        "scaleTargetRef",
-        f"the HPA's bounds are {out['minReplicas']} to {out['maxReplicas']} now",
-        "past jobs may have left them so: check minReplicas and maxReplicas, which hold when no window is open",
-    )
-    return cron_hpa(metadata_of(base), out | {"timeZone": zone, "schedules": unique_names(schedules)})
+    found = _jobs(document, spec, wall)
+    off = _days_off(spec, found, wall)
+    windows = jobs.windows_of(spec, "jobs", found, zone, wall, off)
+    return jobs.scheduled(document, windows, zone, "jobs[{}].targetSize", context)
 
 
 def _jobs(document: FieldReader, spec: FieldReader, wall: datetime) -> list[Job]:
     conditions = document.mapping("status").mappings("conditions")
     done = {item.text("name") for item in conditions if item.text("state") in _DONE}
-    jobs = []
+    out = []
     for job in spec.mappings("jobs"):
         name, schedule, size = job.text("name"), job.text("schedule").strip(), job.integer("targetSize")
         if size is None:
@@ -151,8 +55,8 @@ def _jobs(document: FieldReader, spec: FieldReader, wall: datetime) -> list[Job]
         if read is not None and runs_once and read.cron is not None:
             read = Job(name, size, once=job_windows.next_time(read.cron, wall))
         if read is not None:
-            jobs.append(read)
-    return jobs
+            out.append(read)
+    return out
 
 
 def _recurring(job: FieldReader, name: str, size: int) -> Job:
@@ -164,18 +68,30 @@ def _recurring(job: FieldReader, name: str, size: int) -> Job:
         text, seconds = job_windows.without_seconds(schedule)
     problem = cron.problem(text)
     if problem:
-        raise job.unconvertible("schedule", problem, _BY_HAND)
+        raise job.unconvertible("schedule", problem, BY_HAND)
     fields = text.split()
     if not schedule.startswith("@") and fields[2].startswith("*/") and fields[4] != "*":
         raise job.unconvertible(
             "schedule",
             f'found "{schedule}", a step of days beside a weekday',
-            f"the source means days that are both, a cron text here either: {_BY_HAND}",
+            f"the source means days that are both, a cron text here either: {BY_HAND}",
+        )
+    if len(schedule.split()) == _WITHOUT_WEEKDAY:
+        job.remark(
+            "schedule",
+            f'found "{schedule}", five fields: the controller reads the first as seconds and no weekday',
+            f'so the window begins at the times of "{text}"; if "{schedule}" was meant as in crontab, write it so',
         )
     # `*` and `*/n` begin at second 0, and setting a count again changes nothing.
-    if seconds != "0" and not seconds.startswith(("*", "0")):
+    elif seconds != "0" and not seconds.startswith(("*", "0")):
         job.remark("schedule", f"found second {seconds}", "the window begins at the full minute before it")
-    return Job(name, size, cron=text)
+    return Job(name, size, cron=text, order=_last_second(seconds))
+
+
+def _last_second(field: str) -> int:
+    """The last second of a minute that a field names: of two jobs in a minute the later one is what lasts."""
+    as_minutes = f"{field} 0 * * *"
+    return 0 if cron.problem(as_minutes) else max(cron.minutes(as_minutes))
 
 
 def _dated(job: FieldReader, name: str, size: int, wall: datetime) -> Job | None:
@@ -193,3 +109,57 @@ def _dated(job: FieldReader, name: str, size: int, wall: datetime) -> Job | None
     if at.second:
         job.remark("schedule", f"found second {at.second}", "the window begins at the full minute before it")
     return Job(name, size, once=at.replace(second=0))
+
+
+# --- days off ----------------------------------------------------------------------------------------------------
+
+
+def _days_off(spec: FieldReader, found: list[Job], wall: datetime) -> DaysOff:
+    """
+    excludeDates: cron texts of six fields whose first three are `*`, such as `* * * 15 11 *` and `* * * * * 5`.
+
+    The controller compares month and hour of the text's next time with those of now (IsTodayOff in
+    pkg/controller/cronjob.go has the layout "11-15-1990"), so jobs from 0:00 to 0:59 do not run on other days of that
+    month either.
+    """
+    weekdays: set[int] = set()
+    dates: list[str] = []
+    for index, text in enumerate(map(str, spec.items("excludeDates"))):
+        key = f"excludeDates[{index}]"
+        fields = job_windows.five_fields(text).split()
+        if len(fields) == _WITHOUT_WEEKDAY:
+            fields.append("*")
+        days = " ".join(["0", "0", *fields[3:]])
+        problem = cron.problem(days)
+        if problem or len(fields) != _WITHOUT_WEEKDAY + 1 or fields[:3] != ["*", "*", "*"]:
+            spec.remark(
+                key,
+                f'found "{text}"',
+                "left out: days are read of six fields that begin with * * *; name them in exclude of the schedules",
+            )
+            continue
+        if fields[3:5] == ["*", "*"]:
+            weekdays |= {at.isoweekday() % 7 for at in _week(days, wall)}
+        else:
+            dates.append(days)
+            spec.remark(
+                key,
+                f'found "{text}"',
+                f"written out as dates until {wall.year + 2}: name those of later years by then",
+            )
+        if any(job.cron and 0 in _hours(job.cron) for job in found):
+            spec.remark(
+                key,
+                "a job runs between 0:00 and 0:59",
+                "the controller compares month and hour alone, and skips that job on other days of the month, too; "
+                "here it is the day that counts",
+            )
+    return DaysOff(frozenset(weekdays), tuple(dates))
+
+
+def _week(days: str, wall: datetime) -> list[datetime]:
+    return [at for at, _ in zip(cron.forwards(days, wall), range(7), strict=False)]
+
+
+def _hours(text: str) -> set[int]:
+    return {minute // 60 for minute in cron.minutes(text)}

@@ -3,26 +3,100 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
 
+from cronhpa.api.identity import GROUP, KIND
 from cronhpa.core.instant import Nanoseconds
-from cronhpa.migration import aliyun, crane, hpa, keda
-from cronhpa.migration.context import ConversionContext
+from cronhpa.migration import (
+    aliyun,
+    aws,
+    crane,
+    d_kuro,
+    dtaniwaki,
+    gcp,
+    hpa,
+    huawei,
+    jobs,
+    kapacity,
+    keda,
+    kube_downscaler,
+    kube_green,
+    phpa,
+    tkestack,
+    zalando,
+)
+from cronhpa.migration.context import ConversionContext, ObjectKey, key_of
 from cronhpa.migration.document import FieldReader, Json, Note, Remark, Unconvertible
 from cronhpa.migration.manifest import problems
+from cronhpa.migration.sources import NamedSources
+
+GroupKind = tuple[str, str]
 
 _HPA = ("autoscaling", "HorizontalPodAutoscaler")
-_ALIYUN = ("autoscaling.alibabacloud.com", "CronHorizontalPodAutoscaler")
-_OTHERS = {
-    _ALIYUN: aliyun.to_cron_hpa,
-    ("keda.sh", "ScaledObject"): keda.to_cron_hpa,
-    ("autoscaling.crane.io", "EffectiveHorizontalPodAutoscaler"): crane.to_cron_hpa,
+
+
+class _Dialect(Struct, frozen=True):
+    """
+    The objects of another autoscaler. convert: the CronHPAs of an object. absorbs: the HorizontalPodAutoscalers that
+    become part of them.
+    """
+
+    convert: Callable[[FieldReader, ConversionContext], Json | Sequence[Json]]
+    absorbs: Callable[[FieldReader, ConversionContext], Iterable[ObjectKey]] = lambda _, __: ()
+
+
+def _target_hpa(document: FieldReader, _: ConversionContext) -> Iterable[ObjectKey]:
+    target = jobs.target_hpa(document)
+    return () if target is None else (target,)
+
+
+def _from_hpa(document: FieldReader, context: ConversionContext) -> Json:
+    return zalando.with_schedules(hpa.to_cron_hpa(document), document, context)
+
+
+DIALECTS: Mapping[GroupKind, _Dialect] = {
+    _HPA: _Dialect(_from_hpa),
+    ("keda.sh", "ScaledObject"): _Dialect(keda.to_cron_hpa),
+    ("autoscaling.alibabacloud.com", "CronHorizontalPodAutoscaler"): _Dialect(aliyun.to_cron_hpa, _target_hpa),
+    ("autoscaling.crane.io", "EffectiveHorizontalPodAutoscaler"): _Dialect(crane.to_cron_hpa),
+    ("jamiethompson.me", "PredictiveHorizontalPodAutoscaler"): _Dialect(phpa.to_cron_hpa),
+    ("autoscaling.kapacitystack.io", "IntelligentHorizontalPodAutoscaler"): _Dialect(kapacity.to_cron_hpa),
+    ("extensions.tkestack.io", "CronHPA"): _Dialect(tkestack.to_cron_hpa, _target_hpa),
+    ("autoscaling.cce.io", "CronHorizontalPodAutoscaler"): _Dialect(huawei.to_cron_hpa, _target_hpa),
+    ("cron-hpa.dtaniwaki.github.com", "CronHorizontalPodAutoscaler"): _Dialect(dtaniwaki.to_cron_hpa),
+    ("cron-hpa.ubie-oss.github.com", "CronHorizontalPodAutoscaler"): _Dialect(dtaniwaki.to_cron_hpa),
+    (d_kuro.GROUP, "ScheduledPodAutoscaler"): _Dialect(d_kuro.to_cron_hpa),
+    (d_kuro.GROUP, "Schedule"): _Dialect(d_kuro.schedule_alone),
+    **{(zalando.GROUP, kind): _Dialect(zalando.schedule_alone) for kind in zalando.KINDS},
+    ("kube-green.com", "SleepInfo"): _Dialect(kube_green.to_cron_hpas, kube_green.absorbs),
+    **{
+        ("apps", kind): _Dialect(kube_downscaler.to_cron_hpas, kube_downscaler.absorbs)
+        for kind in ("Deployment", "StatefulSet")
+    },
+    (aws.GROUP, aws.KIND): _Dialect(aws.to_cron_hpa),
+    (gcp.GROUP, gcp.KIND): _Dialect(gcp.to_cron_hpa),
 }
-_ACCEPTED = "HorizontalPodAutoscaler, ScaledObject, CronHorizontalPodAutoscaler and EffectiveHorizontalPodAutoscaler"
+LIVE_KINDS: tuple[GroupKind, ...] = (
+    *(kind for kind in DIALECTS if kind[0] not in {aws.GROUP, gcp.GROUP}),
+    ("", "Namespace"),
+)
+"""What a cluster may have that is read here."""
+
+# Objects that stand beside autoscalers and scale nothing, and our own: not worth a remark.
+_PASSED_OVER: Mapping[str, AbstractSet[str]] = {
+    GROUP: {KIND},
+    "": {"ConfigMap", "Namespace", "PersistentVolumeClaim", "Pod", "Secret", "Service", "ServiceAccount"},
+    "apps": {"DaemonSet", "ReplicaSet"},
+    "batch": {"CronJob", "Job"},
+    "keda.sh": {"ClusterTriggerAuthentication", "TriggerAuthentication"},
+    "networking.k8s.io": {"Ingress", "NetworkPolicy"},
+    "policy": {"PodDisruptionBudget"},
+}
 
 
 class Document(Struct, frozen=True):
@@ -33,10 +107,14 @@ class Document(Struct, frozen=True):
 
 
 class Conversion(Struct, frozen=True):
-    """manifests: CronHPA objects. remarks: what could not be carried over. Both are in the order of the input."""
+    """
+    manifests: CronHPA objects. remarks: what could not be carried over. Both are in the order of the input.
+    sources: definitions by name of the metric sources that the manifests need.
+    """
 
     manifests: tuple[Json, ...]
     remarks: tuple[Remark, ...]
+    sources: dict[str, Json] = {}
 
 
 class _Entry(Struct, frozen=True):
@@ -48,54 +126,76 @@ class _Entry(Struct, frozen=True):
     notes: list[Note]
 
     @property
-    def key(self) -> tuple[str, str]:
-        metadata = self.reader.mapping("metadata")
-        return metadata.text("namespace"), metadata.text("name")
+    def key(self) -> ObjectKey:
+        return key_of(self.reader)
 
 
-def convert(documents: Sequence[Document], *, now: Nanoseconds, zone: str | None = None) -> Conversion:
+def convert(
+    documents: Sequence[Document], *, now: Nanoseconds, zone: str | None = None, prometheus: str | None = None
+) -> Conversion:
     """
     Convert all objects of the input together: jobs on an HPA need that HPA, and KEDA's HPA has the names of its
     metrics.
 
-    zone: the zone of the source's controller, for sources whose objects do not name one.
+    zone: the zone of the source's controller, for sources whose objects do not name one. prometheus: URL of the
+    Prometheus that has what exporters serve.
     """
     remarks: list[Remark] = []
     entries = [entry for document in documents for entry in _entries(document, remarks)]
-    hpas = {entry.key: entry.reader for entry in entries if entry.kind == _HPA}
-    context = ConversionContext(now=now, zone=zone, hpas=hpas)
-    made_of = _merged(entries, hpas)
-    manifests: list[Json] = []
+    objects: dict[GroupKind, list[FieldReader]] = {}
     for entry in entries:
-        if entry.kind == _HPA and entry.key in made_of:
+        objects.setdefault(entry.kind, []).append(entry.reader)
+    context = ConversionContext(
+        now=now,
+        zone=zone,
+        prometheus=prometheus,
+        hpas={entry.key: entry.reader for entry in entries if entry.kind == _HPA},
+        objects=objects,
+        sources=NamedSources(),
+    )
+    absorbed = _absorbed(entries, context)
+    manifests: list[Json] = []
+    done: list[_Entry] = []
+    for entry in entries:
+        if _is_passed_over(entry.kind) or (entry.kind == _HPA and entry.key in absorbed):
             continue
         try:
-            manifests.append(_converted(entry, context))
+            manifests += _converted(entry, context)
+            done.append(entry)
         except Unconvertible as refusal:
             entry.notes.append((refusal.path, refusal.found, f"no CronHPA is made of it: {refusal.meaning}"))
+    # At the end: an object may be read by the conversion of another.
+    for entry in done:
+        entry.notes.extend(
+            (path, "found a field that is not known here", "left out: see whether it matters")
+            for path in entry.reader.unread()
+        )
     for entry in entries:
         remarks += [Remark(entry.source, path, found, meaning) for path, found, meaning in entry.notes]
     remarks += _doubled(manifests)
-    return Conversion(tuple(manifests), tuple(remarks))
+    return Conversion(tuple(manifests), tuple(remarks), context.sources.used_by(manifests))
 
 
-def _converted(entry: _Entry, context: ConversionContext) -> Json:
-    """The CronHPA of an object. Raises Unconvertible if the API server would refuse every honest one."""
-    if entry.kind == _HPA:
-        out = hpa.to_cron_hpa(entry.reader)
-    elif entry.kind in _OTHERS:
-        out = _OTHERS[entry.kind](entry.reader, context)
-    else:
+def _is_passed_over(kind: GroupKind) -> bool:
+    return kind not in DIALECTS and kind[1] in _PASSED_OVER.get(kind[0], ())
+
+
+def _converted(entry: _Entry, context: ConversionContext) -> Sequence[Json]:
+    """The CronHPAs of an object. Raises Unconvertible if the API server would refuse every honest one."""
+    dialect = DIALECTS.get(entry.kind)
+    if dialect is None:
         group, kind = entry.kind
+        accepted = ", ".join(sorted({kind for group, kind in DIALECTS if "." in group or group == "autoscaling"}))
         raise Unconvertible(
-            entry.reader.path, f"found {kind or 'no kind'} of {group or 'no group'}", f"accepted are {_ACCEPTED}"
+            entry.reader.path, f"found {kind or 'no kind'} of {group or 'no group'}", f"accepted are {accepted}"
         )
-    for path in entry.reader.unread():
-        entry.notes.append((path, "found a field that is not known here", "left out: see whether it matters"))
-    wrong = [f"{path}: {text}" for path, text in problems(out["spec"])]
-    if wrong:
-        raise Unconvertible(entry.reader.path, "the API server would refuse it", "; ".join(wrong))
-    return out
+    made = dialect.convert(entry.reader, context)
+    made = [made] if isinstance(made, dict) else made
+    for out in made:
+        wrong = [f"{path}: {text}" for path, text in problems(out["spec"])]
+        if wrong:
+            raise Unconvertible(entry.reader.path, "the API server would refuse it", "; ".join(wrong))
+    return made
 
 
 def _entries(document: Document, remarks: list[Remark]) -> Iterator[_Entry]:
@@ -103,8 +203,20 @@ def _entries(document: Document, remarks: list[Remark]) -> Iterator[_Entry]:
     body = document.body
     if body is None:
         return
+    if isinstance(body, list) and all(isinstance(item, Mapping) for item in body):
+        for item in body:  # what gcloud prints
+            yield from _entries(Document(document.source, item), remarks)
+        return
     if not isinstance(body, Mapping):
         remarks.append(Remark(document.source, "", f"found {type(body).__name__}", "a Kubernetes object belongs here"))
+        return
+    of_cloud = aws.objects_of(body) or gcp.objects_of(body)
+    if of_cloud is not None:
+        found = list(of_cloud)
+        if not found:
+            remarks.append(Remark(document.source, "", "found no scheduled action", "there is nothing to convert"))
+        for item in found:
+            yield from _entries(Document(document.source, item), remarks)
         return
     if isinstance(body.get("items"), list):
         kind = str(body.get("kind") or "").removesuffix("List")
@@ -125,16 +237,15 @@ def _entries(document: Document, remarks: list[Remark]) -> Iterator[_Entry]:
     yield _Entry(document.source, (group, kind), FieldReader(body, f"{kind}/{name}", notes), notes)
 
 
-def _merged(entries: Sequence[_Entry], hpas: Mapping[tuple[str, str], FieldReader]) -> set[tuple[str, str]]:
-    """The HPAs that become part of another object's CronHPA: those that jobs change, and those of KEDA and Crane."""
-    out: set[tuple[str, str]] = set()
-    names = {(*entry.key, entry.kind[1]) for entry in entries if entry.kind in _OTHERS}
+def _absorbed(entries: Sequence[_Entry], context: ConversionContext) -> set[ObjectKey]:
+    """The HPAs that become part of another object's CronHPA: those that jobs change, and those that others made."""
+    out: set[ObjectKey] = set()
+    names = {(*entry.key, entry.kind[1]) for entry in entries if entry.kind in DIALECTS}
     for entry in entries:
         with suppress(Unconvertible):  # the conversion of that object reports it
-            target = aliyun.target_hpa(entry.reader) if entry.kind == _ALIYUN else None
-            if target is not None and target in hpas:
-                out.add(target)
-    for key, reader in hpas.items():
+            if entry.kind in DIALECTS:
+                out |= {key for key in DIALECTS[entry.kind].absorbs(entry.reader, context) if key in context.hpas}
+    for key, reader in context.hpas.items():
         with suppress(Unconvertible):
             for owner in reader.mapping("metadata").mappings("ownerReferences"):
                 if (key[0], owner.text("name"), owner.text("kind")) in names:

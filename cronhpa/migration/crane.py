@@ -13,6 +13,7 @@ from cronhpa.migration.document import FieldReader, Json, Unconvertible
 from cronhpa.migration.manifest import DEFAULT_METRICS, cron_hpa, has_load, metadata_of, unique_names
 
 _QUERY = "metric-query.autoscaling.crane.io/"
+_OF_PROCESS = {"", "Local"}
 
 
 def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
@@ -25,6 +26,13 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
         raise spec.unconvertible("maxReplicas", "there is no maxReplicas", "Crane refuses it too")
     metrics = [dict(metric.body) for metric in spec.mappings("metrics")]
     spec.ignore("metrics")
+    nowhere = [cron.text("name") for cron in spec.mappings("crons") if cron.text("timezone") in _OF_PROCESS]
+    if nowhere and context.zone is None:
+        spec.remark(
+            "crons",
+            f"{', '.join(nowhere)}: no zone of its own",
+            "took UTC; Crane takes the zone of its process: see --time-zone",
+        )
     crons = [item for item in (_cron(cron, lowest, highest, context) for cron in spec.mappings("crons")) if item]
     if not metrics and not crons:
         metrics = DEFAULT_METRICS
@@ -64,12 +72,8 @@ def _cron(cron: FieldReader, lowest: int, highest: int, context: ConversionConte
     cron.ignore("description")
     try:
         zone = cron.text("timezone")
-        if not zone:
+        if zone in _OF_PROCESS:
             zone = context.zone or "UTC"
-            if context.zone is None:
-                cron.remark(
-                    "timezone", "there is none", "took UTC; Crane takes the zone of its process: see --time-zone"
-                )
         fields = edges.window(cron, (cron.text("start"), cron.text("end")), zone, "Crane", context)
         replicas = cron.integer("targetReplicas")
         if replicas is None:
@@ -94,23 +98,13 @@ def _forecast(document: FieldReader, spec: FieldReader, metrics: list[Json]) -> 
             )
     if "prediction" not in spec:
         return None
-    prediction = spec.mapping("prediction")
-    if "predictionWindowSeconds" in prediction:
-        prediction.remark(
-            "predictionWindowSeconds",
-            f"found {prediction.integer('predictionWindowSeconds')}",
-            "how far a forecast looks ahead follows from how long pods take to start",
+    settings = spec.raw("prediction")
+    if settings:
+        spec.remark(
+            "prediction",
+            f"found settings of its own: {', '.join(map(str, settings))}",
+            "the forecast chooses its method, and looks ahead as far as pods take to start: watch it with mode Preview",
         )
-    algorithm = prediction.mapping("predictionAlgorithm")
-    kind = algorithm.text("algorithmType")
-    for key in ("dsp", "percentile"):
-        if key in algorithm:
-            algorithm.raw(key)
-            algorithm.remark(
-                key,
-                f"found settings of {kind or key}",
-                "the forecast has a method of its own: watch it with mode Preview",
-            )
     if not has_load(metrics):
         spec.remark(
             "prediction", "no metric has a target per pod", "a forecast needs one: add a Utilization or AverageValue"

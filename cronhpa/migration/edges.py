@@ -1,9 +1,10 @@
-"""Windows of KEDA and Crane. They have start and end, too, but are active if the next edge is an end."""
+"""Windows of KEDA, Crane and Kapacity: with start and end, but active if the next edge is an end."""
 
 from __future__ import annotations
 
 from cronhpa.core.scheduled import cron
 from cronhpa.migration import job_windows
+from cronhpa.migration.clock_changes import remark_clock_changes
 from cronhpa.migration.context import ConversionContext
 from cronhpa.migration.document import FieldReader, Json
 from cronhpa.migration.manifest import zone_problem
@@ -35,4 +36,5 @@ def window(at: FieldReader, edges: tuple[str, str], zone: str, source: str, cont
             f"between {first} and {second} {source} is {there}, because the next edge is {following}",
             f"here the window is {here}, because the last edge was {last}: give start and end the days that are meant",
         )
+    remark_clock_changes(at, "start", (start, end), zone, context.wall(zone))
     return {"start": start, "end": end, "timeZone": zone}

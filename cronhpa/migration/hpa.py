@@ -8,7 +8,7 @@ names of v2.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from cronhpa.migration.document import FieldReader, Json
@@ -18,9 +18,45 @@ _METRICS = "autoscaling.alpha.kubernetes.io/metrics"
 _BEHAVIOR = "autoscaling.alpha.kubernetes.io/behavior"
 
 
+_ADAPTER = "metric-config."
+_DATADOG = "datadogmetric@"
+_SOURCE = "define it as a metric source of the operator, or have it served by an adapter that needs no HPA"
+
+
 def to_cron_hpa(document: FieldReader) -> Json:
     document.ignore("apiVersion", "kind", "status")
-    return cron_hpa(metadata_of(document), spec_of(document))
+    spec = spec_of(document)
+    _remark_who_serves(document, spec["metrics"])
+    return cron_hpa(metadata_of(document), spec)
+
+
+def datadog_metrics(metrics: Iterable[Any]) -> Iterator[tuple[int, str, str]]:
+    """The metrics that are DatadogMetric objects: their place, and namespace and name of the object."""
+    for index, metric in enumerate(metrics):
+        named = metric
+        for key in ("external", "metric", "name"):
+            named = named.get(key) if isinstance(named, Mapping) else None
+        if isinstance(named, str) and named.startswith(_DATADOG):
+            namespace, _, name = named.removeprefix(_DATADOG).partition(":")
+            yield index, namespace, name
+
+
+def _remark_who_serves(document: FieldReader, metrics: list[Any]) -> None:
+    """A remark for each metric that an adapter serves only while a HorizontalPodAutoscaler names it."""
+    for key in document.mapping("metadata").texts("annotations"):
+        if key.startswith(_ADAPTER):
+            document.remark(
+                f"metadata.annotations[{key}]",
+                "kube-metrics-adapter serves this metric only while an HPA with this annotation names it",
+                f"it goes with the HPA: {_SOURCE}",
+            )
+    for index, namespace, name in datadog_metrics(metrics):
+        document.remark(
+            f"spec.metrics[{index}]",
+            f"Datadog asks for DatadogMetric {namespace}/{name} only while an HPA names it",
+            "its value ends with the HPA: annotate the DatadogMetric with "
+            f'external-metrics.datadoghq.com/always-active: "true", or {_SOURCE}',
+        )
 
 
 def spec_of(document: FieldReader) -> Json:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Set as AbstractSet
+from datetime import date, datetime, timedelta
 from itertools import groupby, islice, pairwise, takewhile
 
 from msgspec import Struct
@@ -23,6 +24,7 @@ from cronhpa.migration.document import Json
 _ROUND = timedelta(days=15)
 _YEARS = timedelta(days=8 * 366)
 _EVENTS_MAX = 4000
+_DATES_AHEAD = timedelta(days=2 * 366)
 _DAY_FIELDS = slice(2, 4)
 
 Event = tuple[datetime, int]
@@ -67,12 +69,41 @@ def difference(start: str, end: str, wall: datetime) -> Difference | None:
 
 
 class Job(Struct, frozen=True):
-    """A job that sets a count. cron: five fields, None for a job that runs once, at `once`."""
+    """
+    A job that sets a count. cron: five fields, None for a job that runs once, at `once`.
+
+    order: of two jobs in the same minute, the one of the higher order counts.
+    """
 
     name: str
     size: int
     cron: str | None = None
     once: datetime | None = None
+    order: int = 0
+
+
+class DaysOff(Struct, frozen=True):
+    """Days on which no job runs. weekdays: 0 is Sunday. dates: cron texts of days, such as `0 0 15 11 *`."""
+
+    weekdays: frozenset[int] = frozenset()
+    dates: tuple[str, ...] = ()
+
+    def until(self, wall: datetime) -> frozenset[date]:
+        """The dates of the next two years."""
+        end = wall.replace(hour=0, minute=0) - timedelta(minutes=1) + _DATES_AHEAD
+        begin = wall.replace(hour=0, minute=0) - timedelta(minutes=1)
+        return frozenset(
+            at.date() for text in self.dates for at in takewhile(lambda at: at <= end, cron.forwards(text, begin))
+        )
+
+
+class Windows(Struct, frozen=True):
+    """
+    of: jobs with their windows, as fields of a schedule. replaced: jobs whose count the next job replaces at once.
+    """
+
+    of: tuple[tuple[Job, Json], ...]
+    replaced: tuple[Job, ...] = ()
 
 
 def next_time(text: str, wall: datetime) -> datetime | None:
@@ -84,47 +115,115 @@ class NoWindows(Exception):  # noqa: N818 - an answer, not an error
     """Why jobs have no windows."""
 
 
-def jobs_to_windows(jobs: Sequence[Job], wall: datetime) -> list[tuple[Job, Json]]:
+def jobs_to_windows(jobs: Sequence[Job], wall: datetime, off: DaysOff | None = None) -> Windows:
     """
-    Each job with the windows, as fields of a schedule, from its times to the next time of any job.
+    Each job with the windows from its times to the next time of any job.
 
-    wall: the local time from which jobs are considered. Raises NoWindows, with the reason, if no cron text says when
-    the count of a job ends.
+    wall: the local time from which jobs are considered. off: days without jobs; those with a date are written out for
+    two years. Raises NoWindows, with the reason, if no cron text says when the count of a job ends.
     """
+    off = off or DaysOff()
     recurring = [job for job in jobs if job.cron is not None]
+    replaced = _replaced(recurring, wall)
+    recurring = [job for job in recurring if job not in replaced]
+    dates = off.until(wall)
+    out = _recurring(recurring, wall, off.weekdays)
+    if dates:
+        left_out = {"dates": [{"from": day.isoformat(), "to": day.isoformat()} for day in sorted(dates)]}
+        out = [(job, fields | {"exclude": left_out}) for job, fields in out]
+        out += _on_days_off(recurring, wall, off.weekdays, dates)
     texts = [job.cron or "" for job in recurring]
-    out = [(recurring[index], fields) for index, fields in _recurring(texts, wall)] if recurring else []
     for job in jobs:
-        if job.once is not None:
+        if job.once is not None and not _is_off(job.once, off.weekdays, dates):
             later = [other.once for other in jobs if other.once is not None and other.once > job.once]
-            following = [next_time(text, job.once) for text in texts]
+            following = [_next_kept(text, job.once, off.weekdays, dates) for text in texts]
             nexts = [at for at in (*later, *following) if at is not None]
             if not nexts:
                 raise NoWindows(f"nothing follows {job.name}, so nothing ends what it sets")
             out.append((job, {"from": _minute(job.once), "to": _minute(min(nexts))}))
-    return out
+    return Windows(tuple(out), tuple(replaced))
 
 
-def _recurring(texts: Sequence[str], wall: datetime) -> list[tuple[int, Json]]:
-    events = list(_merged(texts, wall))
-    together = next((a for (a, i), (b, j) in pairwise(events) if a == b and i != j), None)
-    if together is not None:
-        raise NoWindows(f"two jobs run at {together:%a %Y-%m-%d %H:%M}, and chance decides which counts")
+def _replaced(jobs: Sequence[Job], wall: datetime) -> list[Job]:
+    """The jobs each of whose times is one of a job of a higher order. Raises NoWindows where chance decides."""
+    events = list(_merged([job.cron or "" for job in jobs], wall))
+    times: dict[datetime, list[int]] = {}
+    for at, index in events:
+        times.setdefault(at, []).append(index)
+    last: set[int] = set()
+    for at, indices in times.items():
+        highest = max(jobs[index].order for index in indices)
+        winners = [index for index in indices if jobs[index].order == highest]
+        if len(winners) > 1:
+            raise NoWindows(f"two jobs run at {at:%a %Y-%m-%d %H:%M}, and chance decides which counts")
+        last.add(winners[0])
+    return [job for index, job in enumerate(jobs) if index not in last]
+
+
+def _recurring(jobs: Sequence[Job], wall: datetime, off: AbstractSet[int]) -> list[tuple[Job, Json]]:
+    if not jobs:
+        return []
+    texts = [job.cron or "" for job in jobs]
+    every = list(_merged(texts, wall))
+    events = _kept(every, jobs, off, frozenset())
     followers = {
         index: {j for (_, i), (_, j) in pairwise(events) if i == index and j != i} for index in range(len(texts))
     }
     alone = [index for index, others in followers.items() if not others]
     if alone:
         raise NoWindows("a job is followed by no other, so nothing ends what it sets")
-    if all(len(others) == 1 for others in followers.values()):
+    if events == every and all(len(others) == 1 for others in followers.values()):
         return [
-            (index, {"start": texts[index], "end": texts[next(iter(others))]}) for index, others in followers.items()
+            (jobs[index], {"start": texts[index], "end": texts[next(iter(others))]})
+            for index, others in followers.items()
         ]
     if not _is_weekly(texts):
         raise NoWindows(
             "a job is followed by one job on some dates and by another on others, and the dates are not weekdays alone"
         )
-    return _by_weekday(events)
+    return [(jobs[index], fields) for index, fields in _by_weekday(events)]
+
+
+def _kept(events: Sequence[Event], jobs: Sequence[Job], off: AbstractSet[int], dates: AbstractSet[date]) -> list[Event]:
+    """The events that count: not on a day off, and of those in one minute the one of the highest order."""
+    return [
+        max(found, key=lambda event: jobs[event[1]].order)
+        for at, found in groupby(events, lambda event: event[0])
+        if not _is_off(at, off, dates)
+    ]
+
+
+def _on_days_off(
+    jobs: Sequence[Job], wall: datetime, off: AbstractSet[int], dates: AbstractSet[date]
+) -> list[tuple[Job, Json]]:
+    """
+    Windows of what goes on counting on dates off: from the first job that does not run to the next that does, the
+    count of the last that ran.
+    """
+    texts = [job.cron or "" for job in jobs]
+    begin = wall - timedelta(days=60)  # the last job before a date that is near
+    merged = heapq.merge(*(_times(text, index, begin) for index, text in enumerate(texts)))
+    events = _kept(list(_until(merged, wall + _DATES_AHEAD + _ROUND)), jobs, off, frozenset())
+    out: list[tuple[Job, Json]] = []
+    before: int | None = None
+    since: datetime | None = None
+    for at, index in events:
+        if at.date() in dates:
+            since = since or at
+            continue
+        if since is not None and before is not None and at > wall:
+            out.append((jobs[before], {"from": _minute(since), "to": _minute(at)}))
+        before, since = index, None
+    return out
+
+
+def _is_off(at: datetime, off: AbstractSet[int], dates: AbstractSet[date]) -> bool:
+    return at.isoweekday() % 7 in off or at.date() in dates
+
+
+def _next_kept(text: str, at: datetime, off: AbstractSet[int], dates: AbstractSet[date]) -> datetime | None:
+    times = islice(cron.forwards(text, at), _EVENTS_MAX)
+    return next((moment for moment in times if not _is_off(moment, off, dates)), None)
 
 
 def _by_weekday(events: Sequence[Event]) -> list[tuple[int, Json]]:

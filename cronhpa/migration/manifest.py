@@ -28,6 +28,7 @@ _ORDER = (
     "schedules",
     "forecast",
 )
+_DOWNSCALER = "downscaler/"
 # Annotations and labels of other tools about the old object, wrong on the new one: Helm and Argo CD would take the new
 # object for one of theirs and remove it.
 _FOREIGN = (
@@ -38,10 +39,13 @@ _FOREIGN = (
     "validations.keda.sh/",
     "autoscaling.crane.io/",
     "metric-query.autoscaling.crane.io/",
+    "metric-config.",
+    _DOWNSCALER,
     "meta.helm.sh/",
     "argocd.argoproj.io/tracking-id",
 )
 _NAME_MAX = 63
+_WORKLOADS = {"Deployment", "StatefulSet"}
 
 
 def manifest(kind: str, api_version: str, metadata: Json, spec: Json) -> Json:
@@ -64,6 +68,14 @@ def metadata_of(document: FieldReader) -> Json:
         kept = {name: value for name, value in metadata.texts(key).items() if not name.startswith(_FOREIGN)}
         if kept:
             out[key] = kept
+    if document.text("kind") not in _WORKLOADS:
+        for name in metadata.texts("annotations"):
+            if name.startswith(_DOWNSCALER):
+                metadata.remark(
+                    f"annotations[{name}]",
+                    "kube-downscaler changes this object",
+                    "left out: annotate its workload instead",
+                )
     for owner in metadata.mappings("ownerReferences"):
         text = f"{owner.text('kind')} {owner.text('name')} owns this object"
         metadata.remark("ownerReferences", text, "it will make it again: stop it there, or change it instead")

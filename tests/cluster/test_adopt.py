@@ -1,4 +1,4 @@
-"""cronhpa.cli.adopt: on a real control plane the target's replicas are the same at every moment, there and back."""
+"""cronhpa.cli.adopt, cronhpa.cli.adoption, cronhpa.cli.adoption_plan, cronhpa.cli.live_autoscalers: live."""
 
 import threading
 import time
@@ -31,7 +31,7 @@ class Shop:
 
     def adopt(self, *options):
         arguments = ["adopt", "shop", "-n", self.namespace, "--kubeconfig", str(self._plane.admin_kubeconfig)]
-        return CliRunner().invoke(app, [*arguments, "--timeout", "30", *options])
+        return CliRunner().invoke(app, [*arguments, "--timeout", "30", "--watch", "4", *options])
 
     @property
     def hpa(self):
@@ -226,3 +226,92 @@ def test_of_a_name_that_is_not_there_it_says_so(shop, control_plane, namespace):
 
     assert 1 == result.exit_code
     assert f"there is neither an HPA nor a CronHPA nothing in namespace {namespace}" in result.stderr
+
+
+QUEUE = {
+    "type": "External",
+    "external": {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "10"}},
+}
+
+
+@pytest.fixture
+def on_a_queue(shop, plant, namespace, control_plane):
+    """A shop of 4 pods by a queue of 40, which its adapter serves only while an HPA names it."""
+    plant.set_external_metric(namespace, "queue", 40.0)
+    plant.serve_only_for_hpas(namespace)
+    return shop(metrics=[QUEUE])
+
+
+def test_a_metric_that_goes_with_the_hpa_brings_the_hpa_back_as_it_was(on_a_queue, control_plane):
+    """Found: the HPA was deleted, success was printed, and the CronHPA ended Ready False."""
+    there = on_a_queue
+    control_plane.kubectl("label", "hpa", "shop", "-n", there.namespace, "team=checkout")
+    control_plane.kubectl("annotate", "hpa", "shop", "-n", there.namespace, "note=kept")
+    before, generation = there.hpa, there.generation
+
+    with Watched(there) as watched:
+        result = there.adopt()
+
+    assert 1 == result.exit_code, result.stderr
+    assert "deleted the HPA" in result.stderr
+    assert "so the HPA is back as it was, and no replica was changed" in result.stderr
+    assert "ScalingActive is False" in result.stderr
+    assert before["spec"] == there.hpa["spec"]
+    assert ({"team": "checkout"}, "kept") == (
+        there.hpa["metadata"]["labels"],
+        there.hpa["metadata"]["annotations"]["note"],
+    )
+    assert before["metadata"]["uid"] != there.hpa["metadata"]["uid"]
+    assert there.cron_hpa is None
+    assert {(4, True)} == watched.seen
+    assert generation == there.generation
+
+
+def test_an_hpa_without_a_metric_is_not_deleted(on_a_queue, plant):
+    there = on_a_queue
+    plant.set_external_metric(there.namespace, "queue", None)
+    wait_until(lambda: there.condition(there.hpa, "ScalingActive"), lambda status: status == "False")
+
+    result = there.adopt("--timeout", "4")
+
+    assert 1 == result.exit_code
+    assert "the HPA has no metrics to scale by" in result.stderr
+    assert there.hpa is not None
+
+
+def test_an_hpa_whose_adapter_reads_its_annotations_is_refused_and_the_plan_says_so(shop, control_plane):
+    there = shop()
+    key = "metric-config.pods.requests-per-second.json-path/path"
+    control_plane.kubectl("annotate", "hpa", "shop", "-n", there.namespace, f"{key}=/metrics")
+    arguments = ["adopt", "-n", there.namespace, "--kubeconfig", str(control_plane.admin_kubeconfig), "--dry-run"]
+
+    result = there.adopt()
+    plan = CliRunner().invoke(app, arguments)
+
+    assert (1, 0) == (result.exit_code, plan.exit_code), plan.stderr
+    assert "kube-metrics-adapter serves this metric only while an HPA with this annotation names it" in result.stderr
+    assert "define it as a metric source of the operator" in result.stderr
+    head, row = plan.stdout.splitlines()
+    assert ["NAMESPACE", "HPA", "TARGET", "REPLICAS", "PLAN"] == head.split()
+    assert row.startswith(f"{there.namespace}  shop  Deployment/shop  4 of 1 to 10  refused: ")
+    assert there.hpa is not None
+
+
+def test_the_plan_of_a_cluster_has_each_hpa(shop, control_plane):
+    there = shop()
+
+    plan = CliRunner().invoke(app, ["adopt", "-A", "--dry-run", "--kubeconfig", str(control_plane.admin_kubeconfig)])
+
+    assert any(line.split()[0] == there.namespace and line.endswith("  adopt") for line in plan.stdout.splitlines())
+
+
+def test_what_a_cluster_has_is_converted_without_the_kinds_that_it_lacks(shop, control_plane):
+    """Found: kubectl prints nothing at all where the cluster does not know one of the kinds that it is asked for."""
+    there = shop()
+    arguments = ["convert", "-n", there.namespace, "--kubeconfig", str(control_plane.admin_kubeconfig), "--strict"]
+
+    result = CliRunner().invoke(app, arguments)
+
+    assert 0 == result.exit_code, result.stderr
+    assert ["shop"] == [body["metadata"]["name"] for body in yaml.safe_load_all(result.stdout)]
+    assert "not in this cluster: ScaledObject" in result.stderr

@@ -14,12 +14,12 @@ MANIFESTS = Path(__file__).parent / "manifests"
 NOW = parse_instant("2026-10-01T12:00:00Z")  # a Thursday
 
 
-def converted(text, *, zone=None, now=NOW):
+def converted(text, *, zone=None, now=NOW, prometheus=None):
     """What becomes of the documents in a text, or of the file of that name."""
     path = MANIFESTS / text if text.endswith(".yaml") else None
     source = path.read_text() if path else dedent(text)
     documents = [Document(path.name if path else "in.yaml", body) for body in yaml.safe_load_all(source)]
-    return convert(documents, now=now, zone=zone)
+    return convert(documents, now=now, zone=zone, prometheus=prometheus)
 
 
 def only(conversion):

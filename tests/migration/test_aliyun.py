@@ -1,4 +1,4 @@
-"""Aliyun CronHorizontalPodAutoscalers: points in time become windows."""
+"""cronhpa.migration.aliyun, cronhpa.migration.jobs: points in time become windows."""
 
 import pytest
 
@@ -129,3 +129,67 @@ def test_jobs_that_no_window_says_are_refused_whole(lines, words):
 
     assert () == found.manifests
     assert any(words in remark.found for remark in found.remarks)
+
+
+def test_five_fields_have_seconds_too_and_no_weekday():
+    """Found: it became minute 9 of every hour, January to May, without a word, as the controller reads it."""
+    five = ["name: up, schedule: 0 9 * * 1-5, targetSize: 30", "name: down, schedule: 0 18 * * 1-5, targetSize: 1"]
+
+    found = converted(jobs(*five), zone="UTC")
+
+    assert "9 * * 1-5 *" == only(found)["schedules"][0]["start"]
+    remark = remarks(found)["spec.jobs[0].schedule"]
+    assert "reads the first as seconds and no weekday" in remark.found
+    assert 'if "0 9 * * 1-5" was meant as in crontab' in remark.meaning
+
+
+def test_of_two_jobs_in_a_minute_the_later_second_lasts():
+    """30 s apart: 30 replicas from 8:00:30 on, and 5 for half a minute, which no window is."""
+    early = "name: early, schedule: 0 0 8 * * *, targetSize: 5"
+    late = "name: late, schedule: 30 0 8 * * *, targetSize: 30"
+
+    found = converted(jobs(early, late, DOWN), zone="UTC")
+
+    assert [("late", "0 8 * * *", "0 20 * * *", 30), ("down", "0 20 * * *", "0 8 * * *", 1)] == [
+        (item["name"], item["start"], item["end"], item["replicas"]) for item in only(found)["schedules"]
+    ]
+    assert {"early is followed by another job in the same minute", "found second 30"} == {
+        remark.found for remark in found.remarks
+    }
+
+
+def test_a_weekday_off_is_left_out_of_the_weekdays():
+    """No job on Fridays: what Thursday's last job set lasts until Saturday."""
+    found = converted(jobs(UP, DOWN, extra="\n  excludeDates: ['* * * * * 5']"), zone="UTC")
+
+    assert [
+        ("up", "0 8 * * 0,1,2,3,4,6", "0 20 * * 0,1,2,3,4,6"),
+        ("down", "0 20 * * 0,1,2,3,4,6", "0 8 * * 0,1,2,3,4,6"),
+    ] == [(item["name"], item["start"], item["end"]) for item in only(found)["schedules"]]
+    assert () == found.remarks
+
+
+def test_a_date_off_keeps_what_the_job_before_it_set():
+    """On 15 November no job runs: 1 from the 14th at 20:00 until the 16th at 8:00."""
+    found = converted(jobs(UP, DOWN, extra="\n  excludeDates: ['* * * 15 11 *']"), zone="UTC")
+
+    schedules = only(found)["schedules"]
+    assert {"name": "down-2", "from": "2026-11-15T08:00", "to": "2026-11-16T08:00", "replicas": 1} == schedules[2]
+    days = [{"from": f"{year}-11-15", "to": f"{year}-11-15"} for year in (2026, 2027)]
+    assert [{"dates": days}, {"dates": days}] == [item["exclude"] for item in schedules[:2]]
+    assert "written out as dates until 2028" in remarks(found)["spec.excludeDates[0]"].meaning
+
+
+def test_days_off_that_no_day_says_are_named():
+    found = converted(jobs(UP, DOWN, extra="\n  excludeDates: ['0 0 8 15 11 *']"), zone="UTC")
+
+    assert "left out" in remarks(found)["spec.excludeDates[0]"].meaning
+
+
+def test_a_job_at_midnight_is_skipped_on_other_days_of_the_month_too():
+    """IsTodayOff compares month and hour: midnight is when each excluded day begins."""
+    night = "name: night, schedule: 0 30 0 * * *, targetSize: 2"
+
+    found = converted(jobs(UP, night, extra="\n  excludeDates: ['* * * 15 11 *']"), zone="UTC")
+
+    assert any("skips that job on other days of the month" in remark.meaning for remark in found.remarks)

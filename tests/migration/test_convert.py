@@ -47,13 +47,25 @@ def test_json_and_a_list_make_the_same_as_yaml(file):
     assert converted(file.name) == listed
 
 
-def test_an_unknown_kind_is_passed_by_with_a_remark():
-    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "shop"}}
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [("cronhpa.io/v1alpha1", "CronHPA"), ("v1", "Service"), ("keda.sh/v1alpha1", "TriggerAuthentication")],
+)
+def test_what_scales_nothing_and_what_is_ours_is_passed_over(version, kind):
+    other = {"apiVersion": version, "kind": kind, "metadata": {"name": "other"}}
 
-    found = convert([Document("a.yaml", service), Document("a.yaml", hpa())], now=NOW)
+    found = convert([Document("a.yaml", {"items": [other, hpa()]})], now=NOW)
+
+    assert (1, ()) == (len(found.manifests), found.remarks)
+
+
+def test_an_unknown_kind_is_passed_by_with_a_remark():
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "shop"}}
+
+    found = convert([Document("a.yaml", widget), Document("a.yaml", hpa())], now=NOW)
 
     assert 1 == len(found.manifests)
-    assert "a.yaml:Service/shop: found Service of no group: no CronHPA is made of it: accepted are" in str(
+    assert "a.yaml:Widget/shop: found Widget of example.com: no CronHPA is made of it: accepted are" in str(
         found.remarks[0]
     )
 
@@ -95,7 +107,9 @@ def damaged(draw):
 def test_whatever_stands_in_an_object_it_is_made_right_or_named(body):
     found = convert([Document("a.yaml", body)], now=NOW, zone="UTC")
 
-    assert found.manifests or found.remarks or "items" in body
+    # A workload that no annotation puts to sleep is no autoscaler.
+    is_scaler = isinstance(body, dict) and str(body.get("kind")) not in {"Deployment", "StatefulSet"}
+    assert found.manifests or found.remarks or "items" in body or not is_scaler
     assert [[]] * len(found.manifests) == [list(problems(manifest["spec"])) for manifest in found.manifests]
 
 
@@ -113,6 +127,33 @@ def test_the_command_prints_manifests_and_says_what_is_missing_on_stderr():
 def test_strict_is_1_where_anything_is_missing():
     assert 1 == run(app, ["convert", "--strict", str(MANIFESTS / "crane.yaml")]).exit_code
     assert 0 == run(app, ["convert", "--strict", str(MANIFESTS / "hpa-v2.yaml")]).exit_code
+
+
+KEDA = """
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: shop, namespace: prod}
+spec:
+  scaleTargetRef: {name: shop}
+  minReplicaCount: 1
+  triggers:
+  - {type: prometheus, metadata: {serverAddress: "http://p:9090", query: "sum(up) or vector(0)", threshold: "5"}}
+"""
+
+
+def test_sources_are_chart_values_in_a_file_of_their_own(tmp_path):
+    """Without it --strict is 1: a metric without its source has no value."""
+    values = tmp_path / "values.yaml"
+
+    without = run(app, ["convert", "--strict", "-"], input=KEDA)
+    result = run(app, ["convert", "--strict", "--sources", str(values), "-"], input=KEDA)
+
+    assert (1, 0) == (without.exit_code, result.exit_code)
+    assert "metric sources are needed (prod-shop-prometheus): --sources FILE" in without.stderr
+    sources = {"prod-shop-prometheus": {"prometheus": {"url": "http://p:9090", "query": "sum(up) or vector(0)"}}}
+    assert {"sources": sources} == yaml.safe_load(values.read_text())
+    assert ["CronHPA"] == [body["kind"] for body in yaml.safe_load_all(result.stdout)]
+    assert 2 == run(app, ["convert", "--sources", str(values), "-"], input=KEDA).exit_code
 
 
 def test_the_standard_input_and_a_directory(tmp_path):

@@ -99,3 +99,33 @@ def test_a_field_that_nobody_knows_is_named():
 
     assert "paused" not in only(found)
     assert "found a field that is not known here" == remarks(found)["spec.paused"].found
+
+
+@pytest.mark.parametrize(
+    ("annotations", "metric", "words"),
+    [
+        (
+            "{metric-config.pods.rps.json-path/port: '9090'}",
+            "rps",
+            "kube-metrics-adapter serves this metric only while",
+        ),
+        ("{}", "datadogmetric@prod:hits", "Datadog asks for DatadogMetric prod/hits only while an HPA names it"),
+    ],
+)
+def test_a_metric_that_goes_with_the_hpa_is_named(annotations, metric, words):
+    found = converted(
+        f"""
+        apiVersion: autoscaling/v2
+        kind: HorizontalPodAutoscaler
+        metadata: {{name: shop, annotations: {annotations}}}
+        spec:
+          scaleTargetRef: {{apiVersion: apps/v1, kind: Deployment, name: shop}}
+          maxReplicas: 3
+          metrics: [{{type: External, external: {{metric: {{name: "{metric}"}}, target: {{type: Value, value: "5"}}}}}}]
+        """
+    )
+
+    (remark,) = found.remarks
+    assert words in remark.found
+    assert "metric source of the operator" in remark.meaning
+    assert "annotations" not in found.manifests[0]["metadata"]

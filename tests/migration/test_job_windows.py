@@ -1,18 +1,19 @@
 """Windows against what the others do at each minute, worked out from their rules alone."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import takewhile
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cronhpa.core.instant import from_datetime
 from cronhpa.core.scheduled import cron
 from cronhpa.core.scheduled.windows import state
-from cronhpa.core.spec import CronWindow, OnceWindow
+from cronhpa.core.spec import CronWindow, DateRange, Days, OnceWindow
 from cronhpa.migration import job_windows
-from cronhpa.migration.job_windows import Job, NoWindows
+from cronhpa.migration.job_windows import DaysOff, Job, NoWindows
+from migration.originals import last_job
 
 WALL = datetime.fromisoformat("2026-10-01T12:17")
 INSTANTS = [WALL + timedelta(days=15, minutes=173 * step) for step in range(60)]  # a week
@@ -29,7 +30,11 @@ def is_open(fields, at):
     if "from" in fields:
         window = OnceWindow(fields["from"], fields["to"], "UTC")
     else:
-        window = CronWindow(fields["start"], "UTC", end=fields["end"])
+        left_out = [
+            DateRange(*(date.fromisoformat(each[key]) for key in ("from", "to")))
+            for each in fields.get("exclude", {}).get("dates", ())
+        ]
+        window = CronWindow(fields["start"], "UTC", end=fields["end"], exclude=Days(tuple(left_out)))
     return state(window, from_datetime(at.replace(tzinfo=UTC))).is_open
 
 
@@ -90,7 +95,7 @@ def sizes(found, at):
 def test_at_any_time_exactly_the_window_of_the_last_job_is_open(crons):
     jobs = [Job(f"job-{size}", size, cron=text) for size, text in enumerate(crons)]
     try:
-        found = job_windows.jobs_to_windows(jobs, WALL)
+        found = job_windows.jobs_to_windows(jobs, WALL).of
     except NoWindows:
         assume(False)
 
@@ -103,13 +108,13 @@ def test_a_job_that_runs_once_holds_until_the_next_of_any(once):
     jobs = [Job("up", 9, cron="0 8 * * *"), Job("down", 2, cron="0 20 * * *"), Job("sale", 40, once=once)]
     assume((once.hour, once.minute) not in {(8, 0), (20, 0)})
 
-    found = job_windows.jobs_to_windows(jobs, WALL)
+    found = job_windows.jobs_to_windows(jobs, WALL).of
 
     assert [{last_set(jobs, at)} for at in INSTANTS] == [sizes(found, at) for at in INSTANTS]
 
 
 def test_two_jobs_on_days_of_the_month_are_a_window_each():
-    found = job_windows.jobs_to_windows([Job("up", 9, cron="0 0 1 * *"), Job("down", 2, cron="0 0 5 * *")], WALL)
+    found = job_windows.jobs_to_windows([Job("up", 9, cron="0 0 1 * *"), Job("down", 2, cron="0 0 5 * *")], WALL).of
 
     assert [
         ("up", {"start": "0 0 1 * *", "end": "0 0 5 * *"}),
@@ -133,3 +138,31 @@ def test_jobs_without_an_end_that_a_cron_text_can_say_have_no_windows(crons, rea
 def test_five_fields_of_aliyun_begin_with_seconds_and_mean_any_weekday():
     assert ("30 7 * * *", "15") == job_windows.without_seconds("15 30 7 * *")
     assert ("30 7 * * 1-5", "0") == job_windows.without_seconds("0 30 7 ? * 1-5")
+
+
+@given(st.lists(texts, min_size=2, max_size=3, unique=True), st.frozensets(st.integers(0, 6), max_size=3))
+def test_days_off_and_jobs_in_one_minute_leave_what_the_last_job_set(crons, off):
+    """The later in the list has the later second of its minute. A day off is as if its jobs were not there."""
+    jobs = [Job(str(number), number, cron=text, order=number) for number, text in enumerate(crons)]
+    try:
+        found = job_windows.jobs_to_windows(jobs, WALL, DaysOff(weekdays=off)).of
+    except NoWindows:
+        assume(False)
+    rule = last_job(
+        [(text, number, number) for number, text in enumerate(crons)], lambda day: day.isoweekday() % 7 in off
+    )
+
+    assert [{rule(at)} for at in INSTANTS] == [sizes(found, at) for at in INSTANTS]
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 400), st.sampled_from(["0 8 * * 1-5", "30 6 * * *", "0 9 * * 1,3"]))
+def test_a_date_off_leaves_what_the_last_job_before_it_set(days, text):
+    day = (WALL + timedelta(days=1 + days)).replace(hour=0, minute=0)
+    jobs = [Job("up", 9, cron=text), Job("down", 2, cron="0 20 * * *")]
+    off = DaysOff(dates=(f"0 0 {day.day} {day.month} *",))
+    found = job_windows.jobs_to_windows(jobs, WALL, off).of
+    rule = last_job([(text, 0, 9), ("0 20 * * *", 0, 2)], lambda at: (at.month, at.day) == (day.month, day.day))
+    around = [day + timedelta(minutes=97 * step) for step in range(-15, 45)]
+
+    assert [{rule(at)} for at in around] == [sizes(found, at) for at in around]

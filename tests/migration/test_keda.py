@@ -55,6 +55,16 @@ def test_a_cron_trigger_is_a_window_whose_floor_lies_within_the_bounds():
     assert () == found.remarks
 
 
+def test_a_window_of_no_pods_keeps_one_as_keda_does_and_says_so():
+    """Found: two crons, one with desiredReplicas "0" at night, became at least 1 without a word."""
+    night = cron("0 18 * * *", "0 8 * * *", 0)
+
+    found = converted(scaled_object(f"{cron()}, {night}"))
+
+    assert {12: (10, 100), 19: (1, 100)} == {hour: bounds(found.manifests[0], hour) for hour in (12, 19)}
+    assert "write replicas: 0" in remarks(found)["spec.triggers[1].metadata.desiredReplicas"].meaning
+
+
 def test_cron_alone_sleeps_outside_of_its_windows():
     found = converted(scaled_object(cron()))
 
@@ -100,7 +110,7 @@ def test_an_external_metric_wakes_from_zero():
 
     assert 0 == spec["minReplicas"]
     assert {
-        "metric": {"name": "s0-prometheus", "selector": {"matchLabels": {"scaledobject.keda.sh/name": "shop"}}},
+        "metric": {"name": "prod-shop-prometheus"},
         "target": {"type": "AverageValue", "averageValue": "5"},
     } == spec["metrics"][0]["external"]
 
@@ -215,6 +225,6 @@ def test_what_has_no_counterpart_is_named_field_by_field():
         "spec.pollingInterval",
         "spec.cooldownPeriod",
         "spec.fallback",
-        "spec.triggers",
+        "spec.triggers[0].metadata.ignoreNullValues",
     } == set(remarks(found))
     assert {"scaleUp": {"selectPolicy": "Min"}} == only(found)["behavior"]

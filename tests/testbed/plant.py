@@ -82,7 +82,7 @@ class Plant:
         self._kubeconfig, self._window, self._delay = kubeconfig, window, delay
         self._address, self._host, self._namespace = address, host, namespace
         self._world = World(time.time_ns())
-        self._values = ValuesApi(self._world.pods_now)
+        self._values = ValuesApi(self._world.pods_now, self._named_by_hpas)
         self._metrics = MetricsApi(self._values.routes())
         self._versions = {RESOURCE: VERSION, CUSTOM: custom_version, EXTERNAL: EXTERNAL_VERSION}
         self._registered = [RESOURCE]
@@ -191,6 +191,21 @@ class Plant:
     ) -> None:
         """What an external metric is from now on; several series are several items of the answer."""
         self._set(EXTERNAL, self._values.external, Series(namespace, metric, None, _ordered(series)), load)
+
+    def serve_only_for_hpas(self, namespace: str) -> None:
+        """External metrics of a namespace are there only while an HPA names them, as some adapters have it."""
+
+        async def change() -> None:
+            self._values.only_for_hpas.add(namespace)
+
+        self._call(change())
+
+    async def _named_by_hpas(self, namespace: str) -> set[str]:
+        assert self._client
+        path = f"/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers"
+        items = msgspec.json.decode(await self._client.request("GET", path))["items"]
+        metrics = [metric for item in items for metric in item["spec"].get("metrics") or ()]
+        return {metric["external"]["metric"]["name"] for metric in metrics if metric["type"] == "External"}
 
     def silence(self, namespace: str, names: Iterable[str]) -> None:
         """No API tells anything of these pods of a namespace from its next window on, and of all others again."""

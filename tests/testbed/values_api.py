@@ -8,7 +8,8 @@ What is asked of them is what k8s.io/metrics asks: pkg/client/custom_metrics and
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -53,21 +54,31 @@ class ValuesApi:
     """
     Both APIs. pods: those that are there now.
 
+    named_by_hpas: the external metrics that the HPAs of a namespace name now.
+
     A pods metric's load is shared by the ready pods; a running pod that is not ready has the value 0, as a program
     that nobody asks yet, and a pod that does not run has none.
     """
 
-    def __init__(self, pods: Callable[[], Iterable[PodNow]]) -> None:
+    def __init__(
+        self,
+        pods: Callable[[], Iterable[PodNow]],
+        named_by_hpas: Callable[[str], Awaitable[AbstractSet[str]]],
+    ) -> None:
         self.faults: dict[tuple[str, str], Fault] = {}
         """By API group and namespace; "" is all of them."""
         self.of_pods: dict[Series, Load] = {}
         self.of_objects: dict[Series, Load] = {}
         self.external: dict[Series, Load] = {}
+        self.only_for_hpas: set[str] = set()
+        """Namespaces whose external metrics are there only while an HPA names them, as kube-metrics-adapter does."""
         self._pods = pods
+        self._named_by_hpas = named_by_hpas
 
     def clear(self) -> None:
         for values in (self.faults, self.of_pods, self.of_objects, self.external):
             values.clear()
+        self.only_for_hpas.clear()
 
     def routes(self) -> list[web.RouteDef]:
         found = []
@@ -139,8 +150,13 @@ class ValuesApi:
         return await answer(lambda: self._fault(CUSTOM, request), right, _custom_list(version, []))
 
     async def _answer_external(self, request: web.Request) -> web.StreamResponse:
+        namespace = request.match_info["namespace"]
+        named = await self._named_by_hpas(namespace) if namespace in self.only_for_hpas else None
+
         def right() -> bytes:
             metric, now = request.match_info["metric"], time.time_ns()
+            if named is not None and metric not in named:
+                raise LookupError(f"the server could not find the metric {metric}: no HPA names it")
             items = [
                 {
                     "metricName": metric,

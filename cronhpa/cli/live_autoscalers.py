@@ -1,0 +1,60 @@
+"""
+The autoscalers of a cluster, of every kind that `cronhpa convert` reads.
+
+`kubectl get hpa,scaledobject` prints nothing at all where the cluster lacks one of the kinds. This reads the others.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cronhpa.kube.client import Client
+    from cronhpa.kube.discovery import Resource
+
+_CLUSTER_SCOPED = {"ClusterScalingSchedule", "Namespace"}
+
+
+async def read_autoscalers(client: Client, namespace: str | None) -> tuple[list[dict[str, Any]], list[str]]:
+    """
+    The objects of a namespace, None: of all, and the kinds that the cluster does not know or does not show.
+
+    Workloads and namespaces are among them: some schedulers are annotations of these. Raises ClusterError.
+    """
+    from cronhpa.kube.discovery import Discovery
+    from cronhpa.kube.errors import ClusterError
+    from cronhpa.migration.convert import LIVE_KINDS
+
+    discovery = Discovery(client)
+    found: list[dict[str, Any]] = []
+    missing: list[str] = []
+    for group, kind in LIVE_KINDS:
+        try:
+            resource = await discovery.resource_in(group, kind)
+            found += await _read(client, resource, kind, namespace)
+        except ClusterError as error:
+            # Who may read a namespace may often not read what belongs to none.
+            is_hidden = error.status == HTTPStatus.FORBIDDEN and kind in _CLUSTER_SCOPED
+            if error.status != HTTPStatus.NOT_FOUND and not is_hidden:
+                raise
+            missing.append(f"{kind} (not to be read)" if is_hidden else kind)
+    return found, missing
+
+
+async def _read(client: Client, resource: Resource, kind: str, namespace: str | None) -> list[dict[str, Any]]:
+    import msgspec
+
+    from cronhpa.kube.client import path_of
+
+    # The items of a list have no kind.
+    named = {"apiVersion": f"{resource.group}/{resource.version}".lstrip("/"), "kind": kind}
+    if kind == "Namespace" and namespace is not None:
+        body: dict[str, Any] = await client.get(resource.root + path_of(resource.name, namespace), dict)
+        return [{**named, **body}]
+    within = () if namespace is None or kind in _CLUSTER_SCOPED else ("namespaces", namespace)
+    return [
+        {**named, **msgspec.json.decode(item)}
+        async for items, _ in client.pages(resource.root + path_of(*within, resource.name))
+        for item in items
+    ]

@@ -1,0 +1,62 @@
+"""
+dtaniwaki and ubie-oss CronHorizontalPodAutoscaler (cron-hpa.dtaniwaki.github.com/v1alpha1), as of 2022.
+
+A patch changes the bounds and metrics of its HPA from its times on, until the next patch; one without fields restores
+the template.
+"""
+
+from __future__ import annotations
+
+from cronhpa.core.scheduled import cron
+from cronhpa.migration import hpa, job_windows, jobs
+from cronhpa.migration.context import ConversionContext
+from cronhpa.migration.document import FieldReader, Json
+from cronhpa.migration.job_windows import DaysOff, Job
+from cronhpa.migration.manifest import cron_hpa, metadata_of, unique_names, zone_problem
+
+
+def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
+    document.ignore("apiVersion", "kind", "status")
+    spec = document.mapping("spec")
+    template = spec.mapping("template")
+    template.ignore("metadata")
+    out = hpa.spec_of(template)
+    patches = spec.mappings("scheduledPatches")
+    zone = _zone(spec, patches, context)
+    wanted = [_bounds(item) for item in patches]
+    found = [_job(item, index) for index, item in enumerate(patches)]
+    windows = jobs.windows_of(spec, "scheduledPatches", found, zone, context.wall(zone), DaysOff()) if found else []
+    schedules = [{"name": job.name} | fields | wanted[job.size] for job, fields in windows if wanted[job.size]]
+    return cron_hpa(metadata_of(document), out | {"timeZone": zone, "schedules": unique_names(schedules) or None})
+
+
+def _zone(spec: FieldReader, patches: list[FieldReader], context: ConversionContext) -> str:
+    zones = {item.text("timezone") for item in patches}
+    if len(zones) > 1:
+        raise spec.unconvertible(
+            "scheduledPatches", f"found the zones {', '.join(sorted(zones))}", f"no clock has all: {jobs.BY_HAND}"
+        )
+    zone = next(iter(zones), "")
+    if not zone:
+        return jobs.zone_of(spec, "scheduledPatches", context, "UTC", "the zone of most images")
+    problem = zone_problem(zone)
+    if problem:
+        raise spec.unconvertible("scheduledPatches", problem, "name the zone that is meant")
+    return zone
+
+
+def _bounds(item: FieldReader) -> Json:
+    patch = item.mapping("patch")
+    if "metrics" in patch:
+        patch.raw("metrics")
+        patch.remark("metrics", "found other metrics for a time", "a window changes bounds, no targets: left out")
+    return {key: value for key in ("minReplicas", "maxReplicas") if (value := patch.integer(key)) is not None}
+
+
+def _job(item: FieldReader, index: int) -> Job:
+    """The patch as a job whose size is its index."""
+    text = job_windows.five_fields(item.text("schedule"))
+    problem = cron.problem(text)
+    if problem:
+        raise item.unconvertible("schedule", problem, jobs.BY_HAND)
+    return Job(item.text("name") or f"patch-{index}", index, cron=text)

@@ -1,0 +1,35 @@
+"""
+tkestack CronHPA (extensions.tkestack.io/v1), as of its last commit in 2021.
+
+Its crons set a count (see jobs). Of several that are due at one time the controller executes the first.
+"""
+
+from __future__ import annotations
+
+from cronhpa.core.scheduled import cron
+from cronhpa.migration import job_windows, jobs
+from cronhpa.migration.context import ConversionContext
+from cronhpa.migration.document import FieldReader, Json
+from cronhpa.migration.job_windows import DaysOff, Job
+
+
+def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
+    document.ignore("apiVersion", "kind", "status")
+    spec = document.mapping("spec")
+    zone = jobs.zone_of(spec, "crons", context, "UTC", "the zone of most images")
+    found = [_job(item, index) for index, item in enumerate(spec.mappings("crons"))]
+    windows = jobs.windows_of(spec, "crons", found, zone, context.wall(zone), DaysOff())
+    return jobs.scheduled(document, windows, zone, "crons[{}].targetReplicas", context)
+
+
+def _job(item: FieldReader, index: int) -> Job:
+    text = job_windows.five_fields(item.text("schedule"))
+    problem = cron.problem(text)
+    if problem:
+        raise item.unconvertible("schedule", problem, jobs.BY_HAND)
+    if not text.startswith("@") and "7" in text.split()[4]:
+        item.remark("schedule", f'found "{text}"', "7 is Sunday here; the controller cannot read it, and stops")
+    size = item.integer("targetReplicas")
+    if size is None:
+        raise item.unconvertible("targetReplicas", "there is no targetReplicas", "say how many replicas it sets")
+    return Job(f"cron-{index}", size, cron=text, order=-index)

@@ -1,0 +1,57 @@
+"""
+What a workload scales to without a schedule: by its HorizontalPodAutoscaler if it has one, else the count in its spec.
+
+For schedulers that name no autoscaler: they put a workload to sleep and wake it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cronhpa.migration import hpa
+from cronhpa.migration.context import ConversionContext, ObjectKey
+from cronhpa.migration.document import FieldReader, Json
+from cronhpa.migration.manifest import cron_hpa, metadata_of, unique_names
+
+KINDS = ("Deployment", "StatefulSet")
+
+
+def hpas_of(workload: FieldReader, context: ConversionContext) -> Iterator[tuple[ObjectKey, FieldReader]]:
+    """The HPAs of the input that scale a workload."""
+    metadata = workload.mapping("metadata")
+    for key, item in context.hpas.items():
+        ref = item.mapping("spec").mapping("scaleTargetRef")
+        same = (ref.text("kind"), ref.text("name")) == (workload.text("kind"), metadata.text("name"))
+        if same and key[0] == metadata.text("namespace"):
+            yield key, item
+
+
+def cron_hpa_of(workload: FieldReader, schedules: list[Json], count: int | None, context: ConversionContext) -> Json:
+    """
+    The CronHPA of a workload. count: while it is awake, if it has no HPA. A window of the schedules without a bound
+    has those of the workload.
+    """
+    found = next(hpas_of(workload, context), None)
+    metadata = metadata_of(workload)
+    if found is not None:
+        base = hpa.spec_of(found[1])
+        metadata = metadata_of(found[1])
+    else:
+        if not count:
+            raise workload.unconvertible(
+                "spec.replicas", f"found {count}", "the count while it is awake is not known: set it and convert again"
+            )
+        base = {"scaleTargetRef": _ref(workload), "minReplicas": count, "maxReplicas": count}
+    awake = {"minReplicas": base["minReplicas"], "maxReplicas": base["maxReplicas"]}
+    states = {"replicas", "minReplicas", "maxReplicas"}
+    windows = [item if states & set(item) else item | awake for item in schedules]
+    # The labels of a workload select its pods; those of an autoscaler say whose it is, which is the same here.
+    return cron_hpa(metadata, base | {"schedules": unique_names(windows)})
+
+
+def _ref(workload: FieldReader) -> Json:
+    return {
+        "apiVersion": workload.text("apiVersion", "apps/v1"),
+        "kind": workload.text("kind"),
+        "name": workload.mapping("metadata").text("name"),
+    }

@@ -1,0 +1,181 @@
+"""
+cronhpa.cli.adopt, cronhpa.cli.adoption, cronhpa.cli.adoption_plan: against an API server that plays both controllers.
+
+What a real control plane makes of it is shown in tests/cluster/test_adopt.py.
+"""
+
+import json
+
+import pytest
+from aiohttp import web
+
+HPAS = "/apis/autoscaling/v2/namespaces/prod/horizontalpodautoscalers"
+CRON_HPAS = "/apis/cronhpa.io/v1alpha1/namespaces/prod/cronhpas"
+REF = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+
+
+def said(kind, *, is_true, message="as it is"):
+    return {"type": kind, "status": str(is_true), "message": message}
+
+
+class Played:
+    """
+    One HPA and one CronHPA of the name shop, with the statuses that their controllers would write.
+
+    has_metric: by whether the HPA is there, whether the metric is. wants: replicas that each wants.
+    """
+
+    def __init__(self, api, has_metric=lambda _: True, wants=(4, 4), metadata=None, metrics=None):
+        self.has_metric, self.wants, self.calls = has_metric, wants, []
+        self.failures = 0
+        """So many requests fail once the HPA was deleted."""
+        spec = {"scaleTargetRef": REF, "minReplicas": 1, "maxReplicas": 9, "metrics": metrics or []}
+        metadata = {"name": "shop", "namespace": "prod", "uid": "hpa-1", "labels": {"team": "a"}} | (metadata or {})
+        self.bodies = {HPAS: {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler"}}
+        self.bodies[HPAS] |= {"metadata": metadata, "spec": spec}
+        for path in (HPAS, CRON_HPAS):
+            api.answers[path] = self.collection
+            api.answers[f"{path}/shop"] = self.item
+
+    def fails(self):
+        is_failing = ("delete", HPAS) in self.calls and self.failures > 0
+        self.failures -= is_failing
+        return is_failing
+
+    async def collection(self, request):
+        if self.fails():
+            return web.Response(status=500)
+        if request.method == "GET":
+            items = [self.seen(request.path)] if request.path in self.bodies else []
+            return web.json_response({"metadata": {"resourceVersion": "1"}, "items": items})
+        body = await request.json()
+        if "dryRun" not in request.query:
+            self.calls.append(("create", request.path))
+            body["metadata"] |= {"uid": f"{body['kind']}-{len(self.calls)}", "generation": 1}
+            self.bodies[request.path] = body
+        return web.json_response(body)
+
+    async def item(self, request):
+        if self.fails():
+            return web.Response(status=500)
+        path = request.path.removesuffix("/shop")
+        if path not in self.bodies:
+            failure = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "not found"}
+            return web.json_response(failure, status=404)
+        if request.method == "DELETE":
+            self.calls.append(("delete", path))
+            return web.json_response(self.bodies.pop(path))
+        return web.json_response(self.seen(path))
+
+    def seen(self, path):
+        body = json.loads(json.dumps(self.bodies[path]))
+        hpa_is_there = HPAS in self.bodies
+        metric = said("ScalingActive", is_true=self.has_metric(hpa_is_there), message="the queue")
+        if path == HPAS:
+            return body | {"status": {"conditions": [metric], "desiredReplicas": self.wants[0], "currentReplicas": 4}}
+        owned = said("TargetOwned", is_true=not hpa_is_there, message="HPA shop scales it")
+        ready = said("Ready", is_true=not hpa_is_there and self.has_metric(hpa_is_there))
+        conditions = [metric, owned, ready, said("SpecAccepted", is_true=True)]
+        status = {"conditions": conditions, "observedGeneration": 1, "desiredReplicas": self.wants[1]}
+        return body | {"status": status | {"currentReplicas": 4}}
+
+
+def adopt(cronhpa, *options):
+    return cronhpa("adopt", "shop", "--watch", "1", "--timeout", "1", *options)
+
+
+def test_the_hpa_goes_once_both_agree_and_the_cron_hpa_stays(served, cronhpa):
+    played = Played(served)
+
+    result = adopt(cronhpa)
+
+    assert 0 == result.exit_code, result.stderr
+    assert [("create", CRON_HPAS), ("delete", HPAS)] == played.calls
+
+
+def test_a_metric_that_goes_with_the_hpa_brings_it_back_with_its_labels(served, cronhpa):
+    played = Played(served, has_metric=lambda hpa_is_there: hpa_is_there)
+    before = played.bodies[HPAS]
+
+    result = adopt(cronhpa)
+
+    assert 1 == result.exit_code
+    assert "ScalingActive is False: the queue; so the HPA is back as it was" in result.stderr
+    creations = [("create", CRON_HPAS), ("delete", HPAS), ("create", HPAS), ("delete", CRON_HPAS)]
+    assert creations == played.calls
+    after = played.bodies[HPAS]
+    assert (before["spec"], {"team": "a"}) == (after["spec"], after["metadata"]["labels"])
+
+
+def test_a_metric_that_goes_while_it_is_watched_brings_the_hpa_back(served, cronhpa):
+    """It is there at the first looks without the HPA, and then no more."""
+    alone = iter([True] * 4)
+    played = Played(served, has_metric=lambda hpa_is_there: hpa_is_there or next(alone, False))
+
+    result = adopt(cronhpa)
+
+    assert 1 == result.exit_code
+    assert HPAS in played.bodies
+    assert CRON_HPAS not in played.bodies
+
+
+@pytest.mark.parametrize("failures", [1, 3])
+def test_an_api_server_that_fails_meanwhile_strands_nobody(served, cronhpa, failures):
+    """The HPA is gone, the metric too, and the first requests after that fail."""
+    played = Played(served, has_metric=lambda hpa_is_there: hpa_is_there)
+    played.failures = failures
+
+    result = adopt(cronhpa, "--timeout", "20")
+
+    assert 1 == result.exit_code
+    assert "so the HPA is back as it was" in result.stderr
+    assert HPAS in played.bodies
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        ({"has_metric": lambda _: False}, "the HPA has no metrics to scale by: the queue"),
+        ({"wants": (4, 5)}, "the HPA wants 4 replicas and the CronHPA 5"),
+        (
+            {"metadata": {"annotations": {"metric-config.pods.rps.json-path/port": "9090"}}},
+            "kube-metrics-adapter serves this metric only while an HPA",
+        ),
+    ],
+)
+def test_what_would_strand_it_leaves_the_hpa(served, cronhpa, made, words):
+    played = Played(served, **made)
+
+    result = adopt(cronhpa)
+
+    assert 1 == result.exit_code
+    assert words in result.stderr
+    assert HPAS in played.bodies
+    assert ("delete", HPAS) not in played.calls
+
+
+@pytest.mark.parametrize(("annotation", "code"), [("true", 0), ("false", 1)])
+def test_a_datadog_metric_that_is_always_active_lives_on(served, cronhpa, annotation, code):
+    external = {"metric": {"name": "datadogmetric@prod:hits"}, "target": {"type": "Value", "value": "5"}}
+    Played(served, metrics=[{"type": "External", "external": external}])
+    path = "/apis/datadoghq.com/v1alpha1/namespaces/prod/datadogmetrics/hits"
+    body = {"metadata": {"annotations": {"external-metrics.datadoghq.com/always-active": annotation}}}
+
+    async def answer(_):
+        return web.json_response(body)
+
+    served.answers[path] = answer
+
+    assert code == adopt(cronhpa, "--dry-run").exit_code
+
+
+def test_without_a_name_there_is_a_plan_and_nothing_else(served, cronhpa):
+    Played(served)
+
+    plan, refused = cronhpa("adopt", "--dry-run"), cronhpa("adopt")
+
+    assert [
+        "NAMESPACE  HPA   TARGET           REPLICAS     PLAN",
+        "prod       shop  Deployment/shop  4 of 1 to 9  adopt",
+    ] == (plan.stdout.splitlines())
+    assert 2 == refused.exit_code

@@ -1,0 +1,205 @@
+"""
+cronhpa.migration.tkestack, cronhpa.migration.huawei, cronhpa.migration.dtaniwaki, cronhpa.migration.d_kuro, cronhpa.migration.kapacity, cronhpa.migration.phpa, cronhpa.migration.zalando, cronhpa.migration.workload, cronhpa.migration.kube_downscaler, cronhpa.migration.kube_green, cronhpa.migration.gcp: each difference is named.
+
+That their windows are right is shown minute by minute in test_minute_by_minute.py.
+"""  # noqa: E501 - the first line names the modules
+
+import pytest
+import yaml
+
+from migration.reading import MANIFESTS, converted, only, remarks
+
+CRON_FILES = ("dtaniwaki", "d-kuro", "zalando", "kube-downscaler", "kube-green")
+
+
+def changed(name, *pairs):
+    """The manifest file with other texts in it."""
+    text = (MANIFESTS / f"{name}.yaml").read_text()
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.mark.parametrize("name", CRON_FILES)
+def test_what_means_the_same_has_no_remark(name):
+    assert () == converted(f"{name}.yaml").remarks
+
+
+@pytest.mark.parametrize(
+    ("name", "pairs", "words"),
+    [
+        ("tkestack", [("0 23 * * 0", "0 23 * * 7")], "the controller cannot read it"),
+        ("tkestack", [], "took UTC"),
+        ("huawei", [], "took Asia/Shanghai"),
+        ("huawei", [("disable: true", "disable: false, targetReplicas: x")], "a whole number belongs here"),
+        ("dtaniwaki", [("patch: {minReplicas: 1}", "patch: {minReplicas: 1, metrics: []}")], "no targets"),
+        ("dtaniwaki", [("12 * * 1-5, timezone: Asia/Tokyo", "12 * * 1-5, timezone: UTC")], "no clock has all"),
+        ("d-kuro", [('"14:30"', '"06:30"')], "here it is open until 06:30"),
+        ("d-kuro", [("maxReplicas: 20\n  type: Daily", "maxReplicas: 30\n  type: Daily")], "the larger one"),
+        ("d-kuro", [("type: Daily", "type: Monthly")], "Daily, Weekly and OneShot are read"),
+        ("d-kuro", [("2026-11-27", "2025-11-27"), ("2026-11-28", "2025-11-28")], "left out: it is past"),
+        (
+            "d-kuro",
+            [("kind: ScheduledPodAutoscaler, name: shop}\n  minReplicas: 6", "name: x}\n  minReplicas: 6")],
+            "x",
+        ),
+        ("kapacity", [], "scaleDown waits for 300 s"),
+        ("kapacity", [("priority: 0\n    cron", "priority: -1\n    cron")], "it never decides"),
+        ("kapacity", [("Static, static: {replicas: 1}", "Other")], "Static, Cron and Dynamic are read"),
+        ("kapacity", [("Reactive", "Predictive")], "two days of load"),
+        ("kapacity", [(", timeZone: UTC", "")], "took UTC"),
+        ("phpa", [("tolerance", "decisionType: mean\n  tolerance")], "the largest decides"),
+        ("phpa", [("20000", "20500")], "took 20 s"),
+        ("zalando", [("  scalingWindowDurationMinutes: 0\n", "")], "no ramp follows the end"),
+        ("zalando", [('"19:15"', '"22:15"')], "ends it at midnight"),
+        ("zalando", [("timezone: Europe/Berlin", "timezone: Berlin")], "took Europe/Berlin"),
+        ("zalando", [("2026-11-27", "2025-11-27")], "left out: it is past"),
+        ("zalando", [("name: hours}\n      metric", "name: other}\n      metric")], "convert both together"),
+        ("zalando", [("AverageValue, averageValue", "Value, value")], "averageValue"),
+        ("kube-downscaler", [("07:30-20:30 Europe/Berlin", "07:30-20:30")], "took UTC"),
+        ("kube-downscaler", [("07:30-20:30", "20:30-07:30")], "never within"),
+        ("kube-downscaler", [("Mon-Fri 07:30", "07:30")], "are read"),
+        ("kube-downscaler", [("    team", "    downscaler/grace-period: 3\n    team")], "there is no counterpart"),
+        ("kube-green", [('  wakeUpAt: "08:00"\n', "")], "nothing ends the sleep"),
+        ("kube-green", [("replicas: 3", "replicas: 0")], "is not known"),
+        ("kube-green", [("timeZone", "suspendCronJobs: true\n  timeZone")], "CronJobs are not scaled"),
+        ("kube-green", [("namespace: dev}\nspec: {", "namespace: prod}\nspec: {")], "convert them together"),
+        ("aws", [("cron(0 20 * * ? *)", "rate(1 hour)")], "cron() and at() are read"),
+        (
+            "aws",
+            [('"MinCapacity": 2', '"MinCapacity": 2}, "EndTime": "2027-01-01", "X": {')],
+            "suspend the schedule then",
+        ),
+        (
+            "aws",
+            [('cron(30 6 ? * 1 *)", "Timezone": "Europe/Berlin', 'cron(30 6 ? * 1 *)", "Timezone": "UTC')],
+            "no clock",
+        ),
+        ("gcp", [("* * Sat", "1 1 * 2027")], "found the year 2027"),
+        ("gcp", [("18000", "17999")], "rounded up"),
+    ],
+)
+def test_each_difference_is_a_remark(name, pairs, words):
+    found = converted(changed(name, *pairs))
+
+    assert any(words in str(remark) for remark in found.remarks), [str(remark) for remark in found.remarks]
+
+
+def test_an_hpa_of_a_workload_that_sleeps_is_part_of_its_cron_hpa():
+    """Awake, the HPA's bounds and metrics; asleep, none, which the metrics cannot raise."""
+    hpa = """---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: shop-hpa, namespace: dev}
+spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}, minReplicas: 2, maxReplicas: 8}
+"""
+    found = converted(changed("kube-green") + hpa)
+
+    assert "shop-hpa" == found.manifests[0]["metadata"]["name"]
+    spec = only(found)
+    assert (2, 8, 0) == (spec["minReplicas"], spec["maxReplicas"], spec["schedules"][0]["replicas"])
+    assert "metrics" in spec
+
+
+def test_the_annotations_of_a_namespace_are_those_of_its_workloads():
+    namespace = (
+        "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: dev, annotations: {downscaler/downtime: always}}\n"
+    )
+
+    found = converted(changed("kube-green") + namespace)
+
+    # By kube-green as well: both Deployments, and one of them twice, which is named.
+    assert ["shop", "shop", "api-gateway"] == [item["metadata"]["name"] for item in found.manifests]
+    assert any("one replaces the other" in remark.meaning for remark in found.remarks)
+
+
+def test_an_excluded_workload_is_left_alone():
+    found = converted(changed("kube-downscaler", ("    team", '    downscaler/exclude: "true"\n    team')))
+
+    assert ["weekend"] == [item["metadata"]["name"] for item in found.manifests]
+
+
+def test_a_schedule_that_no_hpa_names_is_named():
+    alone = "\n---\n".join(changed("zalando").split("\n---\n")[:1])
+
+    found = converted(alone)
+
+    assert "no HorizontalPodAutoscaler of the input names hours" == remarks(found)["metadata.name"].found
+
+
+def test_the_metric_of_a_schedule_goes_and_the_others_stay():
+    kinds = [metric["type"] for metric in only(converted("zalando.yaml"))["metrics"]]
+
+    assert ["Resource"] == kinds
+
+
+def test_a_group_of_autoscaling_groups_is_an_object_each():
+    """`aws autoscaling describe-scheduled-actions` of two groups; its cron texts have five fields."""
+    actions = [
+        {"AutoScalingGroupName": f"group-{letter}", "ScheduledActionName": name, "Recurrence": text, "MinSize": size}
+        for letter in "ab"
+        for name, text, size in (("up", "0 8 * * 1-5", 10), ("down", "0 20 * * *", 2))
+    ]
+
+    found = converted(yaml.safe_dump({"ScheduledUpdateGroupActions": actions}))
+
+    assert ["group-a", "group-b"] == [item["metadata"]["name"] for item in found.manifests]
+    assert [10, 2] == [item["minReplicas"] for item in found.manifests[0]["spec"]["schedules"]]
+
+
+def test_a_desired_capacity_alone_is_a_minimum_and_says_so():
+    actions = [
+        {
+            "AutoScalingGroupName": "a",
+            "ScheduledActionName": "once",
+            "StartTime": "2026-11-27T09:00:00Z",
+            "DesiredCapacity": 9,
+        },
+        {"AutoScalingGroupName": "a", "ScheduledActionName": "down", "Recurrence": "0 20 * * *", "MinSize": 2},
+        {"AutoScalingGroupName": "a", "ScheduledActionName": "up", "Recurrence": "0 8 * * *", "MinSize": 4},
+    ]
+
+    found = converted(yaml.safe_dump({"ScheduledUpdateGroupActions": actions}))
+
+    once = next(item for item in only(found)["schedules"] if "from" in item)
+    assert ("2026-11-27T09:00", "2026-11-27T20:00", 9) == (once["from"], once["to"], once["minReplicas"])
+    assert any("which its policies change" in str(remark) for remark in found.remarks)
+
+
+def test_the_group_that_gcloud_describes_has_its_autoscaler_within():
+    autoscaler = yaml.safe_load(changed("gcp"))[0]
+
+    found = converted(yaml.safe_dump({"name": "shop", "autoscaler": autoscaler}))
+
+    assert "shop" == found.manifests[0]["metadata"]["name"]
+    assert [60, 300, 480] == sorted(item["durationMinutes"] for item in only(found)["schedules"])
+
+
+def test_a_paused_kapacity_object_only_previews():
+    found = converted(changed("kapacity", ("paused: false", "paused: true")))
+
+    assert "Preview" == found.manifests[0]["spec"]["mode"]
+
+
+def test_a_crane_cron_of_the_zone_local_takes_the_zone_that_is_given():
+    """Found: Local was refused, and every cron said so."""
+    crane = (MANIFESTS / "crane.yaml").read_text().replace("timezone: Asia/Shanghai", "timezone: Local")
+
+    given, not_given = converted(crane, zone="Europe/Berlin"), converted(crane)
+
+    zones = [item["timeZone"] for item in given.manifests[0]["spec"]["schedules"]]
+    assert ["Europe/Berlin", "Europe/Berlin"] == zones
+    assert 1 == sum("--time-zone" in remark.meaning for remark in not_given.remarks)
+    assert not any("--time-zone" in remark.meaning for remark in given.remarks)
+
+
+def test_an_hpa_that_kube_downscaler_changes_says_so():
+    found = converted(
+        "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\n"
+        "metadata: {name: shop, annotations: {downscaler/uptime: Mon-Fri 07:30-20:30 UTC}}\n"
+        "spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}, maxReplicas: 3}\n"
+    )
+
+    assert "annotate its workload instead" in remarks(found)["metadata.annotations[downscaler/uptime]"].meaning
+    assert "annotations" not in found.manifests[0]["metadata"]
