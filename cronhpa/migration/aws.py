@@ -142,9 +142,27 @@ def _job(action: FieldReader, zone: str, wall: datetime) -> Job | None:
     problem = cron.problem(text)
     if problem:
         raise action.unconvertible("Schedule", problem, jobs.BY_HAND)
-    if "StartTime" in action:
-        action.ignore("StartTime")
+    _remark_later_start(action, text, zone, wall)
     return Job(name, 0, cron=text)
+
+
+def _remark_later_start(action: FieldReader, text: str, zone: str, wall: datetime) -> None:
+    """AWS states the next time as StartTime; one that lies behind it lets the action begin later."""
+    if "StartTime" not in action:
+        return
+    begin = _instant(action.text("StartTime"), zone)
+    following = next(cron.forwards(text, wall), None)
+    if begin is None or (following is not None and begin > following):
+        action.remark("StartTime", f"found {action.text('StartTime')}", "left out: suspend the schedule until then")
+
+
+def _instant(text: str, zone: str) -> datetime | None:
+    """A time of the zone's clock, to the minute; None for a text that is no time."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (at if at.tzinfo is None else at.astimezone(ZoneInfo(zone))).replace(tzinfo=None, second=0, microsecond=0)
 
 
 def _of_aws(action: FieldReader, text: str) -> str:
@@ -160,14 +178,10 @@ def _of_aws(action: FieldReader, text: str) -> str:
 
 def _once(action: FieldReader, name: str, text: str, zone: str, wall: datetime) -> Job | None:
     given = text or (action.text("StartTime") if "Schedule" not in action else "")
-    try:
-        at = datetime.fromisoformat(given)
-    except ValueError:
+    at = _instant(given, zone)
+    if at is None:
         found = action.text("Schedule") or given
-        raise action.unconvertible(
-            "Schedule", f'found "{found}"', f"cron() and at() are read: {jobs.BY_HAND}"
-        ) from None
-    at = (at if at.tzinfo is None else at.astimezone(ZoneInfo(zone))).replace(tzinfo=None, second=0, microsecond=0)
+        raise action.unconvertible("Schedule", f'found "{found}"', f"cron() and at() are read: {jobs.BY_HAND}")
     if at < wall:
         action.remark("Schedule", f"found {at:%Y-%m-%dT%H:%M}", "left out: it is past")
         return None

@@ -73,6 +73,11 @@ def test_what_means_the_same_has_no_remark(name):
         ),
         (
             "aws",
+            [('"MinCapacity": 2', '"MinCapacity": 2}, "StartTime": "2031-01-01T00:00:00Z", "X": {')],
+            "suspend the schedule until then",
+        ),
+        (
+            "aws",
             [('cron(30 6 ? * 1 *)", "Timezone": "Europe/Berlin', 'cron(30 6 ? * 1 *)", "Timezone": "UTC')],
             "no clock",
         ),
