@@ -2,8 +2,8 @@
 Connections of the page: accepted here, served by aiohttp.
 
 aiohttp's server accepts as many connections as the process may have files. Here the rules of the operator's other ports
-hold: at most so many connections at a time and of one address; a new one is always accepted, and pushes out the oldest
-of the address that has the most; none lasts longer than LIFE_SECONDS, so one that sends its head byte by byte ends, too.
+hold: at most so many connections at a time, and of one address; a new one is always accepted, and pushes out the oldest
+of the address that has the most; none lasts longer than LIFE_SECONDS, also one that sends its head byte by byte.
 """
 
 from __future__ import annotations

@@ -4,53 +4,58 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from functools import lru_cache
 from itertools import pairwise
 
 import msgspec
+from msgspec.structs import replace
 
-from cronhpa.api.parse import parse_spec
+from cronhpa.api.parse import SpecError, parse_spec
 from cronhpa.api.status_memory import parse_memory
+from cronhpa.core.decision import Lead
 from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.memory import Memory
 from cronhpa.core.scheduled.timeline import BoundsInterval, timeline
-from cronhpa.core.spec import ControllerOptions, Spec
+from cronhpa.core.spec import ControllerOptions
 from cronhpa.page.questions import Edge, EdgesAnswer, EdgesQuestion, ScheduledObject
 
 # Of one object. What changes more often is no calendar.
-_EDGES_MAX = 400
+EDGES_MAX = 400
 
 
 def edges_of(asked: EdgesQuestion) -> EdgesAnswer:
     edges: list[Edge] = []
     unread = cut = 0
+    # Objects of one chart have one spec: it is walked once.
+    known: dict[tuple[bytes, Nanoseconds | None, tuple[Lead, ...]], list[Edge] | None] = {}
     for place, each in enumerate(asked.objects):
-        try:
-            found = list(_edges(each, place, asked.now, asked.until))
-        except (ValueError, KeyError, TypeError, ArithmeticError, zlib.error):
+        memory = parse_memory({"memory": each.memory} if each.memory else {})
+        key = (each.spec, memory.start_up, memory.leads)
+        if key not in known:
+            known[key] = _edges(each, memory, asked.now, asked.until)
+        found = known[key]
+        if found is None:
             unread += 1
             continue
-        if len(found) > _EDGES_MAX:
+        if len(found) > EDGES_MAX:
             cut += 1
-        edges += found[:_EDGES_MAX]
+        edges += [replace(edge, object=place) for edge in found[:EDGES_MAX]]
     return EdgesAnswer(edges, unread, cut)
 
 
-def _edges(item: ScheduledObject, place: int, now: Nanoseconds, until: Nanoseconds) -> Iterator[Edge]:
-    spec = _spec(item.spec, item.namespace)
+def _edges(item: ScheduledObject, memory: Memory, now: Nanoseconds, until: Nanoseconds) -> list[Edge] | None:
+    """None for a spec that cannot be read."""
+    try:
+        text = msgspec.json.decode(zlib.decompress(item.spec))
+        spec = parse_spec(text, item.namespace, ControllerOptions())
+    except (SpecError, ValueError, TypeError, zlib.error):
+        return None
     if not spec.is_timed:
-        return
-    memory = parse_memory({"memory": item.memory} if item.memory else {})
+        return []
     line = timeline(spec, now, until, start_up=memory.start_up, leads=memory.leads)
-    for before, after in pairwise(line.segments):
-        yield Edge(
-            after.start, place, before.minimum, after.minimum, before.maximum, after.maximum, (*_what(before, after),)
-        )
-
-
-# Objects of one chart have one spec: it is read once.
-@lru_cache(maxsize=4096)
-def _spec(packed: bytes, namespace: str) -> Spec:
-    return parse_spec(msgspec.json.decode(zlib.decompress(packed)), namespace, ControllerOptions())
+    return [
+        Edge(after.start, 0, before.minimum, after.minimum, before.maximum, after.maximum, tuple(_what(before, after)))
+        for before, after in pairwise(line.segments)
+    ]
 
 
 def _what(before: BoundsInterval, after: BoundsInterval) -> Iterator[str]:

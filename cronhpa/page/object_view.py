@@ -6,7 +6,8 @@ object with an edge every minute take seconds.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite
 from typing import Any
 
@@ -16,7 +17,8 @@ import yaml
 from cronhpa.api.identity import GROUP, VERSION
 from cronhpa.api.parse import SpecError, parse_spec
 from cronhpa.api.status_memory import parse_memory
-from cronhpa.core.instant import DAY, SECOND, Nanoseconds, parse_instant
+from cronhpa.core.instant import DAY, MINUTE, SECOND, Nanoseconds, parse_instant
+from cronhpa.core.local_time import local_times
 from cronhpa.core.memory import Memory
 from cronhpa.core.predictive.floor import forecast_source, pod_capacity
 from cronhpa.core.scheduled.timeline import Mark, Timeline, timeline, window_intervals
@@ -55,7 +57,7 @@ def view_of(asked: ViewQuestion) -> bytes:
     metric = None if spec is None else measured_metric(spec)
     past: Json = {}
     try:
-        past = _past(asked, body, metric, _capacity(spec, metric, memory))
+        past = _past(asked, metric, _capacity(spec, metric, memory))
     except StoreError as problem:
         problems.append(f"the operator's store cannot be read: {problem}")
     told = {
@@ -75,11 +77,12 @@ def view_of(asked: ViewQuestion) -> bytes:
         "scales": row.scales,
         "target": status.get("target") or "",
         "explained": explained(body, asked.now),
-        "conditions": [_condition(each) for each in status.get("conditions") or ()],
+        "conditions": [_condition(each, asked.zone, asked.now) for each in status.get("conditions") or ()],
         "metric": "" if metric is None else _name(metric),
         "capacity": _capacity(spec, metric, memory),
         "startUp": None if memory.start_up is None else memory.start_up / SECOND,
         "budget": _budget(spec, status),
+        "spec": body.get("spec") or {},
         "yaml": manifest_text(body),
         "commands": commands(asked.namespace, asked.name, row.current),
         "problems": problems,
@@ -132,13 +135,13 @@ def _capacity(spec: Spec | None, metric: Metric | None, memory: Memory) -> float
     return pod_capacity(metric, memory.request_per_pod.get(_name(metric)), percent)
 
 
-def _condition(item: Json) -> Json:
+def _condition(item: Json, zone: str, now: Nanoseconds) -> Json:
     at = item.get("lastTransitionTime")
     return {
         "type": item.get("type", ""),
         "status": item.get("status", ""),
         "reason": item.get("reason", ""),
-        "message": item.get("message", ""),
+        "message": local_times(item.get("message", ""), zone, now),
         "since": None if at is None else parse_instant(at) / SECOND,
     }
 
@@ -233,17 +236,18 @@ def _mark(mark: Mark) -> Json:
 # --- what was ----------------------------------------------------------------------------------------------------
 
 
-def _past(asked: ViewQuestion, body: Json, metric: Metric | None, capacity: float | None) -> Json:
+def _past(asked: ViewQuestion, metric: Metric | None, capacity: float | None) -> Json:
     since, now = asked.now - SPAN, asked.now
     series = None if metric is None else Series(asked.namespace, asked.name, _name(metric))
     store = open_store(asked.store)
     try:
         kept = store.decisions.between(asked.namespace, asked.name, since, now, CHANGES_MAX)
-        before = store.decisions.at(asked.namespace, asked.name, since)
+        before = store.decisions.at(asked.namespace, asked.name, since - 1)
         points = store.decisions.points(asked.namespace, asked.name, since, now)
-        loads, issued, newest = [], [], None
+        loads, minutes, issued, newest = [], [], [], None
         if series is not None:
             loads = store.loads.steps(series, now - _WEEKS * SPAN, now)
+            minutes = minute_loads(store, series, since, now)
             issued = store.forecasts.issued_quantiles([series], now - DAY, now)[series]
             newest = store.forecasts.newest_of([series]).get(series)
     finally:
@@ -255,11 +259,11 @@ def _past(asked: ViewQuestion, body: Json, metric: Metric | None, capacity: floa
         forecast = [[at / SECOND, load] for at, load in zip(starts, newest.load, strict=False) if isfinite(load)]
     return {
         "points": _columns(points, dict(loads), since),
-        "changes": told_changes(known),
+        "changes": told_changes(known, asked.zone),
         "changesCut": len(kept) == CHANGES_MAX,
         "lanes": [each.told() for each in lanes_of(known, since, now)],
         "events": events_of(known, asked.zone),
-        "short": [[begin / SECOND, end / SECOND] for begin, end in short_spans(points, capacity)],
+        "short": [[begin / SECOND, end / SECOND] for begin, end in short_spans(points, minutes, capacity)],
         "issued": [[each.start / SECOND, each.load, each.percent] for each in issued],
         "forecast": forecast,
         "forecastModel": "" if newest is None else newest.model,
@@ -282,18 +286,42 @@ def _columns(points: Iterable[Point], loads: dict[Nanoseconds, float], since: Na
     }
 
 
-def short_spans(points: Iterable[Point], capacity: float | None) -> list[tuple[Nanoseconds, Nanoseconds]]:
-    """The steps at whose point the load was above what the ready pods carry; adjacent ones are one."""
+def minute_loads(
+    store: Store, series: Series, since: Nanoseconds, until: Nanoseconds
+) -> list[tuple[Nanoseconds, float]]:
+    """The largest load of each minute; nothing in a store of a release that kept no minutes. Raises StoreError."""
+    try:
+        return store.loads.minutes(series, since, until)
+    except StoreError as problem:
+        if "no such table" not in str(problem):
+            raise
+        return []
+
+
+def short_spans(
+    points: Sequence[Point], minutes: Iterable[tuple[Nanoseconds, float]], capacity: float | None
+) -> list[tuple[Nanoseconds, Nanoseconds]]:
+    """
+    The minutes in which the load was above what the ready pods carry, adjacent ones as one span.
+
+    minutes: (start, largest load). Ready pods are known at points: those of the last one count until the next, so after
+    a rise up to a step too much is told.
+    """
     if not capacity:
         return []
     spans: list[tuple[Nanoseconds, Nanoseconds]] = []
-    for each in points:
-        if each.load is None or each.ready is None or each.load <= each.ready * capacity:
+    instants = [each.at for each in points]
+    for at, load in minutes:
+        place = bisect_right(instants, at) - 1
+        if place < 0 or at - instants[place] > 2 * POINT_STEP:
             continue
-        if spans and spans[-1][1] == each.at:
-            spans[-1] = (spans[-1][0], each.at + POINT_STEP)
+        ready = points[place].ready
+        if ready is None or load <= ready * capacity:
+            continue
+        if spans and spans[-1][1] == at:
+            spans[-1] = (spans[-1][0], at + MINUTE)
         else:
-            spans.append((each.at, each.at + POINT_STEP))
+            spans.append((at, at + MINUTE))
     return spans
 
 
@@ -315,7 +343,9 @@ def usual_loads(loads: dict[Nanoseconds, float], now: Nanoseconds) -> Iterator[t
     first = now // _HOUR + 1
     for hour in range(first, first + SPAN // _HOUR):
         back = -(-(hour - now // _HOUR) // period)
-        known = [hours[hour - (back + each) * period] for each in range(count) if hour - (back + each) * period in hours]
+        known = [
+            hours[hour - (back + each) * period] for each in range(count) if hour - (back + each) * period in hours
+        ]
         if known:
             yield hour * _HOUR, min(low for low, _ in known), max(high for _, high in known)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from cronhpa.api.transitions import transition_events
 from cronhpa.core.instant import SECOND, Nanoseconds
+from cronhpa.core.local_time import local_times
 from cronhpa.history.past_answers import change_of
 from cronhpa.history.past_decision import PastDecision
 
@@ -41,10 +42,18 @@ def status_of(decision: PastDecision) -> Json:
     return status
 
 
-def told_changes(decisions: Iterable[PastDecision]) -> list[list[Any]]:
+def told_changes(decisions: Iterable[PastDecision], zone: str) -> list[list[Any]]:
     """[time, found, wanted, decided by, why, why nothing was scaled, changes left out before it] of each."""
     return [
-        [each.at / SECOND, each.current, each.desired, each.decided_by, each.reason, each.withheld, each.left_out]
+        [
+            each.at / SECOND,
+            each.current,
+            each.desired,
+            each.decided_by,
+            local_times(each.reason, zone, each.at),
+            local_times(each.withheld, zone, each.at),
+            each.left_out,
+        ]
         for each in map(change_of, decisions)
     ]
 
@@ -73,7 +82,7 @@ def _goes_on(lane: Lane, other: Lane) -> bool:
     return lane.end == other.start and (lane.floor, lane.cap) == (other.floor, other.cap)
 
 
-def _lanes_at(status: Json, begin: Nanoseconds, end: Nanoseconds) -> Iterable[Lane]:
+def _lanes_at(status: Json, begin: Nanoseconds, end: Nanoseconds) -> Iterator[Lane]:
     stated: dict[str, dict[str, int]] = {}
     for item in (status.get("decision") or {}).get("proposals") or ():
         if item.get("source") == "Schedule":

@@ -15,14 +15,14 @@ SPAN: Nanoseconds = 7 * DAY
 
 
 class ViewQuestion(Struct, frozen=True):
-    """An object as it is now. store: the path of a file, or where a PostgreSQL is."""
+    """An object as it is now, as JSON. store: the path of a file, or where a PostgreSQL is."""
 
     store: str | PostgresAddress
     namespace: str
     name: str
     zone: str
     now: Nanoseconds
-    body: msgspec.Raw
+    body: bytes
 
 
 class DecisionQuestion(Struct, frozen=True):
@@ -82,7 +82,7 @@ class RerunQuestion(Struct, frozen=True):
     namespace: str
     name: str
     now: Nanoseconds
-    body: msgspec.Raw
+    body: bytes
     text: str
     progress: str = ""
 
