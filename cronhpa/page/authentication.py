@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Protocol
 
 from msgspec import Struct
+from multidict import MultiMapping
 
 from cronhpa.page.rights import Caller, NotAuthenticatedError, Rights
 
@@ -35,14 +35,6 @@ class Mode(StrEnum):
     PROXY = "proxy"
 
 
-class Fields(Protocol):
-    """The fields of a request's head; names are compared without case."""
-
-    def get(self, name: str, default: str = "") -> str: ...
-
-    def getall(self, name: str, default: list[str]) -> Sequence[str]: ...
-
-
 class Authentication(Struct, frozen=True):
     """
     mode: NONE shows everything to everybody who reaches the port, so it is for loopback alone. secret: of the proxy;
@@ -54,7 +46,7 @@ class Authentication(Struct, frozen=True):
     user_header: str = "X-Forwarded-User"
     groups_header: str = "X-Forwarded-Groups"
 
-    async def caller(self, fields: Fields, rights: Rights, *, has_certificate: bool) -> Caller:
+    async def caller(self, fields: MultiMapping[str], rights: Rights, *, has_certificate: bool) -> Caller:
         """
         Who sent a request. has_certificate: whether the connection proved itself by the proxy's authority.
 
@@ -69,11 +61,11 @@ class Authentication(Struct, frozen=True):
             raise NotAuthenticatedError
         return await rights.caller(token.strip())
 
-    def _has_secret(self, fields: Fields) -> bool:
+    def _has_secret(self, fields: MultiMapping[str]) -> bool:
         stated = fields.get(SECRET_HEADER, "").encode("utf-8", "replace")
         return bool(self.secret) and hmac.compare_digest(stated, self.secret)
 
-    def _named(self, fields: Fields) -> Caller:
+    def _named(self, fields: MultiMapping[str]) -> Caller:
         # A header that comes twice was not written by the proxy alone.
         users = fields.getall(self.user_header, [])
         if len(users) != 1 or not users[0].strip() or len(users[0]) > _NAME_MAX:

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import logging
 import secrets
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -95,7 +95,7 @@ class FleetRows:
         oldest_gone = next(iter(self._gone.values()), 0) if len(self._gone) >= _GONE_MAX else 0
         return instance == self.instance and scope_digest == scope.digest and since >= oldest_gone
 
-    def _gone_since(self, since: int, scope: Container[str]) -> Iterator[Key]:
+    def _gone_since(self, since: int, scope: Scope) -> Iterator[Key]:
         return (key for key, sequence in self._gone.items() if sequence > since and key[0] in scope)
 
     async def _refresh(self) -> None:

@@ -144,7 +144,7 @@ function coming(view) {
 function conditions(view) {
   if (!view.conditions.length) return el("p.faint", {}, "Nothing was decided yet.");
   const isFine = (each) => (each.type === "ScalingLimited" || each.type === "ScaledToZero" ? each.status === "False" : each.status === "True");
-  return el("table.list", {}, el("caption.hidden", {}, "Conditions"), el("thead", {}, el("tr", {}, ["Condition", "Since", "Message"].map((text) => el("th", {scope: "col"}, text)))),
+  return el("table.list.conditions", {}, el("caption.hidden", {}, "Conditions"), el("thead", {}, el("tr", {}, ["Condition", "Since", "Message"].map((text) => el("th", {scope: "col"}, text)))),
     el("tbody", {}, view.conditions.map((each) => el("tr", {}, el("th", {scope: "row"},
       el("span", {class: isFine(each) ? "tick" : "tick off"}, each.status), ` ${each.type}`),
     el("td.num", {}, each.since === null ? "–" : moment(each.since, view.zone)),
