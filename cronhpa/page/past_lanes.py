@@ -63,7 +63,7 @@ def lanes_of(decisions: Sequence[PastDecision], since: Nanoseconds, until: Nanos
     lanes: list[Lane] = []
     last: dict[tuple[str, bool], int] = {}
     ends = [*(each.at for each in decisions[1:]), until]
-    for decision, end in zip(decisions, ends, strict=True):
+    for decision, end in zip(decisions, ends, strict=False):
         begin = max(decision.at, since)
         if end <= begin:
             continue

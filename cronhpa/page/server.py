@@ -58,6 +58,7 @@ _VIEW_SECONDS = 30.0
 _RUNS_WAITING = 8
 _RUN_SECONDS = 180.0
 _HEAD_BYTES = 16_384
+_OBJECT = "/api/objects/{namespace:[^/]+}/{name:[^/]+}"
 _NOTHING = "there is no such object, or it is not for you"
 _ENCODER = msgspec.json.Encoder()
 
@@ -154,8 +155,8 @@ class PageServer:
                 web.get("/assets/{digest}/{name}", self._asset),
                 web.get("/api/session", self._session),
                 web.get("/api/fleet", self._rows),
-                web.get("/api/objects/{namespace}/{name}", self._view),
-                web.get("/api/objects/{namespace}/{name}/decision", self._decision),
+                web.get(_OBJECT, self._view),
+                web.get(f"{_OBJECT}/decision", self._decision),
                 web.get("/api/calendar", self._coming),
                 web.post("/api/what-if", self._begin_run),
                 web.get("/api/what-if/{run}", self._ask_run),

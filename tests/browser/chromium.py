@@ -1,5 +1,5 @@
 """
-The Chromium of the npm package @sparticuz/chromium, unpacked into a cache: it needs no root and no library of the system.
+The Chromium of the npm package @sparticuz/chromium, unpacked into a cache: it needs no root and no system library.
 
 `path, environment, axe = chromium()` installs what package-lock.json names, once for each state of the lock.
 """
@@ -20,10 +20,10 @@ import brotli
 
 FOLDER = Path(__file__).parent
 LOCK = FOLDER / "package-lock.json"
-ARGUMENTS = [
-    "--headless=shell", "--no-zygote", "--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--disable-gpu-sandbox",
-    "--disable-dev-shm-usage", "--hide-scrollbars", "--force-color-profile=srgb", "--font-render-hinting=none",
-]  # fmt: skip
+ARGUMENTS = (  # noqa: SIM905 - a list of it would be a line each
+    "--headless=shell --no-zygote --no-sandbox --use-gl=angle --use-angle=swiftshader --disable-gpu-sandbox "
+    "--disable-dev-shm-usage --hide-scrollbars --force-color-profile=srgb --font-render-hinting=none"
+).split()
 
 
 class Browser(NamedTuple):
@@ -70,5 +70,7 @@ def _install(folder: Path) -> None:
             files.extractall(unpacked, filter="data")
     # The one in the package names the folders of a function in a cloud.
     fonts, known = folder / "unpacked" / "fonts", folder / "fonts-cache"
-    configuration = f"<fontconfig><dir>{fonts}</dir><dir>/usr/share/fonts</dir><cachedir>{known}</cachedir></fontconfig>"
+    configuration = (
+        f"<fontconfig><dir>{fonts}</dir><dir>/usr/share/fonts</dir><cachedir>{known}</cachedir></fontconfig>"
+    )
     (unpacked / "fonts.conf").write_text(configuration, "utf-8")

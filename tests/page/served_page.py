@@ -41,7 +41,8 @@ def served(
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert started.wait(20) and "server" in box
+    assert started.wait(20)
+    assert "server" in box
     try:
         yield f"http://127.0.0.1:{box['server'].address[1]}"
     finally:

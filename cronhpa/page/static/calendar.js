@@ -19,7 +19,7 @@ function pods(each) {
 }
 
 function objects(each) {
-  const made = el("ul.of", {});
+  const made = el("ul.of", {tabindex: 0});
   made.append(...each.of.map(([namespace, name, before, after, capBefore, capAfter, what]) => el("li", {},
     el("a", {href: `#/object/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`}, `${namespace}/${name}`),
     ` ${what}: `, before === after ? "" : `minimum ${before} → ${after}`, before !== after && capBefore !== capAfter ? ", " : "",

@@ -137,7 +137,7 @@ function coming(view) {
   }
   if (!days.size) return el("p.faint", {}, "No window opens in the coming week.");
   const sorted = [...days].sort((one, other) => one[1][0][0] - other[1][0][0]);
-  return el("div.days", {}, sorted.map(([date, items]) => el("div.day", {}, el("h3", {}, date),
+  return el("div.days", {tabindex: 0, role: "region", "aria-label": "The coming week"}, sorted.map(([date, items]) => el("div.day", {}, el("h3", {}, date),
     el("ul", {}, items.sort((one, other) => one[0] - other[0]).map(([, node]) => node)))));
 }
 
