@@ -7,9 +7,12 @@ from playwright.sync_api import expect
 
 from browser.conftest import NARROW, WIDE
 from cli.glance import named
+from cronhpa.history.points import Point
+from cronhpa.history.series import LoadSample, Series
+from cronhpa.history.store import Store
 from cronhpa.page.authentication import Authentication
 from cronhpa.page.objects import Leader
-from page.made_fleet import SPEC, MadeObjects, fleet_of, live
+from page.made_fleet import NOW, SPEC, MadeObjects, fleet_of, live
 from page.served_page import served
 from page.test_rights import Told
 
@@ -115,6 +118,25 @@ def test_any_instant_of_the_picture_says_what_was_decided_then(opened, url):
         page.keyboard.press("Shift+ArrowRight")
     expect(sentence).to_contain_text("34")
     expect(sentence).to_contain_text("Schedule/sale")
+
+
+def test_an_object_of_this_minute_is_shown_with_the_little_that_is_known(opened, tmp_path):
+    """One point, one decision, no usual load; and one that was never decided at all."""
+    store = Store(tmp_path / "history.db")
+    store.decisions.record_points([("prod", "new", Point(NOW, 2, 2, 0.4, 1, 9, None))])
+    store.loads.record([LoadSample(Series("prod", "new", "cpu"), NOW, 0.4)])
+    store.close()
+    body = named("plain")
+    objects = MadeObjects([live("prod", "new", body["spec"], body["status"]), live("prod", "newer", SPEC, {})])
+    with served(objects, store=tmp_path / "history.db") as url:
+        page = opened(url)
+        for name, told in (("new", "12 replicas"), ("newer", "has not been decided upon yet")):
+            page.evaluate("(hash) => { location.hash = hash; }", f"#/object/prod/{name}")
+            page.wait_for_selector(".panels .panel")
+            expect(page.locator(".explained")).to_contain_text(f"prod/{name}")
+            expect(page.locator(".explained")).to_contain_text(told)
+            expect(page.locator("#banner")).to_be_hidden()
+            expect(page.locator("canvas")).to_have_count(2)
 
 
 def test_the_mouse_reads_the_picture_too(opened, url):

@@ -25,7 +25,8 @@ export function sparse(pairs, instants, gap) {
   let last = null;
   return instants.map((at) => {
     const value = of.get(at);
-    const isGap = last !== null && at - last > gap;
+    // Before the first value, too: a plot of undefined values alone draws nothing, and cannot.
+    const isGap = last === null || at - last > gap;
     if (value === undefined) return isGap ? null : undefined;
     last = at;
     return value;

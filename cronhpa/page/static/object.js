@@ -35,7 +35,7 @@ function drawing(view, at) {
   const usual = view.usual ?? [];
   const issued = [...(view.issued ?? []).map(([instant, value]) => [instant, value]), ...(view.forecast ?? [])];
   const loads = pairs("load");
-  const of = union(loads.map(([instant]) => instant), usual.map(([instant]) => instant), issued.map(([instant]) => instant));
+  const of = union(loads.map(([instant]) => instant), usual.map(([instant]) => instant), issued.map(([instant]) => instant), [view.since, view.until]);
   const capacity = view.capacity;
   const ready = pairs("ready");
   const carried = capacity ? ready.map(([instant, count]) => [instant, count * capacity]) : [];
@@ -64,7 +64,7 @@ function drawing(view, at) {
         data: [of, sparse(usual.map(([instant, , value]) => [instant, value]), of, 2 * 3600),
           sparse(usual.map(([instant, value]) => [instant, value]), of, 2 * 3600),
           held(carried, of, 2 * STEP), sparse(issued, of, 3 * STEP), sparse(loads, of, 3 * STEP)],
-        bands: [{series: [1, 2], fill: fade(ink.usual, 0.35)}],
+        bands: usual.length > 1 ? [{series: [1, 2], fill: fade(ink.usual, 0.35)}] : [],
         series: [{stroke: ink.usual, width: 1}, {stroke: ink.usual, width: 1}, {stroke: ink.carried, width: 1, paths: stepped},
           {stroke: ink.forecast, dash: [5, 3]}, {stroke: ink.load, fill: fade(ink.load, 0.1)}],
       },
@@ -242,6 +242,12 @@ export function object(main, namespace, name, {banner, onError}) {
 
   function draw() {
     drawn?.end();
+    drawn = null;
+    if (!window.uPlot) {
+      // A browser in which the library does not start still says the rest.
+      replace(host, el("p.faint", {}, "This browser cannot draw the picture."));
+      return;
+    }
     drawn = drawing(view, tell);
     drawn.root.addEventListener("click", () => explainAt(drawn.cursor));
     drawn.root.addEventListener("keydown", (event) => {
