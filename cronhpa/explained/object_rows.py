@@ -10,7 +10,7 @@ from msgspec import Struct
 from cronhpa.api.columns import StatusWord
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.local_time import local_times
-from cronhpa.explained.explanation import current_explanation
+from cronhpa.explained.explanation import Explanation, current_explanation
 
 Json = dict[str, Any]
 
@@ -59,11 +59,15 @@ def rows_of(bodies: Sequence[Json], now: Nanoseconds) -> list[ObjectRow]:
 
 def object_row(body: Json, now: Nanoseconds) -> ObjectRow:
     """The row of an object as the API serves it."""
+    return row_of(body, current_explanation(body), now)
+
+
+def row_of(body: Json, it: Explanation, now: Nanoseconds) -> ObjectRow:
+    """The row of an object that is explained already."""
     meta, state = body["metadata"], body.get("status") or {}
     conditions = {item["type"]: item for item in state.get("conditions") or ()}
     texts = state.get("columns") or {}
     ready = conditions.get("Ready")
-    it = current_explanation(body)
     word = _UNDECIDED if ready is None else texts.get("status") or ready.get("reason", "")
     notes: list[str] = []
     urgency = _urgency(word)

@@ -14,7 +14,7 @@ from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.replica import Replica
 from cronhpa.operator.settings import Settings
-from cronhpa.page.authentication import Authentication, Mode
+from cronhpa.page.authentication import Authentication, AuthenticationMode
 from cronhpa.page.connections import ConnectionLimits
 from cronhpa.page.objects import Leader, LiveObject
 from cronhpa.page.rights import BusyError, Caller, Everything, NotAuthenticatedError, Rights, UnavailableError
@@ -120,8 +120,8 @@ def page_server(
     """
     if settings.page_port is None:
         return None
-    mode = Mode(settings.page_authentication)
-    rights: Rights = Everything() if mode is Mode.NONE else ReviewedRights(client, monotonic)
+    mode = AuthenticationMode(settings.page_authentication)
+    rights: Rights = Everything() if mode is AuthenticationMode.NONE else ReviewedRights(client, monotonic)
     connections = max(_CONNECTIONS_MIN, min(_CONNECTIONS_MAX, files // _SHARE_OF_FILES))
     asked = PageSettings(
         settings.page_host,

@@ -27,7 +27,7 @@ _GROUPS_MAX = 1000
 _LOCAL_NAMES = {"localhost", ""}
 
 
-class Mode(StrEnum):
+class AuthenticationMode(StrEnum):
     """How callers prove who they are."""
 
     NONE = "none"
@@ -41,7 +41,7 @@ class Authentication(Struct, frozen=True):
     empty: a certificate proves it. user_header, groups_header: where the proxy names user and groups.
     """
 
-    mode: Mode = Mode.TOKEN
+    mode: AuthenticationMode = AuthenticationMode.TOKEN
     secret: bytes = b""
     user_header: str = "X-Forwarded-User"
     groups_header: str = "X-Forwarded-Groups"
@@ -52,9 +52,9 @@ class Authentication(Struct, frozen=True):
 
         Raises NotAuthenticatedError, and what `rights` raises.
         """
-        if self.mode is Mode.NONE:
+        if self.mode is AuthenticationMode.NONE:
             return Caller()
-        if self.mode is Mode.PROXY and (has_certificate or self._has_secret(fields)):
+        if self.mode is AuthenticationMode.PROXY and (has_certificate or self._has_secret(fields)):
             return self._named(fields)
         scheme, _, token = fields.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():

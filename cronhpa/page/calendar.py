@@ -19,9 +19,9 @@ from msgspec.structs import replace
 
 from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.page.objects import LiveObject, Objects
-from cronhpa.page.questions import ENCODER, SPAN, Edge, EdgesAnswer, EdgesQuestion, ScheduledObject, coming_edges
+from cronhpa.page.questions import ENCODER, SPAN, BoundsEdge, EdgesAnswer, EdgesQuestion, ScheduledObject, coming_edges
 from cronhpa.page.rights import Scope
-from cronhpa.page.worker_pools import Worker
+from cronhpa.page.worker_pools import PageWorker
 
 _FRESH: Nanoseconds = 15 * MINUTE
 # Edges of one minute fall together: their pods are asked for within a sync period or two.
@@ -45,7 +45,7 @@ class _Known(Struct, frozen=True):
 
 
 class FleetCalendar:
-    def __init__(self, objects: Objects, worker: Worker, now: Callable[[], Nanoseconds]) -> None:
+    def __init__(self, objects: Objects, worker: PageWorker, now: Callable[[], Nanoseconds]) -> None:
         self._objects, self._worker, self._now = objects, worker, now
         self._known: _Known | None = None
         self._work: asyncio.Task[_Known] | None = None
@@ -68,7 +68,7 @@ class FleetCalendar:
     async def _edges(self, live: Sequence[LiveObject], digest: bytes, now: Nanoseconds) -> _Known:
         """A thousand objects at a time, so that views of single objects come in between."""
         asked = [scheduled(each) for each in live if each.spec]
-        edges: list[Edge] = []
+        edges: list[BoundsEdge] = []
         unread = cut = 0
         for first in range(0, len(asked), _AT_ONCE):
             self._done = first / len(asked)
@@ -90,7 +90,7 @@ def scheduled(live: LiveObject) -> ScheduledObject:
 
 
 def _told(asked: Sequence[ScheduledObject], found: EdgesAnswer, scope: Scope, now: Nanoseconds) -> bytes:
-    by_instant: dict[Nanoseconds, list[Edge]] = {}
+    by_instant: dict[Nanoseconds, list[BoundsEdge]] = {}
     for edge in found.edges:
         if asked[edge.object].namespace in scope:
             by_instant.setdefault(edge.at - edge.at % _TOGETHER, []).append(edge)
@@ -108,7 +108,7 @@ def _told(asked: Sequence[ScheduledObject], found: EdgesAnswer, scope: Scope, no
     )
 
 
-def _instant(at: Nanoseconds, edges: Sequence[Edge], asked: Sequence[ScheduledObject]) -> dict[str, Any]:
+def _instant(at: Nanoseconds, edges: Sequence[BoundsEdge], asked: Sequence[ScheduledObject]) -> dict[str, Any]:
     """
     more: pods that minimums ask for in addition; fewer: pods that they stop to ask for. A target may run more already.
     """

@@ -16,17 +16,17 @@ from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.memory import Memory
 from cronhpa.core.scheduled.timeline import BoundsInterval, timeline
 from cronhpa.core.spec import ControllerOptions
-from cronhpa.page.questions import Edge, EdgesAnswer, EdgesQuestion, ScheduledObject
+from cronhpa.page.questions import BoundsEdge, EdgesAnswer, EdgesQuestion, ScheduledObject
 
 # Of one object. What changes more often is no calendar.
 EDGES_MAX = 400
 
 
 def edges_of(asked: EdgesQuestion) -> EdgesAnswer:
-    edges: list[Edge] = []
+    edges: list[BoundsEdge] = []
     unread = cut = 0
     # Objects of one chart have one spec: it is walked once.
-    known: dict[tuple[bytes, Nanoseconds | None, tuple[Lead, ...]], list[Edge] | None] = {}
+    known: dict[tuple[bytes, Nanoseconds | None, tuple[Lead, ...]], list[BoundsEdge] | None] = {}
     for place, each in enumerate(asked.objects):
         memory = parse_memory({"memory": each.memory} if each.memory else {})
         key = (each.spec, memory.start_up, memory.leads)
@@ -42,7 +42,7 @@ def edges_of(asked: EdgesQuestion) -> EdgesAnswer:
     return EdgesAnswer(edges, unread, cut)
 
 
-def _edges(item: ScheduledObject, memory: Memory, now: Nanoseconds, until: Nanoseconds) -> list[Edge] | None:
+def _edges(item: ScheduledObject, memory: Memory, now: Nanoseconds, until: Nanoseconds) -> list[BoundsEdge] | None:
     """None for a spec that cannot be read."""
     try:
         text = msgspec.json.decode(zlib.decompress(item.spec))
@@ -53,7 +53,9 @@ def _edges(item: ScheduledObject, memory: Memory, now: Nanoseconds, until: Nanos
         return []
     line = timeline(spec, now, until, start_up=memory.start_up, leads=memory.leads)
     return [
-        Edge(after.start, 0, before.minimum, after.minimum, before.maximum, after.maximum, tuple(_what(before, after)))
+        BoundsEdge(
+            after.start, 0, before.minimum, after.minimum, before.maximum, after.maximum, tuple(_what(before, after))
+        )
         for before, after in pairwise(line.segments)
     ]
 

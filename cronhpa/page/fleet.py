@@ -20,7 +20,7 @@ from msgspec import Struct
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.printable import shortened
 from cronhpa.explained.explanation import current_explanation, next_change
-from cronhpa.explained.object_rows import object_row
+from cronhpa.explained.object_rows import row_of
 from cronhpa.page.objects import LiveObject, Objects
 from cronhpa.page.rights import Scope
 
@@ -137,7 +137,8 @@ def encoded_row(live: LiveObject, now: Nanoseconds) -> bytes:
 
 def _fields(live: LiveObject, now: Nanoseconds) -> list[Any]:
     body = live.body()
-    row, it = object_row(body, now), current_explanation(body)
+    it = current_explanation(body)
+    row = row_of(body, it, now)
     edge, forecast = next_change(body), it.forecast
     return [
         row.namespace,

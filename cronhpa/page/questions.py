@@ -49,7 +49,7 @@ class EdgesQuestion(Struct, frozen=True):
     until: Nanoseconds
 
 
-class Edge(Struct, frozen=True, array_like=True, gc=False):
+class BoundsEdge(Struct, frozen=True, array_like=True, gc=False):
     """
     The bounds change at an instant. object: its place in the question. before, after: the minimum; what: schedules that
     open, close or begin to lead.
@@ -67,7 +67,7 @@ class Edge(Struct, frozen=True, array_like=True, gc=False):
 class EdgesAnswer(Struct, frozen=True):
     """unread: objects whose spec cannot be read. cut: objects with more edges than are told."""
 
-    edges: list[Edge]
+    edges: list[BoundsEdge]
     unread: int = 0
     cut: int = 0
 

@@ -28,7 +28,7 @@ from msgspec import Struct
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.history.address import PostgresAddress, StoreAddress
 from cronhpa.page.assets import load_assets
-from cronhpa.page.authentication import Authentication, Mode, is_local_host, is_same_origin
+from cronhpa.page.authentication import Authentication, AuthenticationMode, is_local_host, is_same_origin
 from cronhpa.page.calendar import FleetCalendar
 from cronhpa.page.connections import ConnectionLimits, Connections
 from cronhpa.page.fleet import FleetRows, etag_of
@@ -43,7 +43,7 @@ from cronhpa.page.questions import (
 )
 from cronhpa.page.rights import BusyError, Caller, NotAuthenticatedError, Rights, UnavailableError, scope_of
 from cronhpa.page.what_if import TEXT_MAX, WhatIf
-from cronhpa.page.worker_pools import Worker
+from cronhpa.page.worker_pools import PageWorker
 
 LOG = logging.getLogger(__name__)
 
@@ -117,8 +117,8 @@ class PageServer:
     ) -> None:
         self._settings, self._objects, self._rights, self._now = settings, objects, rights, now
         self._fleet = FleetRows(objects, now)
-        self._views = Worker(_VIEWS_WAITING, _VIEW_SECONDS)
-        self._runs = Worker(_RUNS_WAITING, _RUN_SECONDS)
+        self._views = PageWorker(_VIEWS_WAITING, _VIEW_SECONDS)
+        self._runs = PageWorker(_RUNS_WAITING, _RUN_SECONDS)
         self._calendar = FleetCalendar(objects, self._views, now)
         self._what_if = WhatIf(self._runs)
         self._assets = load_assets(settings.authentication.mode)
@@ -169,7 +169,9 @@ class PageServer:
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answers what a handler cannot: foreign hosts and sites, who is nobody, who is too many."""
-        if self._settings.authentication.mode is Mode.NONE and not is_local_host(request.headers.get("Host", "")):
+        if self._settings.authentication.mode is AuthenticationMode.NONE and not is_local_host(
+            request.headers.get("Host", "")
+        ):
             return _refused(421, "without authentication this page answers to 127.0.0.1 and localhost alone")
         if request.method == "POST" and not is_same_origin(request.headers):
             return _refused(403, "another site may not ask")

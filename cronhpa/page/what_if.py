@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from cronhpa.page.questions import ENCODER, RerunQuestion, rerun
 from cronhpa.page.rights import BusyError, UnavailableError
-from cronhpa.page.worker_pools import Worker
+from cronhpa.page.worker_pools import PageWorker
 
 # Characters of YAML: as much as the API server takes of an object would be hundreds of times what anybody writes.
 TEXT_MAX = 64 * 1024
@@ -47,7 +47,7 @@ class _WhatIfRun:
 
 
 class WhatIf:
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: PageWorker) -> None:
         self._worker = worker
         self._runs: dict[str, _WhatIfRun] = {}
 

@@ -16,7 +16,7 @@ from cronhpa.page.rights import BusyError, UnavailableError
 _IDLE_SECONDS = 300.0
 
 
-class Worker:
+class PageWorker:
     """One process. waiting_max: tasks that may wait for it. seconds: of a task."""
 
     def __init__(self, waiting_max: int, seconds: float, pool: WorkerPool | None = None) -> None:

@@ -7,7 +7,7 @@ import threading
 from contextlib import contextmanager
 from pathlib import Path
 
-from cronhpa.page.authentication import Authentication, Mode
+from cronhpa.page.authentication import Authentication, AuthenticationMode
 from cronhpa.page.rights import Everything
 from cronhpa.page.server import PageServer, PageSettings
 from page.made_fleet import NOW
@@ -22,7 +22,7 @@ def served(
 
     async def serve():
         server = PageServer(
-            PageSettings("127.0.0.1", 0, authentication or Authentication(Mode.NONE), store, **settings),
+            PageSettings("127.0.0.1", 0, authentication or Authentication(AuthenticationMode.NONE), store, **settings),
             objects,
             rights or Everything(),
             now,

@@ -3,7 +3,7 @@
 import pytest
 from multidict import CIMultiDict
 
-from cronhpa.page.authentication import SECRET_HEADER, Authentication, Mode, is_local_host, is_same_origin
+from cronhpa.page.authentication import SECRET_HEADER, Authentication, AuthenticationMode, is_local_host, is_same_origin
 from cronhpa.page.rights import BusyError, Caller, Everything, NotAuthenticatedError, scope_of
 
 ANNA = Caller("anna")
@@ -52,7 +52,7 @@ async def test_a_scope_with_other_namespaces_has_another_digest():
     assert one.digest != other.digest
 
 
-def caller(fields, mode=Mode.TOKEN, secret=b"", *, has_certificate=False):
+def caller(fields, mode=AuthenticationMode.TOKEN, secret=b"", *, has_certificate=False):
     return Authentication(mode, secret).caller(CIMultiDict(fields), Told(), has_certificate=has_certificate)
 
 
@@ -75,20 +75,20 @@ async def test_a_proxy_that_proves_itself_names_user_and_groups():
     """Whoever is known is authenticated, as to the API server."""
     expected = Caller("bob", groups=("dev", "ops", "system:authenticated"))
 
-    assert expected == await caller([*BOB, (SECRET_HEADER, SECRET.decode())], Mode.PROXY, SECRET)
-    assert expected == await caller(BOB, Mode.PROXY, has_certificate=True)
+    assert expected == await caller([*BOB, (SECRET_HEADER, SECRET.decode())], AuthenticationMode.PROXY, SECRET)
+    assert expected == await caller(BOB, AuthenticationMode.PROXY, has_certificate=True)
 
 
 @pytest.mark.parametrize(
     ("mode", "secret", "fields"),
     [
-        (Mode.PROXY, SECRET, BOB),
-        (Mode.PROXY, SECRET, [*BOB, (SECRET_HEADER, "another secret of that length")]),
-        (Mode.PROXY, b"", [*BOB, (SECRET_HEADER, "")]),
-        (Mode.TOKEN, SECRET, [*BOB, (SECRET_HEADER, SECRET.decode())]),
-        (Mode.PROXY, SECRET, [*BOB, ("X-Forwarded-User", "root"), (SECRET_HEADER, SECRET.decode())]),
-        (Mode.PROXY, SECRET, [("X-Forwarded-User", "system:admin"), (SECRET_HEADER, SECRET.decode())]),
-        (Mode.PROXY, SECRET, [("X-Forwarded-User", ""), (SECRET_HEADER, SECRET.decode())]),
+        (AuthenticationMode.PROXY, SECRET, BOB),
+        (AuthenticationMode.PROXY, SECRET, [*BOB, (SECRET_HEADER, "another secret of that length")]),
+        (AuthenticationMode.PROXY, b"", [*BOB, (SECRET_HEADER, "")]),
+        (AuthenticationMode.TOKEN, SECRET, [*BOB, (SECRET_HEADER, SECRET.decode())]),
+        (AuthenticationMode.PROXY, SECRET, [*BOB, ("X-Forwarded-User", "root"), (SECRET_HEADER, SECRET.decode())]),
+        (AuthenticationMode.PROXY, SECRET, [("X-Forwarded-User", "system:admin"), (SECRET_HEADER, SECRET.decode())]),
+        (AuthenticationMode.PROXY, SECRET, [("X-Forwarded-User", ""), (SECRET_HEADER, SECRET.decode())]),
     ],
 )
 async def test_headers_of_anybody_else_name_nobody(mode, secret, fields):
@@ -100,11 +100,13 @@ async def test_headers_of_anybody_else_name_nobody(mode, secret, fields):
 async def test_a_proxy_makes_nobody_a_member_of_the_clusters_own_groups():
     fields = [("X-Forwarded-User", "bob"), ("X-Forwarded-Groups", "system:masters,dev")]
 
-    assert ("dev", "system:authenticated") == (await caller(fields, Mode.PROXY, has_certificate=True)).groups
+    assert ("dev", "system:authenticated") == (
+        await caller(fields, AuthenticationMode.PROXY, has_certificate=True)
+    ).groups
 
 
 async def test_without_authentication_everybody_may_get_everything():
-    assert Caller() == await caller([], Mode.NONE)
+    assert Caller() == await caller([], AuthenticationMode.NONE)
     assert await Everything().may_get(Caller(), "prod", "shop")
 
 

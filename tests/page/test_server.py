@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from cli.glance import named
-from cronhpa.page.authentication import Authentication, Mode
+from cronhpa.page.authentication import Authentication, AuthenticationMode
 from page.made_fleet import MadeObjects, live
 from page.served_page import served
 from page.test_rights import Told
@@ -167,7 +167,7 @@ def test_without_authentication_no_other_name_of_this_machine_is_answered(open_p
 def test_a_page_behind_a_proxy_believes_its_secret_alone():
     rights = Told()
     told = {"X-Forwarded-User": "bob"}
-    with served(objects(), rights=rights, authentication=Authentication(Mode.PROXY, b"s" * 16)) as url:
+    with served(objects(), rights=rights, authentication=Authentication(AuthenticationMode.PROXY, b"s" * 16)) as url:
         assert 401 == ask(url, "/api/session", told)[0]
         status, _, body = ask(url, "/api/session", {**told, "X-Cronhpa-Proxy-Secret": "s" * 16})
 

@@ -13,7 +13,7 @@ from cronhpa.page.questions import ENCODER, RerunQuestion, rerun
 from cronhpa.page.rerun import NotReadableError, spec_of
 from cronhpa.page.rights import BusyError, UnavailableError
 from cronhpa.page.what_if import WhatIf
-from cronhpa.page.worker_pools import Worker
+from cronhpa.page.worker_pools import PageWorker
 from page.made_fleet import NOW, SPEC, live, lived_week
 
 # Without a forecast, and with a turn a minute: quick to decide again.
@@ -138,7 +138,7 @@ ASKED = RerunQuestion("x.db", "prod", "shop", NOW, b"{}", "spec: {}")
 
 async def test_a_run_tells_its_progress_and_then_its_result_to_whoever_began_it():
     pool = Pool()
-    runs = WhatIf(Worker(4, 1.0, pool))
+    runs = WhatIf(PageWorker(4, 1.0, pool))
     name = runs.begin("anna", ASKED)
 
     assert {"done": 0.0} == json.loads(runs.answer("anna", name))
@@ -150,14 +150,14 @@ async def test_a_run_tells_its_progress_and_then_its_result_to_whoever_began_it(
 
 
 async def test_a_caller_has_one_run_and_another_takes_its_place():
-    runs = WhatIf(Worker(4, 1.0, Pool()))
+    runs = WhatIf(PageWorker(4, 1.0, Pool()))
     first, second = runs.begin("anna", ASKED), runs.begin("anna", ASKED)
 
     assert (None, {"done": 0.0}) == (runs.answer("anna", first), json.loads(runs.answer("anna", second)))
 
 
 async def test_when_too_many_run_another_is_refused_and_none_is_ended():
-    runs = WhatIf(Worker(20, 1.0, Pool()))
+    runs = WhatIf(PageWorker(20, 1.0, Pool()))
     names = [runs.begin(f"caller {number}", ASKED) for number in range(8)]
 
     with pytest.raises(BusyError):
@@ -168,7 +168,7 @@ async def test_when_too_many_run_another_is_refused_and_none_is_ended():
 
 async def test_a_run_whose_process_dies_says_so():
     pool = Pool(WorkerError("no answer within 180 s"))
-    runs = WhatIf(Worker(4, 1.0, pool))
+    runs = WhatIf(PageWorker(4, 1.0, pool))
     name = runs.begin("anna", ASKED)
     pool.goes_on.set()
     await asyncio.sleep(0.05)
@@ -178,7 +178,7 @@ async def test_a_run_whose_process_dies_says_so():
 
 
 async def test_a_worker_refuses_what_would_wait_too_long():
-    worker = Worker(1, 1.0, Pool())
+    worker = PageWorker(1, 1.0, Pool())
     first = asyncio.create_task(worker.run(rerun, b""))
     await asyncio.sleep(0)
 
@@ -193,7 +193,7 @@ async def test_a_worker_that_gives_no_answer_is_told_as_unavailable():
     pool.goes_on.set()
 
     with pytest.raises(UnavailableError):
-        await Worker(4, 1.0, pool).run(rerun, b"")
+        await PageWorker(4, 1.0, pool).run(rerun, b"")
 
 
 def test_a_week_needs_a_load(tmp_path):

@@ -132,7 +132,7 @@ export function picture({from, to, now, zone, plots, lanes = [], short = [], at,
       cursor: {y: false, x: false, points: {show: false}, drag: {x: true, y: false, setScale: true}},
       scales: {x: {time: true, range: () => range}, y: {range: (_, low, high) => plot.range(low, high)}},
       axes: [
-        {...axis, size: isLast ? 30 : 0, show: true, values: isLast ? timeValues : () => [], space: 70},
+        {...axis, size: isLast ? 42 : 0, show: true, values: isLast ? timeValues : () => [], space: 70},
         {...axis, values: (_, values) => values.map(plot.unit ?? ((value) => number(value))), space: 28},
       ],
       series: [{}, ...plot.series.map((each) => ({points: {show: false}, spanGaps: false, width: 1.5, ...each}))],

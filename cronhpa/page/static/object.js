@@ -200,7 +200,8 @@ export function object(main, namespace, name, {banner, onError}) {
 
   const SPANS = [["14 days", () => [view.since, view.until]], ["2 days", () => [view.now - DAY, view.now + DAY]],
     ["6 hours", () => [view.now - 5 * 3600, view.now + 3600]]];
-  let span = 0;
+  // Two weeks on a phone are a bar code.
+  let span = matchMedia("(max-width: 46rem)").matches ? 1 : 0;
 
   function chooseSpan(place) {
     span = place;
