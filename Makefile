@@ -72,6 +72,9 @@ bench: $(VENV)/.ready  ## measure a decision, schedules, learning, a scrape, pas
 bench-fleet: $(VENV)/.ready  ## what 2,000 objects with 10 pods each cost: idle, scaling, at a shared edge, at a start (10 min; BENCH_OBJECTS=10000)
 	@PYTHONPATH=tests $(RUN)/python benchmarks/fleet.py
 
+bench-page: $(VENV)/.ready  ## seconds of the page with 10,000 objects in a real browser (OBJECTS=10000; needs npm)
+	@PYTHONPATH=tests $(RUN)/python benchmarks/page_in_browser.py $(OBJECTS)
+
 # Thirteen of the twenty series of the published figures; its README says where the other seven are to be had.
 TRACES ?= benchmarks/traces
 bench-forecast: $(VENV)/.ready  ## what forecasts are worth on recorded series (TRACES=DIR of timestamp,value CSVs, default benchmarks/traces: 13 of the 20 published, its README says how to get the rest; GRID=1: more)
@@ -152,4 +155,4 @@ artifacts: $(VENV)/.ready  ## build everything that a release publishes into bui
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-long unit brute-force conformance mutation fuzz bench bench-fleet bench-forecast bench-methods monitoring format crds reference docs clean demo sbom audit image release artifacts
+.PHONY: help setup lock check test test-long unit brute-force conformance mutation fuzz bench bench-fleet bench-forecast bench-methods bench-page monitoring format crds reference docs clean demo sbom audit image release artifacts

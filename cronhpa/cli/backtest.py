@@ -122,6 +122,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     from cronhpa.cli.manifests import own_zone
     from cronhpa.cli.outcome import Backtest
     from cronhpa.core.scheduled.windows import zone_problem
+    from cronhpa.forecasting.backtest import with_one
     from cronhpa.history.series import Series
 
     if zone is not None and (problem := zone_problem(zone)):
@@ -148,8 +149,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         left_out.append("override: it is left out, as it was for an incident")
     for remark in left_out:
         complain("backtest", f"{given.label}: {remark}")
-    if metric is not None:
-        spec = _with_one(spec, metric)
+    spec = with_one(spec, metric)
     plan = Backtest(given.label, spec, past.load, environment, span, shown)
     found = _run(plan, series, past.points)
     _print(found, output)
@@ -228,31 +228,16 @@ def _requests(pod_request: str | None, memory: Memory) -> dict[str, int]:
 
 
 def _metric_of(spec: Spec, requests: Mapping[str, int]) -> tuple[Metric | None, list[str]]:
-    """The metric that the history is of: the one that is forecast, else the first with a load; and who is left out."""
-    from cronhpa.core.predictive.floor import forecast_metric, target_load
+    """The metric that the history is of, and remarks on those that are left out."""
+    from cronhpa.forecasting.backtest import NotRunnableError, loaded_metric, name_of
 
-    wanted = forecast_metric(spec)
-    ranked = sorted(spec.metrics, key=lambda metric: getattr(metric, "name", None) != wanted)
-    chosen = next((metric for metric in ranked if target_load(metric, _request(metric, requests))), None)
-    if chosen is None and spec.metrics:
-        metric = ranked[0]
-        name = getattr(metric, "name", "")
-        if getattr(getattr(metric, "target", None), "average_utilization", None):
-            _end(f"{name}: its Utilization target needs what a pod requests: --pod-request {name}=500m")
-        _end(f"{name}: a Value target says nothing of one pod: a Utilization or AverageValue target is needed")
-    name = getattr(chosen, "name", "")
-    others = [f"metrics: {getattr(each, 'name', '?')} is left out: the history is of {name}" for each in spec.metrics]
-    return chosen, [remark for each, remark in zip(spec.metrics, others, strict=True) if each is not chosen]
-
-
-def _request(metric: Metric, requests: Mapping[str, int]) -> int | None:
-    return requests.get(getattr(metric, "name", ""))
-
-
-def _with_one(spec: Spec, metric: Metric) -> Spec:
-    from msgspec.structs import replace
-
-    return replace(spec, metrics=(metric,))
+    try:
+        chosen = loaded_metric(spec, requests)
+    except NotRunnableError as problem:
+        _end(problem)
+    of = "" if chosen is None else name_of(chosen)
+    left_out = [metric for metric in spec.metrics if metric is not chosen]
+    return chosen, [f"metrics: {name_of(metric) or '?'} is left out: the history is of {of}" for metric in left_out]
 
 
 def _environment(
@@ -264,8 +249,8 @@ def _environment(
     lengths: Mapping[str, Nanoseconds],
 ) -> Environment:
     from cronhpa.core.memory import START_UP_UNKNOWN
-    from cronhpa.core.predictive.floor import pod_capacity
     from cronhpa.core.quantity import parse_milli
+    from cronhpa.forecasting.backtest import stated_capacity
     from cronhpa.simulation.target import Environment
 
     capacity: float | None = None
@@ -278,8 +263,7 @@ def _environment(
             example = "write a load above zero such as 0.5, 500m or 2Gi"
             raise typer.BadParameter(f'"{stated}": {example}', param_hint="--pod-capacity")
     elif metric is not None:
-        percent = spec.forecast.pod_capacity_percent if spec.forecast is not None else None
-        capacity = pod_capacity(metric, _request(metric, requests), percent)
+        capacity = stated_capacity(spec, metric, requests)
     if capacity is None:
         _end("the object has no metric to tell what one pod can carry: say it with --pod-capacity")
     learnt = START_UP_UNKNOWN if memory.start_up is None else memory.start_up
@@ -350,33 +334,25 @@ def _length(text: str, option: str) -> Nanoseconds:
 def _run(plan: Backtest, series: Series, points: list[tuple[Nanoseconds, float]]) -> Backtest:
     from dataclasses import replace
 
-    from cronhpa.core.predictive.budget_tracker import BudgetTracker
-    from cronhpa.forecasting.messages import ForecastTarget
-    from cronhpa.forecasting.walk_forward import NotInstalledError, WalkForward
+    from cronhpa.forecasting.backtest import Rerun
+    from cronhpa.forecasting.walk_forward import NotInstalledError
     from cronhpa.simulation.compare import Variant, variants
-    from cronhpa.simulation.run import Run, run
+    from cronhpa.simulation.run import Run
 
-    span, environment = plan.span, plan.environment
+    span = plan.span
+    again = Rerun(series, plan.load, points, plan.environment, span)
     runs: dict[Variant, Run] = {}
-    spoken = ""
     for variant, each in variants(plan.spec).items():
         with progress("backtest", f"running {variant}") as done:
 
             def watch(_: Observation, decision: Decision, done: Callable[[int, int], None] = done) -> None:
                 done(decision.at - span.begin, span.end - span.begin)
 
-            if variant is not Variant.FORECAST:
-                runs[variant] = run(each, plan.load, environment, span, watch=watch)
-                continue
-            target = ForecastTarget(series, each, environment.start_up, environment.requests.get(series.metric))
-            tracker = BudgetTracker()
             try:
-                forecasts = WalkForward(points, target, span, delay=environment.metric_delay, tracker=tracker)
+                runs[variant] = again.run(each, watch)
             except NotInstalledError as problem:
                 _end(problem)
-            runs[variant] = run(each, plan.load, environment, span, forecasts=forecasts, budget=tracker, watch=watch)
-            spoken = forecasts.summary
-    return replace(plan, runs=runs, forecasts=spoken)
+    return replace(plan, runs=runs, forecasts=again.summary)
 
 
 def _end(problem: object) -> NoReturn:

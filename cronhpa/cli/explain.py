@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, connected, namespace_of, read_object
-from cronhpa.cli.explanation import as_json, explanation
-from cronhpa.cli.explanation_text import explained, folded
 from cronhpa.cli.lines import fail, say, show
 from cronhpa.cli.past_source import OPERATOR, At, Operator, PastWhere, ServiceAccount, StoreFile, TokenFile
+from cronhpa.explained.explanation import as_json, explanation
+from cronhpa.explained.explanation_text import explained, folded
 
 
 class ExplainOutput(StrEnum):

@@ -8,26 +8,23 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from itertools import pairwise
 from pathlib import Path
 
 from msgspec import Struct
 
-from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
+from cronhpa.core.instant import DAY, Nanoseconds
 from cronhpa.core.printable import without_userinfo
 from cronhpa.core.spec import TargetRef
 from cronhpa.history.address import PostgresAddress, StoreAddress, store_address
 from cronhpa.history.database import StoreError
 from cronhpa.history.files import ENOUGH, TEXT_MAX, HistoryError, read_points
 from cronhpa.history.prometheus import Prometheus, PrometheusError
-from cronhpa.history.series import INSTANT_END, STEP, Series, is_load
+from cronhpa.history.recorded import recorded_load
+from cronhpa.history.series import Series, is_load
 from cronhpa.history.store import Store
-from cronhpa.simulation.load import GAP_MAX, Load
+from cronhpa.simulation.load import Load
 
 _SQLITE = b"SQLite format 3\0"
-# Gaps are measured against the usual step: hourly records have no gap each hour.
-_STEPS_PER_GAP = 3
-_POINTS_MIN = 2
 _PART_BYTES = 2**20
 
 
@@ -80,13 +77,12 @@ def read_past(source: str, series: Series, query: Query) -> Past:
         raise PastError(str(problem)) from problem
     except OSError as problem:
         raise PastError(f"{shown}: {problem.strerror or problem}") from problem
-    if len(points) < _POINTS_MIN:
+    from cronhpa.forecasting.backtest import POINTS_MIN, load_of_points
+
+    if len(points) < POINTS_MIN:
         raise PastError(f"{shown}: {len(points)} values of {series}: at least two are needed")
-    steps = sorted(later - earlier for (earlier, _), (later, _) in pairwise(points))
-    gap = max(GAP_MAX, _STEPS_PER_GAP * steps[len(steps) // 2])
     try:
-        instants = middles or [at for at, _ in points]
-        return Past(points, Load(zip(instants, (value for _, value in points), strict=True), gap_max=gap))
+        return Past(points, load_of_points(points, middles))
     except ValueError as problem:
         raise PastError(f"{shown}: {problem}") from problem
 
@@ -119,26 +115,15 @@ def _is_store(path: Path) -> bool:
 
 
 def _stored(path: StoreAddress, series: Series) -> tuple[list[tuple[Nanoseconds, float]], list[Nanoseconds]]:
-    """Maxima of minutes where they are kept, of five minutes before that; and the instants in their middle."""
+    """See `recorded_load`."""
     store = Store.open_to_read(path)
     try:
-        steps = store.loads.steps(series, 0, INSTANT_END)
-        try:
-            minutes = store.loads.minutes(series, 0, INSTANT_END)
-        except StoreError as problem:
-            if "no such table" not in str(problem):  # a store of an earlier release has no minutes
-                raise
-            minutes = []
+        points, middles = recorded_load(store.loads, series)
     finally:
         store.close()
-    if not steps:
+    if not points:
         raise PastError(f"{path}: nothing is known of {series}: `cronhpa history list` shows what there is")
-    by_minute = {start - start % STEP for start, _ in minutes}
-    maxima = [(start, STEP, high) for start, high in steps if start not in by_minute]
-    maxima = sorted([*maxima, *((start, MINUTE, high) for start, high in minutes)])
-    # A maximum is known when its time is over.
-    points = [(start + length, high) for start, length, high in maxima]
-    return points, [start + length // 2 for start, length, _ in maxima]
+    return points, middles
 
 
 async def _asked(url: str, series: Series, query: Query) -> list[tuple[Nanoseconds, float]]:

@@ -10,11 +10,11 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from cronhpa.cli.explanation_text import explained, folded
 from cronhpa.cli.moments import format_clock, format_length, format_moment, local
 from cronhpa.core.instant import Nanoseconds, format_instant
 from cronhpa.core.printable import printable
 from cronhpa.core.scheduled.windows import zone_problem
+from cronhpa.explained.explanation_text import explained, folded
 from cronhpa.history.past_answers import DecisionAnswer, DecisionChange, TimelineAnswer
 from cronhpa.history.points import POINT_STEP, Point
 

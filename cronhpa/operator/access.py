@@ -1,5 +1,5 @@
 """
-Who may read an object's past: whoever may `get` the object, as the API server says of the bearer of a token.
+Who may read an object and its past: whoever may `get` the object, as the API server says.
 
 A token is proven by a TokenReview, the right by a SubjectAccessReview of `get` on this one object. Answers are believed
 for half a minute: a token that expired and a right that was taken away end within that time. Of a token nothing is kept
@@ -28,12 +28,10 @@ AUDIENCE = "cronhpa.io"
 _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
 _ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _BELIEVED_SECONDS = 30.0
-_ENTRIES_MAX = 1024
 _AT_ONCE = 2
-_PER_SECOND = 10.0
-_BURST = 20.0
 # Longer than any token that an API server takes.
 _TOKEN_MAX = 12_288
+_ENCODER = msgspec.json.Encoder(order="sorted")
 
 
 class Verdict(Enum):
@@ -43,7 +41,9 @@ class Verdict(Enum):
     LATER = "later"  # too many are asking
 
 
-class _User(Struct, frozen=True):
+class User(Struct, frozen=True):
+    """Who somebody is to the API server; nobody without a name."""
+
     username: str = ""
     uid: str = ""
     groups: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class _User(Struct, frozen=True):
 
 class _TokenStatus(Struct, frozen=True):
     authenticated: bool = False
-    user: _User = _User()
+    user: User = User()
     audiences: tuple[str, ...] = ()
 
 
@@ -68,39 +68,60 @@ class _AccessReview(Struct, frozen=True):
     status: _AccessStatus = _AccessStatus()
 
 
+class ReviewPace(Struct, frozen=True):
+    """How many reviews are asked a second, how many more at once after a pause, and how many answers are believed."""
+
+    per_second: float = 10.0
+    burst: float = 20.0
+    entries_max: int = 1024
+
+
 class AccessReviews:
     """Asks the API server, and remembers for a while what it said."""
 
-    def __init__(self, client: Client, monotonic: Callable[[], float]) -> None:
+    def __init__(self, client: Client, monotonic: Callable[[], float], pace: ReviewPace | None = None) -> None:
         self._client = client
         self._monotonic = monotonic
+        self._pace = pace or ReviewPace()
         self._places = asyncio.Semaphore(_AT_ONCE)
         # By what was asked; the answer, and until when it is believed. The oldest first.
         self._believed: dict[tuple[str, ...], tuple[Any, float]] = {}
-        self._reviews, self._counted_at = _BURST, monotonic()
+        self._reviews, self._counted_at = self._pace.burst, monotonic()
 
     async def may_get(self, token: str, namespace: str, name: str) -> Verdict:
         """Whether the bearer of a token may get a CronHPA. Raises ClusterError where the API server does not say."""
+        user = await self.user(token)
+        return user if isinstance(user, Verdict) else await self.verdict(user, namespace, name)
+
+    async def user(self, token: str) -> User | Verdict:
+        """Whose token it is; UNKNOWN where it is nobody's. Raises ClusterError where the API server does not say."""
         if not token or len(token) > _TOKEN_MAX or not token.isascii():
             return Verdict.UNKNOWN
         digest = blake2b(token.encode(), digest_size=16).hexdigest()
-        user = self._known(digest)
+        user: User | None = self._known(digest)
         if user is None:
             if not self._take_review():
                 return Verdict.LATER
             user = await self._user(token)
             self._believe(user, digest)
-        if not user.username:
-            return Verdict.UNKNOWN
-        allowed = self._known(digest, namespace, name)
+        return user if user.username else Verdict.UNKNOWN
+
+    async def verdict(self, user: User, namespace: str, name: str) -> Verdict:
+        """
+        Whether a user may get a CronHPA; with "" for its name all of the namespace, with "" for both all there are.
+
+        Raises ClusterError where the API server does not say.
+        """
+        who = blake2b(_ENCODER.encode(user), digest_size=16).hexdigest()
+        allowed = self._known(who, namespace, name)
         if allowed is None:
             if not self._take_review():
                 return Verdict.LATER
             allowed = await self._is_allowed(user, namespace, name)
-            self._believe(allowed, digest, namespace, name)
+            self._believe(allowed, who, namespace, name)
         return Verdict.ALLOWED if allowed else Verdict.REFUSED
 
-    async def _user(self, token: str) -> _User:
+    async def _user(self, token: str) -> User:
         """Whose token it is; nobody where it is nobody's."""
         audiences = [AUDIENCE] if AUDIENCE in _stated_audiences(token) else []
         asked = {
@@ -112,9 +133,9 @@ class AccessReviews:
             status = (await self._client.review(_TOKEN_REVIEWS, asked, _TokenReview)).status
         # An authenticator that knows no audiences would take any token for one that was made for us.
         is_meant = not audiences or AUDIENCE in status.audiences
-        return status.user if status.authenticated and is_meant else _User()
+        return status.user if status.authenticated and is_meant else User()
 
-    async def _is_allowed(self, user: _User, namespace: str, name: str) -> bool:
+    async def _is_allowed(self, user: User, namespace: str, name: str) -> bool:
         asked = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
@@ -142,12 +163,12 @@ class AccessReviews:
     def _believe(self, answer: Any, *asked: str) -> None:
         self._believed.pop(asked, None)
         self._believed[asked] = (answer, self._monotonic() + _BELIEVED_SECONDS)
-        while len(self._believed) > _ENTRIES_MAX:
+        while len(self._believed) > self._pace.entries_max:
             del self._believed[next(iter(self._believed))]
 
     def _take_review(self) -> bool:
         now = self._monotonic()
-        self._reviews = min(self._reviews + (now - self._counted_at) * _PER_SECOND, _BURST)
+        self._reviews = min(self._reviews + (now - self._counted_at) * self._pace.per_second, self._pace.burst)
         self._counted_at = now
         if self._reviews < 1:
             return False

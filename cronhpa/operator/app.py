@@ -42,6 +42,7 @@ from cronhpa.operator.turn_trace import UNTRACED
 
 if TYPE_CHECKING:
     from cronhpa.operator.tracing import Tracing
+    from cronhpa.page.server import PageServer
 
 LOG = logging.getLogger(__name__)
 
@@ -82,6 +83,7 @@ async def run(settings: Settings, clock: Clock, commit: str) -> None:
 class Operator:
     """
     controller: scales. learning: its side job. listeners: the ports while it runs, the one with the metrics first.
+    page: the page while it runs, if there is one.
 
     watch: makes the watch of CronHPA objects; None for the one that the settings name. commit: what it was built from.
     tracing: of turns, None where no OTLP endpoint is set.
@@ -101,6 +103,7 @@ class Operator:
         self._commit = commit
         self.replica = replica or OnlyReplica()
         self.listeners: list[Listener] = []
+        self.page: PageServer | None = None
         self._settings = settings
         self._client = client
         self._clock = clock
@@ -140,9 +143,12 @@ class Operator:
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until `stop` is set. Raises what ended a part that must never end."""
         self.listeners = self._listen()
+        self.page = self._open_page()
         election = asyncio.create_task(self.replica.run(), name="election")
         await self.replica.first_look()
         ports = [(f"port {listener.address[1]}", listener.run()) for listener in self.listeners]
+        if self.page is not None:
+            ports.append(("page", self.page.run()))
         parts = [*self.controller.watching(), *ports, *self.learning.working()]
         tasks = [election, *(asyncio.create_task(part, name=name) for name, part in parts)]
         scaling = asyncio.create_task(self._scale(), name="control loop")
@@ -209,6 +215,19 @@ class Operator:
             is_told=settings.metrics_objects,
         )
         return own, objects
+
+    def _open_page(self) -> PageServer | None:
+        if self._settings.page_port is None:
+            return None
+        # A web server and templates, for who has a page.
+        from cronhpa.operator.page_service import InventoryObjects, page_server  # noqa: PLC0415 - see above
+
+        objects = InventoryObjects(self.controller.inventory, self.replica)
+        clock = self._clock
+        page = page_server(self._settings, objects, self._client, clock.now, clock.monotonic, open_files())
+        if page is not None:
+            LOG.info("serving the page on %s:%s", *page.address)
+        return page
 
     def _open_prometheus(self) -> Prometheus:
         settings = self._settings

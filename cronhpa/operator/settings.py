@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 import uuid
 from pathlib import Path
@@ -72,6 +73,40 @@ def _as_dask_scheduler(text: str, info: ValidationInfo) -> str:
     return text
 
 
+# A name of a header field.
+_HEADER = r"^[A-Za-z0-9-]{1,64}$"
+
+
+def _as_page_host(host: str, info: ValidationInfo) -> str:
+    """What protects a page must be stated together: who comes in from where, and how they prove who they are."""
+    given = info.data.get
+    has_tls = given("page_tls_cert_file") is not None
+    if has_tls != (given("page_tls_key_file") is not None):
+        raise ValueError("CRONHPA_PAGE_TLS_CERT_FILE and CRONHPA_PAGE_TLS_KEY_FILE are stated together")
+    if given("page_client_ca_file") is not None and not has_tls:
+        raise ValueError("CRONHPA_PAGE_CLIENT_CA_FILE proves a proxy by its certificate: that needs TLS")
+    by_proxy = given("page_proxy_secret_file") is not None or given("page_client_ca_file") is not None
+    if given("page_authentication") == "proxy" and not by_proxy:
+        raise ValueError(
+            "CRONHPA_PAGE_AUTHENTICATION=proxy needs CRONHPA_PAGE_PROXY_SECRET_FILE or CRONHPA_PAGE_CLIENT_CA_FILE:"
+            " without them anybody could send a proxy's headers"
+        )
+    try:
+        is_loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        raise ValueError(f"{host!r}: an address such as 127.0.0.1 or 0.0.0.0 is accepted") from None
+    if is_loopback:
+        return host
+    if given("page_authentication") == "none":
+        raise ValueError("without authentication the page is served at 127.0.0.1 or ::1 alone")
+    if not has_tls and not given("page_insecure"):
+        raise ValueError(
+            "tokens would cross the network in clear text: name CRONHPA_PAGE_TLS_CERT_FILE and _KEY_FILE, or take that"
+            " risk with CRONHPA_PAGE_INSECURE=true"
+        )
+    return host
+
+
 def _as_lease_duration(text: str, info: ValidationInfo) -> str:
     """client-go demands the same; its factor between renewal and deadline is 1.2."""
     duration = parse_duration(text)
@@ -122,6 +157,39 @@ class Settings(BaseSettings):
     )
     metrics_namespaces: str = Field(
         "", description="Namespaces whose objects /metrics tells of, separated by commas; empty, all of them."
+    )
+    # The page. The check of the host reads the fields in front of it.
+    page_port: int | None = Field(
+        None, ge=0, le=65535, description="Port of the page in a browser; absent, there is none; 0 takes a free one."
+    )
+    page_authentication: Literal["token", "proxy", "none"] = Field(
+        "token",
+        description=(
+            "token: callers send a bearer token. proxy: a front proxy names them, too. none: everybody who reaches the"
+            " port sees every object; at loopback alone."
+        ),
+    )
+    page_user_header: str = Field(
+        "X-Forwarded-User", pattern=_HEADER, description="Header in which the proxy names the user."
+    )
+    page_groups_header: str = Field(
+        "X-Forwarded-Groups",
+        pattern=_HEADER,
+        description="Header in which the proxy names groups, with commas between.",
+    )
+    page_proxy_secret_file: Path | None = Field(
+        None, description="A file with the secret that the proxy sends as X-Cronhpa-Proxy-Secret."
+    )
+    page_client_ca_file: Path | None = Field(
+        None, description="Certificates of the authority whose clients are the proxy; needs TLS."
+    )
+    page_tls_key_file: Path | None = Field(None, description="The key of the page's certificate.")
+    page_tls_cert_file: Path | None = Field(None, description="The page's certificate, PEM with its chain.")
+    page_insecure: bool = Field(
+        default=False, description="Whether tokens may come to the page in clear text from other machines."
+    )
+    page_host: Annotated[str, AfterValidator(_as_page_host)] = Field(
+        "127.0.0.1", description="Address of the page; another one than loopback needs TLS and authentication."
     )
     object_watch: Literal["typed", "kopf"] = Field(
         "typed", description="typed, or kopf: which watch of the CronHPA objects; kopf's takes far more CPU."

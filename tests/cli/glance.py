@@ -12,7 +12,6 @@ from core.situations import at, forecast, observed, pod, sample
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
 from cronhpa.api.turn import Turn
-from cronhpa.cli.explanation_text import explained, folded
 from cronhpa.cli.status import rows_of, table
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Scaled, Withheld
@@ -23,6 +22,7 @@ from cronhpa.core.observation import Absent, Observation, Scale
 from cronhpa.core.observe import observe
 from cronhpa.core.scheduled.conflicts import conflicts
 from cronhpa.core.spec import ControllerOptions, Mode
+from cronhpa.explained.explanation_text import explained, folded
 
 ZONE = "Europe/Berlin"  # an hour ahead of UTC
 NOW = at("10:00")

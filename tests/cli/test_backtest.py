@@ -1,5 +1,5 @@
 """
-cronhpa.cli.backtest, cronhpa.cli.outcome, cronhpa.cli.past
+cronhpa.cli.backtest, cronhpa.forecasting.backtest, cronhpa.cli.outcome, cronhpa.cli.past
 
 `cronhpa backtest`: what would have happened, as a table, as JSON and as a picture; what it says of what is wrong.
 """

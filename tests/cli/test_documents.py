@@ -1,4 +1,4 @@
-"""cronhpa.cli.documents, cronhpa.cli.yaml_loader: YAML and JSON in and out, with the lines of what was read."""
+"""cronhpa.cli.documents, cronhpa.api.yaml_loader: YAML and JSON in and out, with the lines of what was read."""
 
 import io
 
@@ -7,6 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cronhpa.api.yaml_loader import Repeated, line_of
 from cronhpa.cli.documents import (
     STANDARD_INPUT,
     UnreadableFileError,
@@ -15,7 +16,6 @@ from cronhpa.cli.documents import (
     read_documents,
     read_with_lines,
 )
-from cronhpa.cli.yaml_loader import Repeated, line_of
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""cronhpa.cli.explanation, cronhpa.cli.explanation_text: what a user reads of an object: screens and their parts."""
+"""cronhpa.explained.explanation, cronhpa.explained.explanation_text: what users read: screens and their parts."""
 
 import json
 from pathlib import Path
@@ -28,8 +28,6 @@ from cronhpa.api.render import render
 from cronhpa.api.resource.status import CronHPAStatus
 from cronhpa.api.transitions import transition_events
 from cronhpa.api.turn import Turn
-from cronhpa.cli.explanation import as_json, explanation
-from cronhpa.cli.explanation_text import explained, folded
 from cronhpa.cli.status import rows_of
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Failed, Withheld
@@ -37,6 +35,8 @@ from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY as ONE_DAY
 from cronhpa.core.observation import Absent, Observation, Scale
 from cronhpa.core.spec import ControllerOptions
+from cronhpa.explained.explanation import as_json, explanation
+from cronhpa.explained.explanation_text import explained, folded
 
 
 def lines(made, now=NOW):

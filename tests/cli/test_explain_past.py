@@ -5,8 +5,8 @@ import json
 import pytest
 from past_life import at, body, command, life, write_life
 
-from cronhpa.cli.explanation_text import explained, folded
 from cronhpa.core.record import encode
+from cronhpa.explained.explanation_text import explained, folded
 from history.samples import write_version_1
 
 

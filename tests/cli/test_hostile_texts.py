@@ -7,8 +7,8 @@ import yaml
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
-from cronhpa.cli.explanation_text import explained
 from cronhpa.cli.lines import say, show
+from cronhpa.explained.explanation_text import explained
 from cronhpa.history.series import STEP, Series
 from cronhpa.history.store import Store
 

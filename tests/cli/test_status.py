@@ -1,4 +1,4 @@
-"""cronhpa.cli.status: all objects in one table, those that need a person first."""
+"""cronhpa.cli.status, cronhpa.explained.object_rows: all objects in one table, those that need a person first."""
 
 import json
 from contextlib import asynccontextmanager

@@ -119,11 +119,11 @@ def test_it_may_do_what_it_does_and_nothing_else():
     assert {**RIGHTS, **REVIEWS, LEASES: {"get"}} == rights(own_role(render()))
 
 
-def test_where_past_decisions_are_not_told_nobody_is_reviewed_and_no_port_is_open():
-    objects = render(decisionHistory={"enabled": False})
+def test_without_past_decisions_and_page_nobody_is_reviewed_and_no_port_is_open():
+    objects = render(decisionHistory={"enabled": False}, page={"enabled": False})
 
     assert {**RIGHTS, LEASES: {"get"}} == rights(own_role(objects))
-    assert "CRONHPA_HISTORY_PORT" not in environment(objects)
+    assert not {"CRONHPA_HISTORY_PORT", "CRONHPA_PAGE_PORT"} & {*environment(objects)}
     assert "8082" == environment(render())["CRONHPA_HISTORY_PORT"]
 
 
@@ -156,7 +156,7 @@ def test_with_namespaces_there_is_a_role_in_each_and_reviews_alone_are_of_the_cl
     objects = render(namespaces=["shop", "search"])
 
     assert REVIEWS == rights(own_role(objects))
-    assert not kinds(render(namespaces=["shop"], decisionHistory={"enabled": False})) & {
+    assert not kinds(render(namespaces=["shop"], decisionHistory={"enabled": False}, page={"enabled": False})) & {
         "ClusterRole", "ClusterRoleBinding",
     }  # fmt: skip
     assert {"shop": RIGHTS, "search": RIGHTS} == {
@@ -243,6 +243,8 @@ def test_its_settings_are_environment_variables():
         "CRONHPA_LISTEN_PORT": "9090",
         "CRONHPA_PROBE_PORT": "9091",
         "CRONHPA_HISTORY_PORT": "9092",
+        "CRONHPA_PAGE_PORT": "9093",
+        "CRONHPA_PAGE_AUTHENTICATION": "token",
         "CRONHPA_LOG_FORMAT": "text",
         "CRONHPA_LOG_LEVEL": "debug",
         "CRONHPA_SYNC_PERIOD": "5s",
@@ -259,6 +261,7 @@ def test_its_settings_are_environment_variables():
             port=9090,
             probePort=9091,
             decisionHistory={"port": 9092},
+            page={"port": 9093},
             log={"format": "text", "level": "debug"},
             syncPeriod="5s",
             tolerance=0.05,
@@ -283,7 +286,7 @@ def test_the_charts_defaults_are_the_operators_defaults():
     """The upstream's, that is. The store, the ports and the form of the log are the chart's own."""
     from cronhpa.operator.settings import Settings
 
-    own = {"CRONHPA_STORE", "CRONHPA_LISTEN_PORT", "CRONHPA_HISTORY_PORT", "CRONHPA_LOG_FORMAT"}
+    own = {"CRONHPA_STORE", "CRONHPA_LISTEN_PORT", "CRONHPA_HISTORY_PORT", "CRONHPA_PAGE_PORT", "CRONHPA_LOG_FORMAT"}
     given = {name: value for name, value in environment(render()).items() if name not in own}
 
     assert given == {name: str(Settings.model_fields[name.removeprefix("CRONHPA_").lower()].default) for name in given}

@@ -19,6 +19,7 @@ NAMESPACE = "cronhpa-system"
 SERVICE_ACCOUNT = "cronhpa"
 _ADDRESS = re.compile(r"serving /.* on [^:\s]+:(\d+)")
 _PAST_ADDRESS = re.compile(r"serving past decisions on (127\.0\.0\.1:\d+)")
+_PAGE_ADDRESS = re.compile(r"serving the page on (127\.0\.0\.1:\d+)")
 
 
 class Operator:
@@ -40,6 +41,7 @@ class Operator:
             "CRONHPA_LISTEN_PORT": "0",
             "CRONHPA_PROBE_PORT": "0",
             "CRONHPA_HISTORY_PORT": "0",
+            "CRONHPA_PAGE_PORT": "0",
             "CRONHPA_LEADER_ELECT_RESOURCE_NAMESPACE": NAMESPACE,
             # One name for all of them: they run one after the other, and none waits for the Lease of a killed one.
             "CRONHPA_LEADER_ELECT_IDENTITY": "testbed",
@@ -124,6 +126,13 @@ class Operator:
             return bool(self.get(path))
         except (OSError, LookupError):
             return False
+
+    @property
+    def page_url(self) -> str:
+        """Where the page is, as a port that is forwarded already."""
+        with self.log.open(errors="replace") as log:
+            log.seek(self._logged)
+            return f"http://{_PAGE_ADDRESS.findall(log.read())[-1]}"
 
     @property
     def past_url(self) -> str:

@@ -113,3 +113,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   resources: [events]
   verbs: [create, patch]
 {{- end -}}
+
+{{/* Not empty where the page is served to other machines. */}}
+{{- define "cronhpa.servesPage" -}}
+{{- if and .Values.page.enabled (or .Values.page.tlsSecret .Values.page.insecure) }}true{{ end }}
+{{- end }}

@@ -13,10 +13,10 @@ from typing import Any
 
 from cronhpa.api.columns import StatusWord
 from cronhpa.api.range_text import range_text
-from cronhpa.cli.advice import Problem
-from cronhpa.cli.explanation import ExplainedMetric, Explanation, explanation
 from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
 from cronhpa.core.local_time import format_length, format_near, local_times
+from cronhpa.explained.advice import Problem
+from cronhpa.explained.explanation import ExplainedMetric, Explanation, explanation
 
 _WIDTH = 80
 # Who decides where nobody asks for a count: the one that was found stays.

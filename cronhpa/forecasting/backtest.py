@@ -1,0 +1,123 @@
+"""An object decided again under a recorded load: which metric the load is of, and a run with its forecasts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.predictive.budget_tracker import BudgetTracker
+from cronhpa.core.predictive.floor import forecast_metric, pod_capacity, target_load
+from cronhpa.core.spec import Metric, Span, Spec
+from cronhpa.forecasting.messages import ForecastTarget
+from cronhpa.forecasting.walk_forward import WalkForward
+from cronhpa.history.series import Series
+from cronhpa.simulation.load import GAP_MAX, Load
+from cronhpa.simulation.run import Run, no_forecasts, run
+
+if TYPE_CHECKING:
+    from cronhpa.core.decision import Decision
+    from cronhpa.core.observation import Observation
+    from cronhpa.simulation.target import Environment
+
+
+POINTS_MIN = 2
+_STEPS_PER_GAP = 3
+
+
+class NotRunnableError(Exception):
+    """Why an object cannot be decided again, and what to do."""
+
+
+def loaded_metric(spec: Spec, requests: Mapping[str, int]) -> Metric | None:
+    """
+    The metric that the load is of: the one that is forecast, else the first with a target per pod; None for no metric.
+
+    requests: of a pod, milli-units by resource. Raises NotRunnableError where no target tells the load of one pod.
+    """
+    wanted = forecast_metric(spec)
+    ranked = sorted(spec.metrics, key=lambda metric: getattr(metric, "name", None) != wanted)
+    chosen = next((metric for metric in ranked if target_load(metric, requests.get(name_of(metric)))), None)
+    if chosen is None and spec.metrics:
+        metric = ranked[0]
+        name = name_of(metric)
+        if getattr(getattr(metric, "target", None), "average_utilization", None):
+            raise NotRunnableError(
+                f"{name}: its Utilization target needs what a pod requests: --pod-request {name}=500m"
+            )
+        raise NotRunnableError(
+            f"{name}: a Value target says nothing of one pod: a Utilization or AverageValue target is needed"
+        )
+    return chosen
+
+
+def load_of_points(points: Sequence[tuple[Nanoseconds, float]], instants: Sequence[Nanoseconds] | None = None) -> Load:
+    """
+    The line that recorded values stand for, at least two of them.
+
+    instants: at which the values hold; None: those of the points. Raises ValueError for points that are no load.
+    """
+    steps = sorted(later - earlier for (earlier, _), (later, _) in pairwise(points))
+    # Gaps are measured against the usual step: hourly records have no gap each hour.
+    gap = max(GAP_MAX, _STEPS_PER_GAP * steps[len(steps) // 2])
+    at = instants or [at for at, _ in points]
+    return Load(zip(at, (value for _, value in points), strict=True), gap_max=gap)
+
+
+def name_of(metric: Metric) -> str:
+    """The name of a metric; "" of one whose type is not known."""
+    return getattr(metric, "name", "")
+
+
+def stated_capacity(spec: Spec, metric: Metric, requests: Mapping[str, int]) -> float | None:
+    """The load that one pod can carry, as the object states it."""
+    percent = spec.forecast.pod_capacity_percent if spec.forecast is not None else None
+    return pod_capacity(metric, requests.get(name_of(metric)), percent)
+
+
+def with_one(spec: Spec, metric: Metric | None) -> Spec:
+    """The object with the one metric that the load is of."""
+    return spec if metric is None else replace(spec, metrics=(metric,))
+
+
+class Rerun:
+    """
+    What an object is run under. points: the load as it was recorded, also from before the span.
+
+    summary: of the forecasts of the last run, in a sentence.
+    """
+
+    def __init__(
+        self,
+        series: Series,
+        load: Load,
+        points: Sequence[tuple[Nanoseconds, float]],
+        environment: Environment,
+        span: Span,
+    ) -> None:
+        self.series, self.load, self.points = series, load, points
+        self.environment, self.span = environment, span
+        self.summary = ""
+
+    def run(self, spec: Spec, watch: Callable[[Observation, Decision], None], *, replicas: int | None = None) -> Run:
+        """
+        Decides every turn of the span, with a forecast where the spec has one.
+
+        Raises NotInstalledError where a forecast needs a package that is not there.
+        """
+        if spec.forecast is None or not spec.metrics:
+            return run(
+                spec, self.load, self.environment, self.span, forecasts=no_forecasts, replicas=replicas, watch=watch
+            )
+        environment = self.environment
+        target = ForecastTarget(self.series, spec, environment.start_up, environment.requests.get(self.series.metric))
+        tracker = BudgetTracker()
+        forecasts = WalkForward(self.points, target, self.span, delay=environment.metric_delay, tracker=tracker)
+        found = run(
+            spec, self.load, environment, self.span, forecasts=forecasts, budget=tracker, replicas=replicas, watch=watch
+        )
+        self.summary = forecasts.summary
+        return found

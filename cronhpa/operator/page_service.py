@@ -1,0 +1,156 @@
+"""The page of this operator: what it shows of the inventory, who may see it, and the server that its settings name."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+
+from cronhpa.core.instant import Nanoseconds
+from cronhpa.kube.client import Client
+from cronhpa.kube.errors import ClusterError
+from cronhpa.operator.access import AccessReviews, ReviewPace, User, Verdict
+from cronhpa.operator.inventory import Inventory
+from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.replica import Replica
+from cronhpa.operator.settings import Settings
+from cronhpa.page.authentication import Authentication, AuthenticationMode
+from cronhpa.page.connections import ConnectionLimits
+from cronhpa.page.objects import Leader, LiveObject
+from cronhpa.page.rights import BusyError, Caller, Everything, NotAuthenticatedError, Rights, UnavailableError
+from cronhpa.page.server import PageServer, PageSettings
+
+# Whoever may see some of a thousand namespaces has each of them reviewed; callers that are known wait for no stranger.
+_KNOWN = ReviewPace(per_second=50.0, burst=200.0, entries_max=20_000)
+_STRANGERS = ReviewPace(per_second=5.0, burst=20.0)
+_PROVEN_MAX = 1_000
+# As of the other listeners: a sixteenth of the files that the process may open.
+_SHARE_OF_FILES = 16
+_CONNECTIONS_MIN, _CONNECTIONS_MAX = 8, 64
+_SECRET_MIN = 16
+
+
+class InventoryObjects:
+    """The objects as the watches of this replica tell of them."""
+
+    def __init__(self, inventory: Inventory, replica: Replica) -> None:
+        self._inventory, self._replica = inventory, replica
+
+    def all(self) -> Iterable[LiveObject]:
+        return map(_live, self._inventory)
+
+    def get(self, namespace: str, name: str) -> LiveObject | None:
+        state = self._inventory.items.get((namespace, name))
+        return None if state is None else _live(state)
+
+    def namespaces(self) -> Iterable[str]:
+        return {namespace for namespace, _ in self._inventory.items}
+
+    def leader(self) -> Leader:
+        return Leader(self._replica.term > 0, self._replica.holder)
+
+
+def _live(state: ObjectState) -> LiveObject:
+    return LiveObject(
+        state.namespace,
+        state.name,
+        state.uid,
+        state.generation,
+        state.version,
+        state.zone,
+        state.spec_text,
+        state.status,
+    )
+
+
+class ReviewedRights:
+    """
+    What the API server says of callers.
+
+    A token that was never proven is reviewed at a pace of its own: made-up tokens take nothing from those that are
+    known.
+    """
+
+    def __init__(self, client: Client, monotonic: Callable[[], float]) -> None:
+        self._known = AccessReviews(client, monotonic, _KNOWN)
+        self._strangers = AccessReviews(client, monotonic, _STRANGERS)
+        self._proven: dict[bytes, None] = {}
+
+    async def caller(self, token: str) -> Caller:
+        digest = blake2b(token.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        is_known = digest in self._proven
+        try:
+            found = await (self._known if is_known else self._strangers).user(token)
+        except ClusterError as error:
+            raise UnavailableError("the API server does not say who you are") from error
+        if found is Verdict.LATER:
+            raise BusyError
+        if not isinstance(found, User):
+            self._proven.pop(digest, None)
+            raise NotAuthenticatedError
+        self._proven[digest] = None
+        while len(self._proven) > _PROVEN_MAX:
+            del self._proven[next(iter(self._proven))]
+        return Caller(found.username, found.uid, found.groups, found.extra)
+
+    async def may_get(self, caller: Caller, namespace: str, name: str) -> bool:
+        user = User(caller.username, caller.uid, caller.groups, caller.extra)
+        try:
+            verdict = await self._known.verdict(user, namespace, name)
+        except ClusterError as error:
+            raise UnavailableError("the API server does not say what you may see") from error
+        if verdict is Verdict.LATER:
+            raise BusyError
+        return verdict is Verdict.ALLOWED
+
+
+def page_server(
+    settings: Settings,
+    objects: InventoryObjects,
+    client: Client,
+    now: Callable[[], Nanoseconds],
+    monotonic: Callable[[], float],
+    files: int,
+) -> PageServer | None:
+    """
+    The page as the settings have it, bound to its port; None where they name none.
+
+    files: that the process may open. Raises OSError for a port that cannot be bound, a file that cannot be read and a
+    secret that is too short.
+    """
+    if settings.page_port is None:
+        return None
+    mode = AuthenticationMode(settings.page_authentication)
+    rights: Rights = Everything() if mode is AuthenticationMode.NONE else ReviewedRights(client, monotonic)
+    connections = max(_CONNECTIONS_MIN, min(_CONNECTIONS_MAX, files // _SHARE_OF_FILES))
+    asked = PageSettings(
+        settings.page_host,
+        settings.page_port,
+        Authentication(mode, _secret(settings), settings.page_user_header, settings.page_groups_header),
+        settings.store_address,
+        _tls(settings),
+        ConnectionLimits(connections, per_peer=connections * 3 // 4),
+    )
+    return PageServer(asked, objects, rights, now)
+
+
+def _secret(settings: Settings) -> bytes:
+    file = settings.page_proxy_secret_file
+    if file is None:
+        return b""
+    secret = file.read_bytes().strip()
+    if len(secret) < _SECRET_MIN:
+        raise OSError(f"{file}: a secret of {len(secret)} bytes: at least {_SECRET_MIN} are needed")
+    return secret
+
+
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    if settings.page_tls_cert_file is None or settings.page_tls_key_file is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(settings.page_tls_cert_file, settings.page_tls_key_file)
+    if settings.page_client_ca_file is not None:
+        context.load_verify_locations(settings.page_client_ca_file)
+        # People come without a certificate: they have tokens.
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context

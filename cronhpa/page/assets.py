@@ -1,0 +1,44 @@
+"""The files of the page: read once, served from memory under the digest of all of them, so that they never go stale."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from msgspec import Struct
+
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+
+
+class Asset(Struct, frozen=True):
+    content_type: str
+    body: bytes
+
+
+class Assets(Struct, frozen=True):
+    """index: the one document. items: the other files by name. digest: of all of them."""
+
+    index: bytes
+    items: dict[str, Asset]
+    digest: str
+
+
+def load_assets(mode: str) -> Assets:
+    """mode: how callers prove who they are, for the page to know what to ask for."""
+    folder = files("cronhpa.page").joinpath("static")
+    found = sorted((each.name, each.read_bytes()) for each in folder.iterdir() if each.is_file())
+    digest = hashlib.blake2b(digest_size=8)
+    for name, body in found:
+        digest.update(name.encode() + b"\0" + body)
+    items = {name: Asset(_TYPES[name[name.rindex(".") :]], body) for name, body in found}
+    templates = Environment(
+        loader=PackageLoader("cronhpa.page"), autoescape=select_autoescape(), undefined=StrictUndefined
+    )
+    index = templates.get_template("index.html").render(digest=digest.hexdigest(), mode=mode)
+    return Assets(index.encode(), items, digest.hexdigest())

@@ -1,0 +1,66 @@
+"""When the bounds of objects change next, for the calendar of the fleet. Runs in a worker process."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from itertools import pairwise
+
+import msgspec
+from msgspec.structs import replace
+
+from cronhpa.api.parse import SpecError, parse_spec
+from cronhpa.api.status_memory import parse_memory
+from cronhpa.core.decision import Lead
+from cronhpa.core.instant import Nanoseconds
+from cronhpa.core.memory import Memory
+from cronhpa.core.scheduled.timeline import BoundsInterval, timeline
+from cronhpa.core.spec import ControllerOptions
+from cronhpa.page.questions import BoundsEdge, EdgesAnswer, EdgesQuestion, ScheduledObject
+
+# Of one object. What changes more often is no calendar.
+EDGES_MAX = 400
+
+
+def edges_of(asked: EdgesQuestion) -> EdgesAnswer:
+    edges: list[BoundsEdge] = []
+    unread = cut = 0
+    # Objects of one chart have one spec: it is walked once.
+    known: dict[tuple[bytes, Nanoseconds | None, tuple[Lead, ...]], list[BoundsEdge] | None] = {}
+    for place, each in enumerate(asked.objects):
+        memory = parse_memory({"memory": each.memory} if each.memory else {})
+        key = (each.spec, memory.start_up, memory.leads)
+        if key not in known:
+            known[key] = _edges(each, memory, asked.now, asked.until)
+        found = known[key]
+        if found is None:
+            unread += 1
+            continue
+        if len(found) > EDGES_MAX:
+            cut += 1
+        edges += [replace(edge, object=place) for edge in found[:EDGES_MAX]]
+    return EdgesAnswer(edges, unread, cut)
+
+
+def _edges(item: ScheduledObject, memory: Memory, now: Nanoseconds, until: Nanoseconds) -> list[BoundsEdge] | None:
+    """None for a spec that cannot be read."""
+    try:
+        text = msgspec.json.decode(zlib.decompress(item.spec))
+        spec = parse_spec(text, item.namespace, ControllerOptions())
+    except (SpecError, ValueError, TypeError, zlib.error):
+        return None
+    if not spec.is_timed:
+        return []
+    line = timeline(spec, now, until, start_up=memory.start_up, leads=memory.leads)
+    return [
+        BoundsEdge(
+            after.start, 0, before.minimum, after.minimum, before.maximum, after.maximum, tuple(_what(before, after))
+        )
+        for before, after in pairwise(line.segments)
+    ]
+
+
+def _what(before: BoundsInterval, after: BoundsInterval) -> Iterator[str]:
+    yield from (f"{name} opens" for name in after.open if name not in before.open)
+    yield from (f"{name} closes" for name in before.open if name not in after.open)
+    yield from (f"{name} is asked for" for name in after.leading if name not in (*before.leading, *before.open))

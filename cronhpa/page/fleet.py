@@ -1,0 +1,170 @@
+"""
+Every object as a row of the table: made once a version, and told again only where it changed.
+
+A row is an array, encoded when it is made: an answer about 10,000 objects joins bytes. Rows are made in slices, so that
+decisions do not wait for a page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import secrets
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from cronhpa.core.instant import SECOND, Nanoseconds
+from cronhpa.core.printable import shortened
+from cronhpa.explained.explanation import current_explanation, next_change
+from cronhpa.explained.object_rows import row_of
+from cronhpa.page.objects import LiveObject, Objects
+from cronhpa.page.rights import Scope
+
+LOG = logging.getLogger(__name__)
+
+Key = tuple[str, str]
+
+# The order of a row's fields; the page's script reads the names from the answer.
+COLUMNS = (
+    "namespace", "name", "status", "urgency", "needsPerson", "scales", "current", "desired", "min", "max", "decidedBy",
+    "nextAt", "nextWhat", "forecast", "forecastActs", "used", "budget", "target", "targets", "notes", "worth", "mode",
+)  # fmt: skip
+
+_SLICE = 50
+_TEXT_MAX = 400
+_NOTES_MAX = 6
+_ENCODER = msgspec.json.Encoder()
+# Objects that are gone are told for so long to who asks again.
+_GONE_MAX = 10_000
+
+
+class _Row(Struct, frozen=True, gc=False):
+    known: tuple[int, int, str]
+    sequence: int
+    encoded: bytes
+
+
+class FleetRows:
+    """The rows of all objects. instance: another process, or the same one started again, numbers from the start."""
+
+    def __init__(self, objects: Objects, now: Callable[[], Nanoseconds]) -> None:
+        self.instance = secrets.token_hex(4)
+        self._objects, self._now = objects, now
+        self._rows: dict[Key, _Row] = {}
+        self._gone: dict[Key, int] = {}
+        self._sequence = 0
+        self._lock = asyncio.Lock()
+
+    async def refresh(self) -> None:
+        """Makes the rows anew of the objects that changed."""
+        async with self._lock:
+            await self._refresh()
+
+    def answer(self, scope: Scope, since: int | None) -> bytes:
+        """
+        The rows that a scope covers, as JSON; those that changed after a sequence number that an answer has told.
+        """
+        leader = self._objects.leader()
+        told = since if since is not None and 0 <= since <= self._sequence else None
+        rows = [
+            row.encoded
+            for (namespace, _), row in self._rows.items()
+            if (told is None or row.sequence > told) and namespace in scope
+        ]
+        gone = [] if told is None else list(self._gone_since(told, scope))
+        head = {
+            "instance": self.instance,
+            "sequence": self._sequence,
+            "scope": scope.digest,
+            "whole": told is None,
+            "pending": scope.pending,
+            "now": self._now() / SECOND,
+            "leads": leader.leads,
+            "leader": leader.holder,
+            "columns": COLUMNS,
+            "gone": gone,
+        }
+        return b"%s,%s%s]}" % (_ENCODER.encode(head)[:-1], b'"rows":[', b",".join(rows))
+
+    def is_known(self, since: int, scope: Scope, instance: str, scope_digest: str) -> bool:
+        """Whether an answer to whoever has that sequence may be a difference."""
+        oldest_gone = next(iter(self._gone.values()), 0) if len(self._gone) >= _GONE_MAX else 0
+        return instance == self.instance and scope_digest == scope.digest and since >= oldest_gone
+
+    def _gone_since(self, since: int, scope: Scope) -> Iterator[Key]:
+        return (key for key, sequence in self._gone.items() if sequence > since and key[0] in scope)
+
+    async def _refresh(self) -> None:
+        live = {each.key: each for each in self._objects.all()}
+        now, sequence = self._now(), self._sequence + 1
+        changed = 0
+        for key, each in live.items():
+            known = (each.version, each.generation, each.uid)
+            row = self._rows.get(key)
+            if row is not None and row.known == known:
+                continue
+            self._rows[key] = _Row(known, sequence, encoded_row(each, now))
+            self._gone.pop(key, None)
+            changed += 1
+            if changed % _SLICE == 0:
+                await asyncio.sleep(0)
+        for key in [key for key in self._rows if key not in live]:
+            del self._rows[key]
+            self._gone[key] = sequence
+            changed += 1
+        while len(self._gone) > _GONE_MAX:
+            del self._gone[next(iter(self._gone))]
+        if changed:
+            self._sequence = sequence
+
+
+def encoded_row(live: LiveObject, now: Nanoseconds) -> bytes:
+    """The row of an object. One whose status cannot be read is told as such, and costs the others nothing."""
+    try:
+        return _ENCODER.encode(_fields(live, now))
+    except Exception:
+        LOG.exception("the page cannot show %s/%s", live.namespace, live.name)
+        note = "its status cannot be read: the operator's log says why"
+        unknown: list[Any] = [None] * len(COLUMNS)
+        unknown[:6] = [live.namespace, live.name, "Undecided", 0, True, False]
+        unknown[COLUMNS.index("notes")] = [note]
+        return _ENCODER.encode(unknown)
+
+
+def _fields(live: LiveObject, now: Nanoseconds) -> list[Any]:
+    body = live.body()
+    it = current_explanation(body)
+    row = row_of(body, it, now)
+    edge, forecast = next_change(body), it.forecast
+    return [
+        row.namespace,
+        row.name,
+        row.word,
+        row.urgency,
+        row.needs_person,
+        row.scales,
+        row.current,
+        row.desired,
+        row.minimum,
+        row.maximum,
+        it.decided_by,
+        None if edge is None else edge[0] / SECOND,
+        "" if edge is None else edge[1],
+        "" if forecast is None else forecast.reason,
+        forecast is not None and forecast.acts,
+        None if forecast is None else forecast.used,
+        None if forecast is None else forecast.budget,
+        it.target,
+        shortened(row.targets, _TEXT_MAX),
+        [shortened(note, _TEXT_MAX) for note in row.notes[:_NOTES_MAX]],
+        "" if forecast is None else shortened(forecast.message, _TEXT_MAX),
+        "Preview" if it.preview else "Active",
+    ]
+
+
+def etag_of(body: bytes) -> str:
+    return f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'

@@ -1,0 +1,353 @@
+"""
+One object, seven days back and seven ahead, as the page draws it. Runs in a worker process: a week of decisions and an
+object with an edge every minute take seconds.
+"""
+
+from __future__ import annotations
+
+import shlex
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from math import isfinite
+from typing import Any
+
+import msgspec
+import yaml
+
+from cronhpa.api.identity import GROUP, VERSION
+from cronhpa.api.parse import SpecError, parse_spec
+from cronhpa.api.status_memory import parse_memory
+from cronhpa.core.instant import DAY, MINUTE, SECOND, Nanoseconds, parse_instant
+from cronhpa.core.local_time import local_times
+from cronhpa.core.memory import Memory
+from cronhpa.core.predictive.floor import forecast_source, pod_capacity
+from cronhpa.core.scheduled.timeline import Mark, Timeline, timeline, window_intervals
+from cronhpa.core.spec import ControllerOptions, Metric, Spec, UnknownMetric
+from cronhpa.explained.explanation_text import explained
+from cronhpa.explained.object_rows import object_row
+from cronhpa.history.address import PostgresAddress
+from cronhpa.history.database import StoreError
+from cronhpa.history.points import POINT_STEP, Point
+from cronhpa.history.series import STEP, Series
+from cronhpa.history.store import Store
+from cronhpa.page.past_lanes import Lane, events_of, lanes_of, told_changes
+from cronhpa.page.questions import SPAN, DecisionQuestion, ViewQuestion
+
+Json = dict[str, Any]
+
+# A week of an object that changes its mind every two minutes.
+CHANGES_MAX = 5_000
+# The usual load is that of the same hours of so many weeks.
+_WEEKS = 4
+_MARKS_MAX = 500
+_ENCODER = msgspec.json.Encoder()
+
+
+def view_of(asked: ViewQuestion) -> bytes:
+    """The JSON that the page draws. What cannot be read is left out, with a sentence in `problems`."""
+    body: Json = msgspec.json.decode(asked.body)
+    row = object_row(body, asked.now)
+    status: Json = body.get("status") or {}
+    problems: list[str] = []
+    try:
+        spec = parse_spec(body["spec"], asked.namespace, ControllerOptions())
+    except SpecError as error:
+        spec, problems = None, [str(problem) for problem in error.problems]
+    memory = parse_memory(status)
+    metric = None if spec is None else measured_metric(spec)
+    past: Json = {}
+    try:
+        past = _past(asked, metric, _capacity(spec, metric, memory))
+    except StoreError as problem:
+        problems.append(f"the operator's store cannot be read: {problem}")
+    told = {
+        "namespace": asked.namespace,
+        "name": asked.name,
+        "zone": asked.zone,
+        "now": asked.now / SECOND,
+        "since": (asked.now - SPAN) / SECOND,
+        "until": (asked.now + SPAN) / SECOND,
+        "status": row.word,
+        "needsPerson": row.needs_person,
+        "notes": row.notes,
+        "current": row.current,
+        "desired": row.desired,
+        "min": row.minimum,
+        "max": row.maximum,
+        "scales": row.scales,
+        "target": status.get("target") or "",
+        "explained": explained(body, asked.now),
+        "conditions": [_condition(each, asked.zone, asked.now) for each in status.get("conditions") or ()],
+        "metric": "" if metric is None else _name(metric),
+        "capacity": _capacity(spec, metric, memory),
+        "startUp": None if memory.start_up is None else memory.start_up / SECOND,
+        "budget": _budget(spec, status),
+        "spec": body.get("spec") or {},
+        "yaml": manifest_text(body),
+        "commands": commands(asked.namespace, asked.name, row.current),
+        "problems": problems,
+        "ahead": None if spec is None else _ahead(spec, asked, memory),
+        **past,
+    }
+    return _ENCODER.encode(told)
+
+
+def decision_of(asked: DecisionQuestion) -> bytes:
+    """What `cronhpa explain --at` says, as JSON; `null` where nothing is kept of the instant."""
+    store = open_store(asked.store)
+    try:
+        found = store.decisions.at(asked.namespace, asked.name, asked.at)
+        following = None if found is None else store.decisions.after(asked.namespace, asked.name, asked.at)
+    finally:
+        store.close()
+    if found is None:
+        return b"null"
+    return _ENCODER.encode(
+        {
+            "at": found.at / SECOND,
+            "until": None if following is None else following.at / SECOND,
+            "explained": explained(msgspec.json.decode(found.body), found.at),
+        }
+    )
+
+
+def open_store(address: str | PostgresAddress) -> Store:
+    """Raises StoreError."""
+    from pathlib import Path  # noqa: PLC0415 - a worker's
+
+    return Store.open_to_read(Path(address) if isinstance(address, str) else address)
+
+
+def measured_metric(spec: Spec) -> Metric | None:
+    """The metric whose load is recorded: the one that is forecast, else the first."""
+    return forecast_source(spec) or next(iter(spec.metrics), None)
+
+
+def _name(metric: Metric) -> str:
+    return "" if isinstance(metric, UnknownMetric) else metric.name
+
+
+def _capacity(spec: Spec | None, metric: Metric | None, memory: Memory) -> float | None:
+    """The load that one pod can carry."""
+    if spec is None or metric is None:
+        return None
+    percent = spec.forecast.pod_capacity_percent if spec.forecast is not None else None
+    return pod_capacity(metric, memory.request_per_pod.get(_name(metric)), percent)
+
+
+def _condition(item: Json, zone: str, now: Nanoseconds) -> Json:
+    at = item.get("lastTransitionTime")
+    return {
+        "type": item.get("type", ""),
+        "status": item.get("status", ""),
+        "reason": item.get("reason", ""),
+        "message": local_times(item.get("message", ""), zone, now),
+        "since": None if at is None else parse_instant(at) / SECOND,
+    }
+
+
+def _budget(spec: Spec | None, status: Json) -> Json | None:
+    if spec is None or spec.forecast is None:
+        return None
+    used = (status.get("forecast") or {}).get("budgetUsedPermille")
+    return {"percent": spec.forecast.budget_percent, "used": None if used is None else used / 10}
+
+
+def manifest_text(body: Json) -> str:
+    """The object as a file that can be edited and applied: without what the API server and the operator wrote."""
+    manifest = {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": "CronHPA",
+        "metadata": {"name": body["metadata"]["name"], "namespace": body["metadata"]["namespace"]},
+        "spec": body.get("spec") or {},
+    }
+    text: str = yaml.safe_dump(manifest, sort_keys=False, default_flow_style=False, width=110, allow_unicode=True)
+    return text
+
+
+def commands(namespace: str, name: str, current: int | None) -> list[Json]:
+    """What a person may want to do next, each quoted for a shell whatever the names hold."""
+    of = f"{shlex.quote(name)} -n {shlex.quote(namespace)}"
+    more = max((current or 0) * 3 // 2, (current or 0) + 1, 2)
+    return [
+        {
+            "title": "Hold more pods for two hours",
+            "command": f"kubectl cronhpa override {of} --min {more} --for 2h --reason INCIDENT",
+        },
+        {
+            "title": "Keep it from growing for an hour",
+            "command": f"kubectl cronhpa override {of} --max {max(current or 1, 1)} --for 1h --reason INCIDENT",
+        },
+        {"title": "End the override", "command": f"kubectl cronhpa override {of} --clear"},
+        {"title": "The bounds of the next 30 days", "command": f"kubectl cronhpa preview {of} --to 30d"},
+        {"title": "Why it has these replicas", "command": f"kubectl cronhpa explain {of}"},
+        {"title": "The last week decided again", "command": f"kubectl cronhpa backtest {of} --history STORE"},
+    ]
+
+
+# --- what is to come ---------------------------------------------------------------------------------------------
+
+
+def _ahead(spec: Spec, asked: ViewQuestion, memory: Memory) -> Json:
+    line = timeline(
+        spec,
+        asked.now,
+        asked.now + SPAN,
+        zones=[asked.zone],
+        start_up=memory.start_up,
+        leads=memory.leads,
+    )
+    return {
+        "isCut": line.is_cut,
+        "segments": [
+            [
+                each.start / SECOND,
+                each.end / SECOND,
+                each.minimum,
+                each.maximum,
+                str(each.minimum_by),
+                str(each.maximum_by),
+            ]
+            for each in line.segments
+        ],
+        "lanes": [each.told() for each in _lanes_ahead(spec, line)],
+        "marks": [_mark(each) for each in line.marks[:_MARKS_MAX]],
+    }
+
+
+def _lanes_ahead(spec: Spec, line: Timeline) -> Iterator[Lane]:
+    stated = {each.name: (each.floor, each.cap) for each in spec.schedules}
+    if spec.override is not None:
+        stated.setdefault("override", (spec.override.floor, spec.override.cap))
+    for each in window_intervals(line):
+        floor, cap = stated.get(each.name, (None, None))
+        yield Lane(each.name, each.start, each.end, leads=each.leads, floor=floor, cap=cap)
+
+
+def _mark(mark: Mark) -> Json:
+    return {
+        "kind": str(mark.kind),
+        "at": mark.start / SECOND,
+        "end": None if mark.end is None else mark.end / SECOND,
+        "text": mark.text,
+    }
+
+
+# --- what was ----------------------------------------------------------------------------------------------------
+
+
+def _past(asked: ViewQuestion, metric: Metric | None, capacity: float | None) -> Json:
+    since, now = asked.now - SPAN, asked.now
+    series = None if metric is None else Series(asked.namespace, asked.name, _name(metric))
+    store = open_store(asked.store)
+    try:
+        kept = store.decisions.between(asked.namespace, asked.name, since, now, CHANGES_MAX)
+        before = store.decisions.at(asked.namespace, asked.name, since - 1)
+        points = store.decisions.points(asked.namespace, asked.name, since, now)
+        loads, minutes, issued, newest = [], [], [], None
+        if series is not None:
+            loads = store.loads.steps(series, now - _WEEKS * SPAN, now)
+            minutes = minute_loads(store, series, since, now)
+            issued = store.forecasts.issued_quantiles([series], now - DAY, now)[series]
+            newest = store.forecasts.newest_of([series]).get(series)
+    finally:
+        store.close()
+    known = [*([before] if before is not None else []), *kept]
+    forecast = []
+    if newest is not None and newest.step > 0 and now - newest.issued_at < SPAN:
+        starts = (newest.start + place * newest.step for place in range(len(newest.load)))
+        forecast = [[at / SECOND, load] for at, load in zip(starts, newest.load, strict=False) if isfinite(load)]
+    return {
+        "points": _columns(points, dict(loads), since),
+        "changes": told_changes(known, asked.zone),
+        "changesCut": len(kept) == CHANGES_MAX,
+        "lanes": [each.told() for each in lanes_of(known, since, now)],
+        "events": events_of(known, asked.zone),
+        "short": [[begin / SECOND, end / SECOND] for begin, end in short_spans(points, minutes, capacity)],
+        "issued": [[each.start / SECOND, each.load, each.percent] for each in issued],
+        "forecast": forecast,
+        "forecastModel": "" if newest is None else newest.model,
+        "usual": [[at / SECOND, low, high] for at, low, high in usual_loads(dict(loads), now)],
+    }
+
+
+def _columns(points: Iterable[Point], loads: dict[Nanoseconds, float], since: Nanoseconds) -> Json:
+    """Points by the column; the load from the load history where a point has none, as before the operator began."""
+    of = {each.at - each.at % STEP: each for each in points}
+    instants = sorted({*of, *(at for at in loads if at >= since)})
+    rows = [(of.get(at), loads.get(at)) for at in instants]
+    return {
+        "at": [at / SECOND for at in instants],
+        "load": [load if point is None or point.load is None else point.load for point, load in rows],
+        **{
+            name: [None if point is None else getattr(point, name) for point, _ in rows]
+            for name in ("replicas", "ready", "floor", "cap", "forecast")
+        },
+    }
+
+
+def minute_loads(
+    store: Store, series: Series, since: Nanoseconds, until: Nanoseconds
+) -> list[tuple[Nanoseconds, float]]:
+    """The largest load of each minute; nothing in a store of a release that kept no minutes. Raises StoreError."""
+    try:
+        return store.loads.minutes(series, since, until)
+    except StoreError as problem:
+        if "no such table" not in str(problem):
+            raise
+        return []
+
+
+def short_spans(
+    points: Sequence[Point], minutes: Iterable[tuple[Nanoseconds, float]], capacity: float | None
+) -> list[tuple[Nanoseconds, Nanoseconds]]:
+    """
+    The minutes in which the load was above what the ready pods carry, adjacent ones as one span.
+
+    minutes: (start, largest load). Ready pods are known at points: those of the last one count until the next, so after
+    a rise up to a step too much is told.
+    """
+    if not capacity:
+        return []
+    spans: list[tuple[Nanoseconds, Nanoseconds]] = []
+    instants = [each.at for each in points]
+    for at, load in minutes:
+        place = bisect_right(instants, at) - 1
+        if place < 0 or at - instants[place] > 2 * POINT_STEP:
+            continue
+        ready = points[place].ready
+        if ready is None or load <= ready * capacity:
+            continue
+        if spans and spans[-1][1] == at:
+            spans[-1] = (spans[-1][0], at + MINUTE)
+        else:
+            spans.append((at, at + MINUTE))
+    return spans
+
+
+def usual_loads(loads: dict[Nanoseconds, float], now: Nanoseconds) -> Iterator[tuple[Nanoseconds, float, float]]:
+    """
+    (start of an hour, smallest, largest) of the loads at the same hour of past weeks, for each hour of the coming span.
+
+    Before two weeks are known: of the same hour of past days. No forecast: what came before at this time.
+    """
+    if not loads:
+        return
+    hours: dict[int, tuple[float, float]] = {}
+    for at, load in loads.items():
+        hour = at // _HOUR
+        low, high = hours.get(hour, (load, load))
+        hours[hour] = (min(low, load), max(high, load))
+    weekly = now - min(loads) >= 2 * SPAN
+    period, count = (SPAN // _HOUR, _WEEKS) if weekly else (DAY // _HOUR, SPAN // DAY)
+    first = now // _HOUR + 1
+    for hour in range(first, first + SPAN // _HOUR):
+        back = -(-(hour - now // _HOUR) // period)
+        known = [
+            hours[hour - (back + each) * period] for each in range(count) if hour - (back + each) * period in hours
+        ]
+        if known:
+            yield hour * _HOUR, min(low for low, _ in known), max(high for _, high in known)
+
+
+_HOUR = 3600 * SECOND

@@ -1,0 +1,118 @@
+"""What the page asks its worker processes: values that cross the border of a process, and the tasks by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from cronhpa.core.instant import DAY, Nanoseconds
+from cronhpa.history.address import PostgresAddress
+
+# Back and ahead of now: as long as every decision is kept.
+SPAN: Nanoseconds = 7 * DAY
+
+
+class ViewQuestion(Struct, frozen=True):
+    """An object as it is now, as JSON. store: the path of a file, or where a PostgreSQL is."""
+
+    store: str | PostgresAddress
+    namespace: str
+    name: str
+    zone: str
+    now: Nanoseconds
+    body: bytes
+
+
+class DecisionQuestion(Struct, frozen=True):
+    """The decision that was in force at an instant."""
+
+    store: str | PostgresAddress
+    namespace: str
+    name: str
+    at: Nanoseconds
+
+
+class ScheduledObject(Struct, frozen=True, gc=False):
+    """What the bounds to come depend on. spec: as it was written, packed. status: its memory of leads and start-up."""
+
+    namespace: str
+    name: str
+    spec: bytes
+    memory: dict[str, Any] = {}
+
+
+class EdgesQuestion(Struct, frozen=True):
+    objects: list[ScheduledObject]
+    now: Nanoseconds
+    until: Nanoseconds
+
+
+class BoundsEdge(Struct, frozen=True, array_like=True, gc=False):
+    """
+    The bounds change at an instant. object: its place in the question. before, after: the minimum; what: schedules that
+    open, close or begin to lead.
+    """
+
+    at: Nanoseconds
+    object: int
+    before: int
+    after: int
+    cap_before: int
+    cap_after: int
+    what: tuple[str, ...]
+
+
+class EdgesAnswer(Struct, frozen=True):
+    """unread: objects whose spec cannot be read. cut: objects with more edges than are told."""
+
+    edges: list[BoundsEdge]
+    unread: int = 0
+    cut: int = 0
+
+
+class RerunQuestion(Struct, frozen=True):
+    """
+    Decide the last week again. text: YAML of the object, or of its spec alone, as it would be. progress: a file that
+    the task writes its share done into, from 0 to 1; "" for none.
+    """
+
+    store: str | PostgresAddress
+    namespace: str
+    name: str
+    now: Nanoseconds
+    body: bytes
+    text: str
+    progress: str = ""
+
+
+ENCODER = msgspec.msgpack.Encoder()
+
+
+def object_view(payload: bytes) -> bytes:
+    """Runs in a worker: an encoded ViewQuestion to JSON."""
+    from cronhpa.page.object_view import view_of  # noqa: PLC0415 - imported where it is computed
+
+    return view_of(msgspec.msgpack.decode(payload, type=ViewQuestion))
+
+
+def past_decision(payload: bytes) -> bytes:
+    """Runs in a worker: an encoded DecisionQuestion to JSON, `null` where nothing is kept."""
+    from cronhpa.page.object_view import decision_of  # noqa: PLC0415 - as above
+
+    return decision_of(msgspec.msgpack.decode(payload, type=DecisionQuestion))
+
+
+def coming_edges(payload: bytes) -> bytes:
+    """Runs in a worker: an encoded EdgesQuestion to an encoded EdgesAnswer."""
+    from cronhpa.page.edges import edges_of  # noqa: PLC0415 - as above
+
+    return ENCODER.encode(edges_of(msgspec.msgpack.decode(payload, type=EdgesQuestion)))
+
+
+def rerun(payload: bytes) -> bytes:
+    """Runs in a worker: an encoded RerunQuestion to JSON."""
+    from cronhpa.page.rerun import rerun_of  # noqa: PLC0415 - as above
+
+    return rerun_of(msgspec.msgpack.decode(payload, type=RerunQuestion))

@@ -1,0 +1,256 @@
+"""
+The last week decided again: the object as it is, and as somebody would have it, beside what happened.
+
+Runs in a worker process with a deadline. The text is a stranger's: it is read with bounds, and nothing of it but its
+`spec` counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+from msgspec.structs import replace
+
+from cronhpa.api.parse import SpecError, parse_spec, reject_slips
+from cronhpa.api.rules import broken_rules
+from cronhpa.api.status_memory import parse_memory
+from cronhpa.api.yaml_loader import Loader
+from cronhpa.core.decision import Decision
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND, Nanoseconds
+from cronhpa.core.memory import START_UP_UNKNOWN, Memory
+from cronhpa.core.observation import Observation
+from cronhpa.core.spec import ControllerOptions, Mode, Span, Spec
+from cronhpa.forecasting.backtest import (
+    POINTS_MIN,
+    NotRunnableError,
+    Rerun,
+    load_of_points,
+    loaded_metric,
+    name_of,
+    stated_capacity,
+    with_one,
+)
+from cronhpa.forecasting.walk_forward import NotInstalledError
+from cronhpa.history.database import StoreError
+from cronhpa.history.points import POINT_STEP, Point
+from cronhpa.history.recorded import recorded_load
+from cronhpa.history.series import Series
+from cronhpa.page.object_view import minute_loads, open_store, short_spans
+from cronhpa.page.questions import SPAN, RerunQuestion
+from cronhpa.simulation.run import ReplicaChange, Run
+from cronhpa.simulation.target import Environment
+
+Json = dict[str, Any]
+
+_NODES_MAX = 20_000
+_LEARNT_FROM: Nanoseconds = 2 * DAY
+_SHORTEST: Nanoseconds = HOUR
+# As those of `cronhpa backtest`.
+_METRIC_DELAY, _METRIC_WINDOW = 30 * SECOND, MINUTE
+_ENCODER = msgspec.json.Encoder()
+
+
+class NotReadableError(Exception):
+    """What is wrong with a text, each with what to do."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = list(problems)
+        super().__init__("; ".join(problems))
+
+
+def rerun_of(asked: RerunQuestion) -> bytes:
+    """JSON: `problems` where the text cannot be run, else what happened and both runs."""
+    try:
+        return _ENCODER.encode(_rerun(asked))
+    except NotReadableError as error:
+        return _ENCODER.encode({"problems": error.problems})
+    except (NotRunnableError, NotInstalledError, StoreError) as error:
+        return _ENCODER.encode({"problems": [str(error)]})
+
+
+def spec_of(text: str, namespace: str) -> Spec:
+    """The spec of a manifest, or of a spec alone. Raises NotReadableError with everything that is wrong with it."""
+    found = _document(text)
+    spec = found.get("spec", found if "scaleTargetRef" in found else None)
+    if not isinstance(spec, Mapping):
+        raise NotReadableError(["spec: a CronHPA, or its spec alone, is read"])
+    spec = _without_nulls(spec)
+    try:
+        reject_slips(spec)
+        problems = [f"{path}: {problem}" for path, problem in broken_rules(spec)]
+        parsed = parse_spec(spec, namespace, ControllerOptions())
+    except SpecError as error:
+        raise NotReadableError([str(problem) for problem in error.problems]) from error
+    problems += [f"{each.name}: {each.problem}" for each in parsed.schedules if each.problem is not None]
+    if problems:
+        raise NotReadableError(problems)
+    return parsed
+
+
+def _document(text: str) -> Mapping[str, Any]:
+    try:
+        loader = Loader(text, _NODES_MAX)
+        try:
+            node = loader.get_single_node()
+            found = None if node is None else loader.construct_object(node, deep=True)
+        finally:
+            loader.dispose()
+    except (yaml.YAMLError, RecursionError, ValueError, AttributeError, LookupError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f"line {mark.line + 1}: "
+        raise NotReadableError([f"{where}{getattr(error, 'problem', None) or error}"]) from error
+    if not isinstance(found, Mapping):
+        raise NotReadableError(["one object is read, with a spec"])
+    return found
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def _rerun(asked: RerunQuestion) -> Json:
+    wanted = _acting(spec_of(asked.text, asked.namespace))
+    body: Json = msgspec.json.decode(asked.body)
+    try:
+        live = _acting(parse_spec(body["spec"], asked.namespace, ControllerOptions()))
+    except SpecError as error:
+        raise NotRunnableError(f"the object as it is cannot be read: {error}") from error
+    memory = parse_memory(body.get("status") or {})
+    requests = memory.request_per_pod
+    metric = loaded_metric(live, requests)
+    changed = loaded_metric(wanted, requests)
+    if metric is None or changed is None:
+        raise NotRunnableError("without a metric there is no load to decide under: its bounds alone are its replicas")
+    series = Series(asked.namespace, asked.name, name_of(metric))
+    if name_of(changed) != series.metric:
+        raise NotRunnableError(f"{name_of(changed)}: the load that is known is of {series.metric}")
+    points, middles, happened, minutes = _recorded(asked, series)
+    load = load_of_points(points, middles)
+    begins = load.begin + (_LEARNT_FROM if wanted.forecast is not None or live.forecast is not None else 0)
+    begin = max(-(-begins // MINUTE) * MINUTE, asked.now - SPAN)
+    end = load.end - load.end % MINUTE
+    if end - begin < _SHORTEST:
+        raise NotRunnableError("too little load is known yet: an hour is needed, with a forecast two days before it")
+    capacity = stated_capacity(live, metric, requests)
+    assert capacity is not None, "a metric with a load per pod tells it"
+    environment = _environment(capacity, memory)
+    again = Rerun(series, load, points, environment, Span(begin, end))
+    progress = _Progress(asked.progress, begin, end)
+    as_it_is = again.run(with_one(live, metric), progress.watch(0))
+    as_wanted = again.run(with_one(wanted, changed), progress.watch(1))
+    happened = [each for each in happened if begin <= each.at < end]
+    return {
+        "from": begin / SECOND,
+        "to": end / SECOND,
+        "capacity": capacity,
+        "startUp": environment.start_up / SECOND,
+        "metric": series.metric,
+        "load": _thinned(zip(middles, (value for _, value in points), strict=True), begin, end),
+        "happened": _happened(happened, minutes, capacity),
+        "asItIs": _run(as_it_is),
+        "changed": _run(as_wanted),
+        "forecasts": again.summary,
+        "leftOut": [name_of(each) or "?" for each in wanted.metrics if each is not changed],
+    }
+
+
+def _acting(spec: Spec) -> Spec:
+    """As if it acted, without an override, which was for an incident."""
+    forecast = None if spec.forecast is None else replace(spec.forecast, mode=Mode.ACTIVE)
+    return replace(spec, mode=Mode.ACTIVE, override=None, forecast=forecast)
+
+
+def _environment(capacity: float, memory: Memory) -> Environment:
+    return Environment(
+        capacity=capacity,
+        requests=memory.request_per_pod,
+        start_up=START_UP_UNKNOWN if memory.start_up is None else memory.start_up,
+        metric_delay=_METRIC_DELAY,
+        metric_window=_METRIC_WINDOW,
+    )
+
+
+def _recorded(
+    asked: RerunQuestion, series: Series
+) -> tuple[list[tuple[Nanoseconds, float]], list[Nanoseconds], list[Point], list[tuple[Nanoseconds, float]]]:
+    """Points and the instants in their middle, what happened, and the loads of single minutes."""
+    store = open_store(asked.store)
+    try:
+        points, middles = recorded_load(store.loads, series)
+        happened = store.decisions.points(asked.namespace, asked.name, asked.now - SPAN, asked.now)
+        minutes = minute_loads(store, series, asked.now - SPAN, asked.now)
+    finally:
+        store.close()
+    if len(points) < POINTS_MIN:
+        raise NotRunnableError(f"no load of {series.metric} is recorded yet")
+    return points, middles, happened, minutes
+
+
+def _happened(points: Sequence[Point], minutes: Sequence[tuple[Nanoseconds, float]], capacity: float) -> Json:
+    """Of the points that were seen: each stands for its five minutes."""
+    short = short_spans(points, minutes, capacity)
+    return {
+        "minutes": sum(end - begin for begin, end in short) / MINUTE,
+        "podHours": sum(each.replicas for each in points) * (POINT_STEP / HOUR),
+        "most": max((each.replicas for each in points), default=None),
+        "hours": len(points) * (POINT_STEP / HOUR),
+        "short": [[begin / SECOND, end / SECOND] for begin, end in short],
+        "replicas": [[each.at / SECOND, each.replicas] for each in points],
+    }
+
+
+def _run(found: Run) -> Json:
+    score = found.score
+    return {
+        "minutes": score.under_provisioned_minutes,
+        "podHours": score.pod_hours,
+        "most": score.most_replicas,
+        "hours": (score.span - score.unknown) / HOUR,
+        "unserved": score.unserved_percent,
+        "actions": score.actions,
+        "short": [[each.begin / SECOND, each.end / SECOND] for each in score.stretches],
+        "replicas": _steps(found.changes),
+    }
+
+
+def _steps(changes: Iterable[ReplicaChange]) -> list[list[float]]:
+    """The counts as they changed, without the changes of readiness alone."""
+    told: list[list[float]] = []
+    for each in changes:
+        if not told or told[-1][1] != each.replicas:
+            told.append([each.at / SECOND, each.replicas])
+    return told
+
+
+def _thinned(pairs: Iterable[tuple[Nanoseconds, float]], begin: Nanoseconds, end: Nanoseconds) -> list[list[float]]:
+    """The largest load of each five minutes."""
+    highs: dict[int, float] = {}
+    for at, value in pairs:
+        if begin <= at < end:
+            step = at // POINT_STEP
+            highs[step] = max(highs.get(step, value), value)
+    return [[step * POINT_STEP / SECOND, value] for step, value in sorted(highs.items())]
+
+
+class _Progress:
+    """The share of both runs that is done, in a file that is read while the task runs."""
+
+    def __init__(self, path: str, begin: Nanoseconds, end: Nanoseconds) -> None:
+        self._path = Path(path) if path else None
+        self._begin, self._length = begin, end - begin
+        self._told = -1
+
+    def watch(self, run: int) -> Callable[[Observation, Decision], None]:
+        def note(_: Observation, decision: Decision) -> None:
+            percent = (100 * run + 100 * (decision.at - self._begin) // self._length) // 2
+            if self._path is not None and percent != self._told:
+                self._told = percent
+                self._path.write_text(f"{percent / 100}", "ascii")
+
+        return note

@@ -1,0 +1,51 @@
+// What the operator answers. The token stays in this tab, and goes into one header.
+
+const KEY = "cronhpa-token";
+
+export class SignInNeeded extends Error {}
+export class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export function hasToken() {
+  return Boolean(sessionStorage.getItem(KEY));
+}
+
+export function keepToken(token) {
+  if (token) sessionStorage.setItem(KEY, token);
+  else sessionStorage.removeItem(KEY);
+}
+
+export async function ask(path, {body, signal} = {}) {
+  const headers = {Accept: "application/json"};
+  const token = sessionStorage.getItem(KEY);
+  if (token) headers.Authorization = `Bearer ${token}`;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  for (let attempt = 0; ; attempt += 1) {
+    let answer;
+    try {
+      answer = await fetch(`api/${path}`, {
+        method: body === undefined ? "GET" : "POST", headers, signal, cache: "no-cache", redirect: "error",
+        body: body === undefined ? undefined : JSON.stringify(body),
+      });
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw new Refused(0, "the operator does not answer");
+    }
+    if (answer.ok) return answer.json();
+    if (answer.status === 401) throw new SignInNeeded();
+    if (answer.status === 429 && attempt < 4) {
+      await new Promise((resolve) => { setTimeout(resolve, 1000); });
+      continue;
+    }
+    const told = await answer.json().catch(() => ({}));
+    throw new Refused(answer.status, told.error ?? `answer ${answer.status}`);
+  }
+}
+
+export function objectPath(namespace, name) {
+  return `objects/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+}

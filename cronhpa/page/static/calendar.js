@@ -1,0 +1,122 @@
+// The coming week of the fleet: what opens and closes when, where edges fall together, pods asked for at each.
+
+import {ask} from "./api.js";
+import {colors, fade, key, picture, upTo} from "./chart.js";
+import {clock, day, el, moment, number, OWN_ZONE, replace} from "./dom.js";
+
+const REFRESH = 60000;
+const HEAVIEST = 5;
+
+function counts(each) {
+  return [each.opens ? `${number(each.opens)} ${each.opens === 1 ? "opens" : "open"}` : "",
+    each.closes ? `${number(each.closes)} ${each.closes === 1 ? "closes" : "close"}` : "",
+    each.leads ? `${number(each.leads)} asked for ahead` : ""].filter(Boolean).join(", ");
+}
+
+function pods(each) {
+  return [each.more ? el("span.more", {}, `+${number(each.more)}`) : null, each.more && each.fewer ? " " : null,
+    each.fewer ? el("span.fewer", {}, `−${number(each.fewer)}`) : null, !each.more && !each.fewer ? el("span.faint", {}, each.caps ? "caps alone" : "as before") : null];
+}
+
+function objects(each) {
+  const made = el("ul.of", {tabindex: 0});
+  made.append(...each.of.map(([namespace, name, before, after, capBefore, capAfter, what]) => el("li", {},
+    el("a", {href: `#/object/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`}, `${namespace}/${name}`),
+    ` ${what}: `, before === after ? "" : `minimum ${before} → ${after}`, before !== after && capBefore !== capAfter ? ", " : "",
+    capBefore === capAfter ? "" : `maximum ${capBefore} → ${capAfter}`)));
+  if (each.objects > each.of.length) made.append(el("li.faint", {}, `and ${number(each.objects - each.of.length)} more`));
+  return made;
+}
+
+function entry(each, most) {
+  const node = el("details.edge", {}, el("summary", {},
+    el("span.when", {}, clock(each.at, OWN_ZONE)), el("span.edge-pods.num", {}, pods(each)),
+    el("span.bar-of", {"aria-hidden": "true"}, el("i", {style: {width: `${(100 * each.objects) / most}%`}})),
+    el("span.edge-of", {}, `${number(each.objects)} ${each.objects === 1 ? "object" : "objects"}`, el("span.faint", {}, ` ${counts(each)}`))));
+  // A thousand objects of an edge are put in where somebody opens it.
+  node.addEventListener("toggle", () => {
+    if (node.open && node.childElementCount === 1) node.append(objects(each));
+  });
+  return node;
+}
+
+export function calendar(main, {banner, onError}) {
+  const ending = new AbortController();
+  let timer = 0;
+  let drawn = null;
+  let told = null;
+  replace(main, el("h1", {}, "Calendar of the fleet"), el("p.wait", {role: "status"}, "The edges of the coming week are worked out…"));
+
+  function draw() {
+    drawn?.end();
+    const ink = colors();
+    const at = told.instants.map((each) => each.at);
+    const most = Math.max(1, ...told.instants.map((each) => Math.max(each.more, each.fewer)));
+    const bars = uPlot.paths.bars({size: [1, 6, 2], align: 0});
+    drawn = picture({
+      from: told.from, to: told.until, now: told.from, zone: OWN_ZONE, label: "Pods asked for at each edge of the coming week",
+      plots: [{title: "Pods asked for in addition, and no more", height: 150, range: () => upTo(most),
+        keys: [key("area", "replicas", "asked for in addition"), key("area", "floor", "no longer asked for")],
+        data: [at, told.instants.map((each) => each.more || null), told.instants.map((each) => each.fewer || null)],
+        series: [{stroke: ink.replicas, fill: fade(ink.replicas, 0.75), paths: bars}, {stroke: ink.floor, fill: fade(ink.floor, 0.4), paths: bars}]}],
+    });
+    return drawn.root;
+  }
+
+  function show() {
+    const days = new Map();
+    for (const each of told.instants) {
+      const date = day(each.at, OWN_ZONE);
+      if (!days.has(date)) days.set(date, []);
+      days.get(date).push(each);
+    }
+    const most = Math.max(1, ...told.instants.map((each) => each.objects));
+    const heaviest = [...told.instants].sort((one, other) => other.more - one.more || other.objects - one.objects).slice(0, HEAVIEST)
+      .filter((each) => each.more > 0);
+    const opened = new Set([...main.querySelectorAll("details[open]")].map((node) => node.dataset.at));
+    const list = [...days].map(([date, items]) => el("section.day", {}, el("h3", {}, date), items.map((each) => {
+      const node = entry(each, most);
+      node.dataset.at = each.at;
+      return node;
+    })));
+    replace(main, el("h1", {}, "Calendar of the fleet"),
+      el("p.facts", {}, `${number(told.objects)} objects, ${number(told.instants.length)} instants in the coming week, times in ${OWN_ZONE}.`,
+        " Pods are those that minimums ask for; a target may run more already.",
+        told.cut ? " Only the first of them are shown." : "", told.unread ? ` ${told.unread} objects cannot be read.` : ""),
+      told.instants.length ? el("section.panel.wide", {}, draw()) : el("p.empty", {}, "Nothing opens or closes in the coming week."),
+      heaviest.length ? el("section.panel", {}, el("h2", {}, "Where the most is asked for at once"), el("ol.heaviest", {}, heaviest.map((each) =>
+        el("li", {}, el("b", {}, moment(each.at, OWN_ZONE)), " ", pods(each), ` pods for ${number(each.objects)} objects`)))) : null,
+      el("section.panel", {}, el("h2", {}, "Edge by edge"), list));
+    for (const node of main.querySelectorAll("details")) if (opened.has(node.dataset.at)) node.open = true;
+  }
+
+  async function poll() {
+    try {
+      const answer = await ask("calendar", {signal: ending.signal});
+      if (answer.done !== undefined) {
+        const waiting = main.querySelector(".wait");
+        if (waiting) waiting.textContent = `The edges of the coming week are worked out: ${Math.round(100 * answer.done)} %`;
+        timer = setTimeout(poll, 500);
+        return;
+      }
+      banner(answer.pending ? `${answer.pending} namespaces are still asked about.` : "");
+      const isNew = told === null || JSON.stringify(answer) !== JSON.stringify(told);
+      told = answer;
+      if (isNew) show();
+      timer = setTimeout(poll, answer.pending ? 2000 : REFRESH);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      if (onError(error)) timer = setTimeout(poll, REFRESH);
+    }
+  }
+
+  const themed = () => told && show();
+  addEventListener("themechange", themed);
+  poll();
+  return () => {
+    ending.abort();
+    clearTimeout(timer);
+    drawn?.end();
+    removeEventListener("themechange", themed);
+  };
+}

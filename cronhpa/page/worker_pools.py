@@ -1,0 +1,53 @@
+"""
+Where the page computes: two processes of its own, started when they are first needed and ended when nobody asks.
+
+One answers what people wait for, the other runs what takes a minute, so that a long run delays no view, and neither
+delays a decision or a forecast.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from cronhpa.forecasting.pool import ProcessPool, WorkerError, WorkerPool
+from cronhpa.page.rights import BusyError, UnavailableError
+
+_IDLE_SECONDS = 300.0
+
+
+class PageWorker:
+    """One process. waiting_max: tasks that may wait for it. seconds: of a task."""
+
+    def __init__(self, waiting_max: int, seconds: float, pool: WorkerPool | None = None) -> None:
+        self._pool = pool or ProcessPool(1)
+        self._waiting_max, self._seconds = waiting_max, seconds
+        self._waiting = 0
+        self._place = asyncio.Lock()
+        self._end: asyncio.TimerHandle | None = None
+
+    async def run(self, task: Callable[[bytes], bytes], payload: bytes) -> bytes:
+        """What the task makes of the payload. Raises BusyError, and UnavailableError for a task that gave no answer."""
+        if self._waiting >= self._waiting_max:
+            raise BusyError
+        self._waiting += 1
+        if self._end is not None:
+            self._end.cancel()
+        try:
+            async with self._place:
+                return await self._pool.run(task, payload, self._seconds)
+        except WorkerError as problem:
+            raise UnavailableError(f"this could not be worked out: {problem}") from problem
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self._end = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._rest)
+
+    def _rest(self) -> None:
+        # A pool starts its process again at the next task.
+        self._ending = asyncio.ensure_future(self._pool.close())
+
+    async def close(self) -> None:
+        if self._end is not None:
+            self._end.cancel()
+        await self._pool.close()

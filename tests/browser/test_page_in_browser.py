@@ -1,0 +1,256 @@
+"""The page in a real browser: what people see, with which keys, on which screens."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from browser.conftest import NARROW, WIDE
+from cli.glance import named
+from cronhpa.history.points import Point
+from cronhpa.history.series import LoadSample, Series
+from cronhpa.history.store import Store
+from cronhpa.page.authentication import Authentication
+from cronhpa.page.objects import Leader
+from page.made_fleet import NOW, SPEC, MadeObjects, fleet_of, live
+from page.served_page import served
+from page.test_rights import Told
+
+VIEWS = {
+    "fleet": ("", ".rows .row"),
+    "object": ("object/prod/shop", ".panels .panel"),
+    "calendar": ("calendar", ".edge"),
+    "what-if": ("what-if/prod/shop", "textarea"),
+}
+# Each would do something if it were read as HTML, as an attribute or as a script.
+HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)</script>\u202e\u2028{{7*7}}'
+
+
+def go(page, view):
+    path, shown = VIEWS[view]
+    page.evaluate("(hash) => { location.hash = hash; }", f"#/{path}")
+    page.wait_for_selector(shown)
+
+
+@pytest.mark.parametrize(("scheme", "size"), [("light", WIDE), ("dark", WIDE), ("dark", NARROW)])
+def test_no_view_has_a_barrier_that_axe_finds(opened, url, axe, scheme, size):
+    """Contrast, names, roles, keyboard: of every view, in light and dark, on a phone."""
+    page = opened(url, scheme=scheme, size=size, bypass_csp=True)
+    page.evaluate(axe)
+    for view in VIEWS:
+        go(page, view)
+        page.wait_for_timeout(100)
+        assert [] == barriers(page), view
+    page.keyboard.press("?")
+    assert [] == barriers(page), "the keys"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_way_in_has_no_barrier(opened, axe, scheme):
+    with served(MadeObjects([]), rights=Told(), authentication=Authentication()) as url:
+        page = opened(url, scheme=scheme, bypass_csp=True)
+        page.wait_for_selector("#token")
+        page.evaluate(axe)
+        assert [] == barriers(page)
+    opened.wrong.clear()
+
+
+def test_whoever_needs_a_person_comes_first_and_filters_find_the_rest(opened, url):
+    page = opened(url)
+    first = page.locator(".rows .row").first
+    expect(first).to_contain_text("OtherOwner")
+    expect(first).to_contain_text("delete it or this object")
+
+    page.fill("#search", "shop team-03")
+    expect(page.locator(".count")).to_have_text(re.compile(r"^\d of 301$"))
+    page.fill("#search", "")
+    page.select_option("select[aria-label=Namespace]", "prod")
+    expect(page.locator(".rows .row")).to_have_count(1)
+    page.select_option("select[aria-label=Namespace]", "")
+    page.click("[data-chip=OtherOwner]")
+    expect(page.locator("[data-chip=OtherOwner]")).to_have_attribute("aria-pressed", "true")
+    assert {"OtherOwner"} == set(page.locator(".rows .c-status").all_text_contents())
+
+
+def test_ten_thousand_objects_are_as_many_rows_of_the_document_as_fit_the_screen(opened):
+    with served(MadeObjects(fleet_of(10_000))) as url:
+        page = opened(url)
+        page.wait_for_selector(".rows .row")
+        assert page.locator(".rows .row").count() < 60
+        expect(page.locator("#grid")).to_have_attribute("aria-rowcount", "10001")
+
+        page.focus("#grid")
+        page.keyboard.press("End")
+        expect(page.locator(".row.active")).to_have_attribute("aria-rowindex", "10001")
+        assert page.locator(".rows .row").count() < 60
+        page.fill("#search", "billing-09985")
+        expect(page.locator(".rows .row")).to_have_count(1)
+
+
+def test_keys_reach_everything(opened, url):
+    page = opened(url)
+    page.wait_for_selector(".rows .row")
+    page.keyboard.press("/")
+    page.keyboard.type("prod/shop")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".row.active")).to_contain_text("shop")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".panels .panel")
+    expect(page.locator("h1")).to_have_text("shop")
+
+    page.keyboard.press("c")
+    page.wait_for_selector(".edge")
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("d")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".rows .row")
+
+
+def test_any_instant_of_the_picture_says_what_was_decided_then(opened, url):
+    """On Monday from 14:20 on an override held for three hours, two days before now."""
+    page = opened(url)
+    go(page, "object")
+    sentence = page.locator("#sentence")
+    expect(sentence).to_contain_text("(now)")
+    page.focus(".picture")
+    for _ in range(44):
+        page.keyboard.press("Shift+ArrowLeft")
+    expect(sentence).to_contain_text("Mon")
+    expect(sentence).to_contain_text("decided by Override")
+    page.keyboard.press("Enter")
+    expect(page.locator(".explained")).to_contain_text("INC-4711")
+
+    page.keyboard.press("n")
+    for _ in range(48):
+        page.keyboard.press("Shift+ArrowRight")
+    expect(sentence).to_contain_text("34")
+    expect(sentence).to_contain_text("Schedule/sale")
+
+
+def test_an_object_of_this_minute_is_shown_with_the_little_that_is_known(opened, tmp_path):
+    """One point, one decision, no usual load; and one that was never decided at all."""
+    store = Store(tmp_path / "history.db")
+    store.decisions.record_points([("prod", "new", Point(NOW, 2, 2, 0.4, 1, 9, None))])
+    store.loads.record([LoadSample(Series("prod", "new", "cpu"), NOW, 0.4)])
+    store.close()
+    body = named("plain")
+    objects = MadeObjects([live("prod", "new", body["spec"], body["status"]), live("prod", "newer", SPEC, {})])
+    with served(objects, store=tmp_path / "history.db") as url:
+        page = opened(url)
+        for name, told in (("new", "12 replicas"), ("newer", "has not been decided upon yet")):
+            page.evaluate("(hash) => { location.hash = hash; }", f"#/object/prod/{name}")
+            page.wait_for_selector(".panels .panel")
+            expect(page.locator(".explained")).to_contain_text(f"prod/{name}")
+            expect(page.locator(".explained")).to_contain_text(told)
+            expect(page.locator("#banner")).to_be_hidden()
+            expect(page.locator("canvas")).to_have_count(2)
+
+
+def test_the_mouse_reads_the_picture_too(opened, url):
+    page = opened(url)
+    go(page, "object")
+    box = page.locator(".picture").bounding_box()
+    page.mouse.move(box["x"] + 200, box["y"] + 100)
+    expect(page.locator("#sentence")).to_contain_text("d ago")
+    expect(page.locator(".cursor")).to_be_visible()
+    assert 0 < page.locator("rect.lane").count()
+
+
+def barriers(page):
+    found = page.evaluate("async () => (await axe.run()).violations")
+    return [(each["id"], [node["html"][:120] for node in each["nodes"][:3]]) for each in found]
+
+
+def test_what_if_is_run_from_the_form_and_its_yaml_is_there_to_copy(opened, lived, axe):
+    """Without a forecast and with a turn a minute, as that is quick."""
+    path, shop = lived
+    spec = {**{key: each for key, each in SPEC.items() if key != "forecast"}, "syncPeriodSeconds": 60}
+    with served(MadeObjects([live("prod", "shop", spec, shop.status)]), store=path) as url:
+        page = opened(url, scheme="dark", bypass_csp=True)
+        go(page, "what-if")
+        yaml = page.locator("textarea")
+        page.get_by_label("minReplicas").first.fill("6")
+        expect(yaml).to_have_value(re.compile(r"\n  minReplicas: 6\n"))
+        page.get_by_role("button", name="Decide the last week again").click()
+        changed = page.locator(".outcome .mine")
+        expect(changed).to_contain_text(re.compile(r"Changed.*\+\d+ %"), timeout=60_000)
+        page.evaluate(axe)
+        assert [] == barriers(page)
+
+        yaml.fill(f"{yaml.input_value()}  forecasts: {{}}\n")
+        page.get_by_role("button", name="Decide the last week again").click()
+        expect(page.locator(".result .alert")).to_contain_text("forecasts: there is no such field")
+        page.get_by_role("button", name="As it is", exact=True).click()
+        expect(yaml).to_have_value(re.compile(r"\n  minReplicas: 3\n"))
+
+
+def test_a_caller_signs_in_and_sees_what_is_theirs(opened, lived):
+    path, shop = lived
+    body = named("plain")
+    objects = MadeObjects([shop, live("secret", "vault", body["spec"], body["status"])])
+    with served(objects, store=path, rights=Told(("prod", "")), authentication=Authentication()) as url:
+        page = opened(url)
+        page.get_by_label("Bearer token").fill("t-bob")
+        page.click("text=Sign in >> nth=-1")
+        expect(page.get_by_role("alert")).to_have_text("The API server does not know this token.")
+        page.get_by_label("Bearer token").fill("t-anna")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".rows .row")
+
+        expect(page.locator("#who")).to_have_text("anna")
+        assert "vault" not in page.content()
+        page.evaluate("location.hash = '#/object/secret/vault'")
+        expect(page.locator(".empty")).to_have_text("there is no such object, or it is not for you")
+        page.click("text=Sign out")
+        expect(page.get_by_label("Bearer token")).to_be_visible()
+        assert None is page.evaluate("sessionStorage.getItem('cronhpa-token')")
+    # A browser tells of each refused request.
+    assert all("401" in text or "404" in text for text in opened.wrong)
+    opened.wrong.clear()
+
+
+def test_a_replica_that_does_not_lead_says_so(opened):
+    with served(MadeObjects(fleet_of(3), Leader(leads=False, holder="cronhpa-1"))) as url:
+        page = opened(url)
+
+        expect(page.locator("#banner")).to_contain_text("This replica does not lead")
+        expect(page.locator("#banner")).to_contain_text("cronhpa-1 decides")
+
+
+def hostile(value):
+    """The same value with a hostile text wherever a text is that nothing is computed from."""
+    kept = {"status", "type", "lastTransitionTime", "time", "until", "state", "source", "role", "rule", "schedule"}
+    if isinstance(value, dict):
+        return {key: each if key in kept else hostile(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [hostile(each) for each in value]
+    return f"{value}{HOSTILE}" if isinstance(value, str) else value
+
+
+def test_scripts_in_whatever_a_tenant_writes_stay_text(opened, lived):
+    path, _ = lived
+    body = named("contradictory")
+    status = {**hostile({key: each for key, each in body["status"].items() if key not in {"memory", "lastScaleTime"}})}
+    spec = {**SPEC, "override": {"minReplicas": 4, "until": "2026-11-26T00:00:00Z", "reason": HOSTILE}}
+    spec["schedules"] = [{**each, "name": f"{each['name']}{HOSTILE[:40]}"} for each in SPEC["schedules"]]
+    target = {"type": "AverageValue", "averageValue": "5"}
+    spec["metrics"] = [{"type": "Pods", "pods": {"metric": {"name": HOSTILE}, "target": target}}]
+    names = [HOSTILE, "shop"]
+    objects = MadeObjects([live(name, f"x{HOSTILE}", spec, status) for name in names])
+    with served(objects, store=path) as url:
+        page = opened(url)
+        page.wait_for_selector(".rows .row")
+        assert 0 == page.locator("main img, main script").count()
+        expect(page.locator(".rows")).to_contain_text("<script>alert(2)</script>\\u202e\\u2028{{7*7}}")
+        page.locator(".rows .row a").first.click()
+        page.wait_for_selector(".panels .panel")
+        expect(page.locator("h1")).to_have_text(f"x{HOSTILE}".replace("\u202e\u2028", "\\u202e\\u2028"))
+        page.click(".object-head .button")
+        page.wait_for_selector("textarea")
+        page.evaluate("location.hash = '#/calendar'")
+        page.wait_for_selector(".edge, .empty")
+        page.locator(".edge summary").first.click()
+        assert 0 == page.locator("main img, main script, main iframe").count()

@@ -1,0 +1,64 @@
+"""The page in the chart: at loopback unless it is protected, and who may reach it otherwise."""
+
+import pytest
+from test_chart import container, environment, named, of_kind, only, pod, render
+
+from cronhpa.operator.settings import Settings
+from testbed.control_plane import ControlPlaneError
+
+pytestmark = pytest.mark.cluster
+
+INGRESS = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}]
+
+
+def services(objects):
+    return {each["metadata"]["name"] for each in of_kind(objects, "Service")}
+
+
+def settings_of(objects):
+    """What the operator makes of its environment; files need not be there."""
+    stated = {name.removeprefix("CRONHPA_").lower(): value for name, value in environment(objects).items()}
+    return Settings(**{name: value for name, value in stated.items() if name.startswith("page_")})
+
+
+def test_by_default_the_page_is_at_loopback_and_asks_for_tokens():
+    objects = render()
+
+    assert ("127.0.0.1", 8083, "token") == (
+        settings_of(objects).page_host, settings_of(objects).page_port, settings_of(objects).page_authentication,
+    )  # fmt: skip
+    assert {"cronhpa"} == services(objects)
+    assert "page" not in {port["name"] for port in container(objects)["ports"]}
+
+
+def test_with_a_certificate_it_is_served_to_those_who_are_named():
+    objects = render(page={"tlsSecret": "page-tls", "from": INGRESS})
+
+    assert "0.0.0.0" == settings_of(objects).page_host
+    assert {"name": "page", "containerPort": 8083} in container(objects)["ports"]
+    (port,) = named(objects, "Service", "cronhpa-page")["spec"]["ports"]
+    assert ("https", 443, "page") == (port["name"], port["port"], port["targetPort"])
+    assert "page-tls" in {each.get("secret", {}).get("secretName") for each in pod(objects)["volumes"]}
+    rules = only(objects, "NetworkPolicy")["spec"]["ingress"]
+    assert [INGRESS] == [rule["from"] for rule in rules if rule["ports"][0]["port"] == "page"]
+
+
+def test_where_nobody_is_named_nobody_reaches_it():
+    rules = only(render(page={"tlsSecret": "page-tls"}), "NetworkPolicy")["spec"]["ingress"]
+
+    assert ["http"] == [port["port"] for rule in rules for port in rule["ports"]]
+
+
+def test_a_proxy_proves_itself_by_a_secret_or_a_certificate():
+    by_secret = render(page={"tlsSecret": "t", "authentication": "proxy", "proxy": {"secret": {"name": "p"}}})
+    by_certificate = render(page={"tlsSecret": "t", "authentication": "proxy", "proxy": {"clientCa": True}})
+
+    assert "/var/run/secrets/page-proxy/secret" == str(settings_of(by_secret).page_proxy_secret_file)
+    assert "/var/run/secrets/page/ca.crt" == str(settings_of(by_certificate).page_client_ca_file)
+    with pytest.raises(ControlPlaneError, match="proxy's headers"):
+        render(page={"authentication": "proxy"})
+
+
+def test_without_authentication_there_is_no_page_in_a_cluster():
+    with pytest.raises(ControlPlaneError, match="authentication"):
+        render(page={"authentication": "none"})

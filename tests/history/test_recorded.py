@@ -1,0 +1,27 @@
+"""cronhpa.history.recorded: a load as the store has it, by the minute where minutes are kept."""
+
+from cronhpa.core.instant import MINUTE, parse_instant
+from cronhpa.history.recorded import recorded_load
+from cronhpa.history.series import STEP, LoadSample, Series
+from cronhpa.history.store import Store
+
+NOW = parse_instant("2026-11-23T08:00:00Z")
+SERIES = Series("prod", "shop", "cpu")
+
+
+def test_minutes_take_the_place_of_the_steps_that_hold_them(tmp_path):
+    """A step from 8:00 of which two minutes are known, and one before it that is known as a step alone."""
+    store = Store(tmp_path / "history.db")
+    store.loads.backfill(SERIES, [(NOW - STEP, 7.0)], width=STEP)
+    store.loads.record([LoadSample(SERIES, NOW, 1.0), LoadSample(SERIES, NOW + MINUTE, 2.0)])
+
+    points, middles = recorded_load(store.loads, SERIES)
+
+    assert [(NOW, 7.0), (NOW + MINUTE, 1.0), (NOW + 2 * MINUTE, 2.0)] == points
+    assert [NOW - STEP // 2, NOW + MINUTE // 2, NOW + 3 * MINUTE // 2] == middles
+
+
+def test_a_series_that_is_not_known_has_no_load(tmp_path):
+    store = Store(tmp_path / "history.db")
+
+    assert ([], []) == recorded_load(store.loads, SERIES)

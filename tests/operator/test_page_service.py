@@ -1,0 +1,151 @@
+"""cronhpa.operator.page_service: the page of an operator: what it shows, who may see it, and which settings fit."""
+
+import ssl
+
+import pytest
+import trustme
+from pydantic import ValidationError
+from test_access import ANNA, Clock, Reviews
+
+from cronhpa.core.instant import SECOND
+from cronhpa.core.spec import ControllerOptions
+from cronhpa.kube.errors import ClusterError
+from cronhpa.operator.inventory import Inventory
+from cronhpa.operator.page_service import InventoryObjects, ReviewedRights, page_server
+from cronhpa.operator.replica import OnlyReplica
+from cronhpa.operator.settings import Settings
+from cronhpa.page.rights import BusyError, NotAuthenticatedError, UnavailableError
+
+SPEC = {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}, "maxReplicas": 4}
+
+
+def rights(clock=None, **more):
+    reviews = Reviews({"t-anna": ANNA}, **more)
+    return reviews, ReviewedRights(reviews, clock or Clock())
+
+
+async def test_a_token_names_its_caller_with_groups_and_extra_as_the_api_server_knows_them():
+    reviews, of = rights(rights=[("anna", "prod", "")])
+    caller = await of.caller("t-anna")
+
+    assert ("anna", "u-1", ("team-shop",), {"scopes": ["a"]}) == (
+        caller.username, caller.uid, caller.groups, caller.extra,
+    )  # fmt: skip
+    assert [True, False] == [await of.may_get(caller, "prod", ""), await of.may_get(caller, "dev", "")]
+    assert [["team-shop"], ["team-shop"]] == [
+        list(spec["groups"]) for kind, spec in reviews.asked if kind == "subjectaccessreviews"
+    ]
+
+
+async def test_a_token_of_nobody_is_refused():
+    with pytest.raises(NotAuthenticatedError):
+        await rights()[1].caller("t-bob")
+
+
+async def test_made_up_tokens_take_nothing_from_those_that_are_known():
+    """Twenty strangers at once are reviewed, then one every 200 ms; a known token after half a minute at once."""
+    clock = Clock()
+    _, of = rights(clock)
+    await of.caller("t-anna")
+    clock.now += 31
+    refused = 0
+    for number in range(40):
+        try:
+            await of.caller(f"made up {number}")
+        except BusyError:
+            refused += 1
+        except NotAuthenticatedError:
+            pass
+
+    assert 20 == refused
+    assert "anna" == (await of.caller("t-anna")).username
+
+
+async def test_a_token_that_is_taken_back_is_a_strangers_within_half_a_minute():
+    clock = Clock()
+    reviews, of = rights(clock)
+    await of.caller("t-anna")
+    reviews.tokens.clear()
+    clock.now += 31
+
+    with pytest.raises(NotAuthenticatedError):
+        await of.caller("t-anna")
+
+
+async def test_an_api_server_that_does_not_answer_shows_nothing_to_anybody():
+    class Down(Reviews):
+        async def review(self, *_):
+            raise ClusterError(0, "Unreachable", "no route")
+
+    with pytest.raises(UnavailableError):
+        await ReviewedRights(Down(), Clock()).caller("t-anna")
+
+
+def test_the_page_shows_what_the_watches_told():
+    inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
+    meta = {"name": "shop", "namespace": "prod", "uid": "u", "creationTimestamp": "2026-11-23T08:00:00Z"}
+    meta |= {"resourceVersion": "7", "generation": 3}
+    inventory.put({"metadata": meta, "spec": {**SPEC, "timeZone": "Asia/Kolkata"}, "status": {"currentReplicas": 2}})
+
+    shown = InventoryObjects(inventory, OnlyReplica())
+
+    (live,) = shown.all()
+    assert live == shown.get("prod", "shop")
+    assert ("Asia/Kolkata", 3, {"currentReplicas": 2}) == (live.zone, live.generation, live.body()["status"])
+    assert SPEC.items() <= live.body()["spec"].items()
+    assert (None, {"prod"}, True) == (shown.get("prod", "none"), shown.namespaces(), shown.leader().leads)
+
+
+# --- settings ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stated", "told"),
+    [
+        ({"page_host": "0.0.0.0"}, "clear text"),
+        ({"page_host": "0.0.0.0", "page_insecure": True, "page_authentication": "none"}, "127.0.0.1"),
+        ({"page_host": "localhost"}, "an address"),
+        ({"page_authentication": "proxy"}, "a proxy's headers"),
+        ({"page_tls_cert_file": "tls.crt"}, "stated together"),
+        ({"page_client_ca_file": "ca.crt"}, "needs TLS"),
+        ({"page_user_header": "X User"}, "page_user_header"),
+    ],
+)
+def test_settings_of_the_page_that_protect_nothing_are_refused(stated, told):
+    with pytest.raises(ValidationError, match=told):
+        Settings(page_port=0, **stated)
+
+
+def opened(**stated):
+    inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
+    objects = InventoryObjects(inventory, OnlyReplica())
+    return page_server(Settings(**stated), objects, Reviews(), lambda: SECOND, Clock(), 1024)
+
+
+def test_without_a_port_there_is_no_page():
+    assert None is opened()
+
+
+def test_the_page_is_at_loopback_unless_settings_say_more():
+    assert "127.0.0.1" == opened(page_port=0).address[0]
+
+
+def test_a_secret_that_can_be_guessed_is_refused(tmp_path):
+    (tmp_path / "secret").write_text("short\n")
+
+    with pytest.raises(OSError, match="at least 16"):
+        opened(page_port=0, page_authentication="proxy", page_proxy_secret_file=tmp_path / "secret")
+
+
+def test_other_machines_come_in_by_tls(tmp_path):
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.crt")
+    issued = authority.issue_cert("127.0.0.1")
+    issued.private_key_pem.write_to_path(tmp_path / "tls.key")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "tls.crt")
+    files = {"page_tls_cert_file": tmp_path / "tls.crt", "page_tls_key_file": tmp_path / "tls.key"}
+
+    assert opened(page_port=0, page_host="0.0.0.0", page_client_ca_file=tmp_path / "ca.crt", **files)
+    (tmp_path / "tls.crt").write_text("no certificate")
+    with pytest.raises(ssl.SSLError):
+        opened(page_port=0, **files)

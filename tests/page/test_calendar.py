@@ -1,0 +1,134 @@
+"""cronhpa.page.calendar, cronhpa.page.edges: what opens and closes when, and what is asked for at each."""
+
+import asyncio
+import json
+
+import msgspec
+import pytest
+
+from cronhpa.core.instant import HOUR, MINUTE, SECOND, parse_instant
+from cronhpa.page import calendar
+from cronhpa.page.calendar import FleetCalendar
+from cronhpa.page.edges import EDGES_MAX
+from cronhpa.page.questions import ENCODER, EdgesAnswer, EdgesQuestion, ScheduledObject, coming_edges
+from cronhpa.page.rights import Scope, UnavailableError
+from page.made_fleet import NOW, SPEC, MadeObjects, live
+
+ALL = Scope(None)
+
+
+class Inline:
+    """Runs tasks where they are asked for. waits: set to let them go on."""
+
+    def __init__(self, error=None):
+        self.asked, self.error = 0, error
+        self.goes_on = asyncio.Event()
+        self.goes_on.set()
+
+    async def run(self, task, payload):
+        self.asked += 1
+        await self.goes_on.wait()
+        if self.error is not None:
+            raise self.error
+        return task(payload)
+
+
+def spec(minimum, start="0 8 * * *"):
+    schedule = {"name": "day", "start": start, "end": "0 18 * * *", "minReplicas": minimum, "leadTimeSeconds": 0}
+    return {**SPEC, "minReplicas": 2, "schedules": [schedule]}
+
+
+def fleet():
+    """Two open at 8:00 in Berlin, 7:00 UTC, and one has no schedule."""
+    return MadeObjects(
+        [
+            live("prod", "shop", spec(10), {}),
+            live("secret", "shop", spec(5), {}),
+            live("prod", "plain", {**SPEC, "schedules": []}, {}),
+            live("prod", "broken", {"maxReplicas": "many"}, {}),
+        ]
+    )
+
+
+async def told(made, scope=ALL, worker=None):
+    return json.loads(await FleetCalendar(made, worker or Inline(), lambda: NOW).answer(scope))
+
+
+async def test_edges_of_one_instant_are_counted_together():
+    """From 2 to 10 and from 2 to 5: 11 pods more at once."""
+    found = await told(fleet())
+
+    morning = next(each for each in found["instants"] if each["opens"])
+    assert parse_instant("2026-11-26T07:00:00Z") / SECOND == morning["at"]
+    assert (2, 11, 0, 2, 0) == tuple(morning[name] for name in ("objects", "more", "fewer", "opens", "closes"))
+    assert [["prod", "shop", 2, 10, 60, 60, "day opens"], ["secret", "shop", 2, 5, 60, 60, "day opens"]] == morning[
+        "of"
+    ]
+
+
+async def test_the_week_has_each_edge_of_it():
+    """Wednesday 11:20: seven closings from today on, seven openings from tomorrow on."""
+    found = await told(MadeObjects([live("prod", "shop", spec(10), {})]))
+
+    assert (7, 7) == (
+        sum(each["opens"] for each in found["instants"]),
+        sum(each["closes"] for each in found["instants"]),
+    )
+
+
+async def test_a_caller_sees_the_edges_of_their_objects_alone():
+    found = await told(fleet(), Scope(frozenset({"prod"})))
+
+    assert {("prod", "shop")} == {tuple(row[:2]) for each in found["instants"] for row in each["of"]}
+    assert [8, 8] == [each["more"] for each in found["instants"] if each["opens"]][:2]
+    assert (3, None) == (found["objects"], found["unread"])
+
+
+async def test_objects_that_cannot_be_read_are_counted_and_cost_the_others_nothing():
+    assert 1 == (await told(fleet()))["unread"]
+
+
+async def test_the_edges_are_worked_out_again_only_where_objects_changed():
+    made, worker = fleet(), Inline()
+    shown = FleetCalendar(made, worker, lambda: NOW)
+    await shown.answer(ALL)
+    made.items["prod", "shop"] = live("prod", "shop", spec(10), {"desiredReplicas": 4}, version=7)
+    await shown.answer(ALL)
+    assert 1 == worker.asked
+
+    made.items["prod", "shop"] = live("prod", "shop", spec(20), {}, generation=5)
+    found = json.loads(await shown.answer(ALL))
+    assert 21 == max(each["more"] for each in found["instants"])
+
+
+async def test_whoever_asks_meanwhile_is_told_how_far_it_is(monkeypatch):
+    monkeypatch.setattr(calendar, "_PATIENCE_SECONDS", 0.05)
+    worker = Inline()
+    worker.goes_on.clear()
+    shown = FleetCalendar(fleet(), worker, lambda: NOW)
+
+    assert {"done": 0.0} == json.loads(await shown.answer(ALL))
+    worker.goes_on.set()
+    await asyncio.sleep(0.05)
+    assert json.loads(await shown.answer(ALL))["instants"]
+
+
+async def test_a_worker_that_fails_is_asked_again_by_the_next_caller():
+    worker = Inline(UnavailableError("it died"))
+    shown = FleetCalendar(fleet(), worker, lambda: NOW)
+    with pytest.raises(UnavailableError):
+        await shown.answer(ALL)
+    worker.error = None
+
+    assert json.loads(await shown.answer(ALL))["instants"]
+
+
+def test_a_window_that_opens_every_minute_is_cut_off_and_counted():
+    schedule = {"name": "day", "start": "*/2 * * * *", "durationMinutes": 1, "minReplicas": 9, "leadTimeSeconds": 0}
+    busy = live("prod", "busy", {**SPEC, "schedules": [schedule]}, {})
+    asked = EdgesQuestion([ScheduledObject("prod", "busy", busy.spec)], NOW, NOW + 24 * HOUR)
+
+    found = msgspec.msgpack.decode(coming_edges(ENCODER.encode(asked)), type=EdgesAnswer)
+
+    assert (EDGES_MAX, 1) == (len(found.edges), found.cut)
+    assert MINUTE == found.edges[1].at - found.edges[0].at

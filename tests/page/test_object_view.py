@@ -1,0 +1,193 @@
+"""cronhpa.page.object_view, cronhpa.page.past_lanes, cronhpa.page.questions: a week back and a week ahead."""
+
+import json
+import shlex
+
+import msgspec
+import pytest
+import yaml
+
+from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.history.points import POINT_STEP, Point
+from cronhpa.page.object_view import commands, manifest_text, short_spans, usual_loads
+from cronhpa.page.questions import ENCODER, DecisionQuestion, ViewQuestion, object_view, past_decision
+from page.made_fleet import BEGIN, INCIDENT, NOW, OVERRIDDEN, SPEC, live, lived_week
+
+SPEC_WITH_HOLIDAYS = {
+    **SPEC,
+    "schedules": [
+        {
+            "name": "shift", "start": "0 8 * * mon-fri", "end": "0 18 * * *", "minReplicas": 5,
+            "exclude": {"dates": [{"from": "2026-11-26", "to": "2026-11-27"}]},
+        }
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "history.db"
+    return path, lived_week(path, turn=5 * MINUTE)
+
+
+def view(path, shop, spec=None):
+    body = shop.body() | ({"spec": spec} if spec is not None else {})
+    asked = ViewQuestion(str(path), shop.namespace, shop.name, shop.zone, NOW, msgspec.json.encode(body))
+    return json.loads(object_view(ENCODER.encode(asked)))
+
+
+@pytest.fixture(scope="module")
+def shown(lived):
+    return view(*lived)
+
+
+def test_the_windows_of_the_past_are_those_that_decisions_were_taken_under(shown):
+    """Wednesday 11:20 in Berlin: the window of the first day was open since 8; an override held on Monday for 3 h."""
+    working = [lane for lane in shown["lanes"] if lane[0] == "working-hours" and not lane[3]]
+    override = [lane for lane in shown["lanes"] if lane[0] == "override"]
+
+    assert [BEGIN // SECOND, BEGIN // SECOND + 6 * 3600 + 40 * 60] == working[0][1:3]
+    assert [["override", OVERRIDDEN.begin / SECOND, OVERRIDDEN.end / SECOND, False, 24, None]] == override
+    assert {12} == {lane[4] for lane in working}
+
+
+def test_the_windows_to_come_say_when_they_are_asked_for(shown):
+    """The sale begins on Friday at 9:00 and states a lead of 15 minutes."""
+    sale = [lane for lane in shown["ahead"]["lanes"] if lane[0] == "sale"]
+
+    ((_, lead, start, leads, floor, _), (_, opens, closes, is_lead, _, _)) = sale
+    assert (True, False, 34) == (leads, is_lead, floor)
+    assert (900, 12 * 3600) == (start - lead, closes - opens)
+
+
+def test_the_bounds_to_come_name_who_set_them(shown):
+    first, *_ = shown["ahead"]["segments"]
+
+    assert [NOW / SECOND, (NOW + 6 * HOUR + 40 * MINUTE) / SECOND, 12, 60, "Schedule/working-hours", "Spec"] == first
+    assert shown["until"] == shown["ahead"]["segments"][-1][1]
+
+
+def test_every_change_has_its_sentence(shown):
+    by = {change[3] for change in shown["changes"]}
+
+    assert {"Metric/cpu", "Schedule/working-hours", "Override"} <= by
+    assert all(change[4] for change in shown["changes"])
+
+
+def test_the_events_follow_from_the_changes_and_need_no_right_to_read_events(shown):
+    reasons = {each["reason"] for each in shown["events"]}
+
+    assert {"WindowOpened", "WindowClosed", "OverrideSet", "OverrideEnded"} <= reasons
+    assert sorted((each["at"] for each in shown["events"]), reverse=True) == [each["at"] for each in shown["events"]]
+
+
+def test_minutes_of_too_few_pods_are_marked(shown):
+    """The campaign that nobody told of asks for 19 pods more at once."""
+    begin, end = INCIDENT / SECOND, (INCIDENT + 25 * MINUTE) / SECOND
+
+    assert any(begin <= span[0] < end for span in shown["short"])
+
+
+def test_the_usual_load_is_that_of_the_same_hour_in_past_weeks(shown):
+    assert 7 * 24 == len(shown["usual"])
+    assert all(low <= high for _, low, high in shown["usual"])
+
+
+def test_the_explanation_is_that_of_the_command(shown):
+    assert shown["explained"][0].startswith("prod/shop: ")
+    assert "Bounds now: 12 to 60" in shown["explained"]
+
+
+def test_a_decision_of_the_past_is_explained_as_it_was(lived):
+    path, _ = lived
+    asked = DecisionQuestion(str(path), "prod", "shop", OVERRIDDEN.begin + HOUR)
+
+    found = json.loads(past_decision(ENCODER.encode(asked)))
+
+    assert any("Override" in line for line in found["explained"])
+    assert found["at"] <= (OVERRIDDEN.begin + HOUR) / SECOND < found["until"]
+
+
+def test_nothing_is_said_of_what_was_not_kept(lived):
+    asked = DecisionQuestion(str(lived[0]), "prod", "shop", BEGIN - DAY)
+
+    assert b"null" == past_decision(ENCODER.encode(asked))
+
+
+def test_a_spec_that_cannot_be_read_is_shown_with_its_problems(lived):
+    path, shop = lived
+    found = view(path, shop, {**SPEC, "maxReplicas": "many"})
+
+    assert None is found["ahead"]
+    assert any("maxReplicas" in problem for problem in found["problems"])
+    assert found["changes"]
+
+
+def test_without_a_store_the_present_and_the_future_are_shown(lived, tmp_path):
+    found = view(tmp_path / "none.db", lived[1])
+
+    assert found["ahead"]["segments"]
+    assert any("store" in problem for problem in found["problems"])
+
+
+def test_holidays_are_named_in_the_calendar(lived):
+    """The 27th, a Friday, and a schedule that leaves out Thursday and Friday by date."""
+    found = view(*lived, spec=SPEC_WITH_HOLIDAYS)
+
+    assert ["shift does not open until Fri 2026-11-27: 2026-11-26 to 2026-11-27"] == [
+        mark["text"] for mark in found["ahead"]["marks"]
+    ]
+
+
+def test_the_yaml_reads_back_as_the_object_without_what_others_wrote(lived):
+    found = yaml.safe_load(manifest_text(lived[1].body()))
+
+    assert {"apiVersion", "kind", "metadata", "spec"} == {*found}
+    assert ({"name": "shop", "namespace": "prod"}, SPEC) == (found["metadata"], found["spec"])
+
+
+@pytest.mark.parametrize("name", ["shop", "$(reboot)", "a b", "'; rm -rf / #", "-n", "`x`"])
+def test_commands_are_quoted_for_a_shell(name):
+    """A shell reads each name back as one word."""
+    for each in commands("prod", name, 4):
+        words = shlex.split(each["command"])
+        assert name in words
+        assert "prod" == words[words.index("-n", 4) + 1]
+
+
+def points(*ready):
+    return [Point(NOW + place * POINT_STEP, count or 1, count, 1.0, 1, 9, None) for place, count in enumerate(ready)]
+
+
+def test_a_minute_is_short_where_its_load_is_above_what_ready_pods_carry():
+    """Two pods carry 2.0; from the second point on three carry 3.0. Adjacent minutes are one span."""
+    minutes = [(NOW + place * MINUTE, load) for place, load in enumerate([1.9, 2.1, 2.5, 2.0, 2.4, 2.4])]
+
+    assert [(NOW + MINUTE, NOW + 3 * MINUTE), (NOW + 4 * MINUTE, NOW + 5 * MINUTE)] == short_spans(
+        points(2, 3), minutes, 1.0
+    )
+
+
+def test_nothing_is_short_where_ready_pods_or_capacity_are_not_known():
+    minutes = [(NOW, 99.0), (NOW + HOUR, 99.0)]
+
+    assert [] == short_spans(points(None), minutes, 1.0)
+    assert [] == short_spans(points(2), minutes, None)
+    assert [] == short_spans(points(2), minutes[1:], 1.0)
+
+
+def test_before_two_weeks_are_known_the_usual_load_is_that_of_past_days():
+    loads = {NOW - days * DAY: float(days) for days in (1, 2, 3)}
+
+    first = next(each for each in usual_loads(loads, NOW - NOW % HOUR) if each[0] % DAY == (NOW - NOW % HOUR) % DAY)
+    assert (1.0, 3.0) == first[1:]
+
+
+def test_without_a_load_nothing_is_usual():
+    assert [] == list(usual_loads({}, NOW))
+
+
+def test_an_object_that_was_never_decided_is_shown(lived):
+    new = live("prod", "new", SPEC, {})
+
+    assert ("Undecided", True, []) == tuple(view(lived[0], new)[key] for key in ("status", "needsPerson", "changes"))

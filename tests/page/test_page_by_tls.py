@@ -1,0 +1,65 @@
+"""cronhpa.page.connections: by TLS; a proxy that proves itself by its certificate, and everybody else."""
+
+import json
+import ssl
+import urllib.error
+import urllib.request
+
+import pytest
+import trustme
+
+from cronhpa.page.authentication import Authentication, AuthenticationMode
+from page.made_fleet import MadeObjects, fleet_of
+from page.served_page import served
+from page.test_rights import Told
+
+BOB = {"X-Forwarded-User": "bob"}
+
+
+@pytest.fixture(scope="module")
+def authority():
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def page(authority):
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    authority.configure_trust(tls)
+    tls.verify_mode = ssl.CERT_OPTIONAL
+    authentication = Authentication(AuthenticationMode.PROXY)
+    with served(MadeObjects(fleet_of(3)), rights=Told(), authentication=authentication, tls=tls) as url:
+        yield url.replace("http:", "https:")
+
+
+def session(url, authority, headers, *, of=None):
+    """(status, who it says the caller is). of: the authority of the client's certificate."""
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    if of is not None:
+        of.issue_cert("proxy.example").configure_cert(context)
+    try:
+        request = urllib.request.Request(f"{url}/api/session", headers=headers)
+        with urllib.request.urlopen(request, context=context, timeout=20) as answer:
+            return answer.status, json.loads(answer.read())["user"]
+    except urllib.error.HTTPError as error:
+        return error.code, None
+
+
+def test_a_certificate_of_the_authority_makes_a_proxy(page, authority):
+    assert (200, "bob") == session(page, authority, BOB, of=authority)
+
+
+def test_without_a_certificate_the_same_headers_name_nobody_and_a_token_still_does(page, authority):
+    assert (401, None) == session(page, authority, BOB)
+    assert (200, "anna") == session(page, authority, {**BOB, "Authorization": "Bearer t-anna"})
+
+
+def test_a_certificate_of_another_authority_gets_no_connection(page, authority):
+    with pytest.raises(OSError, match=r"(?i)unknown ca|certificate|reset|closed"):
+        session(page, authority, BOB, of=trustme.CA())
+
+
+def test_clear_text_gets_no_answer(page):
+    with pytest.raises(OSError, match=r"(?i)reset|closed|disconnect|refused"):
+        urllib.request.urlopen(page.replace("https:", "http:"), timeout=20)
