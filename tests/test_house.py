@@ -43,7 +43,6 @@ LONG = {
     "tests/core/situations.py": "strategies for every field of a spec, an observation and a memory",
     "tests/core/test_behavior.py": _CASES,
     "tests/core/test_decide.py": _CASES,
-    "tests/core/test_memory.py": _CASES,
     "tests/deploy/test_chart.py": _CASES,
     "tests/forecasting/test_service.py": _SPLIT,
     "tests/forecasting/test_worker.py": _SPLIT,

@@ -152,6 +152,8 @@ def _held(held: Held) -> str:
         asked = f"{held.asked} found at {format_instant(held.at)}"
     else:
         asked = f"{held.asked} asked for at {format_instant(held.at)} by {held.by}"
+    if held.assumed is not None:
+        asked += f" (assumed until the restart at {format_instant(held.assumed)})"
     return f"{asked}, until {format_instant(held.until)}"
 
 
