@@ -2,8 +2,9 @@
 Who may read an object's past: whoever may `get` the object, as the API server says of the bearer of a token.
 
 A token is proven by a TokenReview, the right by a SubjectAccessReview of `get` on this one object. Answers are believed
-for half a minute: a token that expired and a right that was taken away end within that time. Of a token nothing is kept
-but its digest. Reviews are few at a time and few a second, because they share the way to the API with decisions.
+for half a minute, a right no longer than the user and the groups that it was asked for: a token that expired, a right
+that was taken away and a group that was left end within that time. Of a token nothing is kept but its digest. Reviews
+are few at a time and few a second, because they share the way to the API with decisions.
 """
 
 from __future__ import annotations
@@ -84,20 +85,22 @@ class AccessReviews:
         if not token or len(token) > _TOKEN_MAX or not token.isascii():
             return Verdict.UNKNOWN
         digest = blake2b(token.encode(), digest_size=16).hexdigest()
-        user = self._known(digest)
+        user, until = self._known(digest)
         if user is None:
             if not self._take_review():
                 return Verdict.LATER
+            until = self._monotonic() + _BELIEVED_SECONDS
             user = await self._user(token)
-            self._believe(user, digest)
+            self._believe(user, until, digest)
         if not user.username:
             return Verdict.UNKNOWN
-        allowed = self._known(digest, namespace, name)
+        allowed, _ = self._known(digest, namespace, name)
         if allowed is None:
             if not self._take_review():
                 return Verdict.LATER
             allowed = await self._is_allowed(user, namespace, name)
-            self._believe(allowed, digest, namespace, name)
+            # The groups are as old as the user.
+            self._believe(allowed, until, digest, namespace, name)
         return Verdict.ALLOWED if allowed else Verdict.REFUSED
 
     async def _user(self, token: str) -> _User:
@@ -135,13 +138,14 @@ class AccessReviews:
         async with self._places:
             return (await self._client.review(_ACCESS_REVIEWS, asked, _AccessReview)).status.allowed
 
-    def _known(self, *asked: str) -> Any:
+    def _known(self, *asked: str) -> tuple[Any, float]:
+        """The answer, None where it is not believed any more, and until when it is."""
         answer, until = self._believed.get(asked, (None, 0.0))
-        return answer if self._monotonic() < until else None
+        return (answer if self._monotonic() < until else None), until
 
-    def _believe(self, answer: Any, *asked: str) -> None:
+    def _believe(self, answer: Any, until: float, *asked: str) -> None:
         self._believed.pop(asked, None)
-        self._believed[asked] = (answer, self._monotonic() + _BELIEVED_SECONDS)
+        self._believed[asked] = (answer, until)
         while len(self._believed) > _ENTRIES_MAX:
             del self._believed[next(iter(self._believed))]
 
