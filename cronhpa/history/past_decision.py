@@ -7,7 +7,7 @@ tomorrow, and what an older release wrote can be shown by a later one, even wher
 A blob begins with a byte for its form; zlib packs the rest. Decisions of one object are alike but for their numbers.
 So each text is taken apart into its skeleton, written once, and its numbers, each of which is written as the difference
 to the number in the same place before it: the instants of one turn then differ by the same from those of the turn
-before. zlib begins with a dictionary of skeletons as they often are (`decision_dictionary_2.txt`), without which a single
+before. zlib begins with a dictionary of skeletons as they often are (`decision_dictionary`), without which a single
 decision would take three times as much. What is not in it costs space and nothing else, but a dictionary belongs to its
 form: a blob can be read with no other. `tests/history/decision_dictionary.py` wrote them; another one is another form.
 All forms are read, and the newest is written.
