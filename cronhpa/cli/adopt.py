@@ -17,8 +17,9 @@ from urllib.parse import quote
 import typer
 
 from cronhpa.api.identity import API_VERSION, PLURAL
-from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, connected
+from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, NotAllNamespaces, connected
 from cronhpa.cli.lines import fail, say
+from cronhpa.cli.object_names import adoptable_names
 
 if TYPE_CHECKING:
     from cronhpa.kube.client import Client
@@ -32,9 +33,15 @@ _NOT_FOUND = 404
 
 def adopt(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Name of the HorizontalPodAutoscaler, and of the CronHPA.")
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="Name of the HorizontalPodAutoscaler, and of the CronHPA.",
+            autocompletion=adoptable_names,
+        ),
     ],
     namespace: Namespace = None,
+    _everywhere: NotAllNamespaces = False,
     back: Annotated[bool, typer.Option("--back", help="Convert the CronHPA back to an HPA.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show and check the steps, without a change.")] = False,
     timeout: Annotated[
