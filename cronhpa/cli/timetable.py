@@ -21,7 +21,7 @@ from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.memory import START_UP_UNKNOWN
 from cronhpa.core.printable import printable
 from cronhpa.core.scheduled.timeline import OVERRIDE, BoundsInterval, Kind, Mark, Timeline, window_intervals
-from cronhpa.core.spec import Spec
+from cronhpa.core.spec import Mode, Spec
 
 
 class Subject(Struct, frozen=True):
@@ -92,6 +92,9 @@ def table(subject: Subject, *, every: bool, width: int) -> Iterator[Line]:
         known = START_UP_UNKNOWN if subject.start_up is None else subject.start_up
         guess = ", a guess until it is measured" if subject.start_up is None else ""
         yield from wrapped(f"leads: a pod is Ready {format_length(known)} after it is asked for{guess}", width)
+    if spec.forecast is not None:
+        does = "asks for more within MAX by the load to come" if spec.forecast.mode is Mode.ACTIVE else "only reports"
+        yield from wrapped(f"forecast: it {does}: not shown here, see cronhpa backtest", width)
     texts = conflict_texts(line)
     moments = Moments.of(subject)
     rows = [_row(item, marks, subject, texts, moments) for item, marks in _with_marks(line)]
