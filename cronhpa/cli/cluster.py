@@ -1,6 +1,6 @@
 """
-The CronHPA objects of a cluster, as commands read and change them: the options that name a cluster, and what a person
-is told where it does not answer as they expect.
+The CronHPA objects of a cluster, as commands read and change them: the options that name a cluster, and errors that
+say what to do.
 """
 
 from __future__ import annotations

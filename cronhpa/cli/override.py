@@ -190,7 +190,7 @@ def remarks(wanted: Json, body: Json, now: Nanoseconds, *, above_max: bool) -> l
 
 
 def _told(before: Json, after: Json, now: Nanoseconds, *, is_dry: bool) -> list[str]:
-    """What was done, and what it comes to."""
+    """What was done, and the bounds that follow."""
     old, new = (_parsed(body).override for body in (before, after))
     zone, label = _zone(after), _label(after)
     would = "would be " if is_dry else ""

@@ -36,7 +36,7 @@ class PastError(Exception):
 
 
 class Past(Struct, frozen=True):
-    """points: as they were recorded, in order, at least two. load: the line that they stand for."""
+    """points: as recorded, in order, at least two. load: the line through them."""
 
     points: list[tuple[Nanoseconds, float]]
     load: Load
@@ -44,7 +44,7 @@ class Past(Struct, frozen=True):
 
 class Query(Struct, frozen=True):
     """
-    What to ask a Prometheus, and how. promql None: the usual one for the series. target: whose pods.
+    What to ask a Prometheus. promql: None for the default query of the series. target: the owner of the pods.
 
     queries: PromQL by metric, as the operator's setting has it. token_file: holds a bearer token.
     """
@@ -99,7 +99,7 @@ def _address(source: str) -> StoreAddress:
 
 
 def _piped() -> list[tuple[Nanoseconds, float]]:
-    """What `cronhpa history export` prints."""
+    """The points on standard input, in the format of `cronhpa history export`."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "standard input"
         with path.open("wb") as file:
@@ -119,7 +119,7 @@ def _is_store(path: Path) -> bool:
 
 
 def _stored(path: StoreAddress, series: Series) -> tuple[list[tuple[Nanoseconds, float]], list[Nanoseconds]]:
-    """Maxima of minutes where they are kept, of five minutes before that; and the instants in their middle."""
+    """Maxima by the minute, before those by five minutes; and the middle of each interval."""
     store = Store.open_to_read(path)
     try:
         steps = store.loads.steps(series, 0, INSTANT_END)
@@ -136,7 +136,7 @@ def _stored(path: StoreAddress, series: Series) -> tuple[list[tuple[Nanoseconds,
     by_minute = {start - start % STEP for start, _ in minutes}
     maxima = [(start, STEP, high) for start, high in steps if start not in by_minute]
     maxima = sorted([*maxima, *((start, MINUTE, high) for start, high in minutes)])
-    # A maximum is known when its time is over.
+    # A maximum is known at the end of its interval.
     points = [(start + length, high) for start, length, high in maxima]
     return points, [start + length // 2 for start, length, _ in maxima]
 
