@@ -14,6 +14,7 @@ from core.situations import (
     at,
     behavior,
     floored,
+    joined,
     queued,
     recommended,
     rules,
@@ -205,6 +206,26 @@ def test_what_is_assumed_holds_pods_with_a_behavior_and_without():
         assert 9 == decide(of, queued(30, current=9), None, resumed, NOW + 299 * SECOND).desired
 
 
+def test_of_what_is_held_the_largest_holds():
+    """A floor of 9 three minutes ago, and 7 by the metrics before the restart: 9 stay, and 7 once the floor is old."""
+    memory = joined(floored(9, "09:57"), recommended(7, "09:50").resumed(7, NOW))
+
+    counts = [
+        decide(spec(1), queued(30, current=9), None, memory, at(clock)).desired for clock in ("10:02:00", "10:02:01")
+    ]
+
+    assert [9, 7] == counts
+
+
+def test_what_is_assumed_beside_a_count_that_is_pursued_is_not_named():
+    """6 were really asked for two minutes ago, and pursued from 4; 12 are only assumed, and hold nothing above 4."""
+    memory = joined(recommended(12, "09:50").resumed(12, NOW), recommended(6, "09:58"))
+    decision = decide(spec(1), queued(30, current=4), None, memory, NOW + SECOND)
+
+    assert 6 == decision.desired
+    assert "6 held by stabilization: 6 asked for at 2026-11-23T09:58:00Z by Metric/queue, until" in reason(decision)
+
+
 # --- the reason names the instant of the decision -------------------------------------------------------------------
 
 
@@ -282,6 +303,11 @@ def test_a_step_that_is_only_assumed_frees_no_scale_down():
     assert (ScaleEvent(4, NOW, assumed=True),) == resumed.scale_ups
     assert 8 == limit_up(FOUR_A_MINUTE.behavior, 8, resumed, NOW + MINUTE - 1)
     assert 7 == limit_down(FOUR_A_MINUTE.behavior, 8, resumed, NOW + MINUTE - 1)
+    up, down = (
+        reason(decide(FOUR_A_MINUTE, queued(load, current=8), None, resumed, NOW + SECOND)) for load in (90, 30)
+    )
+    assert "limited to 8: scaleUp allows 4 pods more than 4 in 60 s" in up
+    assert "limited to 7: scaleDown allows 1 pods fewer than 8 in 60 s" in down
 
 
 def test_a_rise_that_the_policies_did_not_allow_was_made_by_somebody_else():
