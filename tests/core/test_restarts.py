@@ -307,7 +307,7 @@ def test_a_step_that_is_only_assumed_frees_no_scale_down():
         reason(decide(FOUR_A_MINUTE, queued(load, current=8), None, resumed, NOW + SECOND)) for load in (90, 30)
     )
     assert "limited to 8: scaleUp allows 4 pods more than 4 in 60 s" in up
-    assert "limited to 7: scaleDown allows 1 pods fewer than 8 in 60 s" in down
+    assert "limited to 7: scaleDown allows 1 pod fewer than 8 in 60 s" in down
 
 
 def test_a_rise_that_the_policies_did_not_allow_was_made_by_somebody_else():
