@@ -357,9 +357,10 @@ def resume(memory: Memory, current: int | None, now: Nanoseconds, behavior: Beha
     one comes no earlier than without the restart, and at most the time of the restart later. A larger one was made by
     somebody else, whose changes limit nothing.
     """
-    known, is_changing = memory.replicas, memory.intent is not None
     memory = memory.resumed(current, now)
-    if behavior is None or known is None or current is None or is_changing or current <= known:
+    # After an intended scale-down the memory counts as if it was done, or as before if it was not.
+    known = memory.replicas
+    if behavior is None or known is None or current is None or current <= known:
         return memory
     if current > _ceiling(known, limit_up(behavior, known, memory, now)):
         return memory
