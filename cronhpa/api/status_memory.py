@@ -48,13 +48,15 @@ _BY_METRIC = f"{Source.METRIC}/"
 _SOURCES = frozenset(Source)
 
 
-class _Recommendation(Struct, gc=False):
+class _Recommendation(Struct, gc=False, rename="camel"):
     """
     Where a metric asked for the merged count, all three numbers are one, and are written once.
 
     replicas: the larger of what the metrics asked for and what of the merged count holds; earlier operators read it
     alone, and are to hold it without raising. merged: the merged count. metrics: what the metrics asked for. by: who
     asked for the merged count.
+    askedAt: when it was made, of one that is only held. Its `kept` is what the metrics asked for: an operator that does
+    not know the field would pursue `metrics`.
     """
 
     replicas: Replicas
@@ -62,12 +64,15 @@ class _Recommendation(Struct, gc=False):
     merged: Replicas | None = None
     metrics: Replicas | None = None
     by: Annotated[str, Meta(max_length=_BY_MAX)] = ""
+    kept: Replicas | None = None
+    asked_at: Time | None = None
 
 
 class _ScaleEvent(Struct, gc=False):
     change: Annotated[int, Meta(gt=0, le=INT32_MAX)]
     time: Time
     outdated: bool = False
+    assumed: bool = False
 
 
 class _Intent(Struct, rename={"before": "from", "after": "to", "from_scheduled_zero": "fromScheduledZero"}):
@@ -93,6 +98,7 @@ class _Memory(Struct, rename="camel"):
     request_per_pod: Annotated[dict[Resource, _Quantity], Meta(max_length=REQUESTS_MAX)] = {}
     intent: _Intent | None = None
     leads: Annotated[list[_Lead], Meta(max_length=LEADS_MAX)] = []
+    replicas: Replicas | None = None
 
 
 def render_memory(memory: Memory, current: int | None = None) -> dict[str, Any]:
@@ -113,9 +119,12 @@ def render_memory(memory: Memory, current: int | None = None) -> dict[str, Any]:
                 "change": item.change,
                 "time": format_instant_exact(item.at),
                 **({"outdated": True} if item.outdated else {}),
+                **({"assumed": True} if item.assumed else {}),
             }
             for item in events
         ]
+    if memory.replicas is not None:
+        text["replicas"] = memory.replicas
     if memory.zero is not None:
         text["zero"] = memory.zero
     if memory.scheduled_zero:
@@ -144,8 +153,9 @@ def render_memory(memory: Memory, current: int | None = None) -> dict[str, Any]:
 
 
 def _recommendation(item: Recommendation, current: int | None, *, is_named: bool) -> dict[str, Any]:
-    merged, metrics = item.replicas, item.metrics
-    held = merged if current is None else min(merged, current)
+    merged, metrics = item.replicas, item.metrics if item.asked_at is None else None
+    held = merged if item.asked_at is None else item.highest
+    held = held if current is None else min(held, current)
     replicas = held if metrics is None else max(held, metrics)
     text: dict[str, Any] = {"replicas": replicas, "time": format_instant_exact(item.at)}
     by = str(item.by) if is_named and item.by is not None else ""
@@ -158,6 +168,10 @@ def _recommendation(item: Recommendation, current: int | None, *, is_named: bool
             text["metrics"] = metrics
     if by:
         text["by"] = by
+    if item.asked_at is not None:
+        text["askedAt"] = format_instant_exact(item.asked_at)
+        if item.metrics is not None:
+            text["kept"] = item.metrics
     return text
 
 
@@ -218,20 +232,23 @@ def _converted(text: _Memory) -> Memory:
         if intent is None
         else Intent(intent.before, intent.after, parse_instant(intent.time), intent.from_scheduled_zero),
         leads=tuple(Lead(item.schedule, parse_instant(item.start), item.seconds * SECOND) for item in text.leads),
+        replicas=text.replicas,
     )
 
 
 def _read_recommendation(item: _Recommendation) -> Recommendation:
     is_one = item.metrics is None and item.merged is None and item.by.startswith(_BY_METRIC)
-    metrics = item.replicas if is_one else item.metrics
+    metrics = item.replicas if is_one else item.metrics if item.asked_at is None else item.kept
+    at, merged = parse_instant(item.time), item.replicas if item.merged is None else item.merged
+    asked_at = None if item.asked_at is None else min(parse_instant(item.asked_at), at)
     source, _, name = item.by.partition("/")
     # A later operator may know other sources. What nobody is known to have asked for is held, and never pursued.
     by = SourceRef(Source(source), name) if source in _SOURCES else None
-    return Recommendation(item.replicas if item.merged is None else item.merged, parse_instant(item.time), metrics, by)
+    return Recommendation(merged, at, metrics, by, asked_at)
 
 
 def _scale_events(items: list[_ScaleEvent]) -> tuple[ScaleEvent, ...]:
-    return tuple(ScaleEvent(item.change, parse_instant(item.time), item.outdated) for item in items)
+    return tuple(ScaleEvent(item.change, parse_instant(item.time), item.outdated, item.assumed) for item in items)
 
 
 def _request(text: str) -> int:

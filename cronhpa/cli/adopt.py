@@ -33,6 +33,7 @@ from cronhpa.cli.adoption import (
 from cronhpa.cli.adoption_plan import served_without, show_plan
 from cronhpa.cli.cluster import AllNamespaces, Context, Kubeconfig, Namespace, connected
 from cronhpa.cli.lines import fail, say
+from cronhpa.cli.object_names import adoptable_names
 
 if TYPE_CHECKING:
     from cronhpa.kube.client import Client
@@ -51,6 +52,7 @@ def adopt(  # noqa: PLR0913, PLR0917 - the options of a command
         typer.Argument(
             metavar="[NAME]",
             help="Name of the HorizontalPodAutoscaler, and of the CronHPA. With --dry-run: all of them.",
+            autocompletion=adoptable_names,
         ),
     ] = None,
     namespace: Namespace = None,

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from cronhpa.cli.cluster import Context, Kubeconfig, Namespace
+from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, NotAllNamespaces
 from cronhpa.cli.given import Given, GivenError, Where, find
 from cronhpa.cli.lines import complain, fail, say, show
+from cronhpa.cli.object_names import object_names
 from cronhpa.cli.progress import progress
 from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds
 from cronhpa.core.spec import Metric, Span, Spec
@@ -45,7 +46,9 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     what: Annotated[
         str,
         typer.Argument(
-            metavar="FILE|-|NAME", help="YAML or JSON with a CronHPA object, or the name of one in the cluster."
+            metavar="FILE|-|NAME",
+            help="YAML or JSON with a CronHPA object, or the name of one in the cluster.",
+            autocompletion=object_names,
         ),
     ],
     history: Annotated[
@@ -97,6 +100,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     output: Annotated[BacktestOutput, typer.Option("--output", "-o", help="Output format.")] = BacktestOutput.TABLE,
     picture: Annotated[Path | None, typer.Option(metavar="FILE.svg|.png", help="Draw the result to this file.")] = None,
     namespace: Namespace = None,
+    _everywhere: NotAllNamespaces = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

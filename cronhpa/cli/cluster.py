@@ -1,6 +1,6 @@
 """
-The CronHPA objects of a cluster, as commands read and change them: the options that name a cluster, and what a person
-is told where it does not answer as they expect.
+The CronHPA objects of a cluster, as commands read and change them: the options that name a cluster, and errors that
+say what to do.
 """
 
 from __future__ import annotations
@@ -24,6 +24,18 @@ Namespace = Annotated[
     typer.Option("--namespace", "-n", metavar="NAME", help="Namespace. Default: that of the kubeconfig's context."),
 ]
 AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="The objects of all namespaces.")]
+
+
+def _refuse_all(context: typer.Context, is_asked: bool) -> None:
+    if is_asked:
+        text = f"{context.command.name} is about one object: name it, and its namespace with -n; status -A shows all"
+        raise typer.BadParameter(text)
+
+
+# kubectl's users type it; without a word of ours they would read that there is no such option.
+NotAllNamespaces = Annotated[
+    bool, typer.Option("--all-namespaces", "-A", hidden=True, is_eager=True, callback=_refuse_all)
+]
 Kubeconfig = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Kubeconfig. Default: $KUBECONFIG, ~/.kube/config, else the pod's account."),

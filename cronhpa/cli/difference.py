@@ -28,7 +28,7 @@ from cronhpa.core.spec import Spec
 
 
 class Change(StrEnum):
-    """What became of an object."""
+    """How an object differs between two versions."""
 
     SAME = "Same"
     CHANGED = "Changed"
@@ -37,7 +37,7 @@ class Change(StrEnum):
 
 
 class BoundsChange(Struct, frozen=True):
-    """The bounds of both versions from `start` to `end`, in which they differ."""
+    """An interval in which the bounds differ, with the bounds of both versions."""
 
     start: Nanoseconds
     end: Nanoseconds
@@ -47,9 +47,9 @@ class BoundsChange(Struct, frozen=True):
 
 class ObjectDifference(Struct, frozen=True):
     """
-    One object in two versions, None: it is not there.
+    One object in two versions; None if a version does not have it.
 
-    Both timelines are of one span and told in one zone. fields: those of the spec that differ.
+    Both timelines have the same span and zone. fields: the fields of the spec that differ.
     """
 
     old: Subject | None
@@ -61,7 +61,7 @@ class ObjectDifference(Struct, frozen=True):
 
     @property
     def subject(self) -> Subject:
-        """The version that is shown: the new one where there is one."""
+        """The version that is shown: the new one, if there is one."""
         subject = self.new or self.old
         assert subject is not None, "an object is in one version at least"
         return subject
@@ -81,7 +81,7 @@ class ObjectDifference(Struct, frozen=True):
         return [_name_of(field) for field in Spec.__struct_fields__ if getattr(old, field) != getattr(new, field)]
 
     def bounds(self) -> list[BoundsChange]:
-        """The intervals in which the bounds or the headroom differ, as long as both are told."""
+        """The intervals in which the bounds or the headroom differ, up to the end of the shorter timeline."""
         if self.old is None or self.new is None:
             return []
         return list(_bounds(self.old.timeline.segments, self.new.timeline.segments))
@@ -95,7 +95,7 @@ def _name_of(field: str) -> str:
 
 
 def _bounds(old: Sequence[BoundsInterval], new: Sequence[BoundsInterval]) -> Iterator[BoundsChange]:
-    """Walks both from edge to edge, and joins what follows without a change."""
+    """Walks both timelines from edge to edge and joins consecutive intervals with the same change."""
     one = other = 0
     last: BoundsChange | None = None
     while one < len(old) and other < len(new):
@@ -121,7 +121,7 @@ def _numbers(item: BoundsInterval) -> tuple[int, int, int]:
 
 
 def as_lines(found: ObjectDifference, *, every: bool, width: int) -> Iterator[Line]:
-    """What changed of an object, for people; nothing where nothing did."""
+    """The changes of an object, for people; no line if there are none."""
     spec = found.subject.spec
     head = f"{found.label}: {spec.target.kind}/{spec.target.name}"
     match found.change:

@@ -18,17 +18,17 @@ class UnreadableFileError(Exception):
 
 
 class LocatedDocument(Struct, frozen=True):
-    """What a document says, and where: node is its syntax tree, which knows the line of each field."""
+    """A document with its syntax tree, `node`, which knows the line of each field."""
 
     body: Any
     node: Any
     repeated: tuple[Any, ...] = ()
 
 
-# Beyond it a file is refused unread: some 4,000 objects as `kubectl get -o yaml` prints them.
+# A larger file is refused unread: this is some 4,000 objects as `kubectl get -o yaml` prints them.
 BYTES_MAX = 16 * 2**20
-# Of all documents of a file, each node once for each place where an alias puts it: a kilobyte of aliases of aliases
-# stands for more nodes than any machine holds. So many that are written out take 300 MB while they are read.
+# The nodes of all documents of a file, with aliases expanded: a kilobyte of nested aliases expands to more nodes than
+# any machine holds. Reading this many takes 300 MB.
 NODES_MAX = 500_000
 STANDARD_INPUT = Path("-")
 

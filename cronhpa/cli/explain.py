@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, connected, namespace_of, read_object
+from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, NotAllNamespaces, connected, namespace_of, read_object
 from cronhpa.cli.lines import fail, say, show
+from cronhpa.cli.object_names import object_names
 from cronhpa.cli.past_source import OPERATOR, At, Operator, PastWhere, ServiceAccount, StoreFile, TokenFile
 from cronhpa.explained.explanation import as_json, explanation
 from cronhpa.explained.explanation_text import explained, folded
@@ -25,8 +26,11 @@ class ExplainOutput(StrEnum):
 
 
 def explain(  # noqa: PLR0913, PLR0917 - each is an option of the command line
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the CronHPA object.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the CronHPA object.", autocompletion=object_names)
+    ],
     namespace: Namespace = None,
+    _everywhere: NotAllNamespaces = False,
     at: At = None,
     begin: Annotated[
         str | None, typer.Option("--from", metavar="TIME", help="A timeline from then on. Default: a day ago.")

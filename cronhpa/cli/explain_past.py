@@ -15,7 +15,7 @@ from cronhpa.cli.past_source import PastSource, PastSourceError, PastWhere, open
 from cronhpa.core.instant import DAY, Nanoseconds
 from cronhpa.history.past_answers import DecisionAnswer
 
-_WIDTH_PIPED = 120
+_WIDTH_PIPED = 80
 
 
 class AskedPast(Struct, frozen=True):

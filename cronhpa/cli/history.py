@@ -15,6 +15,7 @@ import typer
 from cronhpa.cli.cluster import Context, Kubeconfig, Namespace
 from cronhpa.cli.given import GivenError, Where, find_named, split_name
 from cronhpa.cli.lines import fail, say
+from cronhpa.cli.object_names import qualified_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,7 +57,10 @@ StoreOption = Annotated[
         show_default=False,
     ),
 ]
-Target = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="The CronHPA object.", show_default=False)]
+Target = Annotated[
+    str,
+    typer.Argument(metavar="[NAMESPACE/]NAME", help="The CronHPA.", show_default=False, autocompletion=qualified_names),
+]
 Metric = Annotated[str, typer.Option(help="The metric's name as in the object's spec.")]
 
 

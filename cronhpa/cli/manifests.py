@@ -1,6 +1,6 @@
 """
-CronHPA objects that somebody wrote: found in files and folders, read as strictly as the API server does, and every
-problem of all of them at once, with file and line.
+CronHPA manifests in files and folders: read as strictly as the API server reads them. All problems of all of them are
+reported at once, each with file and line.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TOLD_MAX = 80
 
 
 class ManifestError(Exception):
-    """What is wrong with the manifests that were given: every problem, each with its place."""
+    """All problems of the given manifests, each with its place."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
@@ -47,7 +47,7 @@ class Manifest(Struct, frozen=True):
     """
     A CronHPA of a file, with a name and a spec. node: its syntax tree.
 
-    slips: (line, words) of what is wrong around its spec.
+    slips: (line, text) of each problem outside its spec.
     """
 
     body: Mapping[str, Any]
@@ -95,7 +95,7 @@ def read_specs(paths: Iterable[Path], *, recursive: bool = False) -> list[tuple[
 
 
 def _read(paths: Iterable[Path], *, recursive: bool) -> tuple[list[Manifest], list[str]]:
-    """The objects, and what else there is instead of one."""
+    """The objects, and the problems of everything that should be one."""
     found: list[Manifest] = []
     problems: list[str] = []
     for path in paths:
@@ -137,10 +137,10 @@ def _by_line(told: tuple[int, str]) -> int:
 
 def written_spec(body: Mapping[str, Any]) -> Spec:
     """
-    The spec of an object that somebody wrote, with the upstream's defaults for what the operator's settings decide.
+    The spec of a manifest, with the upstream's defaults in place of the operator's settings.
 
-    Raises SpecError with everything that the API server or the operator would not take, schedules that cannot be read
-    included. An API server runs no rules behind a wrong type: here they are run on what is left without it.
+    Raises SpecError with everything that the API server or the operator would refuse, including unreadable schedules.
+    An API server runs no rules after a wrong type; here the rules run on the spec without the fields of a wrong type.
     """
     from cronhpa.api.parse import SpecError, SpecProblem, parse_spec, reject_slips
     from cronhpa.api.rules import broken_rules
@@ -161,7 +161,7 @@ def written_spec(body: Mapping[str, Any]) -> Spec:
     known = {item.path for item in problems}
     for index, schedule in enumerate(spec.schedules):
         path = readable.path_of(f"spec.schedules[{index}]")
-        # What a rule has named, in the schedule or in the zone that it inherits, is not told twice.
+        # A problem that a rule has named, in the schedule or in the zone that it inherits, is not repeated.
         is_told = "spec.timeZone" in known or any(item.startswith(path) for item in known)
         if schedule.problem is not None and not is_told:
             problems.append(SpecProblem(f"{path} ({schedule.name})", schedule.problem))
@@ -215,7 +215,7 @@ def _nothing_in(path: Path, kinds: set[str], files: int, *, recursive: bool) -> 
 
 
 def _take(document: LocatedDocument, file: str, found: list[Manifest], problems: list[str], kinds: set[str]) -> None:
-    """Adds the CronHPAs of a document, or what is wrong with them; and the kinds of everything else."""
+    """Adds the CronHPAs of a document to `found`, their problems to `problems`, and other objects' kinds to `kinds`."""
     for body, node in _flat(document.body, document.node):
         if body.get("kind") != _KIND:
             kinds.add(shortened(str(body.get("kind", "a document without a kind")), _TOLD_MAX))
@@ -240,7 +240,7 @@ def _flat(body: Any, node: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
 
 
 def _slips(body: Mapping[str, Any], node: Any, repeated: Iterable[Repeated]) -> Iterator[tuple[int, str]]:
-    """Line and words of what is wrong around a spec that can be read all the same."""
+    """Line and text of each problem outside a spec that is readable."""
     first, last = (1, sys.maxsize) if node is None else (_begin(node), int(node.end_mark.line) + 1)
     for item in repeated:
         if first <= item.first_line <= last:
@@ -257,7 +257,7 @@ def _slips(body: Mapping[str, Any], node: Any, repeated: Iterable[Repeated]) -> 
 
 
 def _no_object(body: Mapping[str, Any], node: Any) -> Iterator[tuple[int, str]]:
-    """Line and words of what keeps a document from being an object with a name and a spec."""
+    """Line and text of each reason why a document is no object with a name and a spec."""
     metadata, spec = body.get("metadata"), body.get("spec")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     if not isinstance(metadata, Mapping) or not isinstance(name, str) or not name:
@@ -283,7 +283,7 @@ def _line(node: Any, path: str) -> int:
         if index is not None:
             child, rest = child_of(node, int(index[1])), rest[index.end() :]
         else:
-            # A key may have dots of its own: the longest that is there is meant.
+            # A key may contain dots: the longest existing key is meant.
             key, rest = _longest_key(node, rest.removeprefix("."))
             child = child_of(node, key)
         if child is None:
@@ -297,7 +297,7 @@ def _begin(node: Any) -> int:
 
 
 def _longest_key(node: Any, rest: str) -> tuple[str, str]:
-    """The key with which a path begins, and what is behind it."""
+    """The key with which a path begins, and the rest of the path."""
     import yaml
 
     if isinstance(node, yaml.MappingNode):
@@ -312,21 +312,21 @@ def _longest_key(node: Any, rest: str) -> tuple[str, str]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """What an API server makes of fields that are written and left empty: as if they were not there."""
+    """The value without empty fields, which an API server treats as absent."""
     if isinstance(value, Mapping):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 _TOP = re.compile(r"spec\.([A-Za-z]+)(?:\[([0-9]+)\])?")
-# Lists of which an item is left out for itself.
+# Lists of which single items are left out.
 _LISTS = ("schedules", "metrics")
 _ANY_TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "any"}
 
 
 class _Readable(Struct, frozen=True):
     """
-    A spec without the fields of a wrong type: text. kept: of a list that lost items, where each of the rest stood.
+    text: a spec without the fields of a wrong type. kept: for a list that lost items, the old index of each item.
 
     is_whole: whether nothing was left out.
     """
@@ -337,7 +337,7 @@ class _Readable(Struct, frozen=True):
 
     @classmethod
     def of(cls, text: Mapping[str, Any]) -> _Readable:
-        """Without what has a wrong type: whole fields of the spec, items of its lists."""
+        """The spec without fields of a wrong type: whole fields, and single items of lists."""
         from pydantic import ValidationError
 
         from cronhpa.api.resource.fields import INT32_MAX
@@ -366,9 +366,9 @@ class _Readable(Struct, frozen=True):
         return cls(out, kept, is_whole=False)
 
     def told(self, broken: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-        """Broken rules that say something of the text as it was written."""
+        """The broken rules that apply to the text as it was written."""
         for path, problem in broken:
-            # A rule that compares fields of the spec would speak of what was left out.
+            # A rule that compares fields of the spec may be broken only because a field was left out.
             if self.is_whole or path == "spec.timeZone" or path.count(".") > 1 or "[" in path:
                 yield self.path_of(path), problem
 

@@ -28,7 +28,7 @@ class Backtest:
     """
     One object under one recorded load.
 
-    spec: as it is run. zone: of the times that are shown. runs: what came of it, in the order in which to show it.
+    spec: as it is run. zone: of the times that are shown. runs: the results by variant, in the order to show them.
     forecasts: a description of the forecasts.
     """
 
@@ -43,7 +43,7 @@ class Backtest:
 
     @property
     def compared_with(self) -> Variant:
-        """What the others are compared with: metrics alone, or else the first."""
+        """The variant that the others are compared with: metrics alone, or else the first."""
         return next(iter(self.runs))
 
 

@@ -92,7 +92,7 @@ def drawn(found: Backtest) -> tuple[Figure, Labels]:
 
 
 def _sentence(found: Backtest) -> str:
-    """What the variants come to, in numbers."""
+    """Minutes short of pods and pod-hours of each variant."""
     return "; ".join(
         f"{variant}: {run.score.under_provisioned_minutes:,.0f} min short of pods, {run.score.pod_hours:,.0f} pod-hours"
         for variant, run in found.runs.items()

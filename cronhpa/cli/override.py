@@ -10,9 +10,18 @@ import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, connected, path_of_object, read_object
+from cronhpa.cli.cluster import (
+    Context,
+    Kubeconfig,
+    Namespace,
+    NotAllNamespaces,
+    connected,
+    path_of_object,
+    read_object,
+)
 from cronhpa.cli.lines import say
 from cronhpa.cli.moments import format_length, format_moment, parse_length, parse_moment
+from cronhpa.cli.object_names import object_names
 from cronhpa.core.instant import DAY, SECOND, Nanoseconds, format_instant, parse_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.spec import ControllerOptions, Override, Spec
@@ -23,8 +32,11 @@ _LONG = 30 * DAY
 
 
 def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the CronHPA object.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the CronHPA object.", autocompletion=object_names)
+    ],
     namespace: Namespace = None,
+    _everywhere: NotAllNamespaces = False,
     minimum: Annotated[int | None, typer.Option("--min", min=0, help="At least this many replicas.")] = None,
     maximum: Annotated[int | None, typer.Option("--max", min=0, help="At most this many replicas.")] = None,
     replicas: Annotated[
@@ -178,7 +190,7 @@ def remarks(wanted: Json, body: Json, now: Nanoseconds, *, above_max: bool) -> l
 
 
 def _told(before: Json, after: Json, now: Nanoseconds, *, is_dry: bool) -> list[str]:
-    """What was done, and what it comes to."""
+    """What was done, and the bounds that follow."""
     old, new = (_parsed(body).override for body in (before, after))
     zone, label = _zone(after), _label(after)
     would = "would be " if is_dry else ""

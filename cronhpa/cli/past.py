@@ -33,7 +33,7 @@ class PastError(Exception):
 
 
 class Past(Struct, frozen=True):
-    """points: as they were recorded, in order, at least two. load: the line that they stand for."""
+    """points: as recorded, in order, at least two. load: the line through them."""
 
     points: list[tuple[Nanoseconds, float]]
     load: Load
@@ -41,7 +41,7 @@ class Past(Struct, frozen=True):
 
 class Query(Struct, frozen=True):
     """
-    What to ask a Prometheus, and how. promql None: the usual one for the series. target: whose pods.
+    What to ask a Prometheus. promql: None for the default query of the series. target: the owner of the pods.
 
     queries: PromQL by metric, as the operator's setting has it. token_file: holds a bearer token.
     """
@@ -95,7 +95,7 @@ def _address(source: str) -> StoreAddress:
 
 
 def _piped() -> list[tuple[Nanoseconds, float]]:
-    """What `cronhpa history export` prints."""
+    """The points on standard input, in the format of `cronhpa history export`."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "standard input"
         with path.open("wb") as file:
@@ -115,7 +115,7 @@ def _is_store(path: Path) -> bool:
 
 
 def _stored(path: StoreAddress, series: Series) -> tuple[list[tuple[Nanoseconds, float]], list[Nanoseconds]]:
-    """See `recorded_load`."""
+    """Maxima by the minute, before those by five minutes; and the middle of each interval."""
     store = Store.open_to_read(path)
     try:
         points, middles = recorded_load(store.loads, series)

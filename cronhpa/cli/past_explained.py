@@ -59,7 +59,7 @@ def decision_json(found: DecisionAnswer) -> str:
 def timeline_lines(
     label: str, found: TimelineAnswer, begin: Nanoseconds, end: Nanoseconds, zone: str, width: int
 ) -> list[str]:
-    """A heading, a row for each change, and what the points say of the time between."""
+    """A heading, a row for each change below its day, and what the points say of the time between."""
     changes = [*([found.before] if found.before is not None else []), *found.changes]
     span = f"{format_moment(begin, zone)} to {format_moment(end, zone)}, {format_length(end - begin)}"
     heading = f"{printable(label)}: {span}"
@@ -71,19 +71,17 @@ def timeline_lines(
     day = None
     for before, each in zip(befores, changes, strict=False):
         date = local(each.at, zone).date()
-        clock = format_clock(each.at, zone)
-        when = clock if date == day else f"{date:%a} {date.isoformat()} {clock}"
+        if date != day:
+            # On a line of its own: the reasons have more room.
+            table.add_row(f"{date:%a} {date.isoformat()}")
         day = date
-        table.add_row(when.rjust(_TIME_WIDTH), _count(before, each), printable(each.decided_by or "-"), _why(each))
+        clock = format_clock(each.at, zone)
+        table.add_row(clock, _count(before, each), printable(each.decided_by or "-"), _why(each))
     console = Console(highlight=False, markup=False, emoji=False, width=width)
     with console.capture() as captured:
         console.print(table)
     rows = [line.rstrip() for line in captured.get().splitlines()]
     return [heading, *_kept_from(found, begin, zone), *rows, *_points_told(found.points), *_rest(found)]
-
-
-# As wide as `Mon 2026-11-23 08:00:15 +01:00`.
-_TIME_WIDTH = 30
 
 
 def timeline_json(label: str, found: TimelineAnswer, begin: Nanoseconds, end: Nanoseconds) -> str:

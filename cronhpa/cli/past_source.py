@@ -67,6 +67,8 @@ ServiceAccount = Annotated[
 ]
 OPERATOR = "cronhpa-system/cronhpa-0,cronhpa-1"
 PORT = 8082
+# Run in a pod, while its operator writes: a store in one file, as of one instant.
+COPYING = 'import sqlite3; sqlite3.connect("/var/lib/cronhpa/history.db").backup(sqlite3.connect("/tmp/copy.db"))'
 # As cronhpa.operator.access takes it; not imported, as this would load the operator.
 _AUDIENCE = "cronhpa.io"
 _TOKEN_SECONDS = 600
@@ -146,7 +148,7 @@ async def opened(where: PastWhere) -> AsyncIterator[PastSource]:
             except PastSourceError as problem:
                 problems.append(problem)
         if not sources:
-            raise problems[0]
+            raise PastSourceError(f"{problems[0]}{_copying(where.operator)}")
         # A replica that is not there, or that nobody may reach, kept what it kept: the others do not know it.
         for unasked in problems:
             say(f"not asked: {unasked}", err=True)
@@ -162,6 +164,19 @@ def _operators(text: str) -> list[str]:
     if not namespace or not all(names):
         raise PastSourceError(f'--operator: "{text}" is neither NAMESPACE/POD nor a URL')
     return [f"{namespace}/{name}" for name in names]
+
+
+def _copying(operator: str) -> str:
+    """How a person who may enter the operator's pod reads its store all the same; nothing where no pod is named."""
+    if operator.startswith(("http://", "https://")):
+        return ""
+    namespace, _, pods = operator.partition("/")
+    pod = pods.partition(",")[0]
+    return (
+        "\nWho may enter the pod reads a copy of its store with --store copy.db:"
+        f"\nkubectl exec -n {namespace} {pod} -- python -c '{COPYING}'"
+        f"\nkubectl cp {namespace}/{pod}:/tmp/copy.db copy.db"
+    )
 
 
 class Replicas:

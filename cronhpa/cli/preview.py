@@ -15,6 +15,7 @@ from msgspec import Struct
 from cronhpa.cli.cluster import AllNamespaces, Context, Kubeconfig, Namespace
 from cronhpa.cli.given import Given, GivenError, Where, find
 from cronhpa.cli.lines import complain, fail, say, show
+from cronhpa.cli.object_names import object_names
 from cronhpa.core.instant import DAY, Nanoseconds
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             metavar="FILE|FOLDER|-|NAME",
             help="YAML or JSON with CronHPA objects, folders of them, or names of objects in the cluster. "
             "Default: all objects of the namespace.",
+            autocompletion=object_names,
         ),
     ] = None,
     diff: Annotated[

@@ -13,7 +13,7 @@ from cronhpa.core.decision import Withheld
 from cronhpa.core.record import decode
 from cronhpa.history.past_decision import NOTHING, PastDecision
 
-# What a decision alone makes of a status. The rest depends on what was written, or on the status before.
+# The fields of a status that follow from the decision alone. The others depend on the write, or on the status before.
 _DECIDED = (
     "target",
     "currentReplicas",
@@ -34,7 +34,7 @@ class NotDecidableError(Exception):
 
 def differences(past: PastDecision) -> list[str]:
     """
-    What today's code says otherwise than was said then, as `field: then ..., now ...`; nothing where all is the same.
+    The fields that today's code decides otherwise, as `field: then ..., now ...`; empty if all are the same.
 
     Fields that a later release added do not count. Raises NotDecidableError.
     """
@@ -48,14 +48,14 @@ def differences(past: PastDecision) -> list[str]:
             "with that release"
         ) from problem
     status: dict[str, Any] = msgspec.json.decode(past.body).get("status") or {}
-    # What was decided last stays in the status while nothing can be decided.
+    # While nothing can be decided the last decision stays in the status.
     before = {"desiredReplicas": status["desiredReplicas"]} if "desiredReplicas" in status else {}
     try:
         decision = decide(turn.spec, turn.observation, turn.forecast, turn.memory, turn.now)
         now = render(before, Turn(turn.spec, decision, Withheld(), turn.memory, 1, observation=turn.observation))
     except Exception as problem:
         raise NotDecidableError(f"deciding raises {type(problem).__name__}: {problem}") from problem
-    # As JSON, like what was then: enums and tuples are texts and lists there.
+    # As JSON, like the kept one: enums become texts there, and tuples lists.
     plain = msgspec.json.decode(msgspec.json.encode(now))
     return [text for name in _DECIDED if name in status for text in _differing(name, status[name], plain.get(name))]
 

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, namespace_of
+from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, NotAllNamespaces, namespace_of
 from cronhpa.cli.lines import fail, say, show
+from cronhpa.cli.object_names import object_names
 from cronhpa.cli.past_source import OPERATOR, At, Operator, PastWhere, ServiceAccount, StoreFile, TokenFile
 
 # More differences than these are one: another algorithm.
@@ -23,10 +24,12 @@ def replay(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         typer.Argument(
             metavar="FILE|NAME",
             help="Records from the operator's log, one JSON line each; with --at the name of a CronHPA object.",
+            autocompletion=object_names,
         ),
     ],
     at: At = None,
     namespace: Namespace = None,
+    _everywhere: NotAllNamespaces = False,
     store: StoreFile = None,
     operator: Operator = OPERATOR,
     token_file: TokenFile = None,

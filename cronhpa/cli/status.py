@@ -118,8 +118,8 @@ def table(rows: Sequence[ObjectRow], width: int, *, is_cut: bool, is_everywhere:
     """
     The table, with the notes of an object below it, and a line that counts those that need a person.
 
-    width: that notes are folded to, and rows cut to if is_cut: the last column alone may be long. is_everywhere: names
-    are told with their namespaces.
+    width: notes are folded to it, and rows cut to it if is_cut, as the last column may be long. is_everywhere: show
+    namespaces with the names.
     """
     cells = [_HEADERS, *(_cells(row, is_everywhere=is_everywhere) for row in rows)]
     widths = [max(len(line[index]) for line in cells) for index in range(len(_HEADERS))]

@@ -21,14 +21,14 @@ from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.memory import START_UP_UNKNOWN
 from cronhpa.core.printable import printable
 from cronhpa.core.scheduled.timeline import OVERRIDE, BoundsInterval, Kind, Mark, Timeline, window_intervals
-from cronhpa.core.spec import Spec
+from cronhpa.core.spec import Mode, Spec
 
 
 class Subject(Struct, frozen=True):
     """
-    An object whose bounds are shown. label: namespace and name. zone: which local times are shown.
+    An object whose bounds are shown. label: namespace and name. zone: of the local times that are shown.
 
-    start_up: how long its pods take to be Ready, None where that is not known.
+    start_up: how long its pods take to become Ready, None while unknown.
     """
 
     label: str
@@ -47,9 +47,9 @@ class Line(Struct, frozen=True):
 
 class Row(Struct, frozen=True):
     """
-    Bounds as they are told: from when to when, minimum, maximum, who set what, and notes below.
+    A row of the table: interval, minimum, maximum, who set them, and the notes below it.
 
-    pattern: what must be equal for two rows of different days to be alike.
+    pattern: rows of different days with equal patterns are alike.
     """
 
     start: Nanoseconds
@@ -66,13 +66,13 @@ class Row(Struct, frozen=True):
 
 
 def conflict_texts(line: Timeline) -> list[str]:
-    """The different conflicts, in the order of their first: their number is their place here, from 1."""
+    """The distinct conflicts in the order of their first occurrence. A conflict's number is its place, from 1."""
     return list(dict.fromkeys(mark.text for mark in line.conflicts))
 
 
-# Shorter runs of days that repeat are printed: a line that stands for them would save nothing.
+# Shorter runs of repeated days are printed: the line in their place would save nothing.
 _SKIPPED_MIN = 4
-# So often a weekday is the same for it to be usual.
+# A weekday is usual after so many equal occurrences.
 _HABIT = 3
 _GAP = "  "
 _INDENT = "    "
@@ -80,9 +80,9 @@ _INDENT = "    "
 
 def table(subject: Subject, *, every: bool, width: int) -> Iterator[Line]:
     """
-    What is printed for an object: a heading, the table, the conflicts.
+    The lines for an object: a heading, the table, the conflicts.
 
-    every: whether days are printed, too, that are as that weekday usually is.
+    every: whether to print also the days that are as usual for their weekday.
     """
     spec, line = subject.spec, subject.timeline
     bounds = f"{spec.min_replicas} to {spec.max_replicas} replicas by its spec"
@@ -92,6 +92,9 @@ def table(subject: Subject, *, every: bool, width: int) -> Iterator[Line]:
         known = START_UP_UNKNOWN if subject.start_up is None else subject.start_up
         guess = ", a guess until it is measured" if subject.start_up is None else ""
         yield from wrapped(f"leads: a pod is Ready {format_length(known)} after it is asked for{guess}", width)
+    if spec.forecast is not None:
+        does = "asks for more within MAX by the load to come" if spec.forecast.mode is Mode.ACTIVE else "only reports"
+        yield from wrapped(f"forecast: it {does}: not shown here, see cronhpa backtest", width)
     texts = conflict_texts(line)
     moments = Moments.of(subject)
     rows = [_row(item, marks, subject, texts, moments) for item, marks in _with_marks(line)]
@@ -110,7 +113,7 @@ def span(subject: Subject, width: int) -> Iterator[Line]:
 
 
 class Moments(Struct, frozen=True):
-    """How times are told: without their offset to UTC where all have the same, which the heading then tells."""
+    """Formats times. If all have the same offset from UTC, the heading has it, and the times do without."""
 
     zone: str
     is_short: bool

@@ -3,7 +3,8 @@ Stabilization windows and rate policies: the only owner of `spec.behavior`.
 
 Without schedules `normalize` is the upstream's, to the letter. With schedules the policies limit each step toward a
 bound, and bounds are exact: neither a stabilization window nor a Disabled policy keeps a floor from holding.
-`ramp` is the time that the policies take to reach a floor; a lead must be at least as long.
+`ramp` is the time that the policies take to reach a floor; a lead must be at least as long. `resume` is here because
+the policies tell which rise may have been a step of the operator.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from cronhpa.core.decision import BY_METRICS, BY_SPEC, Held, Rate, Recommendatio
 from cronhpa.core.instant import DAY, Nanoseconds
 from cronhpa.core.memory import Memory, ScaleEvent, stabilization_windows
 from cronhpa.core.reactive.arithmetic import INT32_MAX
-from cronhpa.core.spec import Behavior, ControllerOptions, Policy, ScalingRules, SelectPolicy
+from cronhpa.core.spec import Behavior, ControllerOptions, ScalingRules, SelectPolicy
 
 # The longest lead that makes sense: a slower rate was not meant for this floor.
 RAMP_MAX = DAY
@@ -104,12 +105,15 @@ def _held(
     measured = [(item.metrics, item) for item in memory.recommendations if item.metrics is not None]
     if rule is Rule.SCALE_UP_STABILIZED:
         window, found = up, [pair for pair in measured if pair[0] <= stable]
-    else:
+    elif stable > current:
         # Above the current count nothing is held: it is pursued, which the metrics alone can ask for.
-        held = measured if stable > current else [(item.highest, item) for item in memory.recommendations]
-        window, found = down, [pair for pair in held if pair[0] >= stable]
+        window, found = down, [pair for pair in measured if pair[0] >= stable and pair[1].asked_at is None]
+    else:
+        window, found = down, [(item.highest, item) for item in memory.recommendations if item.highest >= stable]
     asked, newest = max(found, key=lambda pair: pair[1].at)
-    return Held(asked, newest.at, newest.at + window, newest.by if asked == newest.replicas else BY_METRICS)
+    by = newest.by if asked == newest.replicas else BY_METRICS
+    asked_at = newest.at if newest.asked_at is None else newest.asked_at
+    return Held(asked, asked_at, newest.at + window, by, None if asked_at == newest.at else newest.at)
 
 
 def _cause(
@@ -126,7 +130,7 @@ def _cause(
     rules = behavior.scale_up if is_up else behavior.scale_down
     if rules.select_policy is SelectPolicy.DISABLED:
         return Rate(current, disabled=True)
-    starts = [_start(policy, current, memory, now) for policy in rules.policies]
+    starts = _starts(rules, current, memory, now, is_up=is_up)
     ends = _ends_up(rules, starts) if is_up else _ends_down(rules, starts)
     # Max allows the largest change, Min the smallest: upwards those are the largest and the smallest count.
     chosen = max if (rules.select_policy is SelectPolicy.MIN) is not is_up else min
@@ -147,7 +151,7 @@ def stabilize(
     1. What the metrics asked for, as the upstream stabilizes it. Without a behavior: the largest count within the
        window, which may raise. With one: min(max(current, smallest of the up window), largest of the down window).
     2. The largest merged count within the down window, at most the current one. What a floor, an override or a forecast
-       asked for is held; once withdrawn it is never pursued.
+       asked for is held; once withdrawn it is never pursued. So is both of what a restart assumes and a cap took away.
 
     A merged count that the metrics do not ask for is no noise: it is a floor's, and holds.
     An entry exactly as old as the window counts without a behavior, and does not count with one.
@@ -168,7 +172,10 @@ def stabilize(
             if metrics < lowest and at > since_up:
                 lowest = metrics
             elif metrics > highest and at > since:
-                highest = metrics
+                if entry.asked_at is None:
+                    highest = metrics
+                else:
+                    held = max(held, metrics)
     stable = min(current, max(held, highest))
     if measured is None:
         return max(stable, merged)
@@ -242,7 +249,7 @@ def limit_up(behavior: Behavior, current: int, memory: Memory, now: Nanoseconds)
     rules = behavior.scale_up
     if rules.select_policy is SelectPolicy.DISABLED:
         return current
-    return _limit_up(rules, [_start(policy, current, memory, now) for policy in rules.policies])
+    return _limit_up(rules, _starts(rules, current, memory, now, is_up=True))
 
 
 def _limit_up(rules: ScalingRules, starts: Iterable[int]) -> int:
@@ -330,7 +337,7 @@ def limit_down(behavior: Behavior, current: int, memory: Memory, now: Nanosecond
     if rules.select_policy is SelectPolicy.DISABLED:
         return current
 
-    ends = _ends_down(rules, [_start(policy, current, memory, now) for policy in rules.policies])
+    ends = _ends_down(rules, _starts(rules, current, memory, now, is_up=False))
     return max(ends) if rules.select_policy is SelectPolicy.MIN else min(ends)
 
 
@@ -342,10 +349,34 @@ def _ends_down(rules: ScalingRules, starts: Iterable[int]) -> list[int]:
     ]
 
 
-def _start(policy: Policy, current: int, memory: Memory, now: Nanoseconds) -> int:
-    """The count at the begin of the policy's period: current - pods that came + pods that went, within the period."""
-    since = now - policy.period
-    return current - _changed(memory.scale_ups, since) + _changed(memory.scale_downs, since)
+def resume(memory: Memory, current: int | None, now: Nanoseconds, behavior: Behavior | None) -> Memory:
+    """
+    The memory as a new process starts with it, with a step up that the old one took and did not live to write down.
+
+    A rise that the memory does not know and that the policies allowed is taken for such a step, made now: so the next
+    one comes no earlier than without the restart, and at most the time of the restart later. A larger one was made by
+    somebody else, whose changes limit nothing.
+    """
+    memory = memory.resumed(current, now)
+    # After an intended scale-down the memory counts as if it was done, or as before if it was not.
+    known = memory.replicas
+    if behavior is None or known is None or current is None or current <= known:
+        return memory
+    if current > _ceiling(known, limit_up(behavior, known, memory, now)):
+        return memory
+    return memory.scaled(known, current, now, behavior, assumed=True)
+
+
+def _starts(rules: ScalingRules, current: int, memory: Memory, now: Nanoseconds, *, is_up: bool) -> list[int]:
+    """
+    For each policy the count at the begin of its period: current - pods that came + pods that went, within the period.
+
+    is_up: which direction's policies they are. Pods that are only assumed to have come now count upwards alone.
+    """
+    came = memory.scale_ups if is_up else tuple(event for event in memory.scale_ups if not event.assumed)
+    went = memory.scale_downs
+    sinces = [now - policy.period for policy in rules.policies]
+    return [current - _changed(came, since) + _changed(went, since) for since in sinces]
 
 
 def _changed(events: Iterable[ScaleEvent], since: Nanoseconds) -> int:

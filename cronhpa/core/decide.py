@@ -142,7 +142,7 @@ def _compute(
         cap_by=bounds.maximum_by,
     )
     bounded = limits.floor is not None or limits.cap is not None
-    memory = memory.seeded(current, now, spec.behavior, bounded=bounded)
+    memory = memory.seeded(current, now, bounded=bounded)
     steps: list[Step] = []
     merged = limits.clamp(target.replicas)
     # While a schedule is unreadable, only a readable cap may scale down.

@@ -72,18 +72,21 @@ BY_NOBODY = SourceRef(Source.CURRENT)
 BY_METRICS = SourceRef(Source.METRIC)
 
 
-class Recommendation(Struct, frozen=True, gc=False):
+class Recommendation(Struct, frozen=True, gc=False, omit_defaults=True):
     """
     What one turn asked for, before stabilization. It is remembered for the turns to come.
 
     replicas: the merged count, after floors and caps. metrics: the count that the metrics asked for, None if they had
     no say. by: who asked for the merged count, None if that was not recorded.
+    asked_at: set on a recommendation that nobody makes at `at`; when it was made. Such a one holds pods and keeps back
+    a rise, and is never pursued: a restart assumes that it was made until `at`, or a cap took its count away.
     """
 
     replicas: int
     at: Nanoseconds
     metrics: int | None = None
     by: SourceRef | None = None
+    asked_at: Nanoseconds | None = None
 
     @property
     def highest(self) -> int:
@@ -155,12 +158,17 @@ class Abstention(Struct, frozen=True):
 
 
 class Held(Struct, frozen=True, gc=False):
-    """The recommendation that a stabilization window keeps: `asked` for by `by` (None if not recorded), at `at`."""
+    """
+    The recommendation that a stabilization window keeps: `asked` for by `by` (None if not recorded), at `at`.
+
+    assumed: the restart until which it is taken to have been asked for, None where none was.
+    """
 
     asked: int
     at: Nanoseconds
     until: Nanoseconds
     by: SourceRef | None = None
+    assumed: Nanoseconds | None = None
 
 
 class Rate(Struct, frozen=True, gc=False):

@@ -34,12 +34,18 @@ T = TypeVar("T")
 START_UP_UNKNOWN = 60 * SECOND
 
 
-class ScaleEvent(Struct, frozen=True, gc=False):
-    """change: the number of pods that came or went, positive. outdated: a new event may take its slot."""
+class ScaleEvent(Struct, frozen=True, gc=False, omit_defaults=True):
+    """
+    change: the number of pods that came or went, positive. outdated: a new event may take its slot.
+
+    assumed: a restart found these pods and takes them for a step of its own. They count against the next step up. A
+    scale-down may undo what came within its period, and these may have come long before: they allow none.
+    """
 
     change: int
     at: Nanoseconds
     outdated: bool = False
+    assumed: bool = False
 
 
 class Intent(Struct, frozen=True):
@@ -53,6 +59,7 @@ class Intent(Struct, frozen=True):
 
 class Memory(Struct, frozen=True):
     """
+    replicas: the count in force after the last turn, None before the first.
     zero: whether we scaled the target to zero (the ScaledToZero condition), None while that is not known.
     scheduled_zero: whether a schedule or an override did, so that no metric is needed to leave zero.
     start_up: how long the target's pods took to become Ready. request_per_pod: milli-units that a pod requests. At zero
@@ -68,8 +75,9 @@ class Memory(Struct, frozen=True):
     request_per_pod: Mapping[str, int] = {}
     intent: Intent | None = None
     leads: tuple[Lead, ...] = ()
+    replicas: int | None = None
 
-    def seeded(self, current: int, now: Nanoseconds, behavior: Behavior | None, *, bounded: bool) -> Memory:
+    def seeded(self, current: int, now: Nanoseconds, *, bounded: bool) -> Memory:
         """
         With the current count as the first recommendation if there is none, as the upstream starts.
 
@@ -78,14 +86,12 @@ class Memory(Struct, frozen=True):
         """
         if not self.recommendations:
             seed = Recommendation(current, now, current, BY_NOBODY)
-            return replace(self, recommendations=(_held(seed, behavior) if bounded else seed,))
-        if not bounded or behavior is not None or not any(_is_seed(entry) for entry in self.recommendations):
+            return replace(self, recommendations=(_held(seed) if bounded else seed,))
+        if not bounded or not any(_is_seed(entry) for entry in self.recommendations):
             return self
         return replace(
             self,
-            recommendations=tuple(
-                _held(entry, behavior) if _is_seed(entry) else entry for entry in self.recommendations
-            ),
+            recommendations=tuple(_held(entry) if _is_seed(entry) else entry for entry in self.recommendations),
         )
 
     def settled(self, current: int | None, now: Nanoseconds) -> Memory:
@@ -104,6 +110,7 @@ class Memory(Struct, frozen=True):
                     memory,
                     scale_ups=tuple(entry for entry in self.scale_ups if entry.at != intent.at),
                     scale_downs=tuple(entry for entry in self.scale_downs if entry.at != intent.at),
+                    replicas=current,
                     zero=True if intent.before == 0 else False if self.zero else self.zero,
                     scheduled_zero=intent.from_scheduled_zero,
                 )
@@ -112,7 +119,7 @@ class Memory(Struct, frozen=True):
             return memory
         return replace(
             memory,
-            recommendations=tuple(replace(entry, at=min(entry.at, now)) for entry in memory.recommendations),
+            recommendations=tuple(_at_most(entry, now) for entry in memory.recommendations),
             scale_ups=tuple(replace(entry, at=min(entry.at, now)) for entry in memory.scale_ups),
             scale_downs=tuple(replace(entry, at=min(entry.at, now)) for entry in memory.scale_downs),
         )
@@ -126,15 +133,18 @@ class Memory(Struct, frozen=True):
         intent = self.intent
         return replace(
             self,
-            recommendations=tuple(replace(entry, at=entry.at + step) for entry in self.recommendations),
+            recommendations=tuple(
+                replace(entry, at=entry.at + step, asked_at=None if entry.asked_at is None else entry.asked_at + step)
+                for entry in self.recommendations
+            ),
             scale_ups=tuple(replace(entry, at=entry.at + step) for entry in self.scale_ups),
             scale_downs=tuple(replace(entry, at=entry.at + step) for entry in self.scale_downs),
             intent=None if intent is None else replace(intent, at=intent.at + step),
         )
 
-    def resumed(self, current: int | None, now: Nanoseconds, behavior: Behavior | None) -> Memory:
+    def resumed(self, current: int | None, now: Nanoseconds) -> Memory:
         """
-        The memory as a new process starts with it.
+        The memory as a new process starts with it; `behavior.resume` adds a step that it does not know of.
 
         The newest recommendation held until the old process ended, at an unknown time. It is assumed to hold until now,
         so a restart can delay a scale-down and never hasten it; nothing rises because of it. A count that the memory
@@ -149,7 +159,7 @@ class Memory(Struct, frozen=True):
             newest = Recommendation(current, now, current, BY_NOBODY)
         elif newest.metrics is None and newest.by is None:  # an earlier operator wrote it: it may keep back a rise
             newest = replace(newest, metrics=newest.replicas)
-        return replace(memory, recommendations=(*memory.recommendations, _held(replace(newest, at=now), behavior)))
+        return replace(memory, recommendations=(*memory.recommendations, replace(_held(newest), at=now)))
 
     def _explains(self, current: int) -> bool:
         """Whether the count was recommended, was on its way down by the policies, or was about to be changed."""
@@ -170,19 +180,22 @@ class Memory(Struct, frozen=True):
                 slot = index
         return replace(self, recommendations=_put(self.recommendations, slot, recommended))
 
-    def scaled(self, before: int, after: int, now: Nanoseconds, behavior: Behavior | None) -> Memory:
+    def scaled(
+        self, before: int, after: int, now: Nanoseconds, behavior: Behavior | None, *, assumed: bool = False
+    ) -> Memory:
         """With the event of a scale write. Without a behavior no policy reads events, so none is kept."""
         if behavior is None or before == after:
             return self
+        event = ScaleEvent(abs(after - before), now, assumed=assumed)
         if after > before:
-            return replace(self, scale_ups=_with_event(self.scale_ups, after - before, now, behavior.scale_up))
-        return replace(self, scale_downs=_with_event(self.scale_downs, before - after, now, behavior.scale_down))
+            return replace(self, scale_ups=_with_event(self.scale_ups, event, behavior.scale_up))
+        return replace(self, scale_downs=_with_event(self.scale_downs, event, behavior.scale_down))
 
     def after(self, decision: Decision, outcome: Outcome, spec: Spec, observation: Observation) -> Memory:
         """The memory after a turn."""
         if decision.kind is DecisionKind.UNREACHABLE:
             return replace(self, leads=decision.leads)
-        memory = self.seeded(decision.current, decision.at, spec.behavior, bounded=decision.bounded)
+        memory = self.seeded(decision.current, decision.at, bounded=decision.bounded)
         if decision.recommended is not None:
             recommended = decision.recommended
             if recommended.at != decision.at:  # the caller moved the decision to the instant that caused it
@@ -203,6 +216,7 @@ class Memory(Struct, frozen=True):
             memory,
             intent=None,
             leads=decision.leads,
+            replicas=decision.desired if isinstance(outcome, Scaled) else decision.current,
             start_up=self.start_up_after(observation),
             request_per_pod={**self.request_per_pod, **observation.request_per_pod},
         )
@@ -267,16 +281,14 @@ def _directions(behavior: Behavior | None) -> tuple[ScalingRules, ...]:
     return () if behavior is None else (behavior.scale_up, behavior.scale_down)
 
 
-def _with_event(
-    events: tuple[ScaleEvent, ...], change: int, now: Nanoseconds, rules: ScalingRules
-) -> tuple[ScaleEvent, ...]:
-    oldest = now - rules.longest_period
+def _with_event(events: tuple[ScaleEvent, ...], event: ScaleEvent, rules: ScalingRules) -> tuple[ScaleEvent, ...]:
+    oldest = event.at - rules.longest_period
     marked = tuple(replace(entry, outdated=True) if entry.at < oldest else entry for entry in events)
     slot = None
     for index, entry in enumerate(marked):
         if entry.outdated:
             slot = index
-    return _put(marked, slot, ScaleEvent(change, now))
+    return _put(marked, slot, event)
 
 
 def _put(entries: tuple[T, ...], slot: int | None, entry: T) -> tuple[T, ...]:
@@ -284,40 +296,41 @@ def _put(entries: tuple[T, ...], slot: int | None, entry: T) -> tuple[T, ...]:
 
 
 def _is_seed(entry: Recommendation) -> bool:
-    return entry.metrics == entry.replicas and entry.by == BY_NOBODY
+    return entry.metrics == entry.replicas and entry.by == BY_NOBODY and entry.asked_at is None
 
 
-def _held(entry: Recommendation, behavior: Behavior | None) -> Recommendation:
-    """
-    What holds a count and never raises one: a recommendation that nobody makes now.
+def _held(entry: Recommendation) -> Recommendation:
+    """The recommendation as one that nobody makes any more: whatever the behavior is or becomes, it raises nothing."""
+    return entry if entry.asked_at is not None else replace(entry, asked_at=entry.at)
 
-    With a behavior a recommendation of the past raises nothing. It can keep back a rise, so it stays as it is. Without
-    one the largest count of the metrics is pursued: here it is held instead.
-    """
-    return entry if behavior is not None else replace(entry, replicas=entry.highest, metrics=None)
+
+def _at_most(entry: Recommendation, now: Nanoseconds) -> Recommendation:
+    asked_at = None if entry.asked_at is None else min(entry.asked_at, now)
+    return replace(entry, at=min(entry.at, now), asked_at=asked_at)
 
 
 def _contenders(
     entries: tuple[Recommendation, ...], behavior: Behavior | None, options: ControllerOptions, now: Nanoseconds
 ) -> tuple[Recommendation, ...]:
     """
-    The recommendations that can still win: going back in time, each new largest merged count, and each new largest and
-    new smallest count of the metrics.
+    The recommendations that can still win: going back in time, each new largest count that is held, and each new
+    largest and new smallest count of the metrics.
 
     An equal recommendation that is later stays in the window longer, so the earlier one never decides.
     """
     up, down = stabilization_windows(behavior, options)
     since_up, since_down = now - up, now - down
     kept: list[Recommendation] = []
-    merged, highest, lowest = -1, -1, INT32_MAX + 1
+    held, highest, lowest = -1, -1, INT32_MAX + 1
     for entry in sorted(entries, key=_at, reverse=True):
-        replicas, metrics, at = entry.replicas, entry.metrics, entry.at
+        metrics, at, is_pursued = entry.metrics, entry.at, entry.asked_at is None
+        replicas = entry.replicas if is_pursued else entry.highest
         wins = not kept
-        if replicas > merged:
-            merged = replicas
+        if replicas > held:
+            held = replicas
             wins = wins or at >= since_down
         if metrics is not None:
-            if metrics > highest:
+            if is_pursued and metrics > highest:
                 highest = metrics
                 wins = wins or at >= since_down
             if metrics < lowest:

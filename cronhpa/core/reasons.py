@@ -141,7 +141,7 @@ def _expected(load: ExpectedLoad, replicas: int) -> str:
     if not replicas:
         return f"{expected}: no pod is worth its cost"
     headroom = f" and {load.headroom_percent} % headroom" if load.headroom_percent else ""
-    pods = f"{replicas} {'pod' if replicas == 1 else 'pods'} at {load.carried:.4g} each{headroom}"
+    pods = f"{_pods(replicas)} at {load.carried:.4g} each{headroom}"
     return f"{expected}: {_FLOOR_LIMITS[load.limit].format(pods=pods)}"
 
 
@@ -152,6 +152,8 @@ def _held(held: Held) -> str:
         asked = f"{held.asked} found at {format_instant(held.at)}"
     else:
         asked = f"{held.asked} asked for at {format_instant(held.at)} by {held.by}"
+    if held.assumed is not None:
+        asked += f" (assumed until the restart at {format_instant(held.assumed)})"
     return f"{asked}, until {format_instant(held.until)}"
 
 
@@ -161,8 +163,13 @@ def _rate(rule: Rule, rate: Rate) -> str:
         return f"selectPolicy of {name} is Disabled"
     if rate.policy is None:
         return f"without a behavior at most twice the {rate.start} that are there, or 4"
-    pods = f"{rate.policy.value} %" if rate.policy.type == "Percent" else f"{rate.policy.value} pods"
+    value = rate.policy.value
+    pods = f"{value} %" if rate.policy.type == "Percent" else _pods(value)
     return f"{name} allows {pods} {more} than {rate.start} in {rate.policy.period // SECOND} s"
+
+
+def _pods(count: int) -> str:
+    return f"{count} pod" if count == 1 else f"{count} pods"
 
 
 def _took_part(decision: Decision) -> bool:

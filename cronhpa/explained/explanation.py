@@ -1,7 +1,7 @@
 """
-Why an object has the replicas that it has, as a value: from its spec and its status alone, as of a given time.
+The explanation of an object's replicas as a value, from its spec and its status alone.
 
-`explain` prints it; as JSON it is what scripts read.
+`explain` prints it; scripts read it as JSON.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cronhpa.explained.advice import Problem, about_metric, about_scale, about_t
 Json = dict[str, Any]
 
 _BY_HAND = "ScaledToZeroByHand"
-# Conditions told elsewhere: by what limited the count, by the bounds, in the paragraph on the forecast.
+# Conditions that other parts of the explanation cover: the limits, the bounds, the forecast.
 _TOLD_ELSEWHERE = {"ScalingLimited", "ScaledToZero", "ForecastActive"}
 
 
@@ -41,7 +41,7 @@ class ExplainedMetric(Struct, frozen=True):
 
 
 class ExplainedStep(Struct, frozen=True):
-    """A limit that changed the count. message: why, "" in a status of an operator that did not say."""
+    """A limit that changed the count. message: the reason, "" if the operator of an earlier release wrote none."""
 
     rule: str
     before: int
@@ -50,7 +50,7 @@ class ExplainedStep(Struct, frozen=True):
 
 
 class ExplainedBound(Struct, frozen=True):
-    """A bound that somebody states. holds: whether it is in force. why: the reason of an override, or of a lead."""
+    """A bound and who states it. holds: whether it is in force. why: the reason of an override, or of a lead."""
 
     role: str
     replicas: int
@@ -61,7 +61,7 @@ class ExplainedBound(Struct, frozen=True):
 
 
 class ExplainedForecast(Struct, frozen=True):
-    """floor: what it asks for at least, None where it says nothing. used, budget: extra pod-hours, percent."""
+    """floor: the minimum that it asks for, None if it asks for none. used, budget: extra pod-hours, percent."""
 
     acts: bool
     reason: str
@@ -72,7 +72,7 @@ class ExplainedForecast(Struct, frozen=True):
 
 
 class ExplainedEdge(Struct, frozen=True):
-    """What comes next. then: the bounds behind it, "" where they cannot be worked out."""
+    """The next change. then: the bounds after it, "" if they cannot be computed."""
 
     at: Nanoseconds
     what: str
@@ -81,9 +81,10 @@ class ExplainedEdge(Struct, frozen=True):
 
 class Explanation(Struct, frozen=True):
     """
-    decided: whether anything was decided yet; without it the rest is empty. is_stale: whether it is not about the last
-    edit. scales: whether it acts. asleep: whether the object itself scaled the target to zero. by_hand: what to know of
-    a zero that a person made, "" where there is none. beside: who scales the target of a preview, "" if nobody does.
+    decided: whether there was a decision yet; without one the rest is empty. is_stale: whether the newest edit is not
+    decided yet. scales: whether the object acts. asleep: whether the object itself scaled the target to zero. by_hand:
+    what to do about a zero that a person made, "" if there is none. beside: who scales the target of a preview, "" if
+    nobody does.
     """
 
     namespace: str
@@ -114,7 +115,7 @@ class Explanation(Struct, frozen=True):
 
 
 def explanation(body: Json) -> Explanation:
-    """What an object's spec and status say of it."""
+    """The explanation that follows from an object's spec and status."""
     it = current_explanation(body)
     edge = next_change(body) if it.decided else None
     return it if edge is None else replace(it, edge=ExplainedEdge(*edge, _bounds_at(body, edge[0])))
@@ -173,7 +174,7 @@ def current_explanation(body: Json) -> Explanation:
 
 
 def _problems(word: str, target: str, conditions: Json, metrics: tuple[ExplainedMetric, ...]) -> Iterator[Problem]:
-    """What keeps the object from its work, each once, however many conditions say so."""
+    """What keeps the object from its work; each problem once, even if several conditions name it."""
     told: list[str] = []
     ready = conditions.get("Ready", {})
     if ready.get("reason") == _BY_HAND:  # a person's will is no problem
@@ -205,7 +206,7 @@ def _problems(word: str, target: str, conditions: Json, metrics: tuple[Explained
 
 
 def _without_steps(decision: Json) -> str:
-    """Who asks for what: the reason without the limits, which are told by themselves."""
+    """The first part of the reason, without the limits, which have lines of their own."""
     reason: str = decision.get("reason", "")
     for step in reversed(decision.get("steps") or ()):
         reason = reason.removesuffix(f"; {step.get('message', '')}")
@@ -231,7 +232,7 @@ def _metrics(decision: Json) -> Iterator[ExplainedMetric]:
 
 
 def _bounds(spec: Json, status: Json, decision: Json) -> Iterator[ExplainedBound]:
-    """The bounds that the override, the schedules and the spec state; of each kind the first that fits is in force."""
+    """The bounds that override, schedules and spec state. The first minimum and maximum that match are in force."""
     stated = [item for item in decision.get("proposals") or () if item["source"] in {"Override", "Schedule"}]
     # An override outranks the schedules. The two bounds of one source stand together.
     stated.sort(key=lambda item: item["source"] != "Override")
@@ -297,7 +298,7 @@ _EDGES = {"Open": "opens", "Closed": "closes", "Leading": "is asked for, ahead o
 
 
 def _bounds_at(body: Json, at: Nanoseconds) -> str:
-    """The bounds from an instant on, as the spec and what is remembered have it; "" for a spec that cannot be read."""
+    """The bounds from an instant on, by the spec and the memory; "" for a spec that cannot be read."""
     from cronhpa.api.parse import SpecError, parse_spec
     from cronhpa.api.status_memory import parse_memory
     from cronhpa.core.scheduled.bounds import resolve

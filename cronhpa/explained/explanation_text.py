@@ -1,7 +1,7 @@
 """
 An explanation in sentences, as of a given time.
 
-Times are told on the clocks of the object's zone, and how far off they are; what is the matter is told once.
+Times are local times of the object's zone, each with its distance from now. Each problem is named once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOBODY = "CurrentReplicas"
 
 
 def explained(body: dict[str, Any], now: Nanoseconds) -> list[str]:
-    """The lines that explain an object at `now`; times are told on the clocks of its zone, and how far off they are."""
+    """The lines that explain an object at `now`."""
     return [*_lines(explanation(body), now)]
 
 

@@ -7,9 +7,10 @@ tomorrow, and what an older release wrote can be shown by a later one, even wher
 A blob begins with a byte for its form; zlib packs the rest. Decisions of one object are alike but for their numbers.
 So each text is taken apart into its skeleton, written once, and its numbers, each of which is written as the difference
 to the number in the same place before it: the instants of one turn then differ by the same from those of the turn
-before. zlib begins with a dictionary of skeletons as they often are (`decision_dictionary.txt`), without which a single
+before. zlib begins with a dictionary of skeletons as they often are (`decision_dictionary`), without which a single
 decision would take three times as much. What is not in it costs space and nothing else, but a dictionary belongs to its
-form: a blob can be read with no other. `tests/history/decision_dictionary.py` wrote it; another one is another form.
+form: a blob can be read with no other. `tests/history/decision_dictionary.py` wrote them; another one is another form.
+All forms are read, and the newest is written.
 
 Pure: no database, no clock.
 """
@@ -30,8 +31,11 @@ from cronhpa.core.instant import Nanoseconds
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_FORM = b"\1"
-_DICTIONARY = files("cronhpa.history").joinpath("decision_dictionary.txt").read_bytes()
+_FORM = b"\2"
+_DICTIONARIES = {
+    form: files("cronhpa.history").joinpath(name).read_bytes()
+    for form, name in ((b"\1", "decision_dictionary.txt"), (_FORM, "decision_dictionary_2.txt"))
+}
 # Unpacked. The API server takes objects of 1.5 MiB; a blob from elsewhere must not unpack to gigabytes.
 BLOB_BYTES_MAX = 2**24
 _NUMBER = re.compile("([0-9]+)", re.ASCII)
@@ -94,7 +98,7 @@ def pack(decisions: Sequence[PastDecision]) -> bytes:
         for before, each in zip(befores, decisions, strict=False)
     ]
     columns = [[_written(column) for column in zip(*of, strict=True)] for of in numbers]
-    packing = zlib.compressobj(zdict=_DICTIONARY)
+    packing = zlib.compressobj(zdict=_DICTIONARIES[_FORM])
     return _FORM + packing.compress(_ENCODER.encode(_Chunk(list(skeletons), columns, rows))) + packing.flush()
 
 
@@ -149,9 +153,10 @@ def unpack(blob: bytes) -> list[PastDecision]:
 
 
 def _chunk(blob: bytes) -> _Chunk:
-    if blob[:1] != _FORM:
-        raise ValueError(f"decisions are written in form {blob[:1]!r}: this release reads {_FORM!r}")
-    unpacking = zlib.decompressobj(zdict=_DICTIONARY)
+    dictionary = _DICTIONARIES.get(blob[:1])
+    if dictionary is None:
+        raise ValueError(f"decisions are written in form {blob[:1]!r}: this release reads forms up to {_FORM!r}")
+    unpacking = zlib.decompressobj(zdict=dictionary)
     try:
         plain = unpacking.decompress(blob[1:], BLOB_BYTES_MAX)
         if not unpacking.eof:

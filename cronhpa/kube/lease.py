@@ -51,12 +51,18 @@ class LeaseSpec(Struct, frozen=True, rename="camel"):
         return self.holder_identity or ""
 
 
-class _Meta(Struct, frozen=True, rename="camel"):
+class LeaseMeta(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What a PUT must send back: a field that it leaves out is one that it takes away."""
+
     resource_version: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: list[dict[str, Any]] = []
+    finalizers: list[str] = []
 
 
 class Lease(Struct, frozen=True):
-    metadata: _Meta = _Meta()
+    metadata: LeaseMeta = field(default_factory=LeaseMeta)
     spec: LeaseSpec = field(default_factory=LeaseSpec)
 
     @property
@@ -82,11 +88,11 @@ class Leases:
     async def create(self, name: LeaseName, spec: LeaseSpec) -> Lease:
         """The new Lease. Status 409 if there is one by now."""
         path = path_of("apis", GROUP, VERSION, "namespaces", name.namespace, "leases")
-        return await self._client.create(path, _body(name, spec), Lease)
+        return await self._client.create(path, _body(name, Lease(spec=spec)), Lease)
 
-    async def replace(self, name: LeaseName, version: str, spec: LeaseSpec) -> Lease:
-        """The Lease with this spec. Status 409 if its resource version is not `version` any more."""
-        return await self._client.replace(_path(name), _body(name, spec, version), Lease)
+    async def replace(self, name: LeaseName, before: Lease, spec: LeaseSpec) -> Lease:
+        """The Lease with this spec and the metadata of `before`. Status 409 if it is not as `before` any more."""
+        return await self._client.replace(_path(name), _body(name, Lease(before.metadata, spec)), Lease)
 
 
 def micro_time(instant: Nanoseconds) -> str:
@@ -98,8 +104,6 @@ def _path(name: LeaseName) -> str:
     return path_of("apis", GROUP, VERSION, "namespaces", name.namespace, "leases", name.name)
 
 
-def _body(name: LeaseName, spec: LeaseSpec, version: str = "") -> dict[str, Any]:
-    meta: dict[str, Any] = {"name": name.name, "namespace": name.namespace}
-    if version:
-        meta["resourceVersion"] = version
-    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "Lease", "metadata": meta, "spec": to_builtins(spec)}
+def _body(name: LeaseName, lease: Lease) -> dict[str, Any]:
+    meta = {"name": name.name, "namespace": name.namespace, **to_builtins(lease.metadata)}
+    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "Lease", "metadata": meta, "spec": to_builtins(lease.spec)}

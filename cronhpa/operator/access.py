@@ -102,8 +102,9 @@ class AccessReviews:
         if user is None:
             if not self._take_review():
                 return Verdict.LATER
+            asked_at = self._monotonic()
             user = await self._user(token)
-            self._believe(user, digest)
+            self._believe(user, asked_at, digest)
         return user if user.username else Verdict.UNKNOWN
 
     async def verdict(self, user: User, namespace: str, name: str) -> Verdict:
@@ -117,8 +118,9 @@ class AccessReviews:
         if allowed is None:
             if not self._take_review():
                 return Verdict.LATER
+            asked_at = self._monotonic()
             allowed = await self._is_allowed(user, namespace, name)
-            self._believe(allowed, who, namespace, name)
+            self._believe(allowed, asked_at, who, namespace, name)
         return Verdict.ALLOWED if allowed else Verdict.REFUSED
 
     async def _user(self, token: str) -> User:
@@ -160,9 +162,9 @@ class AccessReviews:
         answer, until = self._believed.get(asked, (None, 0.0))
         return answer if self._monotonic() < until else None
 
-    def _believe(self, answer: Any, *asked: str) -> None:
+    def _believe(self, answer: Any, asked_at: float, *asked: str) -> None:
         self._believed.pop(asked, None)
-        self._believed[asked] = (answer, self._monotonic() + _BELIEVED_SECONDS)
+        self._believed[asked] = (answer, asked_at + _BELIEVED_SECONDS)
         while len(self._believed) > self._pace.entries_max:
             del self._believed[next(iter(self._believed))]
 

@@ -93,7 +93,7 @@ class LeaseStore(Protocol):
 
     async def create(self, name: LeaseName, spec: LeaseSpec) -> Lease: ...
 
-    async def replace(self, name: LeaseName, version: str, spec: LeaseSpec) -> Lease: ...
+    async def replace(self, name: LeaseName, before: Lease, spec: LeaseSpec) -> Lease: ...
 
 
 class Elector:
@@ -188,7 +188,7 @@ class Elector:
             renew_time=now,
             acquire_time=now,
         )
-        await self._leases.replace(self._name, lease.version, spec)
+        await self._leases.replace(self._name, lease, spec)
 
     async def _take_or_renew(self) -> None:
         if not self._may_lead():
@@ -216,8 +216,7 @@ class Elector:
                 LOG.info("%s leads", spec.holder)
                 self._changed()
             return
-        before = self._lease.version
-        self._note(await self._leases.replace(self._name, before, self._spec(spec)))
+        self._note(await self._leases.replace(self._name, self._lease, self._spec(spec)))
         self._lead(begun)
 
     def _lead(self, begun: float) -> None:

@@ -11,30 +11,37 @@ import asyncio
 import math
 from collections import OrderedDict
 from collections.abc import Callable
+from heapq import nsmallest
 
 from cronhpa.api.turn import Status
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.lease import LeaseName, LeaseSpec
 from cronhpa.operator.election import LeaseStore
 
-# A status names its installation; who may write statuses may name anything.
-_KEPT = 64
+# A status names its installation; who may write statuses may name anything. So many are kept, and so many of them are
+# looked at every few seconds, in turn: of thousands it takes minutes to see which are dead.
+_KEPT = 4096
+_LOOKS = 64
 _LOOK_SECONDS = 5.0
+# Longer than the longest sync period: no object names it any more.
+_UNASKED_SECONDS = 2 * 3600.0
 
 
 class _Other:
     """
     Another installation's Lease as last seen.
 
-    spec: empty where it does not exist, None before the first answer. changed_at: since when it is so. problem: why it
-    cannot be read, "" if it can.
+    spec: empty where it does not exist, None before the first answer. changed_at: since when it is so; looked_at: until
+    when that is known. asked_at: when an object named it last. problem: why it cannot be read, "" if it can.
     """
 
-    __slots__ = ("changed_at", "problem", "spec")
+    __slots__ = ("asked_at", "changed_at", "looked_at", "problem", "spec")
 
     def __init__(self) -> None:
         self.spec: LeaseSpec | None = None
         self.changed_at = math.inf
+        self.looked_at = -math.inf
+        self.asked_at = -math.inf
         self.problem = ""
 
 
@@ -68,6 +75,7 @@ class Installations:
                 self._others.popitem(last=False)
             self._is_new.set()
         self._others.move_to_end(named)
+        other.asked_at = self._monotonic()
         if other.problem:
             return (
                 f"the operator of Lease {named} serves this object, and whether it still runs cannot be seen:"
@@ -75,21 +83,24 @@ class Installations:
             )
         # Its own duration counts, too: its renewals may be further apart than ours.
         seconds = max(self._lease_seconds, (other.spec and other.spec.lease_duration_seconds) or 0)
-        if other.spec is None or self._monotonic() - other.changed_at < seconds:
+        if other.spec is None or other.looked_at - other.changed_at < seconds:
             return f"the operator of Lease {named} serves this object, so this one holds: remove one of the two"
         return None
 
     async def run(self) -> None:
         """Looks at the Leases of other installations until cancelled; at none while no object names one."""
         while True:
-            for named, other in tuple(self._others.items()):
+            oldest = self._monotonic() - _UNASKED_SECONDS
+            for named in [named for named, other in self._others.items() if other.asked_at < oldest]:
+                del self._others[named]
+            # Those never looked at first, then those that were looked at longest ago.
+            for named, other in nsmallest(_LOOKS, self._others.items(), key=lambda item: item[1].looked_at):
                 await self._look(named, other)
-            try:
-                async with asyncio.timeout(_LOOK_SECONDS if self._others else None):
-                    await self._is_new.wait()
-            except TimeoutError:
-                continue
-            self._is_new.clear()
+            if self._others:
+                await asyncio.sleep(_LOOK_SECONDS)
+            else:
+                self._is_new.clear()
+                await self._is_new.wait()
 
     async def _look(self, named: LeaseName, other: _Other) -> None:
         try:
@@ -99,5 +110,6 @@ class Installations:
             return
         other.problem = ""
         spec = LeaseSpec() if lease is None else lease.spec
+        other.looked_at = self._monotonic()
         if spec != other.spec:
-            other.spec, other.changed_at = spec, self._monotonic()
+            other.spec, other.changed_at = spec, other.looked_at

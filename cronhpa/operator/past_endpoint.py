@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from urllib.parse import parse_qsl, unquote
 
@@ -29,7 +30,8 @@ BELOW = "/v1/namespaces/"
 
 _JSON = "application/json"
 _PARTS = len(("NAMESPACE", "cronhpas", "NAME", "decision"))
-# Each reads and unpacks in a thread.
+# Each reads and unpacks in a thread of this endpoint's own, and goes on when its connection is pushed out. So readers
+# who open many connections keep no more threads busy than these.
 _READS_AT_ONCE = 2
 _NOTHING = "nothing is known here of this object, or not to you\n"
 _WHO = (
@@ -50,7 +52,7 @@ class PastEndpoint:
         self._store = store
         self._access = access
         self._open_store = open_store
-        self._reads = asyncio.Semaphore(_READS_AT_ONCE)
+        self._readers = ThreadPoolExecutor(_READS_AT_ONCE, thread_name_prefix="past")
 
     async def answer(self, request: Request) -> bytes:
         """A response to a request below BELOW."""
@@ -94,8 +96,7 @@ class PastEndpoint:
                 store.close()
 
         try:
-            async with self._reads:
-                found = await asyncio.to_thread(read)
+            found = await asyncio.get_running_loop().run_in_executor(self._readers, read)
         except StoreError:
             return response(HTTPStatus.SERVICE_UNAVAILABLE, "the operator's store cannot be read: its log says why\n")
         return response(HTTPStatus.NOT_FOUND, _NOTHING) if found is None else response(HTTPStatus.OK, found, _JSON)

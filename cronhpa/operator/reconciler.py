@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
 
+from cronhpa.core.behavior import resume
 from cronhpa.core.decide import decide as decide_with
 from cronhpa.core.decision import Decision
 from cronhpa.core.forecast import Forecast
@@ -156,7 +157,7 @@ class Reconciler:
             current = observation.scale.spec_replicas
             memory = state.memory
             state.memory = (
-                memory.settled(current, now) if state.resumed else memory.resumed(current, now, spec.behavior)
+                memory.settled(current, now) if state.resumed else resume(memory, current, now, spec.behavior)
             )
             state.resumed, state.uncertain = True, False
         self._note_load(state, spec, observation, now)

@@ -109,6 +109,7 @@ class ElectedReplica:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._alive_at = clock.monotonic()
         self._election: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+        self._is_stopped = False
 
     @property
     def term(self) -> int:
@@ -125,6 +126,7 @@ class ElectedReplica:
     async def run(self) -> None:
         """Takes part in the election until cancelled. Raises what ended the election's thread."""
         self._loop = asyncio.get_running_loop()
+        self._is_stopped = False
         self._note_alive()
         self._ended = run_in_thread("election", self._elect, called="the election")
         try:
@@ -160,6 +162,8 @@ class ElectedReplica:
         stop = asyncio.Event()
         self._election = (asyncio.get_running_loop(), stop)
         try:
+            if self._is_stopped:  # before there was an election to stop
+                return
             async with self._connect() as client:
                 elector = Elector(
                     Leases(client),
@@ -170,10 +174,8 @@ class ElectedReplica:
                     changed=lambda: self._tell(self._change.set),
                     may_lead=self._may_lead,
                 )
-                await elector.step()
-                self._tell(self._looked.set)
-                running = asyncio.create_task(elector.run())
                 stopped = asyncio.create_task(stop.wait())
+                running = asyncio.create_task(self._run(elector))
                 await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
                 for task in (running, stopped):
                     task.cancel()
@@ -181,6 +183,11 @@ class ElectedReplica:
                 await elector.release()
         finally:
             self._election = None  # its loop is about to be closed
+
+    async def _run(self, elector: Elector) -> None:
+        await elector.step()
+        self._tell(self._looked.set)
+        await elector.run()
 
     def _note_alive(self) -> None:
         self._alive_at = self._clock.monotonic()
@@ -196,6 +203,8 @@ class ElectedReplica:
         self._change.clear()
 
     def _stop(self) -> None:
+        # In this order: the thread sets the one and looks at the other.
+        self._is_stopped = True
         election = self._election
         if election is not None:
             loop, stop = election

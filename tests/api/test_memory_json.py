@@ -21,6 +21,7 @@ from cronhpa.api.status_memory import (
     read_memory,
 )
 from cronhpa.api.turn import Turn
+from cronhpa.core.behavior import resume
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import DecisionKind, Withheld
 
@@ -42,11 +43,14 @@ def entries(**fields):
 nearly = st.fixed_dictionaries(
     {
         "version": st.just(1),
-        "recommendations": entries(replicas=numbers, time=times, merged=numbers, metrics=numbers, by=texts),
-        "scaleUpEvents": entries(change=numbers, time=times, outdated=json_values),
+        "recommendations": entries(
+            replicas=numbers, time=times, merged=numbers, metrics=numbers, by=texts, askedAt=times, kept=numbers
+        ),
+        "scaleUpEvents": entries(change=numbers, time=times, outdated=json_values, assumed=json_values),
         "scaleDownEvents": entries(change=numbers, time=times, outdated=json_values),
     },
     optional={
+        "replicas": numbers,
         "zero": st.booleans() | json_values,
         "scheduledZero": st.booleans() | json_values,
         "startUpSeconds": numbers,
@@ -65,6 +69,8 @@ well_formed = st.fixed_dictionaries(
                     "merged": counts,
                     "metrics": counts,
                     "by": st.sampled_from(["Override", "Metric/cpu", "a/b"]),
+                    "askedAt": st.just(TEN),
+                    "kept": counts,
                 },
             ),
             max_size=4,
@@ -75,6 +81,7 @@ well_formed = st.fixed_dictionaries(
         ),
     },
     optional={
+        "replicas": counts,
         "zero": st.booleans(),
         "scheduledZero": st.booleans(),
         "startUpSeconds": st.integers(0, 3605),
@@ -92,7 +99,7 @@ def test_any_json_as_memory_is_decided_upon_within_the_bounds_and_rendered(text,
     observation = data.draw(observations(of))
     scale = observation.scale
     current = scale.spec_replicas
-    memory = parse_memory({"memory": text}).resumed(current, NOW, of.behavior)
+    memory = resume(parse_memory({"memory": text}), current, NOW, of.behavior)
 
     decision = decide(of, observation, None, memory, NOW)
     remembered = memory.after(decision, Withheld(), of, observation)

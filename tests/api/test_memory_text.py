@@ -21,6 +21,7 @@ from cronhpa.api.status_memory import (
     parse_memory,
     read_memory,
 )
+from cronhpa.core.behavior import resume
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import DecisionKind, Lead, Recommendation, Scaled, Withheld
 from cronhpa.core.instant import HOUR, MINUTE, SECOND, format_instant_exact
@@ -34,8 +35,9 @@ EMPTY = {"version": 1, "recommendations": [], "scaleUpEvents": [], "scaleDownEve
 WHOLE = {
     "version": 1,
     "recommendations": [{"replicas": 5, "time": "2026-11-23T10:00:00.000000001Z"}],
-    "scaleUpEvents": [{"change": 2, "time": NINE, "outdated": True}],
+    "scaleUpEvents": [{"change": 2, "time": NINE, "outdated": True, "assumed": True}],
     "scaleDownEvents": [{"change": 3, "time": NINE}],
+    "replicas": 8,
     "zero": True,
     "scheduledZero": True,
     "startUpSeconds": 75,
@@ -48,8 +50,9 @@ WHOLE = {
 def test_a_memory_is_read():
     assert Memory(
         recommendations=(Recommendation(5, NOW + 1),),
-        scale_ups=(ScaleEvent(2, NOW - HOUR, outdated=True),),
+        scale_ups=(ScaleEvent(2, NOW - HOUR, outdated=True, assumed=True),),
         scale_downs=(ScaleEvent(3, NOW - HOUR),),
+        replicas=8,
         zero=True,
         scheduled_zero=True,
         start_up=75 * SECOND,
@@ -76,6 +79,9 @@ DAMAGES = {
     "no object": ([], "Expected `object`, got `array`"),
     "nothing in it": ({}, "version: found None: 1 is read"),
     "a merged count of a word": ({**EMPTY, "recommendations": rows(1, replicas=5, merged="9")}, "[0].merged"),
+    "a kept count below zero": ({**EMPTY, "recommendations": rows(1, replicas=5, askedAt=TEN, kept=-1)}, "[0].kept"),
+    "a word as the instant": ({**EMPTY, "recommendations": rows(1, replicas=5, askedAt="then")}, "then"),
+    "replicas below zero": ({**EMPTY, "replicas": -1}, "$.replicas"),
     "a negative count of metrics": ({**EMPTY, "recommendations": rows(1, replicas=5, metrics=-1)}, "Expected `int` >="),
     "a source of any length": (
         {**EMPTY, "recommendations": rows(1, replicas=5, by="a" * 341)},
@@ -213,7 +219,7 @@ def after_a_restart(forged, *, of=None, current=10, load=20, seconds=0, **fields
     10 pods, a queue of 20 with 10 for each: the metric asks for 2.
     """
     of = of or spec(behavior=SLOWLY)
-    memory = parse_memory({"memory": {**EMPTY, **forged}}).resumed(current, NOW, of.behavior)
+    memory = resume(parse_memory({"memory": {**EMPTY, **forged}}), current, NOW, of.behavior)
     first = decide(of, queued(load, current=current, **fields), None, memory, NOW)
     if not seconds:
         return first

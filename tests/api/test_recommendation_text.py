@@ -43,11 +43,36 @@ def test_the_numbers_are_written_once_where_they_are_equal():
     assert APART == parse_memory({"memory": render_memory(APART, 8)})
 
 
+def test_what_is_only_held_says_so_and_an_earlier_operator_holds_it_too():
+    """The metrics asked for 50 beside a cap of 10 at 09:50, and 30 are there. Nobody reads them as `metrics` of now."""
+    held = Recommendation(10, NOW, 50, BY_OVERRIDE, asked_at=NOW - 600 * SECOND)
+    text = render_memory(Memory(recommendations=(held,)), 30)["recommendations"]
+
+    assert [
+        {
+            "replicas": 30,
+            "time": "2026-11-23T10:00:00.000000000Z",
+            "merged": 10,
+            "by": "Override",
+            "askedAt": "2026-11-23T09:50:00.000000000Z",
+            "kept": 50,
+        }
+    ] == text
+    assert (held,) == parse_memory({"memory": {**EMPTY, "recommendations": text}}).recommendations
+
+
+def test_nothing_is_asked_for_after_it_is_held():
+    """A forged text: the instant is told to people, as no later than the recommendation."""
+    text = {"memory": {**EMPTY, "recommendations": rows(1, replicas=5, askedAt="9000-01-01T00:00:00Z")}}
+
+    assert (Recommendation(5, NOW, asked_at=NOW),) == parse_memory(text).recommendations
+
+
 def test_a_recommendation_of_an_earlier_operator_is_held_and_raises_nothing():
     """It wrote the merged count alone: 500 typed for 50 and an upgrade of the operator leave 60 at 60."""
     text = {"memory": {**EMPTY, "recommendations": rows(1, replicas=500)}}
     memory = parse_memory(text)
-    resumed = memory.resumed(60, NOW, None)
+    resumed = memory.resumed(60, NOW)
 
     assert (Recommendation(500, NOW),) == memory.recommendations
     assert 60 == decide(spec(3), queued(300, current=60), None, resumed, NOW + 299 * SECOND).desired

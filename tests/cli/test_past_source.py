@@ -4,13 +4,24 @@ import asyncio
 import json
 import os
 import stat
+import subprocess
 import sys
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 from past_life import FIRST, NOW, body, kept, life, write_life
 
-from cronhpa.cli.past_source import OPERATOR, PORT, PastSourceError, PastWhere, Replicas, opened, whole_timeline
+from cronhpa.cli.past_source import (
+    COPYING,
+    OPERATOR,
+    PORT,
+    PastSourceError,
+    PastWhere,
+    Replicas,
+    opened,
+    whole_timeline,
+)
 from cronhpa.core.instant import HOUR
 from cronhpa.core.record import encode
 from cronhpa.history.past_answers import DecisionChange, TimelineAnswer
@@ -175,6 +186,35 @@ def test_what_kubectl_cannot_forward_is_told_in_its_own_words(kubeconfig, kubect
         PastSourceError, match="cannot forward the port of cronhpa-system/cronhpa-0: error: pods is forbidden"
     ):
         ask(PastWhere(kubeconfig=kubeconfig({"token": "t-anna"})))
+
+
+def test_who_reaches_no_pod_is_told_how_to_copy_its_store(kubeconfig, kubectl):
+    kubectl("none")
+
+    with pytest.raises(PastSourceError) as raised:
+        ask(PastWhere(operator="ops/op-0,op-1", kubeconfig=kubeconfig({"token": "t-anna"})))
+
+    assert [
+        "Who may enter the pod reads a copy of its store with --store copy.db:",
+        f"kubectl exec -n ops op-0 -- python -c '{COPYING}'",
+        "kubectl cp ops/op-0:/tmp/copy.db copy.db",
+    ] == str(raised.value).splitlines()[-3:]
+
+
+def test_the_line_that_copies_a_store_copies_it(path, tmp_path):
+    """While it is open, as in the pod; the page on past decisions has the same line."""
+    page = (Path(__file__).parents[2] / "docs" / "past-decisions.md").read_text("utf-8")
+    here = COPYING.replace("/var/lib/cronhpa/history.db", str(path)).replace("/tmp/copy.db", str(tmp_path / "copy.db"))
+    store = Store(path)
+
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", here], check=True)
+
+    store.close()
+    copied = Store.open_to_read(tmp_path / "copy.db")
+    assert body(copied.decisions.at("prod", "shop", NOW)) is not None
+    copied.close()
+    assert COPYING in page
 
 
 def test_what_each_replica_kept_while_it_led_is_one_past(tmp_path, kubeconfig):

@@ -10,6 +10,7 @@ import dataclasses
 import json
 import struct
 import sys
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -317,3 +318,15 @@ def test_the_title_of_an_outcome_has_the_namespace_and_its_numbers():
         "prod/shop    Tue 2026-10-20 00:00 +00:00 to Thu 2026-10-22 00:00 +00:00, UTC"
     )
     assert "min short of pods" in figure.axes[0].get_title(loc="left")
+
+
+def test_a_number_in_a_gap_that_is_narrower_than_it_is_left_out(tmp_path):
+    """The 4 of the hour before a floor of 60: on the line that rises nobody reads it."""
+    example = Path(__file__).parents[2] / "crds" / "examples" / "planned-event.yaml"
+    picture = tmp_path / "week.svg"
+
+    CliRunner().invoke(app, ["preview", str(example), "--from", "2026-11-23", "--to", "7d", "--picture", str(picture)])
+
+    drawn = picture.read_text("utf-8")
+    # Evenings from Monday to Thursday, Saturday and Sunday. The 4 before each and behind the event, not at the event.
+    assert (6, 6, 1) == tuple(drawn.count(f">{number}<") for number in (12, 4, 60))

@@ -170,6 +170,20 @@ def test_headroom_is_told_with_the_schedule_that_states_it(preview):
     assert "Mon 2026-11-23 08:00 10 h 2 120 day (+50 % load)" == shown[4]
 
 
+@pytest.mark.parametrize(
+    ("mode", "said"), [("Active", "it asks for more within MAX by the load to come"), ("Preview", "it only reports")]
+)
+def test_a_forecast_is_told_to_be_left_out(preview, mode, said):
+    """MIN alone would look as if nothing else asked for pods."""
+    metrics = "{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}"
+    text = f"{SHOP}  metrics: [{metrics}]\n  forecast: {{mode: {mode}}}\n"
+
+    told = " ".join(lines(preview(text, *MONDAY)))
+
+    assert f"forecast: {said}: not shown here, see cronhpa backtest" in told
+    assert "forecast" not in preview(SHOP, *MONDAY).stdout
+
+
 def test_every_object_of_a_file_and_of_its_lists_is_shown(preview):
     other = SHOP.replace("name: shop, namespace: prod", "name: checkout")
     several = f"{SHOP}---\n{json.dumps({'kind': 'ConfigMap'})}\n---\n{other}"

@@ -160,8 +160,8 @@ def test_a_component_that_does_not_start_says_why(monkeypatch, tmp_path):
     from testbed import control_plane as module
 
     monkeypatch.setattr(module.tempfile, "tempdir", str(tmp_path))
-    flags = module.ControlPlane._api_server_flags
-    monkeypatch.setattr(module.ControlPlane, "_api_server_flags", lambda *args: [*flags(*args), "--no-such-flag"])
+    flags = module.ControlPlane.api_server_flags
+    monkeypatch.setattr(module.ControlPlane, "api_server_flags", lambda *args: [*flags(*args), "--no-such-flag"])
     began = time.monotonic()
 
     with pytest.raises(ControlPlaneError, match=r"kube-apiserver ended with 1:[\s\S]*no-such-flag"):

@@ -360,10 +360,11 @@ sources = st.builds(SourceRef, st.sampled_from(list(Source)), texts)
 
 
 def recommendations(replicas=counts, when=instants):
-    """What turns leave: merged counts beside what the metrics asked for, alike, different or nothing."""
+    """What turns leave: merged counts beside what the metrics asked for, alike, different or nothing; and restarts."""
     apart = st.builds(Recommendation, replicas=replicas, at=when, metrics=st.none() | replicas, by=st.none() | sources)
     alike = apart.map(lambda item: replace(item, metrics=item.replicas))
-    return apart | alike
+    held = apart.map(lambda item: replace(item, asked_at=item.at - item.replicas % 3 * MINUTE))
+    return apart | alike | held
 
 
 some_recommendations = st.lists(recommendations(), max_size=8).map(tuple)
@@ -371,7 +372,8 @@ some_recommendations = st.lists(recommendations(), max_size=8).map(tuple)
 
 def scale_events(when=instants):
     changes = st.integers(1, 50)
-    return st.lists(st.builds(ScaleEvent, change=changes, at=when, outdated=st.booleans()), max_size=4).map(tuple)
+    events = st.builds(ScaleEvent, change=changes, at=when, outdated=st.booleans(), assumed=st.booleans())
+    return st.lists(events, max_size=4).map(tuple)
 
 
 # Of windows that a situation has, and of others.
@@ -390,6 +392,7 @@ memories = st.builds(
     recommendations=some_recommendations,
     scale_ups=scale_events(),
     scale_downs=scale_events(),
+    replicas=st.none() | counts,
     zero=st.sampled_from([None, True, False]),
     start_up=st.none() | st.integers(0, 600).map(lambda seconds: seconds * SECOND),
     request_per_pod=st.dictionaries(st.sampled_from(["cpu", "memory"]), st.integers(0, 10**6), max_size=2),

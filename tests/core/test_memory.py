@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from core.situations import (
     BY_QUEUE,
-    DOWN,
     NOW,
     at,
     begun_leads,
@@ -24,19 +23,15 @@ from core.situations import (
     rules,
     scale_events,
     spec,
-    stabilization_windows,
 )
-from cronhpa.api.render import render
 from cronhpa.api.status_memory import parse_memory, render_memory
-from cronhpa.api.turn import Turn
 from cronhpa.core.behavior import limit_down, limit_up, stabilize
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import BY_NOBODY, DecisionKind, Failed, Recommendation, Scaled, Withheld
-from cronhpa.core.instant import MINUTE, SECOND
+from cronhpa.core.instant import SECOND
 from cronhpa.core.memory import Intent, Memory, ScaleEvent
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import ControllerOptions
-from cronhpa.operator.worth_writing import is_worth_writing
 
 OPTIONS = ControllerOptions()
 
@@ -117,7 +112,7 @@ def test_a_held_turn_recommends_nothing():
     decision, memory = turn(of, absent, recommended(8, "09:59"))
 
     assert DecisionKind.HELD == decision.kind
-    assert recommended(8, "09:59") == memory
+    assert recommended(8, "09:59").recommendations == memory.recommendations
 
 
 def test_what_pods_told_of_themselves_stays_while_there_are_none_to_ask():
@@ -184,11 +179,11 @@ def test_a_scale_down_is_written_down_as_if_it_were_done():
 
 
 def test_a_scale_down_that_was_intended_and_done_counts():
-    assert (ScaleEvent(4, NOW),) == intended().resumed(4, NOW + SECOND, None).scale_downs
+    assert (ScaleEvent(4, NOW),) == intended().resumed(4, NOW + SECOND).scale_downs
 
 
 def test_a_scale_down_that_was_intended_and_not_done_is_forgotten():
-    resumed = intended().resumed(8, NOW + SECOND, None)
+    resumed = intended().resumed(8, NOW + SECOND)
 
     assert () == resumed.scale_downs
     assert resumed.intent is None
@@ -200,41 +195,12 @@ def test_a_zero_that_was_intended_and_not_done_is_not_ours():
     memory = Memory().intending(decide(of, observation, None, Memory(), NOW), of, observation)
 
     assert memory.zero is True
-    assert memory.resumed(8, NOW + SECOND, None).zero is False
-    assert memory.resumed(0, NOW + SECOND, None).zero is True
+    assert memory.resumed(8, NOW + SECOND).zero is False
+    assert memory.resumed(0, NOW + SECOND).zero is True
 
 
 def test_the_next_turn_clears_the_intent():
     assert turn(DROP, queued(0, current=4), intended())[1].intent is None
-
-
-# --- a new process -----------------------------------------------------------------------------------------------
-
-
-def test_the_newest_recommendation_is_taken_to_have_held_until_the_restart():
-    """Nobody knows when the old process ended: at worst just now. A window of 300 s begins anew, and 5 stays."""
-    resumed = recommended(5, "09:50").resumed(5, NOW, None)
-
-    asked = Recommendation(2, NOW + 299 * SECOND, 2)
-    assert (*recommended(5, "09:50").recommendations, Recommendation(5, NOW, None, BY_QUEUE)) == resumed.recommendations
-    assert 5 == stabilize(asked, 5, resumed.recommendations, None, OPTIONS)
-
-
-def test_an_empty_memory_stays_empty():
-    assert Memory() == Memory().resumed(5, NOW, None)
-
-
-def test_what_lies_in_the_future_is_moved_to_now():
-    """A clock that was set back an hour must not block a scale-down for an hour."""
-    hour = NOW + 60 * MINUTE
-    memory = Memory(
-        recommendations=(Recommendation(8, hour),), scale_ups=(ScaleEvent(3, hour),), scale_downs=(ScaleEvent(2, hour),)
-    )
-
-    resumed = memory.resumed(8, NOW, None)
-
-    instants = {item.at for item in (*resumed.recommendations, *resumed.scale_ups, *resumed.scale_downs)}
-    assert {NOW} == instants
 
 
 # --- what the status keeps ---------------------------------------------------------------------------------------
@@ -288,6 +254,7 @@ memories_as_written = st.builds(
     recommendations=st.lists(recommendations(counts, past_instants), max_size=9).map(tuple),
     scale_ups=scale_events(),
     scale_downs=scale_events(),
+    replicas=st.none() | counts,
     zero=st.sampled_from([None, True, False]),
     start_up=st.none() | st.integers(0, 720).map(lambda fives: fives * 5 * SECOND),
     request_per_pod=st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), st.integers(1, 2**62)),
@@ -299,112 +266,6 @@ memories_as_written = st.builds(
 @given(memories_as_written)
 def test_a_memory_is_read_back_from_the_status_as_it_was_written(memory):
     assert memory == parse_memory({"memory": render_memory(memory)})
-
-
-# --- restarts ----------------------------------------------------------------------------------------------------
-
-
-class Life:
-    """
-    An object under a queue, tick by tick. The status holds what the operator would have written by then: it is written
-    when something changed that a restart must find.
-    """
-
-    def __init__(self, of, current):
-        self.spec, self.current, self.memory = of, current, Memory()
-        self.status = {}
-        self.lows = []
-
-    def restart(self, now):
-        self.memory = parse_memory(self.status).resumed(self.current, now, self.spec.behavior)
-
-    def tick(self, load, now, *, killed="", refused=False):
-        """killed: "before" or "after" the scale is written, with nothing written behind it. refused: by the API."""
-        observation = queued(load, current=self.current)
-        decision = decide(self.spec, observation, None, self.memory, now)
-        if decision.rescales and decision.desired < self.current:
-            self._write(decision, self.memory.intending(decision, self.spec, observation), Withheld())
-        if killed != "before" and not refused:
-            self.current = decision.desired
-        if not killed:
-            outcome = Withheld() if not decision.rescales else Failed("not now") if refused else Scaled(now)
-            self.memory = self.memory.after(decision, outcome, self.spec, observation)
-            self._write(decision, self.memory, outcome)
-
-    def _write(self, decision, memory, outcome):
-        status = render(self.status, Turn(self.spec, decision, outcome, memory, generation=1))
-        if is_worth_writing(self.status, status):
-            self.status = status
-
-
-loads = st.lists(st.integers(0, 300), min_size=4, max_size=40)
-
-
-def life_of(kind, value, period, window):
-    """
-    No tolerance, no window up and no rate worth its name: then more pods now never mean fewer pods later, and two
-    lives can be compared. Both directions have one period: the upstream overwrites events that are older than the
-    periods of their own direction, also while the other direction still counts them.
-    """
-    paced = behavior(up=rules(("Pods", 1000, period), window=0), down=rules((kind, value, period), window=window))
-    return spec(1, 200, behavior=paced, options=HASTY)
-
-
-HASTY = ControllerOptions(tolerance=0.0, downscale_stabilization=MINUTE)
-lives = st.just(spec(1, 200, options=HASTY)) | st.builds(
-    life_of,
-    st.sampled_from(["Pods", "Percent"]),
-    st.integers(1, 100),
-    st.sampled_from([15, 60, 120]),
-    st.none() | stabilization_windows,
-)
-kills = st.lists(st.sampled_from(["", "", "", "", "between", "before", "after"]), min_size=40, max_size=40)
-
-
-@given(lives, loads, kills)
-def test_a_restart_at_any_tick_never_makes_a_scale_down_earlier(of, queue_lengths, restarts):
-    """
-    Two lives under the same load, one of them killed between ticks, before or after its scale was written (before:
-    the other's write is refused, so that both have missed it). Both take one more tick after each kill. At no tick
-    has the one that was killed fewer pods than the one that lived on.
-    """
-    whole, restarted = Life(of, 10), Life(of, 10)
-    whole_counts, restarted_counts = [], []
-
-    for index, (load, killed) in enumerate(zip(queue_lengths, restarts, strict=False)):
-        now = NOW + index * 15 * SECOND
-        whole.tick(load, now, refused=killed == "before")
-        restarted.tick(load, now, killed="" if killed == "between" else killed)
-        if killed:
-            restarted.restart(now + SECOND)
-            whole.tick(load, now + 2 * SECOND)
-            restarted.tick(load, now + 2 * SECOND)
-        whole_counts.append(whole.current)
-        restarted_counts.append(restarted.current)
-
-    assert [] == [pair for pair in zip(whole_counts, restarted_counts, strict=True) if pair[1] < pair[0]]
-
-
-def test_a_restart_inside_the_window_keeps_the_scale_down_at_its_time_or_later():
-    """
-    8 asked for at 10:00 and 2 from then on, a window of a minute: down at 10:01:00, the fourth tick. A restart at the
-    first takes the 8 to have held until then; a later one knows the 2, and the 8 with its time.
-    """
-    of = spec(behavior=behavior(down=replace(DOWN, stabilization_window=MINUTE)))
-
-    def first_below(restart_at):
-        life = Life(of, 8)
-        for index in range(20):
-            now = NOW + index * 15 * SECOND
-            if index == restart_at:
-                life.restart(now)
-            life.tick(80 if index == 0 else 20, now)
-            if life.current < 8:
-                return index
-        return None
-
-    assert 4 == first_below(None)
-    assert [5, 4, 4, 4] == [first_below(index) for index in (1, 2, 3, 4)]
 
 
 def test_a_count_below_zero_is_remembered_as_zero():

@@ -22,6 +22,7 @@ from cronhpa.api.events import events
 from cronhpa.api.render import render
 from cronhpa.api.status_memory import parse_memory, render_memory
 from cronhpa.api.turn import Turn
+from cronhpa.core.behavior import resume
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import DecisionKind, Rule, Withheld
 from cronhpa.core.instant import SECOND
@@ -117,7 +118,7 @@ def test_a_memory_survives_the_status_and_a_restart(situation, outcome):
     read = parse_memory({"memory": render_memory(remembered)})
 
     assert remembered == read
-    assert all(item.at <= now for item in read.resumed(3, now, of.behavior).recommendations)
+    assert all(item.at <= now for item in resume(read, 3, now, of.behavior).recommendations)
 
 
 @given(specs(), st.integers(0, 300), st.integers(0, 300), st.integers(1, 30))

@@ -28,7 +28,7 @@ from core.situations import (
 from cronhpa.api.render import render
 from cronhpa.api.status_memory import parse_memory
 from cronhpa.api.turn import Turn
-from cronhpa.core.behavior import Limits, normalize, stabilize
+from cronhpa.core.behavior import Limits, normalize, resume, stabilize
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import BY_NOBODY, Recommendation, Role, Rule, Scaled, Source, Withheld
 from cronhpa.core.instant import MINUTE, SECOND
@@ -162,7 +162,7 @@ def test_a_count_that_no_metric_supports_has_no_number_of_the_metrics():
 
 def test_the_count_found_at_the_start_is_pursued_as_upstream_by_an_object_of_metrics_alone():
     """Upstream seeds its recommendations with it: scaled to 3 by hand, it returns to 8 by its default rate."""
-    memory = Memory().seeded(8, NOW - 10 * SECOND, None, bounded=False)
+    memory = Memory().seeded(8, NOW - 10 * SECOND, bounded=False)
 
     assert 6 == decide(spec(), queued(30, current=3), None, memory, NOW).desired
 
@@ -179,13 +179,13 @@ def test_a_cap_that_is_taken_back_does_not_bring_back_the_count_found_at_the_sta
 
 def test_a_restart_raises_nothing():
     """9 were asked for by the metrics at some time before the restart; scaled to 4 by hand meanwhile, 4 remain."""
-    resumed = recommended(9, "09:50").resumed(4, NOW, None)
+    resumed = recommended(9, "09:50").resumed(4, NOW)
 
     assert 4 == decide(spec(1), queued(30, current=4), None, resumed, NOW + SECOND).desired
 
 
 def test_a_restart_holds_what_a_floor_asked_for():
-    resumed = floored(9, "09:50", metrics=4).resumed(8, NOW, None)
+    resumed = floored(9, "09:50", metrics=4).resumed(8, NOW)
 
     assert 8 == decide(spec(1), queued(30, current=8), None, resumed, NOW + 299 * SECOND).desired
     assert [BY_OVERRIDE, BY_OVERRIDE] == [item.by for item in resumed.recommendations]
@@ -197,14 +197,14 @@ def test_a_restart_holds_what_metrics_asked_for_above_a_cap():
     capped = Memory(recommendations=(Recommendation(10, at("09:50"), 50, BY_OVERRIDE),))
 
     for of in (None, calm):
-        resumed = capped.resumed(30, NOW, of)
+        resumed = capped.resumed(30, NOW)
         assert 30 == decide(spec(1, behavior=of), queued(30, current=30), None, resumed, NOW + MINUTE).desired
 
 
 def test_a_restart_keeps_back_a_rise_as_long_as_the_window_up_says():
     """5 were asked for until the old process ended; 20 now are a rise that a window of a minute keeps back."""
     calm = behavior(up=rules(("Pods", 100, 15), window=MINUTE))
-    resumed = recommended(5, "09:50").resumed(5, NOW, calm)
+    resumed = recommended(5, "09:50").resumed(5, NOW)
 
     after = [
         decide(spec(1, behavior=calm), queued(200, current=5), None, resumed, NOW + seconds * SECOND).desired
@@ -241,6 +241,7 @@ turns = st.lists(
             "forecast": st.none() | st.integers(0, 3000),
             "kill": st.sampled_from([False, False, False, True]),
             "by_hand": st.none() | st.none() | st.integers(1, 80),
+            "has_behavior": st.booleans(),
         }
     ),
     min_size=2,
@@ -274,17 +275,18 @@ def measured(of, load, current):
 @given(plain_specs, st.lists(schedules(), max_size=2).map(tuple), turns, st.integers(1, 60))
 def test_while_nobody_asks_for_more_nothing_rises(of, some_schedules, some_turns, current):
     """
-    A life of any spec with overrides and forecasts that come and go, metrics that fail, kills, and a person who scales:
-    at a turn at which no source asks for more than there is, and no metric did within the window, nothing rises.
+    A life of any spec with overrides, forecasts and a behavior that come and go, metrics that fail, kills, and a person
+    who scales: at a turn at which no source asks for more than there is, and no metric did within the window, nothing
+    rises.
     """
     of, now, memory, status = replace(of, schedules=some_schedules), NOW, Memory(), {}
     by_metrics, seed = [], None
     for turn in some_turns:
         now += turn["seconds"] * SECOND
-        acting = replace(of, override=turn["override"])
+        acting = replace(of, override=turn["override"], behavior=of.behavior if turn["has_behavior"] else None)
         current = turn["by_hand"] or current
         if turn["kill"]:
-            memory = parse_memory(status).resumed(current, now, of.behavior)
+            memory = resume(parse_memory(status), current, now, acting.behavior)
         observation = seen(measured(of, turn["load"], current), current=current)
         told = (
             None
@@ -292,7 +294,7 @@ def test_while_nobody_asks_for_more_nothing_rises(of, some_schedules, some_turns
             else forecast(turn["forecast"], metric="requests", start=now, issued_at=now)
         )
         decision = decide(acting, observation, told, memory, now)
-        window = longest_window(of.behavior, of.options)
+        window = longest_window(acting.behavior, of.options)
         # As upstream the count that was found first is pursued, until a floor or a cap is in force.
         seed = None if decision.bounded else (now, current) if turn is some_turns[0] else seed
         numbers = [number for when, number in (*by_metrics, *([seed] if seed else ())) if when >= now - window]
@@ -320,7 +322,7 @@ def test_the_merged_number_alone_never_decides_above_the_current_count(asked, cu
 
 
 def test_a_seed_that_is_held_stays_a_seed():
-    held = Memory().seeded(8, NOW, None, bounded=True)
+    held = Memory().seeded(8, NOW, bounded=True)
 
-    assert (Recommendation(8, NOW, None, BY_NOBODY),) == held.recommendations
-    assert held == held.seeded(9, NOW + SECOND, None, bounded=True)
+    assert (Recommendation(8, NOW, 8, BY_NOBODY, asked_at=NOW),) == held.recommendations
+    assert held == held.seeded(9, NOW + SECOND, bounded=True)

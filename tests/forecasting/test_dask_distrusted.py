@@ -1,4 +1,4 @@
-"""A dask cluster is reached by TLS alone, and what it answers is bytes about those that were asked about."""
+"""cronhpa.forecasting.dask: a cluster is reached by TLS alone, and answers bytes about those that were asked about."""
 
 import subprocess
 import tempfile

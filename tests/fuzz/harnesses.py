@@ -26,6 +26,7 @@ from cronhpa.api.rules import broken_rules
 from cronhpa.api.status_memory import read_memory
 from cronhpa.api.turn import Turn
 from cronhpa.cli.documents import UnreadableFileError, as_yaml, read_documents
+from cronhpa.core.behavior import resume
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import DecisionKind as DecisionPath
 from cronhpa.core.decision import Withheld
@@ -121,7 +122,7 @@ def memory(data: bytes) -> None:
     of = REMEMBERING[draw.byte() % len(REMEMBERING)]
     found = read_memory({"memory": text})
     assert found.problem is None or Memory() == found.memory
-    kept = found.memory.resumed(current, NOW, of.behavior)
+    kept = resume(found.memory, current, NOW, of.behavior)
     decided(of, current, kept, draw)
     for events in (kept.scale_ups, kept.scale_downs):
         assert all(0 < item.change < 2**31 and item.at <= NOW for item in events)

@@ -1,8 +1,9 @@
 """
-Writes `cronhpa/history/decision_dictionary.txt`: what decisions of many kinds of objects have in common.
+Writes the dictionary of past decisions: what decisions of many kinds of objects have in common.
 
-`python -m history.decision_dictionary` from tests/ writes the file anew. What another dictionary wrote cannot be read
-any more: once a release is out, a new dictionary needs a form of its own in `past_decision`.
+`python -m history.decision_dictionary` from tests/ writes the file of the newest form anew. What another dictionary
+wrote cannot be read with it: once a store of that form is kept anywhere, a new dictionary is a new file and a new form
+in `past_decision`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from cronhpa.core.record import Record
 from cronhpa.core.spec import ControllerOptions
 from cronhpa.history.past_decision import PastDecision, pack, skeletons_of
 
-FILE = Path(__file__).parents[2] / "cronhpa" / "history" / "decision_dictionary.txt"
+FILE = Path(__file__).parents[2] / "cronhpa" / "history" / "decision_dictionary_2.txt"
 NOW = parse_instant("2026-11-02T09:15:00Z")
 BYTES_MAX = 32_000  # what zlib looks back
 

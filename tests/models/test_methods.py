@@ -1,4 +1,7 @@
-"""cronhpa_models.state, cronhpa_models.whole_steps: what every method keeps, blind to the future, calm in gaps."""
+"""
+cronhpa_models.method, cronhpa_models.state, cronhpa_models.whole_steps: what every method keeps, blind to the future,
+calm in gaps.
+"""
 
 import re
 import subprocess

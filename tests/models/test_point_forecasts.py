@@ -1,4 +1,8 @@
-"""cronhpa_models.exponential_mean: what each point forecast follows and forgets, and the quantiles of its errors."""
+"""
+cronhpa_models.conformal, cronhpa_models.decomposed, cronhpa_models.exponential_mean,
+cronhpa_models.exponential_smoothing, cronhpa_models.periodic_autoregression, cronhpa_models.time_of_week: what each
+point forecast follows and forgets, and the quantiles of its errors.
+"""
 
 import numpy as np
 import pytest

@@ -129,6 +129,43 @@ def test_answers_are_believed_for_half_a_minute():
     assert ([Verdict.ALLOWED] * 5, 2, Verdict.ALLOWED, Verdict.REFUSED, Verdict.UNKNOWN) == asyncio.run(scenario())
 
 
+def test_a_group_that_was_left_gives_no_right_after_half_a_minute():
+    """The right is first asked for 29 s after the groups were read: it was given to these groups, and to no others."""
+    reviews, clock = Reviews({"t-anna": ANNA}, [("anna", "prod", "shop"), ("anna", "prod", "cart")]), Clock()
+
+    async def scenario():
+        access = AccessReviews(reviews, clock)
+        first = await access.may_get("t-anna", "prod", "cart")
+        clock.now = 29.0
+        still = await access.may_get("t-anna", "prod", "shop")
+        reviews.tokens["t-anna"] = {**ANNA, "groups": []}
+        reviews.rights.clear()
+        clock.now = 31.0
+        return first, still, await access.may_get("t-anna", "prod", "shop")
+
+    assert (Verdict.ALLOWED, Verdict.ALLOWED, Verdict.REFUSED) == asyncio.run(scenario())
+    assert 2 == reviews.count("tokenreviews")
+
+
+def test_an_answer_is_believed_from_when_it_was_asked_for():
+    """The API server took ten seconds: what it says may be as old."""
+    reviews, clock = anna_may(("anna", "prod", "shop")), Clock()
+
+    class Slow(Reviews):
+        async def review(self, path, body, kind):
+            clock.now += 10.0
+            return await reviews.review(path, body, kind)
+
+    async def scenario():
+        access = AccessReviews(Slow(), clock)
+        await access.may_get("t-anna", "prod", "shop")
+        clock.now = 31.0
+        return await access.may_get("t-anna", "prod", "shop")
+
+    assert Verdict.ALLOWED == asyncio.run(scenario())
+    assert 2 == reviews.count("tokenreviews")
+
+
 def test_a_token_for_the_operator_alone_is_asked_about_as_such():
     mine = token_for(AUDIENCE)
     reviews = Reviews({mine: ANNA}, [("anna", "prod", "shop")])

@@ -15,7 +15,7 @@ from virtual_time import live
 
 from cronhpa.core.instant import SECOND, parse_instant
 from cronhpa.kube.errors import ClusterError
-from cronhpa.kube.lease import Lease, LeaseName, LeaseSpec
+from cronhpa.kube.lease import Lease, LeaseMeta, LeaseName, LeaseSpec
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.election import Elector, Leadership, LeaseTiming
 
@@ -39,8 +39,8 @@ class ModelLeases:
     async def create(self, _name, spec):
         return await self._answer("create", lambda: self.put(None, spec))
 
-    async def replace(self, _name, version, spec):
-        return await self._answer("replace", lambda: self.put(version, spec))
+    async def replace(self, _name, before, spec):
+        return await self._answer("replace", lambda: self.put(before.version, spec))
 
     async def _answer(self, verb, work):
         self.asked.append(verb)
@@ -65,7 +65,7 @@ class ModelLeases:
         if (version is None) != (self.lease is None) or (self.lease is not None and version != self.lease.version):
             raise ClusterError(409, "Conflict", "the Lease was changed")
         self.version += 1
-        self.lease = Lease(type(Lease().metadata)(str(self.version)), spec)
+        self.lease = Lease(LeaseMeta(str(self.version)), spec)
         return self.lease
 
 

@@ -1,6 +1,7 @@
 """cronhpa.operator.past_endpoint: past decisions over HTTP, and what those are told who may not read them."""
 
 import asyncio
+import threading
 import time
 
 import aiohttp
@@ -16,7 +17,7 @@ from cronhpa.history.points import Point
 from cronhpa.history.store import Store
 from cronhpa.kube.errors import ClusterError
 from cronhpa.operator.access import Verdict
-from cronhpa.operator.listener import Budget, Listener
+from cronhpa.operator.listener import Budget, Listener, Request
 from cronhpa.operator.past_endpoint import BELOW, PastEndpoint
 
 NOW = parse_instant("2026-11-23T08:00:00Z")
@@ -220,6 +221,34 @@ def test_a_store_that_cannot_be_read_is_told_without_its_path(path, damage):
 
     assert 503 == status
     assert str(path).encode() not in body
+
+
+def test_connections_that_are_pushed_out_leave_two_reads_under_way(path):
+    """Thirty readers are gone before their reads end. Two threads read on; the reads that wait are never begun."""
+    busy, most, begun, go_on = [], [], [], threading.Event()
+
+    def slow(_):
+        begun.append(1)
+        busy.append(1)
+        most.append(len(busy))
+        go_on.wait(10)
+        busy.pop()
+        return Store.open_to_read(path)
+
+    async def scenario():
+        endpoint = PastEndpoint(path, Rights(), slow)
+        request = Request(*decision().split("?"), {"authorization": ANNA["Authorization"]})
+        for _ in range(3):
+            asking = [asyncio.create_task(endpoint.answer(request)) for _ in range(10)]
+            await asyncio.sleep(0.05)
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+        go_on.set()
+        return await endpoint.answer(request)
+
+    assert asyncio.run(scenario()).startswith(b"HTTP/1.1 200")
+    assert (2, 3) == (max(most), len(begun))
 
 
 def test_a_slow_store_keeps_no_other_route_waiting(path):

@@ -210,6 +210,28 @@ async def test_what_ends_the_elections_thread_ends_the_candidate(server):
     assert 0 == one.term
 
 
+@pytest.mark.parametrize("steps", [1, 2, 5])
+async def test_a_candidate_that_is_cancelled_at_once_leaves_no_thread(server, steps):
+    """The thread is started and its loop is not: nothing can be told to it yet."""
+    one = replica(server, "one")
+    async with running(one):
+        for _ in range(steps):
+            await asyncio.sleep(0)
+
+    assert server.holder in {None, ""}
+
+
+async def test_a_candidate_whose_first_look_hangs_is_ended_all_the_same(server):
+    """The end of the replica does not wait for an answer that takes four seconds."""
+    server.answers_after = 4.0
+    one = replica(server, "one")
+    async with running(one):
+        async with asyncio.timeout(10):
+            while server.version == 0:  # noqa: ASYNC110 - another thread writes
+                await asyncio.sleep(0.01)
+        await asyncio.wait_for(one.release(), 2)
+
+
 async def test_a_candidate_that_never_ran_has_nothing_to_release(server):
     await asyncio.wait_for(replica(server, "one").release(), 1)
 

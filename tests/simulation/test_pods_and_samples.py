@@ -1,4 +1,4 @@
-"""Pods that take time to start, and what the metrics API says of them."""
+"""cronhpa.simulation.target: pods that take time to start, and what the metrics API says of them."""
 
 from __future__ import annotations
 

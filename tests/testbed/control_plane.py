@@ -346,7 +346,7 @@ class ControlPlane:
         self._write_tokens()
         self._start_component("etcd", *self._etcd_flags(etcd_port, peer_port))
         api_server = build.api_server(self.kubernetes) if self.kubernetes else self.binaries / "kube-apiserver"
-        self._start_component("kube-apiserver", *self._api_server_flags(etcd_port, api_port), program=api_server)
+        self._start_component("kube-apiserver", *self.api_server_flags(etcd_port, api_port), program=api_server)
         self._wait_for_api()
         self._start_component("kube-controller-manager", *self._controller_flags("kube-controller-manager"),
                               f"--controllers={','.join(_CONTROLLERS)}")  # fmt: skip
@@ -387,7 +387,7 @@ class ControlPlane:
             "--unsafe-no-fsync", "--log-level=warn",
         ]  # fmt: skip
 
-    def _api_server_flags(self, etcd_port: int, port: int) -> list[str]:
+    def api_server_flags(self, etcd_port: int, port: int) -> list[str]:
         certificates = self.folder / "certificates"
         flags = [
             f"--etcd-servers=http://127.0.0.1:{etcd_port}", f"--secure-port={port}", "--bind-address=127.0.0.1",

@@ -62,6 +62,10 @@ def draw_band(subject: Subject) -> tuple[Figure, Labels]:
     return figure, labels
 
 
+# The width of a digit, as a part of the axes' width.
+_DIGIT = 0.008
+
+
 def _names(subject: Subject) -> list[str]:
     """A row for each schedule, in the spec's order, and for the override."""
     names = [schedule.name for schedule in subject.spec.schedules]
@@ -91,10 +95,32 @@ def _band(subject: Subject, labels: Labels, axes: Axes) -> None:
 
 
 def _steps(edges: list[float], numbers: Sequence[int | None]) -> list[tuple[float, int]]:
-    """(x, number) of each step, as long as there are few enough to be written."""
+    """
+    (x, number) of each step, as long as there are few enough to be written.
+
+    A number in a gap that is narrower than the number would lie on the line that rises behind it: it is left out.
+    """
     steps = [0, *(index for index, (one, other) in enumerate(pairwise(numbers), start=1) if one != other)]
     shown = steps if len(steps) <= _NUMBERS_MAX else steps[:1]
-    return [(edges[index], number) for index in shown if (number := numbers[index]) is not None]
+    span = edges[-1] - edges[0]
+    ends = dict(pairwise([*steps, len(numbers)]))
+    return [
+        (edges[index], number)
+        for index in shown
+        if (number := numbers[index]) is not None
+        and (
+            edges[ends[index]] - edges[index] >= _DIGIT * (len(str(number)) + 1) * span
+            or not _rises(numbers, ends[index])
+        )
+    ]
+
+
+def _rises(numbers: Sequence[int | None], index: int) -> bool:
+    """Whether there is a larger number at this index than before it; at the end there is the frame."""
+    if index == len(numbers):
+        return True
+    before, after = numbers[index - 1], numbers[index]
+    return before is not None and after is not None and after > before
 
 
 def _bars(subject: Subject, axes: Axes, names: list[str]) -> None:

@@ -1,11 +1,11 @@
 """
 The bounds in force at an instant, and who set them: override, then open schedules by rank, then the spec.
 
-The effective minimum and maximum are resolved apart from each other, each by the highest rank that states it. At
-equal rank the largest minimum and the smallest maximum win.
+The effective minimum and the effective maximum are resolved separately: for each, the highest rank that states one
+wins; at equal rank the largest minimum and the smallest maximum win.
 
-Ahead of its start a schedule leads: what it raises is asked for already, so that it is Ready when the window opens.
-Floors and headroom lead; a cap, and a floor that lowers, hold from the start on and not before.
+Ahead of its start a schedule leads: its floor and its headroom count already, so that the pods are Ready when the
+window opens. A cap, and a floor below the one before it, count from the start on.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from cronhpa.core.memory import lead_time
 from cronhpa.core.scheduled import windows
 from cronhpa.core.spec import CronWindow, OnceWindow, Override, Schedule, Spec
 
-# gc=False: values without cycles, of which an edge that all objects share makes very many at once.
+# gc=False below: these values have no cycles, and an edge that all objects share creates very many at once.
 Rank = tuple[int, int, int]
 _SPEC: Rank = (0, 0, 0)
 _OVERRIDE: Rank = (1, 0, 0)
 FOR_EVER: Nanoseconds = 1 << 80
-# How long before an edge the bounds behind it are worked out at most. Longer, and all are kept twice all day.
+# The bounds behind an edge are computed at most this long before it. A longer time would keep two sets all day.
 _AHEAD_MAX = 15 * MINUTE
 _EDGES_AHEAD_MAX = 4
 _AHEAD_PLACES = 1 << 16
@@ -50,10 +50,10 @@ _AHEAD_PLACES = 1 << 16
 
 class Bounds(Struct, frozen=True, gc=False):
     """
-    minimum, maximum: the effective bounds. floor, cap: the same where a schedule or an override set them, else None.
-    minimum_by, maximum_by: who did. conflict: bounds that contradict each other now, in words.
-    headroom_percent: the largest of the schedules that are open or lead. leads: the measured leads that have begun.
-    unreadable: whether a schedule had to abstain.
+    minimum, maximum: the effective bounds. floor, cap: the same if a schedule or an override set them, else None.
+    minimum_by, maximum_by: who set them. conflict: bounds that contradict each other now, in words.
+    headroom_percent: the largest among the schedules that are open or lead. leads: the measured leads that have begun.
+    unreadable: whether a schedule cannot be read and abstains.
     """
 
     minimum: int
@@ -73,7 +73,7 @@ class Bounds(Struct, frozen=True, gc=False):
 
 
 class RankedBound(Struct, frozen=True, gc=False):
-    """A bound that somebody states, and its rank."""
+    """A bound and the rank of whoever states it."""
 
     rank: Rank
     proposal: Proposal
@@ -89,8 +89,8 @@ class RankedBound(Struct, frozen=True, gc=False):
 
 class Settled(Struct, frozen=True, gc=False):
     """
-    low, high: the minimum and the maximum of the highest rank, each for itself. minimum, maximum: what holds; where low
-    is above high, one of the two is both.
+    low: the minimum of the highest rank; high: the maximum of the highest rank. minimum, maximum: the bounds in force.
+    They equal low and high, unless low is above high: then one of the two is both bounds.
     """
 
     low: RankedBound
@@ -100,7 +100,7 @@ class Settled(Struct, frozen=True, gc=False):
 
 
 class _Leading(Struct, frozen=True, gc=False):
-    """A schedule that is asked for ahead of its start. floor: what it raises the minimum to, None if it does not."""
+    """A schedule that leads. floor: the minimum that it asks for, None if it does not raise the minimum."""
 
     schedule: Schedule
     start: Nanoseconds
@@ -109,7 +109,7 @@ class _Leading(Struct, frozen=True, gc=False):
 
 
 class _Seen(Struct):
-    """What the schedules and the override are at an instant. closed: index and start of those that may lead."""
+    """The states of schedules and override at an instant. closed: index and start of the schedules that may lead."""
 
     states: list[Window]
     stated: list[RankedBound]
@@ -119,20 +119,20 @@ class _Seen(Struct):
     edge: Edge | None = None
 
     def meets(self, at: Nanoseconds | None, name: str, state: WindowState) -> None:
-        """Takes an edge for the next one if it is the earliest so far."""
+        """Notes an edge; the earliest noted one is the next edge."""
         if at is not None and (self.edge is None or at < self.edge.at):
             self.edge = Edge(at, name, state)
 
 
 def resolve(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None = None, leads: tuple[Lead, ...] = ()) -> Bounds:
     """
-    The bounds that hold at `now`.
+    The bounds in force at `now`.
 
-    start_up: how long the target's pods take to become Ready, None while it is not known; leads: those that have begun.
-    Both are the memory's, and only measured leads depend on them.
+    start_up: how long the target's pods take to become Ready, None while unknown. leads: the leads that have begun.
+    Both come from the memory and only affect measured leads.
 
-    Bounds hold from one edge to the next, so those that an object had last are kept until then. Shortly before an edge
-    those behind it are worked out: an edge that thousands of objects share is found, not computed.
+    Bounds are constant between edges, so they are cached until the next edge. Shortly before an edge the bounds behind
+    it are computed: when an edge that thousands of objects share arrives, each finds its bounds in the cache.
     """
     asked = _ASKED.get(spec)
     held = None if asked is None else asked.answer(now, start_up, leads)
@@ -150,9 +150,10 @@ def resolve(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None = None, l
 
 def quiet_until(spec: Spec, edge: Nanoseconds | None, now: Nanoseconds) -> Nanoseconds:
     """
-    Until when `resolve` has nothing to work out for an object that was decided at `now`, and whose next edge this is.
+    The instant until which `resolve` answers from its cache for an object that was decided at `now`.
 
-    After that it looks ahead, or what it said ends: thousands of lines of cron may be read for an object of 50 windows.
+    edge: the object's next edge. Later the cached bounds end, or `resolve` computes those behind them, which can take
+    milliseconds for an object of 50 windows.
     """
     end = (now // DAY + 1) * DAY
     return (end if edge is None else min(edge, end)) - _AHEAD_MAX - spec.options.sync_period
@@ -160,8 +161,8 @@ def quiet_until(spec: Spec, edge: Nanoseconds | None, now: Nanoseconds) -> Nanos
 
 class _Held(Struct, frozen=True, gc=False):
     """
-    Bounds, and from when to when they hold for an object that asks with this start-up and these leads, or with those
-    that the bounds have found. look_ahead: from when on those behind them are worked out.
+    Cached bounds, valid in [begin, end) for a caller with this start-up time and either the leads that it passed in or
+    the leads that were computed. look_ahead: from this instant on the bounds behind them are computed.
     """
 
     begin: Nanoseconds
@@ -174,9 +175,9 @@ class _Held(Struct, frozen=True, gc=False):
 
 class _Asked:
     """
-    Who asks for the same, in common: the specs keep it, and it keeps what was found for them.
+    The cache entry that specs with equal schedules and bounds share. The specs keep it alive.
 
-    held: those that were found last. until: the end of the last of those that follow each other.
+    held: the bounds that were computed last. until: the end of the last consecutive ones.
     """
 
     __slots__ = ("__weakref__", "held", "until")
@@ -189,7 +190,7 @@ class _Asked:
         held = self.held
         for item in held:
             if item.begin <= now < item.end and item.start_up == start_up and leads in (item.bounds.leads, item.leads):
-                if item is not held[0]:  # the next turn finds it at once
+                if item is not held[0]:  # so that the next turn finds it first
                     self.held = (item, *(other for other in held if other is not item))
                 return item
         return None
@@ -198,10 +199,10 @@ class _Asked:
         self.held = ()
 
 
-# By all that bounds follow from: objects that differ in their targets and metrics alone share what is found.
+# By everything that bounds depend on: objects that differ only in targets and metrics share an entry.
 _SHARED: WeakValueDictionary[tuple[Hashable, ...], _Asked] = WeakValueDictionary()
-# What an object asked for last, of 65,536 objects; and what was found for it: 3 kB where there are five schedules, of
-# 20,000 objects none of which asks for the same. Beyond that bounds are worked out at each turn.
+# The entries of 65,536 objects; and their bounds, 3 kB for five schedules: those of 20,000 objects that share nothing.
+# The bounds of more objects are computed at each turn.
 _ASKED: OwnedCache[Spec, _Asked] = OwnedCache(32 * 2**20)
 _HELD: OwnedCache[_Asked, None] = OwnedCache(96 * 2**20, dropped=_Asked.forget)
 # Bytes of an entry of each, of bounds without their parts, and of a part of each kind without its text.
@@ -209,7 +210,7 @@ _ASKED_WEIGHT, _BOUNDS_WEIGHT, _WINDOW_WEIGHT, _PROPOSAL_WEIGHT = 500, 700, 110,
 
 
 def _shared(spec: Spec, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> _Asked:
-    """Whom a spec asks in common with: from now on it is one of them."""
+    """The entry that this spec shares with all specs of equal schedules and bounds."""
     question = (
         spec.schedules,
         spec.override,
@@ -233,7 +234,7 @@ def _hold(asked: _Asked, held: tuple[_Held, ...], until: Nanoseconds) -> None:
 
 
 def _weight(bounds: Bounds) -> int:
-    """About how many bytes bounds take, what they share with others included."""
+    """The approximate size of bounds in bytes, including parts that they share with others."""
     texts = sum(len(item.message) for item in bounds.abstentions)
     parts = len(bounds.proposals) + len(bounds.abstentions) + len(bounds.leads)
     return (
@@ -242,7 +243,7 @@ def _weight(bounds: Bounds) -> int:
 
 
 def _behind(spec: Spec, held: _Held) -> Iterator[_Held]:
-    """What comes after these bounds: where a lead begins, also what comes when it is over."""
+    """The bounds that follow these: of a lead that begins, also the bounds after it."""
     until = held.end + _AHEAD_MAX
     for _ in range(_EDGES_AHEAD_MAX):
         if held.end >= min(until, FOR_EVER):
@@ -252,19 +253,19 @@ def _behind(spec: Spec, held: _Held) -> Iterator[_Held]:
 
 
 def _worked_out(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> _Held:
-    """What holds at `now`, and until when."""
-    bounds = _resolved(spec, now, start_up, leads)
+    """The bounds in force at `now`, with the instant until which they hold."""
+    bounds = resolve_anew(spec, now, start_up, leads)
     end = holds_until(spec, bounds, now)
-    # Each at its own time within the last minutes, and not in the last turn before the edge.
+    # Objects are spread over the minutes before the edge, and none computes in the last turn before it.
     last = end - spec.options.sync_period
     place = max(min(last - now, _AHEAD_MAX), 0) * (hash(spec) % _AHEAD_PLACES) // _AHEAD_PLACES
     return _Held(now, end, start_up, leads, bounds, last - place)
 
 
 def holds_until(spec: Spec, found: Bounds, at: Nanoseconds) -> Nanoseconds:
-    """Until when `resolve` says the same as at `at`: the next edge, or the end of the day where none is in sight."""
+    """Until when `resolve` gives the same as at `at`: the next edge, or the end of the day if no edge is known."""
     edge = FOR_EVER if found.next_edge is None else found.next_edge.at
-    # A window that keeps renewing itself names its end once that is in sight, a year ahead.
+    # The end of a window that its own starts keep open is only known from a year before it on.
     is_open_end = any(
         state.changes is None and isinstance(schedule.window, CronWindow)
         for schedule, state in zip(spec.schedules, found.windows, strict=True)
@@ -273,7 +274,8 @@ def holds_until(spec: Spec, found: Bounds, at: Nanoseconds) -> Nanoseconds:
     return min(edge, (at // DAY + 1) * DAY) if is_open_end else edge
 
 
-def _resolved(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> Bounds:
+def resolve_anew(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> Bounds:
+    """`resolve` without its cache."""
     seen = _look(spec, now)
     settled = _settle(spec, seen.stated)
     leading = _leading(spec, seen, settled, now, start_up, leads) if seen.closed else []
@@ -286,8 +288,8 @@ def _resolved(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads:
         stated = [_yielding(item, leading) for item in seen.stated]
         ahead = [_ahead(item) for item in leading if item.floor is not None]
         for item in ahead:
-            # Each for itself, and no bound lower than it is: beside a cap of higher rank the largest of them may end up
-            # lowest.
+            # Resolve each leading floor separately and keep the highest result: next to a higher-ranked cap, the
+            # largest floor can resolve to the lowest bound.
             found = _settle(spec, stated, item)
             low, high = max(low, found.minimum, key=_number), max(high, found.maximum, key=_number)
         proposals = [item.proposal for item in (*stated, *ahead)]
@@ -341,7 +343,7 @@ def _look_at(seen: _Seen, index: int, schedule: Schedule, now: Nanoseconds) -> N
 
 
 def settled_at(spec: Spec, at: Nanoseconds) -> Settled:
-    """What the windows that are open at an instant, the override and the spec come to; leads left aside."""
+    """The bounds of the windows that are open at an instant, the override and the spec, without leads."""
     stated: list[RankedBound] = []
     for schedule in spec.schedules:
         if schedule.problem is None and not schedule.suspend:
@@ -355,9 +357,9 @@ def settled_at(spec: Spec, at: Nanoseconds) -> Settled:
 
 def contradiction(settled: Settled) -> str:
     """
-    A minimum above a maximum in words, and which of them won; "" where there is none.
+    A minimum above a maximum and which of them wins, in words; "" if there is none.
 
-    An override contradicts what it likes: that is what it is for.
+    An override is meant to contradict schedules, so it is never named.
     """
     low, high = settled.low, settled.high
     if low.number <= high.number or _OVERRIDE in {low.rank, high.rank}:
@@ -369,7 +371,7 @@ def contradiction(settled: Settled) -> str:
 
 
 def _settle(spec: Spec, stated: Sequence[RankedBound], ahead: RankedBound | None = None) -> Settled:
-    """ahead: a floor that leads: it raises the minimum, whoever set it."""
+    """ahead: a leading floor. It raises the minimum, whatever its rank."""
     low, high = _of_spec(spec.min_replicas, spec.max_replicas)
     for item in stated:
         if item.proposal.role is Role.FLOOR:
@@ -404,12 +406,12 @@ def _stated_by(schedule: Schedule, until: Nanoseconds | None) -> list[RankedBoun
 
 
 def _rank(schedule: Schedule) -> Rank:
-    """Above the spec's own bounds, by priority; of equal priorities a planned event beats what recurs."""
+    """Above the spec's own bounds, by priority; at equal priority a planned event beats a recurring window."""
     return (0, 1, 2 * schedule.priority + isinstance(schedule.window, OnceWindow))
 
 
 def _statements(source: Source, by: Schedule | Override, rank: Rank, until: Nanoseconds | None) -> list[RankedBound]:
-    """What a schedule or an override states while it holds."""
+    """The bounds that a schedule or an override states while it holds."""
     name = by.name if isinstance(by, Schedule) else ""
     return [
         RankedBound(rank, Proposal(source, name, role, number, until))
@@ -424,17 +426,17 @@ def _statements(source: Source, by: Schedule | Override, rank: Rank, until: Nano
 def _leading(
     spec: Spec, seen: _Seen, settled: Settled, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]
 ) -> list[_Leading]:
-    """The closed schedules that are asked for already; `seen` learns of them, and of the lead that begins next."""
+    """The closed schedules that lead. Their states and the next lead's begin are noted in `seen`."""
     assert seen.edge is not None
     first = seen.edge.at
     then: Settled | None = None
     begun = {(item.schedule, item.start): item.length for item in leads}
-    # Schedules that open or meet at one instant share it.
+    # By instant: schedules that open together share the bounds around it.
     settled_then: dict[Nanoseconds, Settled] = {}
     out: list[_Leading] = []
     for index, start in seen.closed:
         length = begun.get((spec.schedules[index].name, start))
-        # Only what has begun, or may begin before the next edge, is worked out.
+        # A lead that has not begun and cannot begin before the next edge is not computed.
         if length is None and start - _longest(spec, index, start_up) >= seen.edge.at:
             continue
         if start == first:
@@ -448,7 +450,7 @@ def _leading(
         if found is None:
             continue
         if length is not None and found.schedule.lead is None:
-            found = replace(found, length=length)  # as long as it was when it began
+            found = replace(found, length=length)  # a lead keeps the length that it began with
         name, begin = found.schedule.name, start - found.length
         if now < begin:
             seen.meets(begin, name, WindowState.LEADING)
@@ -463,9 +465,9 @@ def _kept_leads(
     spec: Spec, seen: _Seen, leading: Sequence[_Leading], now: Nanoseconds, begun: tuple[Lead, ...]
 ) -> tuple[Lead, ...]:
     """
-    The measured leads under way, and those that had begun and ask for nothing now.
+    The measured leads in force, and those that have begun and are hidden now.
 
-    An override hides a lead while it lasts: taken back before the start, the lead goes on as long as it was.
+    An override hides a lead while it holds. If it is removed before the start, the lead goes on with its length.
     """
     kept = [Lead(item.schedule.name, item.start, item.length) for item in leading if item.schedule.lead is None]
     if begun:
@@ -478,7 +480,7 @@ def _kept_leads(
 
 
 def _look_behind(spec: Spec, seen: _Seen, start_up: Nanoseconds | None) -> None:
-    """Tells of a window that goes straight from its end into its next lead."""
+    """Corrects the next edge for a window that passes from its end straight into its next lead."""
     assert seen.edge is not None
     at = seen.edge.at
     for index, (schedule, window) in enumerate(zip(spec.schedules, seen.states, strict=True)):
@@ -493,7 +495,7 @@ def _look_behind(spec: Spec, seen: _Seen, start_up: Nanoseconds | None) -> None:
 
 
 def _then(spec: Spec, seen: _Seen, edge: Nanoseconds) -> Settled:
-    """What the windows come to at the first edge after what was seen: `settled_at` without a look at all of them."""
+    """`settled_at` for the first edge after `seen`, without evaluating all windows again."""
     stated = [item for item in seen.stated if item.proposal.until != edge]
     for schedule, window in zip(spec.schedules, seen.states, strict=True):
         if window.changes == edge and window.state is not WindowState.OPEN:
@@ -502,7 +504,7 @@ def _then(spec: Spec, seen: _Seen, edge: Nanoseconds) -> Settled:
 
 
 def _longest(spec: Spec, index: int, start_up: Nanoseconds | None) -> Nanoseconds:
-    """No lead of this schedule is longer: the rise from nothing takes the longest."""
+    """An upper bound of this schedule's lead: a rise from zero takes the longest."""
     schedule = spec.schedules[index]
     if schedule.lead is not None:
         return schedule.lead
@@ -513,9 +515,9 @@ def _lead(
     spec: Spec, index: int, start: Nanoseconds, start_up: Nanoseconds | None, before: Settled, then: Settled
 ) -> _Leading | None:
     """
-    How a schedule that opens at `start` leads; None where nothing rises there.
+    The lead of a schedule that opens at `start`; None if nothing rises there.
 
-    before, then: what holds just before it opens, and from then on. A floor that is outranked raises nothing.
+    before, then: the bounds just before it opens, and from then on. A floor that is outranked raises nothing.
     """
     schedule = spec.schedules[index]
     low = high = before.minimum.number
@@ -538,7 +540,7 @@ def _ahead(item: _Leading) -> RankedBound:
 
 
 def _yielding(item: RankedBound, leading: Iterable[_Leading]) -> RankedBound:
-    """A cap that closes by the start of what leads allows what that needs to be Ready; one of higher rank does not."""
+    """A cap that ends by the start of a leading schedule is raised to that schedule's floor, unless it outranks it."""
     until = item.proposal.until
     if item.proposal.role is not Role.CAP or until is None:
         return item

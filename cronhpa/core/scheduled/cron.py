@@ -1,11 +1,12 @@
 """
 Cron texts: which are accepted, and which dates and minutes they name. Wall times only; zones are decided in windows.py.
 
-Five fields with names, ranges, steps, lists, `L`, `#`, 7 as Sunday, and `@hourly` to `@yearly`. Day of month and day of
-week both restricted mean either of them, as in every cron; restricted is what is neither `*` nor `*/1`.
+Accepted are five fields with names, ranges, steps, lists, `L`, `#`, 7 as Sunday, and `@hourly` to `@yearly`. If day of
+month and day of week are both restricted, either of them suffices, as in every cron. A field is restricted unless it is
+`*` or `*/1`.
 
-croniter reads the fields; which dates follow is worked out here. Its own walk takes `fri#2` beside a day of the month
-for both of them, and walks 41 years to find that 30 February never comes.
+croniter reads the fields; the dates are computed here. croniter's own iteration requires both of `fri#2` and a day of
+the month, and walks through 41 years to find that 30 February never comes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ SHORTHANDS = {
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _NUMBERS = {name: number for number, name in (*enumerate(_MONTHS, start=1), *enumerate(_WEEKDAYS))}
-# In a leap year: 29 February comes, 30 February never does.
+# The longest that each month can be: 29 February exists, 30 February does not.
 _LONGEST = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 # 29 February on a given weekday comes back after 40 years at the latest (across 2100).
 _MONTHS_MAX = 41 * 12
@@ -47,7 +48,7 @@ _MONTHS_MAX = 41 * 12
 
 
 def _pattern(value: str, steps: str, *others: str) -> str:
-    """The pattern of one field: a list of `*`, values and ranges with steps, and what else the field knows."""
+    """The pattern of one field: a list of `*`, values, ranges with steps, and what else the field accepts."""
     item = "|".join((rf"(\*|{value}(-{value})?)(/{steps})?", *others))
     return f"^({item})(,({item}))*$"
 
@@ -62,8 +63,10 @@ _NTH = f"({_WEEKDAY}#[1-5]|l0*[0-7])"
 
 class Field(Struct, frozen=True):
     """
-    One of the five fields: pattern of what is accepted, in lower case and for RE2 as well as for Python; meaning for
-    people; first: its smallest value; cycle: how many there are before it begins anew.
+    One of the five fields.
+
+    pattern: what is accepted, in lower case, for RE2 and for Python. meaning: the same for people. first: the smallest
+    value. cycle: the number of values.
     """
 
     name: str
@@ -86,7 +89,7 @@ FIELDS = (
     Field("month", _pattern(_MONTH, "0*([1-9]|1[0-2])"), "the month is 1 to 12, or jan to dec", 1, 12),
     Field(
         "day of the week",
-        # A list is all of weekdays or all of nth weekdays: croniter reads no mixture.
+        # A list has either weekdays or nth weekdays: croniter reads no mixture.
         f"({_pattern(_WEEKDAY, '[1-7]')}|^{_NTH}(,{_NTH})*$)",
         "the day of the week is 0 to 7, sun to sat, mon#2 (the second) or L5 (the last Friday); W and ? are not known",
         0,
@@ -129,7 +132,7 @@ def _problem(text: str) -> str | None:
 
 @lru_cache(maxsize=16)
 def _matcher(pattern: str) -> re.Pattern[str]:
-    # Python's `$` also stands before a last line feed; a field that was split off has none. ASCII: digits are 0 to 9.
+    # Python's `$` also matches before a final line feed; a field has none. ASCII: digits are 0 to 9.
     return re.compile(pattern, re.ASCII)
 
 
@@ -138,8 +141,8 @@ def _matcher(pattern: str) -> re.Pattern[str]:
 
 class _Cron(Struct, frozen=True):
     """
-    minutes: of the day, ascending, two bytes each. days: of the month, None where any; last_day: whether the last is
-    meant, too. weekdays: 0 is Sunday, None where any; nth: pairs of weekday and number, 0 for the last of the month.
+    minutes: of the day, ascending, two bytes each. days: of the month, None for all. last_day: whether the last day of
+    the month is named. weekdays: 0 is Sunday, None for all. nth: (weekday, number), number 0 for the last of the month.
     """
 
     minutes: Sequence[int]
@@ -151,16 +154,16 @@ class _Cron(Struct, frozen=True):
 
     @property
     def fires(self) -> bool:
-        """Whether a date ever comes. Every weekday, also the fifth of a February, does: 29 February meets all seven."""
+        """Whether such a date exists. A weekday always does, even a fifth in February: 29 February takes all seven."""
         if self.days is None or self.weekdays is not None or self.last_day:
             return True
         return min(self.days) <= max(_LONGEST[month] for month in self.months)
 
 
-# 9 kB each, where every minute of the day, day of the month and nth weekday is named; half a kilobyte most of them.
+# 9 kB at most, if every minute, day of the month and nth weekday is named; usually half a kilobyte.
 @lru_cache(maxsize=1024)
 def _read(text: str) -> _Cron:
-    """What a text that follows the grammar means."""
+    """The meaning of a text that follows the grammar."""
     fields = SHORTHANDS.get(text, text).lower().split()
     plain = " ".join(_without_turns(item, field) for item, field in zip(fields, FIELDS, strict=True))
     expanded, nth = croniter.expand(plain)
@@ -187,9 +190,9 @@ _RANGE = re.compile(r"(\w+)-(\w+)(?:/(\d+))?", re.ASCII)
 
 def _without_turns(text: str, field: Field) -> str:
     """
-    The field with each range that turns around, or has one value, as the list of its values.
+    The field, with each range that wraps around or has one value written as the list of its values.
 
-    croniter takes `8-8` for `*`, and of `22-4/3` it makes 22 and 2, where the steps are 22, 1 and 4.
+    croniter reads `8-8` as `*`, and `22-4/3` as 22 and 2 instead of 22, 1 and 4.
     """
     return ",".join(_values(item, field) for item in text.split(","))
 
@@ -248,7 +251,7 @@ def date_until(text: str, day: date) -> date | None:
 
 
 def _months(text: str, indices: range) -> Iterator[tuple[int, int]]:
-    """Year and month of the months among these, counted from the year 0, that a text may name a date of."""
+    """Year and month of those among these months, counted from the year 0, that the text names."""
     months = _read(text).months
     return (
         (index // 12, index % 12 + 1)

@@ -1,17 +1,17 @@
 """
 Windows: open or closed at an instant, and until when. Clock changes are decided here and only here.
 
-- A wall time that a spring gap skips moves to the first instant that exists.
-- A wall time that an autumn fold repeats means the first of its two instants for a start, the second for an end.
+- A wall time in a spring gap moves to the first instant that exists.
+- A wall time in an autumn fold occurs twice: a start is the first occurrence, an end is the second.
 - A start on a date that `exclude` names, or that `only` does not name, is dropped: it opens nothing and acts as an end.
-  The date is the one written, also where a gap moves the start past midnight.
-- open(t): let s be the latest start <= t. Open if s is kept and no end lies in (s, t], or t < s + duration. Of starts
-  at one instant, one that is kept is enough.
-- An end that is written later than a start, and that a gap brings to the same instant, closes the window at once: a
+  The date is the written one, even if a gap moves the start past midnight.
+- open(t): let s be the latest start <= t. With `end`: open if s is kept and no end lies in (s, t]. Without: open if s
+  is kept and t < s + duration. Of several starts at one instant, one kept start is enough.
+- If an end is written later than a start and a gap moves both to one instant, the end closes the window at once: a
   window inside a gap is empty on that day.
 
-Nothing is remembered between calls but what was worked out of the arguments alone, a day of a window at a time. It goes
-with the window; objects that have one window in common share it (`parse_spec` makes equal windows one).
+The cache holds what was computed from the arguments alone, by window and day. It is dropped with the window; objects
+with equal windows share it (`parse_spec` makes equal windows one object).
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from cronhpa.core.instant import DAY, MINUTE, Nanoseconds, from_datetime, to_dat
 from cronhpa.core.scheduled import calendars, cron
 from cronhpa.core.spec import CronWindow, OnceWindow
 
-# A window that its starts keep open (hourly, for two hours) has no end worth naming if this many dates bring none, or
-# that many years.
+# A window that its own starts keep open (hourly, for two hours) has no known end if so many dates with starts, or so
+# many years, bring none.
 _DATES_MAX = 366
 _YEARS_MAX = 41
-# How far a start is looked for that exceptions leave.
+# How far ahead a start is searched that the exceptions keep.
 _EXCEPTION_YEARS = 10
 _OVERLAP_DATES_MAX = 64
 _ONE_DAY = timedelta(days=1)
 _EPOCH = date(1970, 1, 1).toordinal()
 
-# Zones are those of the tzdata package that is locked with us, not what the machine has: the operator, its workers and
-# the commands must say the same, and a machine knows zones such as `localtime` that are none.
+# Zones come from the locked tzdata package, not from the machine: the operator, its workers and the commands must
+# agree, and a machine also has files that are no zones, such as `localtime`.
 reset_tzpath(to=())
 
 # Offsets from UTC, ascending: the instants at which one begins and ends, and how far the clock is ahead.
@@ -52,14 +52,14 @@ _Clock: TypeAlias = tuple[tuple[Nanoseconds, Nanoseconds, Nanoseconds], ...]
 
 
 class State(Struct, frozen=True, gc=False):
-    """Whether a window is open, and the instant at which that changes; None: not within what is worth naming."""
+    """Whether a window is open, and the instant at which that changes; None if that instant is not known."""
 
     is_open: bool
     until: Nanoseconds | None
 
 
 class _Run(Struct, frozen=True, gc=False):
-    """Starts that follow each other without a close between them, from the first to the last; or one end."""
+    """Consecutive starts without a close between them, from the first to the last; or one end."""
 
     first: Nanoseconds
     last: Nanoseconds
@@ -68,10 +68,10 @@ class _Run(Struct, frozen=True, gc=False):
 
 class _Stretch(Struct, frozen=True, gc=False):
     """
-    A day of a window: open or closed until its first edge, the other until the second, and so on.
+    A day of a window. Its state is `is_open` until the first edge, and changes at each edge.
 
-    begin: of the day. edges: nanoseconds after it, eight bytes each, as a window may have one a minute. following: the
-    first edge after the day.
+    begin: of the day. edges: nanoseconds after it, eight bytes each, as a window may have an edge a minute. following:
+    the first edge after the day.
     """
 
     begin: Nanoseconds
@@ -87,8 +87,8 @@ class _Stretch(Struct, frozen=True, gc=False):
 
 class _Known(Struct):
     """
-    What was worked out of a window: `phase`, see `_phase`; its last days by number; from which date on it was last
-    looked through for starts within its own duration, and the first found.
+    What was computed of a window: `phase`, see `_phase`; its last days by number; the date of the last search for
+    starts within its own duration, and the first one found.
     """
 
     phase: Nanoseconds
@@ -96,7 +96,7 @@ class _Known(Struct):
     overlap: tuple[date, Nanoseconds | None] | None = None
 
 
-# A day for now, one for what comes behind the next edge, and two for starts that are looked at ahead.
+# One day for now, one for the time behind the next edge, and two for starts ahead.
 _DAYS_KEPT = 4
 # Bytes of a window's entry, and of a day without its edges.
 _KNOWN_WEIGHT, _STRETCH_WEIGHT, _EDGE_WEIGHT = 500, 300, 8
@@ -118,7 +118,7 @@ def state(window: CronWindow | OnceWindow, now: Nanoseconds) -> State:
     stretch = known.days.get(day)
     if stretch is None:
         stretch = _stretch(window, day * DAY - known.phase)
-        # Anew, as a thread may look at it.
+        # A new dictionary: a thread may be reading the old one.
         days = {**known.days, day: stretch}
         _keep(window, _Known(known.phase, dict([*days.items()][-_DAYS_KEPT:]), known.overlap))
     return stretch.at(now)
@@ -150,10 +150,9 @@ def never_closes(window: CronWindow, now: Nanoseconds) -> bool:
 
 def overlaps_itself(window: CronWindow, now: Nanoseconds) -> Nanoseconds | None:
     """
-    The first start, from the UTC day of `now` on, that comes before the duration of the one before it has passed.
+    The first start from the UTC day of `now` on that comes before the duration of the previous start has passed.
 
-    None for a window with an end, where a start finds the window open by right, and where the next 64 dates with
-    starts bring none.
+    None for a window with an `end`, which may be open at its starts, and if the next 64 dates with starts bring none.
     """
     if window.duration is None:
         return None
@@ -175,12 +174,12 @@ def _overlap(window: CronWindow, today: date) -> Nanoseconds | None:
     for _ in range(_OVERLAP_DATES_MAX):
         if day is None:
             return None
-        # Where no clock changes, starts of one date are as far from each other as they are written.
+        # Without a clock change the starts of one date are as far apart as they are written.
         is_plain = is_spaced and len(_clock(window.zone, day)) == 1
         for start in _instants(
             minutes[:: max(len(minutes) - 1, 1)] if is_plain else minutes, window.zone, day, is_end=False
         ):
-            # A gap may bring two starts to one instant.
+            # A gap may move two starts to one instant.
             if before is not None and before < start < before + window.duration and start >= _utc(today):
                 return start
             before = start
@@ -212,7 +211,7 @@ def _keep(window: CronWindow, known: _Known) -> None:
 
 
 def _phase(window: CronWindow) -> Nanoseconds:
-    """How long before midnight the days of a window begin: spread, so that no tick works out those of all windows."""
+    """How long before midnight the days of a window begin: windows differ, so that no tick computes the days of all."""
     return crc32(f"{window.start}|{window.end}|{window.duration}|{window.zone}".encode()) * DAY >> 32
 
 
@@ -233,14 +232,15 @@ def _stretch(window: CronWindow, begin: Nanoseconds) -> _Stretch:
 
 
 def _edges(window: CronWindow, now: Nanoseconds) -> Iterator[Nanoseconds]:
-    """The edges from shortly before `now` on, ascending; the window is closed before the first of them."""
-    # What the latest start did settles all before it. Two days: its instant lies before `now` in any zone.
+    """The edges from shortly before `now` on, ascending. The window is closed before the first of them."""
+    # The state follows from the latest start, whatever came before it. Three days: its instant lies before `now` in any
+    # zone.
     origin = cron.date_until(window.start, _date(now) - 3 * _ONE_DAY)
     day = None if origin is None else _cluster(window.zone, origin)[0]
     day = _next_date(window, day or _date(now) - 3 * _ONE_DAY, is_open=False)
     is_open, closes, visited = False, 0, 0
     last = _date(now) + _YEARS_MAX * 365 * _ONE_DAY
-    # By what a plain date names and keeps: most dates of a window are alike.
+    # Runs of a date without a clock change, by (kept start, start, end): most dates of a window are alike.
     plain: dict[tuple[bool, bool, bool], tuple[_Run, ...]] = {}
     while day is not None and day <= last and visited < _DATES_MAX:
         visited += 1
@@ -268,7 +268,7 @@ def _date(now: Nanoseconds) -> date:
 
 
 def _next_date(window: CronWindow, day: date, *, is_open: bool) -> date | None:
-    """The first date from `day` on at which an open or a closed window may change, or an open one begin anew."""
+    """The first date from `day` on at which the window may open or close, or an open one may start again."""
     if not is_open:
         return _start_date(window, day, is_kept=True)
     if window.duration is not None:
@@ -279,7 +279,7 @@ def _next_date(window: CronWindow, day: date, *, is_open: bool) -> date | None:
 
 
 def _start_date(window: CronWindow, day: date, *, is_kept: bool) -> date | None:
-    """The first date from `day` on that has starts, which the exceptions keep or drop."""
+    """The first date from `day` on with starts that the exceptions keep; without `is_kept`, with starts they drop."""
     if window.exclude is None and window.only is None:
         return cron.date_from(window.start, day) if is_kept else None
     last = day + _EXCEPTION_YEARS * 365 * _ONE_DAY
@@ -325,9 +325,9 @@ def _runs_on(
     window: CronWindow, day: date, plain: dict[tuple[bool, bool, bool], tuple[_Run, ...]]
 ) -> tuple[Iterable[_Run], date]:
     """
-    What happens on a date, ascending, and the date after it. Around a clock change: on all dates near it.
+    The runs of a date, ascending, and the date after it. Near a clock change: the runs of all dates near it.
 
-    plain: what happens on dates without one, from their midnight on; it is added to.
+    plain: runs of dates without a clock change, counted from their midnight; new ones are added.
     """
     clock = _clock(window.zone, day)
     if len(clock) > 1:
@@ -344,16 +344,16 @@ def _runs_on(
 
 
 def _runs_of_plain_day(window: CronWindow, *, is_kept: bool, is_start: bool, is_end: bool) -> tuple[_Run, ...]:
-    """What happens on a date without a clock change near it, in nanoseconds from its midnight."""
+    """The runs of a date without a clock change near it, in nanoseconds from its midnight."""
     starts = [minute * MINUTE for minute in cron.minutes(window.start)] if is_start else []
     ends = [minute * MINUTE for minute in cron.minutes(window.end)] if is_end and window.end is not None else []
     return _runs(starts if is_kept else [], ends if is_kept else [*ends, *starts], window.duration)
 
 
 def _runs_near_change(window: CronWindow, first: date, last: date) -> tuple[_Run, ...]:
-    """What happens from the first to the last of these dates. Together: a fold mixes starts and ends of two dates."""
+    """The runs of all these dates together, because a fold mixes starts and ends of two dates."""
     dropped: list[Nanoseconds] = []
-    # The latest wall time that means each instant: the last one that is added.
+    # By instant, the latest wall time that means it: later entries replace earlier ones.
     kept: dict[Nanoseconds, Nanoseconds] = {}
     ends: dict[Nanoseconds, Nanoseconds] = {}
     day = first
@@ -383,7 +383,7 @@ def _is_named(text: str | None, day: date) -> bool:
 
 
 def _runs(starts: list[Nanoseconds], closing: list[Nanoseconds], duration: Nanoseconds | None) -> tuple[_Run, ...]:
-    """Starts and ends in their order, without those that change nothing: a start hides an end at its instant."""
+    """Starts and ends in order, without those that change nothing. A start hides an end at the same instant."""
     runs: list[_Run] = []
     opening = set(starts)
     for at in sorted(opening.union(closing)):
@@ -410,14 +410,14 @@ def _instants(minutes: Sequence[int], zone: str, day: date, *, is_end: bool) -> 
     shift = max(offsets) - min(offsets)
     for begin, behind, offset in clock:
         first = midnight - offset
-        if begin + shift <= first and first + DAY + shift <= behind:  # nothing of the date is skipped or shown twice
+        if begin + shift <= first and first + DAY + shift <= behind:  # no part of the date is skipped or repeated
             return [first + minute * MINUTE for minute in minutes]
     return [_shown(midnight + minute * MINUTE, clock, is_end=is_end) for minute in minutes]
 
 
 def _shown(wall: Nanoseconds, clock: _Clock, *, is_end: bool) -> Nanoseconds:
-    """The instant at which a clock shows a wall time, which is given as if in UTC."""
-    if is_end:  # the last offset that has begun by then; in a gap, where it ends
+    """The instant at which a clock shows a wall time that is given as if in UTC."""
+    if is_end:  # the last offset that has begun by then; in a gap, the instant at which that offset ends
         return next(min(wall - offset, behind) for begin, behind, offset in reversed(clock) if wall - offset >= begin)
     return next(max(wall - offset, begin) for begin, behind, offset in clock if wall - offset < behind)
 
@@ -425,7 +425,7 @@ def _shown(wall: Nanoseconds, clock: _Clock, *, is_end: bool) -> Nanoseconds:
 # 400 bytes each.
 @lru_cache(maxsize=4096)
 def _cluster(zone: str, day: date) -> tuple[date, date]:
-    """The first and the last date around this one with a clock change near each; the date itself where none is near."""
+    """The first and the last date of the run of dates near a clock change; the date itself if none is near."""
     first = last = day
     while len(_clock(zone, first)) > 1 and len(_clock(zone, first - _ONE_DAY)) > 1:
         first -= _ONE_DAY
@@ -454,7 +454,7 @@ def offsets_on(zone: str, day: int) -> tuple[tuple[Nanoseconds, Nanoseconds], ..
     info = ZoneInfo(zone)
     low = to_datetime(day * DAY)
     clock = [(day * DAY, _offset(low, info))]
-    # Six hours: no zone has gone and come back within them.
+    # Six hours: no zone has ever changed its offset and changed it back within them.
     for _ in range(4):
         high = low + timedelta(hours=6)
         if _offset(high, info) != clock[-1][1]:

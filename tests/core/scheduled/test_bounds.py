@@ -212,7 +212,7 @@ def test_what_is_kept_is_what_would_be_found_anew(of, start_up, has_leads, minut
     leads = resolve(of, at("06:55"), start_up).leads if has_leads else ()
 
     for instant in (at("10:00") + minute * MINUTE for minute in minutes):
-        assert bounds_module._resolved(of, instant, start_up, leads) == resolve(of, instant, start_up, leads)
+        assert bounds_module.resolve_anew(of, instant, start_up, leads) == resolve(of, instant, start_up, leads)
 
 
 @given(
@@ -227,16 +227,16 @@ def test_turn_by_turn_the_bounds_are_what_would_be_found_anew(of, start_up, seco
     for passed in seconds:
         now += passed * SECOND
         found = resolve(of, now, start_up, leads)
-        assert bounds_module._resolved(of, now, start_up, leads) == found
+        assert bounds_module.resolve_anew(of, now, start_up, leads) == found
         leads = found.leads
 
 
 @given(specs(timed=True), st.sampled_from([None, 5 * SECOND, 10 * MINUTE]), st.integers(-2 * 24 * 60, 4 * 24 * 60))
 def test_who_asks_with_the_leads_that_were_found_finds_the_same(of, start_up, minutes):
     instant = at("10:00") + minutes * MINUTE
-    found = bounds_module._resolved(of, instant, start_up, ())
+    found = bounds_module.resolve_anew(of, instant, start_up, ())
 
-    assert found == bounds_module._resolved(of, instant, start_up, found.leads)
+    assert found == bounds_module.resolve_anew(of, instant, start_up, found.leads)
 
 
 def test_objects_that_differ_in_their_targets_and_metrics_share_what_is_found():
@@ -254,7 +254,7 @@ def test_an_edge_is_found_that_was_worked_out_before_it(monkeypatch):
     of = spec(2, 120, schedules=(schedule("day", floor=3),))
     resolve(of, at("07:58"))
     resolve(of, at("07:58:30"))
-    monkeypatch.setattr(bounds_module, "_resolved", None)
+    monkeypatch.setattr(bounds_module, "resolve_anew", None)
 
     leading = resolve(of, at("07:58:45"))
     is_open = resolve(of, at("08:00"), leads=leading.leads)
