@@ -7,8 +7,7 @@ the tolerance, scale-down stabilization, the rate of an object without a behavio
 and more than one metric. It refuses nothing; columns in, columns out. Imports numpy: for workers and benchmarks only.
 
 A day needs nothing of the day before but its last two hours, as the memory of a stabilization window is five minutes:
-all days are columns, and a tick costs the same for a year as for a day. A day of hundreds of candidates is cut into
-shorter spans for the same reason.
+all days are columns, and a tick costs the same for a year as for a day.
 """
 
 from __future__ import annotations
@@ -35,10 +34,8 @@ _BEFORE_SECONDS = 7_200
 # int16 columns of this many fit the second-level cache with all that a tick looks at, and a day of them 50 MB.
 _COLUMNS = 4_000
 _REPLICAS_MAX = 30_000
-# Of whole percents and milli-units, which float32 meets but for its last digits.
-_EPSILON = 1e-4
-# Of loads in pods.
-_HAIR = 1e-6
+_EPSILON = 1e-4  # float32 meets whole percents and milli-units but for its last digits
+_HAIR = 1e-6  # of loads in pods
 # The upstream's rate without a behavior: twice as many in 15 s, or four.
 _RATE_SECONDS = 15
 # The upstream's default cpu-initialization-period.
@@ -112,7 +109,7 @@ class Outcomes:
     highest: NDArray[np.float32]
 
 
-def simulate(load: Floats, floors: Counts, world: AutoscalerModel, *, span_seconds: int = _DAY_SECONDS) -> Outcomes:
+def simulate(load: Floats, floors: Counts, world: AutoscalerModel, span_seconds: int = _DAY_SECONDS) -> Outcomes:
     """
     Scale under `load` with each row of `floors` as the least that may run.
 
@@ -131,9 +128,8 @@ def simulate(load: Floats, floors: Counts, world: AutoscalerModel, *, span_secon
         for name, values in kept.items():
             target = getattr(found, name)
             for i, start in enumerate(starts):
-                step = start // per_step
-                upto = min(span // per_step, target.shape[1] - step)
-                target[:, step : step + upto] = values[:upto, i].T
+                part = target[:, start // per_step :][:, : span // per_step]
+                part[:] = values[: part.shape[1], i].T
     return found
 
 
@@ -143,12 +139,11 @@ def _spans(ticks: int, span: int, candidates: int, world: AutoscalerModel) -> It
 
     So many spans at once that spans times candidates are about as many columns as fit the cache.
     """
-    before = world.ticks(_BEFORE_SECONDS)
     starts = np.arange(0, ticks, span)
     at_once = max(1, _COLUMNS // candidates)
     for first in range(0, len(starts), at_once):
         chosen = starts[first : first + at_once]
-        yield chosen, np.arange(-before, span)[:, None] + chosen
+        yield chosen, np.arange(-world.ticks(_BEFORE_SECONDS), span)[:, None] + chosen
 
 
 class _SlidingMaximum:
