@@ -43,7 +43,7 @@ OWNED = {
 BY_VALUE = {
     "core.behavior:default_ramp": (4096, 300),
     "core.instant:_to_the_second": (4096, 250),
-    "core.scheduled.bounds:_of_spec": (4096, 600),
+    "core.scheduled.ranks:_of_spec": (4096, 600),
     "core.scheduled.calendars:problem": (1024, 1000),
     "core.scheduled.calendars:_holidays_in": (4096, 1000),
     "core.scheduled.calendars:_names_in": (128, 15_000),
@@ -178,7 +178,7 @@ LARGEST = {
     "core.scheduled.windows:_clock": lambda i: windows._clock("Europe/Berlin", at_date(2026 + i)),
     "core.scheduled.windows:offsets_on": lambda i: windows.offsets_on("Europe/Berlin", 20_751 + i),
     "core.scheduled.cron:days_of": lambda i: cron.days_of("* * * * *", 2026 + i, 1),
-    "core.scheduled.bounds:_of_spec": lambda i: bounds._of_spec(i + 1000, i + 10_000),
+    "core.scheduled.ranks:_of_spec": lambda i: bounds._of_spec(i + 1000, i + 10_000),
 }
 
 
