@@ -24,7 +24,7 @@ from core.situations import at, specs
 from cronhpa.api.parse import parse_spec
 from cronhpa.core.cache import Interned, OwnedCache
 from cronhpa.core.instant import DAY, MINUTE, SECOND
-from cronhpa.core.scheduled import bounds, cron, windows
+from cronhpa.core.scheduled import cron, ranks, windows
 from cronhpa.core.scheduled.bounds import resolve
 from cronhpa.core.scheduled.conflicts import conflicts
 from cronhpa.core.spec import ControllerOptions, Spec
@@ -178,7 +178,7 @@ LARGEST = {
     "core.scheduled.windows:_clock": lambda i: windows._clock("Europe/Berlin", at_date(2026 + i)),
     "core.scheduled.windows:offsets_on": lambda i: windows.offsets_on("Europe/Berlin", 20_751 + i),
     "core.scheduled.cron:days_of": lambda i: cron.days_of("* * * * *", 2026 + i, 1),
-    "core.scheduled.ranks:_of_spec": lambda i: bounds._of_spec(i + 1000, i + 10_000),
+    "core.scheduled.ranks:_of_spec": lambda i: ranks._of_spec(i + 1000, i + 10_000),
 }
 
 
