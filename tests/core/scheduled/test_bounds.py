@@ -1,5 +1,5 @@
 """
-cronhpa.core.scheduled.bounds, cronhpa.core.scheduled.ranks: who sets the bounds, and what if they contradict each other.
+cronhpa.core.scheduled.bounds, cronhpa.core.scheduled.ranks: who sets the bounds, and what if they contradict.
 """
 
 from __future__ import annotations
