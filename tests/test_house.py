@@ -19,7 +19,6 @@ WITHOUT_A_TEST = {
 _SPLIT = "being split"
 _CASES = "one subject, many cases"
 LONG = {
-    "cronhpa/core/scheduled/bounds.py": _SPLIT,
     "cronhpa/core/scheduled/windows.py": _SPLIT,
     "tests/api/test_render.py": _CASES,
     "tests/core/reactive/test_replicas.py": _CASES,

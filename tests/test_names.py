@@ -13,9 +13,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("cronhpa", "models", "benchmarks")
 
 # What still has to be renamed, by name, with the reason why it has not been. An entry that is no longer doubled fails.
-EXCEPTIONS = {
-    "Fitted": "one for each forecasting method, behind one protocol: the methods are being rewritten",
-}
+EXCEPTIONS: dict[str, str] = {}
 
 # `core/decision.Decision`: a file below cronhpa, and a name in it; a name alone is of the file before it.
 CODE = re.compile(r"`([a-z_]+(?:/[a-z_]+)+)(?:\.([A-Za-z_]+))?`")

@@ -30,15 +30,12 @@ MINUTES_PER_STEP = 5
 
 _STEP_SECONDS = 60 * MINUTES_PER_STEP
 _DAY_SECONDS = 86_400
-_STEPS_PER_DAY = _DAY_SECONDS // _STEP_SECONDS
 _BEFORE_SECONDS = 7_200
 # int16 columns of this many fit the second-level cache with all that a tick looks at, and a day of them 50 MB.
 _COLUMNS = 4_000
 _REPLICAS_MAX = 30_000
-# Of whole percents and milli-units, which float32 meets but for its last digits.
-_EPSILON = 1e-4
-# Of loads in pods.
-_HAIR = 1e-6
+_EPSILON = 1e-4  # float32 meets whole percents and milli-units but for its last digits
+_HAIR = 1e-6  # of loads in pods
 # The upstream's rate without a behavior: twice as many in 15 s, or four.
 _RATE_SECONDS = 15
 # The upstream's default cpu-initialization-period.
@@ -101,50 +98,52 @@ class Outcomes:
     What each candidate came to, step by step of five minutes; each (candidates, steps).
 
     under: seconds with more load than the ready pods can carry. pods: mean replicas. unserved: mean load above what
-    the ready pods carry. actions: changes of the replica count.
+    the ready pods carry. actions: changes of the replica count. lowest, highest: replicas.
     """
 
     under: NDArray[np.float32]
     pods: NDArray[np.float32]
     unserved: NDArray[np.float32]
     actions: NDArray[np.float32]
+    lowest: NDArray[np.float32]
+    highest: NDArray[np.float32]
 
 
-def simulate(load: Floats, floors: Counts, world: AutoscalerModel) -> Outcomes:
+def simulate(load: Floats, floors: Counts, world: AutoscalerModel, span_seconds: int = _DAY_SECONDS) -> Outcomes:
     """
     Scale under `load` with each row of `floors` as the least that may run.
 
     load: (ticks,), whole steps. floors: (candidates, minutes), the floor that holds from `delay_seconds` after the
-    start of each minute of `load` for a minute; zero where there is none.
+    start of each minute of `load` for a minute; zero where there is none. span_seconds: of what is simulated side by
+    side, whole steps; each span begins with the pods that its load needs two hours before.
     """
     ticks = len(load)
     per_step = world.ticks(_STEP_SECONDS)
-    found = Outcomes(*(np.zeros((len(floors), ticks // per_step), np.float32) for _ in range(4)))
+    found = Outcomes(*(np.zeros((len(floors), ticks // per_step), np.float32) for _ in range(6)))
     served = mean_loads(load, world)
-    for starts, rows in _segments(ticks, len(floors), world):
+    span = world.ticks(span_seconds)
+    for starts, rows in _spans(ticks, span, len(floors), world):
         replicas = _scale(served, floors, np.clip(rows, 0, ticks - 1), world)
         kept = _score(load, replicas, np.clip(rows, 0, ticks - 1), world)
         for name, values in kept.items():
             target = getattr(found, name)
             for i, start in enumerate(starts):
-                step = start // per_step
-                upto = min(_STEPS_PER_DAY, target.shape[1] - step)
-                target[:, step : step + upto] = values[:upto, i].T
+                part = target[:, start // per_step :][:, : span // per_step]
+                part[:] = values[: part.shape[1], i].T
     return found
 
 
-def _segments(ticks: int, candidates: int, world: AutoscalerModel) -> Iterator[tuple[Rows, Rows]]:
+def _spans(ticks: int, span: int, candidates: int, world: AutoscalerModel) -> Iterator[tuple[Rows, Rows]]:
     """
-    (first tick of each day, rows of the load (ticks of the run-up and of a day, days)).
+    (first tick of each span, rows of the load (ticks of the run-up and of a span, spans)).
 
-    So many days at once that days times candidates are about as many columns as fit the cache.
+    So many spans at once that spans times candidates are about as many columns as fit the cache.
     """
-    day, before = world.ticks(_DAY_SECONDS), world.ticks(_BEFORE_SECONDS)
-    starts = np.arange(0, ticks, day)
+    starts = np.arange(0, ticks, span)
     at_once = max(1, _COLUMNS // candidates)
     for first in range(0, len(starts), at_once):
         chosen = starts[first : first + at_once]
-        yield chosen, np.arange(-before, day)[:, None] + chosen
+        yield chosen, np.arange(-world.ticks(_BEFORE_SECONDS), span)[:, None] + chosen
 
 
 class _SlidingMaximum:
@@ -363,13 +362,16 @@ def _score(load: Floats, replicas: Counts, rows: Rows, world: AutoscalerModel) -
     begin = load[rows].astype(np.float32)[:, :, None]
     end = load[np.minimum(rows + 1, len(load) - 1)].astype(np.float32)[:, :, None] if world.is_linear else begin
     short, missing = _shortage(begin, end, ready)
-    pods = np.add.reduce(replicas[before:].reshape(by_step), axis=1, dtype=np.int32)
+    of_steps = replicas[before:].reshape(by_step)
+    pods = np.add.reduce(of_steps, axis=1, dtype=np.int32)
     changed = replicas[before:] != replicas[before - 1 : -1]
     return {
         "under": np.add.reduce(short.reshape(by_step), axis=1, dtype=np.float32) * np.float32(world.tick_seconds),
         "pods": pods.astype(np.float32) / np.float32(per_step),
         "unserved": missing.reshape(by_step).sum(axis=1) / np.float32(per_step),
         "actions": np.add.reduce(changed.view(np.int8).reshape(by_step), axis=1, dtype=np.int8).astype(np.float32),
+        "lowest": np.minimum.reduce(of_steps, axis=1).astype(np.float32),
+        "highest": np.maximum.reduce(of_steps, axis=1).astype(np.float32),
     }
 
 

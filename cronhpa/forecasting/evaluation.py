@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from dataclasses import replace as replace_field
 
 import numpy as np
@@ -36,6 +36,8 @@ from cronhpa_models.catalog import Chosen
 
 # Steps at the front of a day that are played but not scored: a floor asked for in them may be needed first thing.
 RUN_UP_STEPS = 12
+# Run-up and day in three spans side by side: half of the ticks, run-ups of the spans included.
+_SPAN_SECONDS = 30_000
 # A day with more minutes missing is evaluated by its five-minute maxima.
 _MINUTES_MISSED_MAX = 200
 
@@ -74,17 +76,17 @@ class DayScores(Struct, frozen=True):
 
     @classmethod
     def of(cls, begin: Nanoseconds, scores: CandidateScores, expected_percent: float | None) -> DayScores:
-        table = np.stack([scores.minutes, scores.pods, scores.actions])[:, :, 0].astype("<f4")
+        table = np.stack([getattr(scores, name)[:, 0] for name in SCORES]).astype("<f4")
         return cls(begin, zlib.compress(table.tobytes(), 1), expected_percent)
 
     @property
     def candidates(self) -> int:
         """How many candidates were evaluated."""
-        return len(zlib.decompress(self.table)) // 12 - 1
+        return len(zlib.decompress(self.table)) // (4 * len(SCORES)) - 1
 
     def scores(self) -> CandidateScores:
-        table = np.frombuffer(zlib.decompress(self.table), "<f4").astype(np.float64).reshape(3, -1, 1)
-        return CandidateScores(table[0], table[1], table[2])
+        table = np.frombuffer(zlib.decompress(self.table), "<f4").astype(np.float64)
+        return CandidateScores(*table.reshape(len(SCORES), -1, 1))
 
 
 @dataclass(frozen=True)
@@ -92,18 +94,22 @@ class CandidateScores:
     """
     (1 + candidates, days) each; the first row is plain reactive scaling.
 
-    minutes: under-provisioned ones. pods: mean replicas times steps. actions: changes of the replica count.
+    minutes: under-provisioned ones. pods: mean replicas times steps. actions: changes of the replica count. lowest,
+    highest: replicas.
     """
 
     minutes: Floats
     pods: Floats
     actions: Floats
+    lowest: Floats
+    highest: Floats
 
     @classmethod
     def together(cls, days: Sequence[CandidateScores]) -> CandidateScores:
-        return cls(
-            *(np.concatenate([getattr(day, name) for day in days], axis=1) for name in ("minutes", "pods", "actions"))
-        )
+        return cls(*(np.concatenate([getattr(day, name) for day in days], axis=1) for name in SCORES))
+
+
+SCORES = tuple(each.name for each in fields(CandidateScores))
 
 
 def past_day(history: KnownLoad, days_back: int) -> PastDay:
@@ -143,12 +149,18 @@ def score(day: PastDay, floors: Counts, workload: WorkloadModel) -> CandidateSco
     same = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in floors])
     first = np.unique(same, return_index=True)[1]
     autoscaler = replace_field(workload.autoscaler(), tick_seconds=60, is_linear=False)
-    outcomes = simulate(load / workload.capacity, floors[first], autoscaler)
+    outcomes = simulate(load / workload.capacity, floors[first], autoscaler, span_seconds=_SPAN_SECONDS)
 
-    def total(values: NDArray[np.float32]) -> Floats:
-        return np.asarray(values[:, RUN_UP_STEPS:].sum(axis=1, keepdims=True)[same], dtype=np.float64)
+    def over_day(together: np.ufunc, values: NDArray[np.float32]) -> Floats:
+        return np.asarray(together.reduce(values[:, RUN_UP_STEPS:], axis=1, keepdims=True)[same], dtype=np.float64)
 
-    return CandidateScores(total(outcomes.under) / 60, total(outcomes.pods), total(outcomes.actions))
+    return CandidateScores(
+        over_day(np.add, outcomes.under) / 60,
+        over_day(np.add, outcomes.pods),
+        over_day(np.add, outcomes.actions),
+        over_day(np.minimum, outcomes.lowest),
+        over_day(np.maximum, outcomes.highest),
+    )
 
 
 def _replayed(day: PastDay) -> Floats:

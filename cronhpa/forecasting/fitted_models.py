@@ -108,7 +108,7 @@ class FittedModels:
 
     workload: WorkloadModel
     methods: tuple[tuple[Chosen, Fitted], ...]
-    spikes: spike_hazard.Fitted | None
+    spikes: spike_hazard.FittedHazard | None
     constants: tuple[int, ...]
     by_hour: tuple[tuple[int, ...], ...]
     mean_replicas: float
@@ -182,7 +182,7 @@ def fit_models(
     )
 
 
-def fit_spikes(minutes: Floats, workload: WorkloadModel) -> spike_hazard.Fitted | None:
+def fit_spikes(minutes: Floats, workload: WorkloadModel) -> spike_hazard.FittedHazard | None:
     """
     The spike hazard of single minutes; None where half of them are gaps, or pods were hardly ever too few.
 

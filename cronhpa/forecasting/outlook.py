@@ -204,7 +204,9 @@ class SpikesAsked:
     enough: Floats
 
     @classmethod
-    def of(cls, fitted: spike_hazard.Fitted, later: Floats, origins: Minutes, workload: WorkloadModel) -> SpikesAsked:
+    def of(
+        cls, fitted: spike_hazard.FittedHazard, later: Floats, origins: Minutes, workload: WorkloadModel
+    ) -> SpikesAsked:
         """later: see RecentLoad.minutes_since_fit. origins: minutes since the fit."""
         # The first minutes that `shortages` looks at have no shortage: it starts as early before the fit.
         before = min(HELD_MINUTES + workload.metric_lag_minutes, fitted.minutes)

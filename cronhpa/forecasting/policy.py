@@ -36,7 +36,7 @@ from cronhpa.forecasting.fitted_models import (
 )
 from cronhpa.forecasting.floors import Floors, FloorsAsked, floors_of
 from cronhpa.forecasting.messages import ForecastTarget, digest
-from cronhpa.forecasting.validation import validate
+from cronhpa.forecasting.validation import effect_by_columns, validate
 from cronhpa.forecasting.workload import WorkloadModel, backtests_agree
 from cronhpa.history.packing import STEPS_PER_DAY
 from cronhpa.history.series import STEP
@@ -330,7 +330,7 @@ class _Round:
         days = list(days)
         for place in reversed(range(len(days))):
             if days[place].effect is None:
-                effect = self._effect(len(days) - place, days[place].begin, choice)
+                effect = self._effect(len(days) - place, days[place], choice)
                 total = total if effect is None else total + effect
                 days[place] = replace(days[place], effect=effect)
             if total.pays(affordable_percent(self.workload)):
@@ -356,13 +356,14 @@ class _Round:
             self.newest.append(floors)
         return score(day, floors, self.workload)
 
-    def _effect(self, back: int, begin: Nanoseconds, choice: Choice) -> ForecastEffect | None:
+    def _effect(self, back: int, scored: DayScores, choice: Choice) -> ForecastEffect | None:
         day = past_day(self.history, back)
-        if back == 1 and self.newest:
-            floors = self.newest[0][1 + self.candidates.index(choice.candidate)]
-        else:
-            floors = self._floors(day, [choice.candidate])[1]
-        return validate(self.target, self.workload, day, begin, floors)
+        row = 1 + self.candidates.index(choice.candidate)
+        effect = effect_by_columns(self.target, day, scored.scores(), row)
+        if effect is not None:
+            return effect
+        floors = self.newest[0][row] if back == 1 and self.newest else self._floors(day, [choice.candidate])[1]
+        return validate(self.target, self.workload, day, scored.begin, floors)
 
     def _floors(self, day: PastDay, candidates: Sequence[Candidate]) -> Counts:
         return floors_of_day(day, self.workload, self.catalog, candidates, self.attempt)

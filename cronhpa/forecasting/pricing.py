@@ -37,7 +37,7 @@ def priced_floors(
     penalty = cost * np.maximum(pods - running[..., None], 0.0)
     best = np.argmax(cdf - penalty, axis=-1)
     chosen = np.take_along_axis(np.broadcast_to(pods, cdf.shape), best[..., None], axis=-1)[..., 0]
-    return np.where(chosen > running, np.clip(np.nan_to_num(chosen), 0, FLOOR_MAX), 0).astype(np.int16)
+    return np.where(chosen > running, np.clip(np.where(np.isnan(chosen), 0, chosen), 0, FLOOR_MAX), 0).astype(np.int16)
 
 
 def constant_floors(reactive: Floats) -> tuple[int, ...]:

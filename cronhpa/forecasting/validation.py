@@ -2,7 +2,8 @@
 Validation of a choice: what it changes on a past day by the decisions of the object itself.
 
 The vectorized autoscaler that made the choice knows the upstream's default behavior and nothing of the object's own
-bounds, policies, windows and schedules. Imports numpy: for workers and benchmarks only.
+bounds, policies, windows and schedules. Where an object has none that matters, the decisions are the autoscaler's: what
+it said is what they would say, at no cost. Imports numpy: for workers and benchmarks only.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ import math
 
 from msgspec.structs import replace
 
-from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds
+from cronhpa.core.instant import HOUR, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.memory import START_UP_UNKNOWN
 from cronhpa.core.predictive.floor import forecast_source
-from cronhpa.core.spec import Span
+from cronhpa.core.spec import ControllerOptions, PodsMetric, ResourceMetric, Span, Spec
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Counts
-from cronhpa.forecasting.evaluation import RUN_UP_STEPS, PastDay
+from cronhpa.forecasting.evaluation import RUN_UP_STEPS, CandidateScores, PastDay
 from cronhpa.forecasting.messages import ForecastTarget
 from cronhpa.forecasting.workload import WorkloadModel
+from cronhpa.history.series import STEP
 from cronhpa.simulation.forecast_effect import ForecastEffect, asking_for, measure_effect
 from cronhpa.simulation.load import Load, Shape
 from cronhpa.simulation.target import Environment
@@ -51,6 +53,35 @@ def validate(
     length = (len(day.load.steps) - RUN_UP_STEPS) * MINUTES_PER_STEP * MINUTE
     load = Load(points, shape=Shape.LINEAR if day.are_points else Shape.STEPS)
     return measure_effect(spec, load, environment, forecasts, Span(begin, begin + length), sync_period=MINUTE)
+
+
+def effect_by_columns(target: ForecastTarget, day: PastDay, scores: CandidateScores, row: int) -> ForecastEffect | None:
+    """
+    The effect of a candidate as the vectorized autoscaler has it; None where the object's own decisions may differ.
+
+    scores: of this day, a row a candidate, plain reactive scaling first.
+    """
+    both = [0, row]
+    if not _decides_alike(target.spec, scores.lowest[both].min(), scores.highest[both].max()):
+        return None
+    (minutes, left), (pods, more) = (values[both, 0].tolist() for values in (scores.minutes, scores.pods))
+    hours = STEP / HOUR
+    span = (len(day.load.steps) - RUN_UP_STEPS) * STEP
+    return ForecastEffect(span, minutes, minutes - left, pods * hours, (more - pods) * hours)
+
+
+def _decides_alike(spec: Spec, lowest: float, highest: float) -> bool:
+    """Whether a spec decides as the vectorized autoscaler where replicas run from `lowest` to `highest`."""
+    metric, settings = forecast_source(spec), spec.forecast
+    if spec.schedules or spec.behavior is not None or settings is None:
+        return False
+    most = spec.max_replicas if settings.max_floor is None else min(spec.max_replicas, settings.max_floor)
+    return (
+        isinstance(metric, ResourceMetric | PodsMetric)
+        and replace(spec.options, sync_period=ControllerOptions().sync_period) == ControllerOptions()
+        and spec.min_replicas <= lowest
+        and highest <= most
+    )
 
 
 def _points(day: PastDay, begin: Nanoseconds) -> list[tuple[Nanoseconds, float]]:

@@ -59,7 +59,7 @@ class ErrorMixture:
     variants = tuple(VARIANTS)
     needs = ()
 
-    def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...] = (1, 2)) -> Fitted | None:
+    def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...] = (1, 2)) -> FittedMixture | None:
         """None where less than half a day is known, or fewer than fifty errors."""
         kept = np.asarray(load[-_DAYS_KEPT * steps_per_day :], dtype=np.float64)
         known = ~np.isnan(kept)
@@ -86,10 +86,10 @@ class ErrorMixture:
             bin_of = bins_of(edges, wrong)
             coefficients.append(b)
             errors.append(Errors(edges, bin_of, *_by_move(z[week], bin_of[week]), _counted(bin_of[week], len(edges))))
-        return Fitted(kept, offset, steps_per_day, tuple(windows), np.stack(coefficients), tuple(errors))
+        return FittedMixture(kept, offset, steps_per_day, tuple(windows), np.stack(coefficients), tuple(errors))
 
     def distributions(
-        self, several: Sequence[Fitted], later: Sequence[Floats], origins: Sequence[Origins], windows: int
+        self, several: Sequence[FittedMixture], later: Sequence[Floats], origins: Sequence[Origins], windows: int
     ) -> list[Distribution]:
         """See cronhpa_models.method.BatchMethod. Fits of the same windows share a pass."""
         alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
@@ -106,8 +106,8 @@ class ErrorMixture:
             answers.update(zip(places, together, strict=True))
         return [answers[place] for place in range(len(several))]
 
-    def decode(self, state: bytes) -> Fitted:
-        """What Fitted.encode wrote. Ten times as fast as .npz, which is read at every forecast."""
+    def decode(self, state: bytes) -> FittedMixture:
+        """What FittedMixture.encode wrote. Ten times as fast as .npz, which is read at every forecast."""
         place = state.index(b"\n") + 1
         head = json.loads(state[:place])
 
@@ -128,11 +128,11 @@ class ErrorMixture:
             kept = min(_looked_at(head["steps_per_day"]), rows)
             bin_of[-kept:] = take("<i1", kept)
             errors.append(Errors(edges, bin_of, moves, by_move, of_week))
-        return Fitted(load, head["offset"], head["steps_per_day"], windows, coefficients, tuple(errors))
+        return FittedMixture(load, head["offset"], head["steps_per_day"], windows, coefficients, tuple(errors))
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedMixture:
     """
     See cronhpa_models.method.Fitted.
 

@@ -16,7 +16,7 @@ from cronhpa_models.method import LAGS, Distribution, Floats, Origins, Rows
 from cronhpa_models.step_features import PROFILE_AHEAD, features, or_zero, profile_at
 
 if TYPE_CHECKING:
-    from cronhpa_models.error_mixture import Fitted
+    from cronhpa_models.error_mixture import FittedMixture
 
 SOURCES = ("near", "clock", "load", "moves", "recent", "all")
 # The weight of each source; what a source cannot say (no day before, no move like it) counts for nothing.
@@ -38,10 +38,10 @@ _SPREAD = np.linspace(-1, 1, _ALIKE)
 
 
 def distributions(
-    several: Sequence[Fitted], later: Sequence[Floats], origins: Sequence[Origins], windows: int | None = None
+    several: Sequence[FittedMixture], later: Sequence[Floats], origins: Sequence[Origins], windows: int | None = None
 ) -> list[Distribution]:
     """
-    Fitted.distribution of each, to the last bit, in one pass over all of their origins.
+    FittedMixture.distribution of each, to the last bit, in one pass over all of their origins.
 
     Fits that differ in these windows or steps a day are a caller's bug (asserted). No sum over an origin's samples is
     left to BLAS, whose rounding depends on how many origins there are.
@@ -71,7 +71,7 @@ class _Known:
     from the fit and that an origin looks at, to the last; since_x: their features, of all fits.
     """
 
-    several: Sequence[Fitted]
+    several: Sequence[FittedMixture]
     reaches: tuple[int, ...]
     z: JoinedRows
     counts: list[int]
@@ -85,7 +85,7 @@ class _Known:
     @classmethod
     def of(
         cls,
-        several: Sequence[Fitted],
+        several: Sequence[FittedMixture],
         later: Sequence[Floats],
         origins: Sequence[Origins],
         reaches: tuple[int, ...],
@@ -124,7 +124,7 @@ class _Known:
 
 
 def _profiles(
-    several: Sequence[Fitted], later: Sequence[Floats], origins: Sequence[Origins], since: Sequence[Rows]
+    several: Sequence[FittedMixture], later: Sequence[Floats], origins: Sequence[Origins], since: Sequence[Rows]
 ) -> JoinedRows:
     """Of each fit the profile of the rows that its origins, and the rows since the fit, look at."""
     day = several[0].steps_per_day
@@ -145,7 +145,7 @@ def _profiles(
     return JoinedRows.of(np.split(profile_at(np.log(at_clock)), splits[:-1]), firsts)
 
 
-def _looked_at_since(fitted: Fitted, position: Floats, reach: int) -> int:
+def _looked_at_since(fitted: FittedMixture, position: Floats, reach: int) -> int:
     """The first row whose error an origin looks at and the fit does not know."""
     learnt = len(fitted.load) - reach
     # A fit that is older than a day: the same clock of yesterday, and four steps behind it, lies after its end.
@@ -258,7 +258,7 @@ def _around(whole: Rows, part: Floats, offsets: Rows, weights: Floats, width: fl
     return rows.reshape(len(whole), -1), weight.reshape(len(whole), -1)
 
 
-def _alike(fitted: Fitted, number: int, now: Floats) -> NDArray[np.int8]:
+def _alike(fitted: FittedMixture, number: int, now: Floats) -> NDArray[np.int8]:
     """(origins, samples): the bins of errors after moves like the present ones, in one of the windows."""
     errors = fitted.errors[number]
     count = len(errors.moves)

@@ -72,7 +72,7 @@ class Spikes:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedHazard:
     """
     The hazard of one load, by the minute.
 
@@ -131,14 +131,14 @@ class Fitted:
 
 
 def spikes(
-    several: Sequence[Fitted],
+    several: Sequence[FittedHazard],
     later: Sequence[Floats],
     exceeded: Sequence[Flags],
     origins: Sequence[Minutes],
     enough: Floats,
 ) -> Spikes:
     """
-    Fitted.spikes of each, to the last bit, in one pass over all of their origins, one behind the other.
+    FittedHazard.spikes of each, to the last bit, in one pass over all of their origins, one behind the other.
 
     enough: (all origins,). No sum over an origin's samples is left to BLAS, whose rounding depends on how many origins
     there are.
@@ -167,7 +167,7 @@ def spikes(
 
 
 def _chances(
-    several: Sequence[Fitted], later: Sequence[Floats], exceeded: Sequence[Flags], origins: Sequence[Minutes]
+    several: Sequence[FittedHazard], later: Sequence[Floats], exceeded: Sequence[Flags], origins: Sequence[Minutes]
 ) -> Floats:
     """(all origins,): the probability of a spike."""
     known = SpikeHistory(
@@ -194,7 +194,7 @@ def _owners(origins: Sequence[Minutes]) -> Minutes:
     return np.repeat(np.arange(len(origins)), [len(each) for each in origins])
 
 
-def fit(load: Floats, exceeded: Flags, *, lead: int) -> Fitted | None:
+def fit(load: Floats, exceeded: Flags, *, lead: int) -> FittedHazard | None:
     """
     Fit to single minutes, at most those of the last eight days. None where there are too few minutes or spikes.
 
@@ -220,11 +220,11 @@ def fit(load: Floats, exceeded: Flags, *, lead: int) -> Fitted | None:
     weight *= 0.5 ** ((len(load) - chosen) / DAY / _HALF_LIFE_DAYS)
     x = features(known, SpikeOrigins(np.zeros(len(chosen), np.int64), chosen, chosen + lead))
     mean, scale, weights = _logistic(x, np.arange(len(chosen)) < len(loud), weight)
-    return Fitted(lead, rate, offset, level, mean, scale, weights, log_load - level, exceeded)
+    return FittedHazard(lead, rate, offset, level, mean, scale, weights, log_load - level, exceeded)
 
 
-def decode(state: bytes) -> Fitted:
-    """The fit that Fitted.encode wrote."""
+def decode(state: bytes) -> FittedHazard:
+    """The fit that FittedHazard.encode wrote."""
     begin = state.index(b"\n") + 1
     head = json.loads(state[:begin])
     features, minutes = head["features"], head["minutes"]
@@ -233,7 +233,9 @@ def decode(state: bytes) -> Fitted:
     log_load = np.frombuffer(state, "<f2", minutes, begin + numbers.nbytes)
     bits = np.frombuffer(state, np.uint8, offset=begin + numbers.nbytes + log_load.nbytes)
     exceeded = np.unpackbits(bits, count=minutes).view(bool)
-    return Fitted(head["lead"], head["rate"], head["offset"], head["level"], mean, scale, weights, log_load, exceeded)
+    return FittedHazard(
+        head["lead"], head["rate"], head["offset"], head["level"], mean, scale, weights, log_load, exceeded
+    )
 
 
 def _scaled(x: Floats, mean: Floats, scale: Floats) -> Floats:

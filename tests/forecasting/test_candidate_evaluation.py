@@ -7,6 +7,7 @@ import pytest
 from cronhpa.forecasting.candidates import Candidate
 from cronhpa.forecasting.evaluation import (
     RUN_UP_STEPS,
+    SCORES,
     CandidateScores,
     DayScores,
     PastDay,
@@ -34,6 +35,7 @@ def flat(*floors):
 
 
 def scored(day, *floors):
+    """Minutes, pods and actions of each."""
     found = score(day, flat(*floors), PODS)
     return found.minutes[:, 0].tolist(), found.pods[:, 0].tolist(), found.actions[:, 0].tolist()
 
@@ -130,16 +132,26 @@ def test_a_rise_within_a_step_is_taken_to_happen_in_its_first_minute():
     assert scored(PastDay(before, RecentLoad(steps, known)), 0, 20) == maxima
 
 
+def test_the_lowest_and_the_highest_count_of_a_day_are_kept_beside_its_sums():
+    """At a target of 0.6 a load of 6 takes ten pods and one of 30 takes 50; with a floor of 60 there are always 60."""
+    day = past_day(by_minute(half_past_nine(4)), 1)
+
+    found = score(day, flat(0, 60), PODS)
+
+    assert [[10], [60]] == found.lowest.tolist()
+    assert [[50], [60]] == found.highest.tolist()
+
+
 def test_scores_of_a_day_come_back_as_they_were_kept():
     """With 32 bits each; days are put together column by column."""
     draw = np.random.default_rng(2)
-    days = [CandidateScores(*draw.integers(0, 1000, (3, 5, 1)).astype(np.float64)) for _ in range(2)]
+    days = [CandidateScores(*draw.integers(0, 1000, (len(SCORES), 5, 1)).astype(np.float64)) for _ in range(2)]
 
     kept = [DayScores.of(0, day, 2.5) for day in days]
     together = CandidateScores.together([day.scores() for day in kept])
 
     assert [(4, 2.5, None)] * 2 == [(day.candidates, day.expected_percent, day.effect) for day in kept]
-    for name in ("minutes", "pods", "actions"):
+    for name in SCORES:
         assert np.hstack([getattr(day, name) for day in days]).tolist() == getattr(together, name).tolist()
 
 

@@ -22,7 +22,8 @@ def chosen(plain, rows, *, budget=5.0, days=1, unusable=()):
         table[1 + place] = (*row, 0)[:3]
     each_day = np.repeat(table[:, :, None] / days, days, axis=2)
     usable = np.array([True, *(place not in unusable for place in range(len(CANDIDATES)))])
-    return choose(CandidateScores(*each_day.transpose(1, 0, 2)), CANDIDATES, budget, usable)
+    replicas = np.zeros((2, len(table), days))
+    return choose(CandidateScores(*each_day.transpose(1, 0, 2), *replicas), CANDIDATES, budget, usable)
 
 
 def test_the_fewest_minutes_within_the_budget_win():

@@ -49,7 +49,7 @@ def asked_of(past, own, workload=PODS):
     """What a spike hazard with this history is asked at every minute since the fit."""
     count = len(past)
     nothing = np.zeros(0)
-    hazard = spike_hazard.Fitted(
+    hazard = spike_hazard.FittedHazard(
         workload.lead_minutes, 0.0, 0.0, 0.0, nothing, nothing, nothing, np.log(past), np.zeros(count, bool)
     )
     return SpikesAsked.of(hazard, own.minutes_since_fit, own.origins, workload)

@@ -4,18 +4,28 @@ import msgspec
 import numpy as np
 import pytest
 
-from cronhpa.core.instant import DAY
-from cronhpa.core.spec import ExternalMetric, MetricTarget
-from cronhpa.forecasting.evaluation import RUN_UP_STEPS, past_day
+from cronhpa.core.instant import DAY, SECOND
+from cronhpa.core.spec import (
+    Behavior,
+    ControllerOptions,
+    CronWindow,
+    ExternalMetric,
+    ForecastSettings,
+    MetricTarget,
+    ScalingRules,
+    Schedule,
+)
+from cronhpa.forecasting.evaluation import RUN_UP_STEPS, past_day, score
 from cronhpa.forecasting.fitted_models import KnownLoad
 from cronhpa.forecasting.messages import ForecastTarget
-from cronhpa.forecasting.validation import validate
+from cronhpa.forecasting.validation import effect_by_columns, validate
 from cronhpa.forecasting.workload import workload_of
 from forecasting.made_loads import (
     DAY_MINUTES,
     MIDNIGHT,
     SPEC,
     WEB,
+    every_four_hours,
     half_past_nine,
     step_maxima,
 )
@@ -99,3 +109,53 @@ def test_an_hour_of_gaps_holds_what_was_known_last():
     minutes[2 * DAY_MINUTES + 600 : 2 * DAY_MINUTES + 660] = np.nan
 
     assert effect(floors()) == effect(floors(), minutes=minutes)
+
+
+def by_columns(target, asked, minutes=None):
+    """What the vectorized autoscaler says of floors, and what the decisions do."""
+    day = day_of(half_past_nine(3) if minutes is None else minutes)
+    scores = score(day, np.stack([floors(), asked]), workload_of(WEB))
+    return effect_by_columns(target, day, scores, 1), validate(WEB, workload_of(WEB), day, MIDNIGHT, asked)
+
+
+@pytest.mark.parametrize("minutes", [half_past_nine(3), every_four_hours(3)], ids=["a spike", "noise"])
+def test_where_an_object_has_nothing_of_its_own_the_vectorized_autoscaler_says_what_the_decisions_do(minutes):
+    said, decided = by_columns(WEB, floors(230, 600, 24), minutes)
+
+    assert decided.minutes > decided.avoided > 0
+    assert said.span == decided.span
+    for name in ("minutes", "avoided"):
+        assert getattr(said, name) == pytest.approx(getattr(decided, name), abs=1.0)
+    assert said.pod_hours == pytest.approx(decided.pod_hours, rel=0.01)
+    assert said.extra == pytest.approx(decided.extra, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"min_replicas": 11},
+        {"max_replicas": 49},
+        {"forecast": ForecastSettings(max_floor=33)},
+        {"options": ControllerOptions(tolerance=0.2)},
+        {"schedules": (Schedule("lunch", CronWindow("0 12 * * *", "UTC", end="0 13 * * *"), floor=1),)},
+        {"behavior": Behavior(ScalingRules(()), ScalingRules(()))},
+        {"metrics": (ExternalMetric("cpu", MetricTarget("AverageValue", average_value=600)),)},
+    ],
+    ids=lambda own: next(iter(own)),
+)
+def test_where_something_of_the_objects_own_may_count_the_decisions_are_asked(own):
+    """Ten pods are the fewest of the day, 50 the most, and 34 are asked for."""
+    target = msgspec.structs.replace(WEB, spec=msgspec.structs.replace(SPEC, **own))
+
+    assert by_columns(target, floors(560, 580))[0] is None
+    assert by_columns(WEB, floors(560, 580))[0] is not None
+
+
+def test_bounds_that_are_just_met_and_another_period_between_turns_change_nothing():
+    spec = msgspec.structs.replace(
+        SPEC, min_replicas=10, max_replicas=50, options=ControllerOptions(sync_period=30 * SECOND)
+    )
+
+    said, _ = by_columns(msgspec.structs.replace(WEB, spec=spec), floors(560, 580))
+
+    assert said is not None

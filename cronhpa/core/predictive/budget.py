@@ -20,9 +20,10 @@ WEEK_HOURS = 168
 DAY_HOURS = 24
 DAY_FACTOR = 2
 # Parts of the budget from which on a pod counts as dearer, and from which on the forecast abstains. A forecast that
-# stopped at its budget would leave the rest of the week without any floor, the cheapest ones included.
-THRIFT_FROM = (1.0, 1.15)
-EXHAUSTED_AT = 1.3
+# stopped at its budget would leave the rest of the week without any floor, the cheapest ones included; one that became
+# dearer only at its budget would spend more than it.
+THRIFT_FROM = (0.9, 1.0)
+EXHAUSTED_AT = 1.1
 
 
 class Hour(Struct, frozen=True, gc=False):

@@ -1,46 +1,41 @@
 """
 The bounds in force at an instant, and who set them: override, then open schedules by rank, then the spec.
 
-The effective minimum and the effective maximum are resolved separately: for each, the highest rank that states one
-wins; at equal rank the largest minimum and the smallest maximum win.
-
-Ahead of its start a schedule leads: its floor and its headroom count already, so that the pods are Ready when the
-window opens. A cap, and a floor below the one before it, count from the start on.
+Who wins is `ranks`; what is asked for ahead of its start is `leads`. What was found is kept until the next edge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Hashable, Iterator
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from cronhpa.core.behavior import ramp
 from cronhpa.core.cache import OwnedCache
 from cronhpa.core.decision import (
     Abstention,
-    Ahead,
     Edge,
     Lead,
     Proposal,
-    Role,
     Source,
     SourceRef,
     Window,
     WindowState,
-    Yielding,
 )
 from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
-from cronhpa.core.memory import lead_time
 from cronhpa.core.scheduled import windows
-from cronhpa.core.spec import CronWindow, OnceWindow, Override, Schedule, Spec
+from cronhpa.core.scheduled.leads import Seen, ahead_of_start, kept_leads, leading_schedules, look_behind, yielding
+from cronhpa.core.scheduled.ranks import (
+    OVERRIDE_RANK,
+    SPEC_RANK,
+    RankedBound,
+    contradiction,
+    settle,
+    stated_by,
+    statements,
+)
+from cronhpa.core.spec import CronWindow, Schedule, Spec
 
-# gc=False below: these values have no cycles, and an edge that all objects share creates very many at once.
-Rank = tuple[int, int, int]
-_SPEC: Rank = (0, 0, 0)
-_OVERRIDE: Rank = (1, 0, 0)
 FOR_EVER: Nanoseconds = 1 << 80
 # The bounds behind an edge are computed at most this long before it. A longer time would keep two sets all day.
 _AHEAD_MAX = 15 * MINUTE
@@ -70,58 +65,6 @@ class Bounds(Struct, frozen=True, gc=False):
     next_edge: Edge | None
     conflict: str
     unreadable: bool
-
-
-class RankedBound(Struct, frozen=True, gc=False):
-    """A bound and the rank of whoever states it."""
-
-    rank: Rank
-    proposal: Proposal
-
-    @property
-    def number(self) -> int:
-        return self.proposal.replicas
-
-    @property
-    def by(self) -> SourceRef:
-        return self.proposal.by
-
-
-class Settled(Struct, frozen=True, gc=False):
-    """
-    low: the minimum of the highest rank; high: the maximum of the highest rank. minimum, maximum: the bounds in force.
-    They equal low and high, unless low is above high: then one of the two is both bounds.
-    """
-
-    low: RankedBound
-    high: RankedBound
-    minimum: RankedBound
-    maximum: RankedBound
-
-
-class _Leading(Struct, frozen=True, gc=False):
-    """A schedule that leads. floor: the minimum that it asks for, None if it does not raise the minimum."""
-
-    schedule: Schedule
-    start: Nanoseconds
-    length: Nanoseconds
-    floor: int | None
-
-
-class _Seen(Struct):
-    """The states of schedules and override at an instant. closed: index and start of the schedules that may lead."""
-
-    states: list[Window]
-    stated: list[RankedBound]
-    abstentions: list[Abstention]
-    closed: list[tuple[int, Nanoseconds]]
-    headroom: int = 0
-    edge: Edge | None = None
-
-    def meets(self, at: Nanoseconds | None, name: str, state: WindowState) -> None:
-        """Notes an edge; the earliest noted one is the next edge."""
-        if at is not None and (self.edge is None or at < self.edge.at):
-            self.edge = Edge(at, name, state)
 
 
 def resolve(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None = None, leads: tuple[Lead, ...] = ()) -> Bounds:
@@ -277,42 +220,42 @@ def holds_until(spec: Spec, found: Bounds, at: Nanoseconds) -> Nanoseconds:
 def resolve_anew(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> Bounds:
     """`resolve` without its cache."""
     seen = _look(spec, now)
-    settled = _settle(spec, seen.stated)
-    leading = _leading(spec, seen, settled, now, start_up, leads) if seen.closed else []
+    settled = settle(spec, seen.stated)
+    leading = leading_schedules(spec, seen, settled, now, start_up, leads) if seen.closed else []
     if seen.edge is not None and seen.edge.state is WindowState.CLOSED:
-        _look_behind(spec, seen, start_up)
+        look_behind(spec, seen, start_up)
     conflict = contradiction(settled)
     proposals = [item.proposal for item in seen.stated]
     low, high = settled.minimum, settled.maximum
     if leading:
-        stated = [_yielding(item, leading) for item in seen.stated]
-        ahead = [_ahead(item) for item in leading if item.floor is not None]
+        stated = [yielding(item, leading) for item in seen.stated]
+        ahead = [ahead_of_start(item) for item in leading if item.floor is not None]
         for item in ahead:
-            # Resolve each leading floor separately and keep the highest result: next to a higher-ranked cap, the
-            # largest floor can resolve to the lowest bound.
-            found = _settle(spec, stated, item)
+            # Each for itself, and no bound lower than it is: beside a cap of higher rank the largest of them may end up
+            # lowest.
+            found = settle(spec, stated, item)
             low, high = max(low, found.minimum, key=_number), max(high, found.maximum, key=_number)
         proposals = [item.proposal for item in (*stated, *ahead)]
     return Bounds(
         minimum=low.number,
         maximum=high.number,
-        floor=None if low.rank == _SPEC else low.number,
-        cap=None if high.rank == _SPEC else high.number,
+        floor=None if low.rank == SPEC_RANK else low.number,
+        cap=None if high.rank == SPEC_RANK else high.number,
         minimum_by=low.by,
         maximum_by=high.by,
         headroom_percent=seen.headroom,
         proposals=tuple(proposals),
         abstentions=tuple(seen.abstentions),
         windows=tuple(seen.states),
-        leads=_kept_leads(spec, seen, leading, now, leads),
+        leads=kept_leads(spec, seen, leading, now, leads),
         next_edge=seen.edge,
         conflict=conflict,
         unreadable=bool(seen.abstentions),
     )
 
 
-def _look(spec: Spec, now: Nanoseconds) -> _Seen:
-    seen = _Seen([], [], [], [])
+def _look(spec: Spec, now: Nanoseconds) -> Seen:
+    seen = Seen([], [], [], [])
     for index, schedule in enumerate(spec.schedules):
         if schedule.problem is not None:
             seen.abstentions.append(Abstention(Source.SCHEDULE, schedule.name, "Unreadable", schedule.problem))
@@ -323,16 +266,16 @@ def _look(spec: Spec, now: Nanoseconds) -> _Seen:
             _look_at(seen, index, schedule, now)
     override = spec.override
     if override is not None and now < override.until:
-        seen.stated += _statements(Source.OVERRIDE, override, _OVERRIDE, override.until)
+        seen.stated += statements(Source.OVERRIDE, override, OVERRIDE_RANK, override.until)
         seen.meets(override.until, "override", WindowState.CLOSED)
     return seen
 
 
-def _look_at(seen: _Seen, index: int, schedule: Schedule, now: Nanoseconds) -> None:
+def _look_at(seen: Seen, index: int, schedule: Schedule, now: Nanoseconds) -> None:
     state = windows.state(schedule.window, now)
     if state.is_open:
         seen.states.append(Window(schedule.name, WindowState.OPEN, state.until))
-        seen.stated += _stated_by(schedule, state.until)
+        seen.stated += stated_by(schedule, state.until)
         seen.headroom = max(seen.headroom, schedule.headroom_percent)
         seen.meets(state.until, schedule.name, WindowState.CLOSED)
         return
@@ -342,210 +285,5 @@ def _look_at(seen: _Seen, index: int, schedule: Schedule, now: Nanoseconds) -> N
         seen.closed.append((index, state.until))
 
 
-def settled_at(spec: Spec, at: Nanoseconds) -> Settled:
-    """The bounds of the windows that are open at an instant, the override and the spec, without leads."""
-    stated: list[RankedBound] = []
-    for schedule in spec.schedules:
-        if schedule.problem is None and not schedule.suspend:
-            state = windows.state(schedule.window, at)
-            if state.is_open:
-                stated += _stated_by(schedule, state.until)
-    if spec.override is not None and at < spec.override.until:
-        stated += _statements(Source.OVERRIDE, spec.override, _OVERRIDE, spec.override.until)
-    return _settle(spec, stated)
-
-
-def contradiction(settled: Settled) -> str:
-    """
-    A minimum above a maximum and which of them wins, in words; "" if there is none.
-
-    An override is meant to contradict schedules, so it is never named.
-    """
-    low, high = settled.low, settled.high
-    if low.number <= high.number or _OVERRIDE in {low.rank, high.rank}:
-        return ""
-    asked = f"{low.by} asks for at least {low.number}, {high.by} for at most {high.number}"
-    if low.rank == high.rank:
-        return f"{asked}, at equal rank: the maximum wins"
-    return f"{asked}: {settled.minimum.by} is of higher rank and wins"
-
-
-def _settle(spec: Spec, stated: Sequence[RankedBound], ahead: RankedBound | None = None) -> Settled:
-    """ahead: a leading floor. It raises the minimum, whatever its rank."""
-    low, high = _of_spec(spec.min_replicas, spec.max_replicas)
-    for item in stated:
-        if item.proposal.role is Role.FLOOR:
-            if (item.rank, item.number) > (low.rank, low.number):
-                low = item
-        elif (item.rank, -item.number) > (high.rank, -high.number):
-            high = item
-    if ahead is not None and ahead.number > low.number:
-        low = ahead
-    if low.number <= high.number:
-        return Settled(low, high, low, high)
-    # The higher rank moves the other; at equal rank the maximum wins.
-    winner = low if low.rank > high.rank else high
-    return Settled(low, high, winner, winner)
-
-
 def _number(item: RankedBound) -> int:
     return item.number
-
-
-# 600 bytes each.
-@lru_cache(maxsize=4096)
-def _of_spec(minimum: int, maximum: int) -> tuple[RankedBound, RankedBound]:
-    return (
-        RankedBound(_SPEC, Proposal(Source.SPEC, "", Role.FLOOR, minimum)),
-        RankedBound(_SPEC, Proposal(Source.SPEC, "", Role.CAP, maximum)),
-    )
-
-
-def _stated_by(schedule: Schedule, until: Nanoseconds | None) -> list[RankedBound]:
-    return _statements(Source.SCHEDULE, schedule, _rank(schedule), until)
-
-
-def _rank(schedule: Schedule) -> Rank:
-    """Above the spec's own bounds, by priority; at equal priority a planned event beats a recurring window."""
-    return (0, 1, 2 * schedule.priority + isinstance(schedule.window, OnceWindow))
-
-
-def _statements(source: Source, by: Schedule | Override, rank: Rank, until: Nanoseconds | None) -> list[RankedBound]:
-    """The bounds that a schedule or an override states while it holds."""
-    name = by.name if isinstance(by, Schedule) else ""
-    return [
-        RankedBound(rank, Proposal(source, name, role, number, until))
-        for role, number in ((Role.FLOOR, by.floor), (Role.CAP, by.cap))
-        if number is not None
-    ]
-
-
-# --- leads -------------------------------------------------------------------------------------------------------
-
-
-def _leading(
-    spec: Spec, seen: _Seen, settled: Settled, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]
-) -> list[_Leading]:
-    """The closed schedules that lead. Their states and the next lead's begin are noted in `seen`."""
-    assert seen.edge is not None
-    first = seen.edge.at
-    then: Settled | None = None
-    begun = {(item.schedule, item.start): item.length for item in leads}
-    # By instant: schedules that open together share the bounds around it.
-    settled_then: dict[Nanoseconds, Settled] = {}
-    out: list[_Leading] = []
-    for index, start in seen.closed:
-        length = begun.get((spec.schedules[index].name, start))
-        # A lead that has not begun and cannot begin before the next edge is not computed.
-        if length is None and start - _longest(spec, index, start_up) >= seen.edge.at:
-            continue
-        if start == first:
-            then = then or _then(spec, seen, first)
-            found = _lead(spec, index, start, start_up, settled, then)
-        else:
-            for at in (start - 1, start):
-                if at not in settled_then:
-                    settled_then[at] = settled_at(spec, at)
-            found = _lead(spec, index, start, start_up, settled_then[start - 1], settled_then[start])
-        if found is None:
-            continue
-        if length is not None and found.schedule.lead is None:
-            found = replace(found, length=length)  # a lead keeps the length that it began with
-        name, begin = found.schedule.name, start - found.length
-        if now < begin:
-            seen.meets(begin, name, WindowState.LEADING)
-            continue
-        out.append(found)
-        seen.states[index] = Window(name, WindowState.LEADING, start, found.length)
-        seen.headroom = max(seen.headroom, found.schedule.headroom_percent)
-    return out
-
-
-def _kept_leads(
-    spec: Spec, seen: _Seen, leading: Sequence[_Leading], now: Nanoseconds, begun: tuple[Lead, ...]
-) -> tuple[Lead, ...]:
-    """
-    The measured leads in force, and those that have begun and are hidden now.
-
-    An override hides a lead while it holds. If it is removed before the start, the lead goes on with its length.
-    """
-    kept = [Lead(item.schedule.name, item.start, item.length) for item in leading if item.schedule.lead is None]
-    if begun:
-        measured = {
-            (spec.schedules[index].name, start) for index, start in seen.closed if spec.schedules[index].lead is None
-        }
-        measured -= {(item.schedule, item.start) for item in kept}
-        kept += [item for item in begun if (item.schedule, item.start) in measured and item.start - item.length <= now]
-    return tuple(kept)
-
-
-def _look_behind(spec: Spec, seen: _Seen, start_up: Nanoseconds | None) -> None:
-    """Corrects the next edge for a window that passes from its end straight into its next lead."""
-    assert seen.edge is not None
-    at = seen.edge.at
-    for index, (schedule, window) in enumerate(zip(spec.schedules, seen.states, strict=True)):
-        if window.state is not WindowState.OPEN or (window.changes, window.name) != (at, seen.edge.schedule):
-            continue
-        start = windows.state(schedule.window, at).until
-        if start is None or start - _longest(spec, index, start_up) > at:
-            return
-        found = _lead(spec, index, start, start_up, settled_at(spec, start - 1), settled_at(spec, start))
-        if found is not None and start - found.length <= at:
-            seen.edge = Edge(at, schedule.name, WindowState.LEADING)
-
-
-def _then(spec: Spec, seen: _Seen, edge: Nanoseconds) -> Settled:
-    """`settled_at` for the first edge after `seen`, without evaluating all windows again."""
-    stated = [item for item in seen.stated if item.proposal.until != edge]
-    for schedule, window in zip(spec.schedules, seen.states, strict=True):
-        if window.changes == edge and window.state is not WindowState.OPEN:
-            stated += _stated_by(schedule, None)
-    return _settle(spec, stated)
-
-
-def _longest(spec: Spec, index: int, start_up: Nanoseconds | None) -> Nanoseconds:
-    """An upper bound of this schedule's lead: a rise from zero takes the longest."""
-    schedule = spec.schedules[index]
-    if schedule.lead is not None:
-        return schedule.lead
-    return lead_time(start_up, spec.options) + ramp(spec.behavior, 0, schedule.floor or 0, spec.options.sync_period)
-
-
-def _lead(
-    spec: Spec, index: int, start: Nanoseconds, start_up: Nanoseconds | None, before: Settled, then: Settled
-) -> _Leading | None:
-    """
-    The lead of a schedule that opens at `start`; None if nothing rises there.
-
-    before, then: the bounds just before it opens, and from then on. A floor that is outranked raises nothing.
-    """
-    schedule = spec.schedules[index]
-    low = high = before.minimum.number
-    if schedule.floor is not None and then.low.rank <= _rank(schedule):
-        high = min(schedule.floor, then.minimum.number)
-    floor = high if high > low else None
-    if floor is None and not schedule.headroom_percent:
-        return None
-    length = schedule.lead
-    if length is None:
-        length = lead_time(start_up, spec.options) + ramp(spec.behavior, low, high, spec.options.sync_period)
-    return _Leading(schedule, start, length, floor)
-
-
-def _ahead(item: _Leading) -> RankedBound:
-    assert item.floor is not None
-    basis = Ahead(item.start, item.length)
-    proposal = Proposal(Source.SCHEDULE, item.schedule.name, Role.FLOOR, item.floor, basis=basis)
-    return RankedBound(_rank(item.schedule), proposal)
-
-
-def _yielding(item: RankedBound, leading: Iterable[_Leading]) -> RankedBound:
-    """A cap that ends by the start of a leading schedule is raised to that schedule's floor, unless it outranks it."""
-    until = item.proposal.until
-    if item.proposal.role is not Role.CAP or until is None:
-        return item
-    yields_to = (lead for lead in leading if until <= lead.start and item.rank <= _rank(lead.schedule))
-    needed = max((lead.floor for lead in yields_to if lead.floor is not None), default=0)
-    if needed <= item.number:
-        return item
-    return RankedBound(item.rank, replace(item.proposal, replicas=needed, basis=Yielding(item.number)))

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from cronhpa.core.instant import DAY, MINUTE, Nanoseconds, format_instant
 from cronhpa.core.scheduled import windows
-from cronhpa.core.scheduled.bounds import contradiction, settled_at
+from cronhpa.core.scheduled.ranks import contradiction, settled_at
 from cronhpa.core.spec import CronWindow, Schedule, Spec
 
 # Bounds the CPU time for 50 schedules that all contradict each other: later instants are left out.

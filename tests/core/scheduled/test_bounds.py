@@ -1,4 +1,6 @@
-"""The bounds in force: who may set them, and what happens where they contradict each other."""
+"""
+cronhpa.core.scheduled.bounds, cronhpa.core.scheduled.ranks: who sets the bounds, and what if they contradict.
+"""
 
 from __future__ import annotations
 

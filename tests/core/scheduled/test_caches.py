@@ -42,7 +42,7 @@ OWNED = {
 BY_VALUE = {
     "core.behavior:default_ramp": (4096, 300),
     "core.instant:_to_the_second": (4096, 250),
-    "core.scheduled.bounds:_of_spec": (4096, 600),
+    "core.scheduled.ranks:_of_spec": (4096, 600),
     "core.scheduled.calendars:problem": (1024, 1000),
     "core.scheduled.calendars:_holidays_in": (4096, 1000),
     "core.scheduled.calendars:_names_in": (128, 15_000),
@@ -141,7 +141,7 @@ STATE = {
     "operator.event_recorder:EventRecorder._known": "4,096 events of 1,024 characters; an object's deletion",
     "operator.event_recorder:EventRecorder._known_of": "as the events",
     "operator.event_recorder:EventRecorder._spent": "65,536 budgets, 20 MB; an object's deletion",
-    "operator.page_service:ReviewedRights._proven": "1,024 tokens",
+    "operator.page_service:ReviewedRights._proven": "1,000 tokens",
     "operator.write_places:WritePlaces._taken": "writes under way",
     "operator.write_places:WritePlaces._waiting": "writes that wait",
     "operator.write_places:WritePlaces._next": "writes that wait",
@@ -182,7 +182,7 @@ LARGEST = {
     "core.scheduled.windows:_clock": lambda i: ("Europe/Berlin", at_date(2026 + i)),
     "core.scheduled.windows:offsets_on": lambda i: ("Europe/Berlin", 20_751 + i),
     "core.scheduled.cron:days_of": lambda i: ("* * * * *", 2026 + i, 1),
-    "core.scheduled.bounds:_of_spec": lambda i: (i + 1000, i + 10_000),
+    "core.scheduled.ranks:_of_spec": lambda i: (i + 1000, i + 10_000),
 }
 
 

@@ -25,7 +25,8 @@ from cronhpa.core.decide import decide
 from cronhpa.core.decision import Ahead, Edge, Lead, Proposal, Role, Source, Window, WindowState, Withheld, Yielding
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
 from cronhpa.core.memory import Memory
-from cronhpa.core.scheduled.bounds import resolve, settled_at
+from cronhpa.core.scheduled.bounds import resolve
+from cronhpa.core.scheduled.ranks import settled_at
 from cronhpa.core.spec import CronWindow, Override
 
 
