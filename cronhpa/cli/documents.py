@@ -47,7 +47,7 @@ def read_with_lines(path: Path) -> Iterator[LocatedDocument]:
     """As `read_documents`, with their syntax trees."""
     import yaml
 
-    from cronhpa.cli.yaml_loader import Loader
+    from cronhpa.api.yaml_loader import Loader
 
     try:
         loader = Loader(_text(path), NODES_MAX)
@@ -61,6 +61,14 @@ def read_with_lines(path: Path) -> Iterator[LocatedDocument]:
             loader.dispose()
     except (OSError, yaml.YAMLError, RecursionError, ValueError, AttributeError, LookupError) as error:
         # The last three are what PyYAML stumbles over: `!!int x`, `!!timestamp x`, `!!bool x`, a number of 5000 digits.
+        raise UnreadableFileError(f"{name_of(path)}{_told(error)}") from error
+
+
+def read_text(path: Path) -> str:
+    """The text of a file; `-` is the standard input. Raises UnreadableFileError."""
+    try:
+        return _text(path)
+    except (OSError, ValueError) as error:
         raise UnreadableFileError(f"{name_of(path)}{_told(error)}") from error
 
 

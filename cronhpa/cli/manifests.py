@@ -26,7 +26,7 @@ from cronhpa.cli.documents import (
 from cronhpa.core.printable import shortened
 
 if TYPE_CHECKING:
-    from cronhpa.cli.yaml_loader import Repeated
+    from cronhpa.api.yaml_loader import Repeated
     from cronhpa.core.spec import Spec
 
 _KIND = "CronHPA"

@@ -31,6 +31,7 @@ from cronhpa.operator.open_files import open_files, raise_open_files
 from cronhpa.operator.past_endpoint import BELOW, PastEndpoint
 from cronhpa.operator.replica import ElectedReplica, OnlyReplica, Replica
 from cronhpa.operator.settings import Settings
+from cronhpa.sources.file import SourcesFile
 
 LOG = logging.getLogger(__name__)
 
@@ -101,6 +102,11 @@ class Operator:
             watch=watch or {"typed": ObjectWatch, "kopf": kopf_watch}[settings.object_watch],
             replica=self.replica,
         )
+        self._sources_file: SourcesFile | None = None
+        if settings.sources is not None:
+            self._sources_file = SourcesFile(
+                settings.sources, self.controller.sources, default_url=settings.prometheus_url
+            )
         self.learning = Learning(
             settings.store_address,
             clock,
@@ -121,6 +127,10 @@ class Operator:
         await self.replica.first_look()
         ports = [(f"port {listener.address[1]}", listener.run()) for listener in self.listeners]
         parts = [*self.controller.watching(), *ports, *self.learning.working()]
+        if self._sources_file is not None:
+            # Before the first decision: a name must not be asked of the metrics APIs that is a source's.
+            await self._sources_file.look()
+            parts.append(("file of sources", self._sources_file.follow()))
         tasks = [election, *(asyncio.create_task(part, name=name) for name, part in parts)]
         scaling = asyncio.create_task(self._scale(), name="control loop")
         stopped = asyncio.create_task(_wait_for(stop), name="stop")
@@ -144,6 +154,7 @@ class Operator:
                 task.cancel()
             await asyncio.gather(stopped, *tasks, return_exceptions=True)
             await self.controller.targets.close()
+            await self.controller.sources.close()
             await self._forecasts.close()
             LOG.info("stopped")
 

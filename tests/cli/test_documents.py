@@ -1,4 +1,4 @@
-"""cronhpa.cli.documents, cronhpa.cli.yaml_loader: YAML and JSON in and out, with the lines of what was read."""
+"""cronhpa.cli.documents, cronhpa.api.yaml_loader: YAML and JSON in and out, with the lines of what was read."""
 
 import io
 
@@ -15,7 +15,7 @@ from cronhpa.cli.documents import (
     read_documents,
     read_with_lines,
 )
-from cronhpa.cli.yaml_loader import Repeated, line_of
+from cronhpa.api.yaml_loader import Repeated, line_of
 
 
 @pytest.fixture
