@@ -7,6 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cronhpa.api.yaml_loader import Repeated, line_of
 from cronhpa.cli.documents import (
     STANDARD_INPUT,
     UnreadableFileError,
@@ -15,7 +16,6 @@ from cronhpa.cli.documents import (
     read_documents,
     read_with_lines,
 )
-from cronhpa.api.yaml_loader import Repeated, line_of
 
 
 @pytest.fixture
