@@ -24,6 +24,7 @@ from cronhpa.operator.controller import Controller
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.lag import BOUNDS, LagHistogram
 from cronhpa.operator.listener import Listener, Route, response
+from cronhpa.operator.source_metrics import SourceMetrics
 
 STUCK_SECONDS = 30.0
 # Every request of a reconciliation has a deadline; one this old waits for something without a deadline.
@@ -111,6 +112,7 @@ class Endpoints:
         self._controller, self._clock = controller, clock
         self._registry = CollectorRegistry()
         self._registry.register(progress)
+        self._registry.register(SourceMetrics(controller.sources))
         ProcessCollector(registry=self._registry)
         self._metrics, self._metrics_until = b"", -math.inf
         self.probes: dict[str, Route] = {"/healthz": self._healthz, "/readyz": self._readyz}

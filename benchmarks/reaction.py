@@ -1,0 +1,211 @@
+"""
+`make bench-reaction`: from a step of the load to the first scale write, of 200 objects at once; BENCH_OBJECTS=50: fewer.
+
+One run on one machine, on the control plane of the testbed: pods asked each second, a real Prometheus asked each
+second, the External API of an adapter each 15 s as by default, and the upstream HPA with the same adapter. Each group
+has its step in turn. No delay of an adapter is in it: the testbed's answers with what is true at that moment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cronhpa.core.instant import SECOND
+from testbed.control_plane import ControlPlane
+from testbed.loads import Constant, Trace
+from testbed.objects import deployment, horizontal_pod_autoscaler
+from testbed.operator import NAMESPACE as SYSTEM
+from testbed.operator import SERVICE_ACCOUNT, Operator
+from testbed.plant import Plant
+from testbed.pod_pages import INGRESS_METRIC, METRIC, PodPages
+from testbed.prometheus_server import PrometheusServer
+from testbed.wait import wait_until
+
+OBJECTS = int(os.environ.get("BENCH_OBJECTS") or 200)
+# The turns of a namespace share a phase: ten namespaces meet the step at ten of them.
+NAMESPACES = 10
+BEFORE, AFTER, TARGET = 12.0, 28.0, 8
+# 12 / 8 = 1.5: two pods; 28 / 8 = 3.5: four.
+PODS_BEFORE, PODS_AFTER = 2, 4
+WATCHED_S = 40.0
+NETWORK = "127.64.0.0/10"
+GOAL_S = 2.0
+
+
+@dataclass
+class Group:
+    """key: what its objects are called after. period: of their turns. pods: how many each begins with."""
+
+    key: str
+    label: str
+    metric: dict[str, Any]
+    period: int | None
+    is_upstream: bool = False
+    step: float = 0.0
+    reactions: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    @property
+    def objects(self) -> list[tuple[str, str]]:
+        return [(f"{self.key}-{number % NAMESPACES}", f"{self.key}-{number}") for number in range(OBJECTS)]
+
+    def autoscaler(self, namespace: str, name: str) -> dict[str, Any]:
+        metric = json.loads(json.dumps(self.metric).replace("NAME", name))
+        hpa = horizontal_pod_autoscaler(name, namespace=namespace, bounds=(1, 10), metrics=[metric])
+        if self.is_upstream:
+            return hpa
+        period = {} if self.period is None else {"syncPeriodSeconds": self.period}
+        meta = {"name": name, "namespace": namespace}
+        return {"apiVersion": "cronhpa.io/v1alpha1", "kind": "CronHPA", "metadata": meta, "spec": hpa["spec"] | period}
+
+
+def metric(kind: str, name: str, selector: dict[str, str] | None = None) -> dict[str, Any]:
+    stated: dict[str, Any] = {"name": name}
+    if selector:
+        stated["selector"] = {"matchLabels": selector}
+    return {
+        "type": kind,
+        kind.lower(): {"metric": stated, "target": {"type": "AverageValue", "averageValue": str(TARGET)}},
+    }
+
+
+ADAPTER = metric("External", "load", {"app": "NAME"})
+GROUPS = (
+    Group("pods", "CronHPA, pods asked, 1 s", metric("Pods", "inflight"), 1),
+    Group("prometheus", "CronHPA, one query of Prometheus, 1 s", metric("External", "requests"), 1),
+    Group("adapter", "CronHPA, External API, 15 s", ADAPTER, None),
+    Group("upstream", "upstream HPA, External API, 15 s", ADAPTER, None, is_upstream=True),
+)
+
+
+class ReplicaWatch:
+    """When .spec.replicas of a Deployment first rose above what it began with, by (namespace, name)."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.rose: dict[tuple[str, str], float] = {}
+        url = f"{plane.url}/apis/apps/v1/deployments?watch=1&allowWatchBookmarks=false"
+        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {plane.admin_token}"})
+        self._lines = urllib.request.urlopen(request, context=ssl.create_default_context(cafile=str(plane.ca_file)))
+        threading.Thread(target=self._read, daemon=True, name="watch of Deployments").start()
+
+    def _read(self) -> None:
+        for line in self._lines:
+            now = time.time()
+            found = json.loads(line)["object"]
+            if found["spec"]["replicas"] > PODS_BEFORE:
+                self.rose.setdefault((found["metadata"]["namespace"], found["metadata"]["name"]), now)
+
+
+def percentile(values: list[float], percent: int) -> float:
+    ranked = sorted(values)
+    return ranked[min(len(ranked) - 1, -(-len(ranked) * percent // 100) - 1)]
+
+
+def sources(port: int, prometheus: str) -> dict[str, Any]:
+    joined = {"namespace": "namespace", "target": "deployment"}
+    return {
+        "sources": {
+            "inflight": {"pods": {"port": port, "metric": METRIC, "podNetworks": [NETWORK]}},
+            "requests": {
+                "prometheus": {"url": prometheus, "query": INGRESS_METRIC, "join": joined, "maxAgeSeconds": 10}
+            },
+        }
+    }
+
+
+def set_up(plane: ControlPlane, plant: Plant, pages: PodPages) -> None:
+    """Every Deployment with its pods and its autoscaler, at the load before."""
+    spaces = sorted({namespace for group in GROUPS for namespace, _ in group.objects})
+    plane.create(
+        "/api/v1/namespaces", [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": each}} for each in spaces]
+    )
+    for group in GROUPS:
+        for namespace, name in group.objects:
+            pages.loads[namespace, name] = Constant(BEFORE)
+            if group.metric is ADAPTER:
+                plant.set_external_metric(namespace, "load", BEFORE, series={"app": name})
+        for space in sorted({namespace for namespace, _ in group.objects}):
+            mine = [name for namespace, name in group.objects if namespace == space]
+            plane.create(
+                f"/apis/apps/v1/namespaces/{space}/deployments",
+                [deployment(name, namespace=space, replicas=PODS_BEFORE) for name in mine],
+            )
+    wanted = PODS_BEFORE * OBJECTS * len(GROUPS)
+    wait_until(
+        lambda: sum(pod.ready for pod in plant.seen_pods()), lambda ready: ready == wanted, within_s=600, every_s=2
+    )
+    for group in GROUPS:
+        kind = "autoscaling/v2" if group.is_upstream else "cronhpa.io/v1alpha1"
+        plural = "horizontalpodautoscalers" if group.is_upstream else "cronhpas"
+        for space in sorted({namespace for namespace, _ in group.objects}):
+            mine = [group.autoscaler(space, name) for namespace, name in group.objects if namespace == space]
+            plane.create(f"/apis/{kind}/namespaces/{space}/{plural}", mine)
+
+
+def step(group: Group, plant: Plant, pages: PodPages) -> None:
+    """The load of all objects of a group rises at one instant, two seconds from now."""
+    at = time.time_ns() + 2 * SECOND
+    load = Trace((at - 1, at), (BEFORE, AFTER))
+    for namespace, name in group.objects:
+        pages.loads[namespace, name] = load
+        if group.metric is ADAPTER:
+            plant.set_external_metric(namespace, "load", load, series={"app": name})
+    group.step = at / SECOND
+
+
+def requests_of(operator: Operator, source: str) -> float:
+    line = next(
+        each for each in operator.get("/metrics").splitlines() if f'requests_total{{source="{source}"}}' in each
+    )
+    return float(line.split()[-1])
+
+
+def main() -> int:
+    with (
+        tempfile.TemporaryDirectory(prefix="cronhpa-reaction-") as folder,
+        ControlPlane(hpa=True, pod_network=NETWORK, nodes=10) as plane,
+        Plant(plane.admin_kubeconfig) as plant,
+        PodPages(plant) as pages,
+        PrometheusServer({"ingress": f"127.0.0.1:{pages.port}"}) as prometheus,
+    ):
+        plane.install_chart()
+        set_up(plane, plant, pages)
+        file = Path(folder) / "sources.yaml"
+        file.write_text(yaml.safe_dump(sources(pages.port, prometheus.url)))
+        kubeconfig = plane.service_account_kubeconfig(SYSTEM, SERVICE_ACCOUNT)
+        with Operator(kubeconfig, Path(folder), sources=str(file)) as operator:
+            time.sleep(40)  # the first turns, and more than a period of the slow groups
+            before, begun = requests_of(operator, "requests"), time.time()
+            time.sleep(10)
+            queries = (requests_of(operator, "requests") - before) / (time.time() - begun)
+            watch = ReplicaWatch(plane)
+            for group in GROUPS:
+                step(group, plant, pages)
+                time.sleep(max(0.0, group.step + WATCHED_S - time.time()))
+                group.reactions = {key: watch.rose[key] - group.step for key in group.objects if key in watch.rose}
+    print(f"from a step of the load to the first scale write, {OBJECTS} objects at once, seconds:")
+    print(f"  {'':40} {'p50':>6} {'p99':>6} {'worst':>6}")
+    for group in GROUPS:
+        found = list(group.reactions.values())
+        missing = f"  ({OBJECTS - len(found)} not within {WATCHED_S:.0f} s)" if len(found) < OBJECTS else ""
+        cells = " ".join(f"{value:6.1f}" for value in (percentile(found, 50), percentile(found, 99), max(found)))
+        print(f"  {group.label:40} {cells}{missing}")
+    print(f"queries a second for {OBJECTS} objects in {NAMESPACES} namespaces with one Prometheus source: {queries:.2f}")
+    good = percentile(list(GROUPS[0].reactions.values()), 99) <= GOAL_S
+    print(f"goal: p99 of the pods' own numbers within {GOAL_S:.0f} s: {'met' if good else 'missed'}")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
