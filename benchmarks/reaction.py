@@ -1,5 +1,5 @@
 """
-`make bench-reaction`: from a step of the load to the first scale write, of 200 objects at once; BENCH_OBJECTS=50: fewer.
+`make bench-reaction`: from a step of the load to the first scale write, of 200 objects at once (BENCH_OBJECTS=N).
 
 One run on one machine, on the control plane of the testbed: pods asked each second, a real Prometheus asked each
 second, the External API of an adapter each 15 s as by default, and the upstream HPA with the same adapter. Each group
@@ -201,7 +201,7 @@ def main() -> int:
         missing = f"  ({OBJECTS - len(found)} not within {WATCHED_S:.0f} s)" if len(found) < OBJECTS else ""
         cells = " ".join(f"{value:6.1f}" for value in (percentile(found, 50), percentile(found, 99), max(found)))
         print(f"  {group.label:40} {cells}{missing}")
-    print(f"queries a second for {OBJECTS} objects in {NAMESPACES} namespaces with one Prometheus source: {queries:.2f}")
+    print(f"queries a second for {OBJECTS} objects in {NAMESPACES} namespaces with one query: {queries:.2f}")
     good = percentile(list(GROUPS[0].reactions.values()), 99) <= GOAL_S
     print(f"goal: p99 of the pods' own numbers within {GOAL_S:.0f} s: {'met' if good else 'missed'}")
     return 0 if good else 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from matplotlib import rc_context
@@ -47,7 +48,18 @@ def draw(seen: Mapping[str, Sequence[Sequence[Seen]]], outcomes: Mapping[str, Se
         save(figure, path)
 
 
+def edges(seen: Sequence[Seen]) -> list[Seen]:
+    """The moments at which something changed, and the last one: each holds until the next, so nothing else is drawn."""
+
+    def drawn(moment: Seen) -> tuple[bool, int, int]:
+        return moment.second >= 0, moment.replicas, moment.ready
+
+    changed = [after for before, after in pairwise(seen) if drawn(before) != drawn(after)]
+    return [seen[0], *changed, seen[-1]]
+
+
 def _one(axes: Axes, name: str, seen: Sequence[Seen], outcome: Outcome) -> None:
+    seen = edges(seen)
     seconds = [moment.second for moment in seen]
     ready = [float(moment.ready) for moment in seen]
     load = [CORES_AFTER if second >= 0 else CORES_BEFORE for second in seconds]
