@@ -11,7 +11,6 @@ import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Callable
-from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from yarl import URL
@@ -34,7 +33,6 @@ _KEPT_SECONDS = 600.0
 FIRST_SCRAPE = "its rate is known from the second scrape on"
 
 Address = IPv4Address | IPv6Address
-_parsed_address = lru_cache(maxsize=65_536)(ip_address)
 
 
 class _Seen:
@@ -142,7 +140,7 @@ def address_of(pod: Pod, definition: PodsSource) -> URL:
         # Its IP is the node's, where the kubelet listens, and a tenant names the port.
         raise NoAnswerError("NotAsked", "it runs in its node's network, and no node is asked")
     try:
-        address = _plain(_parsed_address(pod.ip))
+        address = _plain(ip_address(pod.ip))
     except ValueError:
         raise NoAnswerError("NotAsked", "it has no IP yet") from None
     if not _may_be_asked(address, definition):
