@@ -9,6 +9,7 @@ has its step in turn. No delay of an adapter is in it: the testbed's answers wit
 from __future__ import annotations
 
 import json
+import math
 import os
 import ssl
 import sys
@@ -124,8 +125,9 @@ class ReplicaWatch:
 
 
 def percentile(values: list[float], percent: int) -> float:
-    ranked = sorted(values)
-    return ranked[min(len(ranked) - 1, -(-len(ranked) * percent // 100) - 1)]
+    """Of all objects: one without a scale write took longer than any other."""
+    ranked = [*sorted(values), *[math.inf] * (OBJECTS - len(values))]
+    return ranked[-(-OBJECTS * percent // 100) - 1]
 
 
 def sources(port: int, prometheus: str) -> dict[str, Any]:
@@ -220,7 +222,7 @@ def main() -> int:
     for group in GROUPS:
         found = list(group.reactions.values())
         missing = f"  ({OBJECTS - len(found)} not within {WATCHED_S:.0f} s)" if len(found) < OBJECTS else ""
-        cells = " ".join(f"{value:6.1f}" for value in (percentile(found, 50), percentile(found, 99), max(found)))
+        cells = " ".join(f"{percentile(found, percent):6.1f}" for percent in (50, 99, 100))
         print(f"  {group.label:40} {cells} {group.cores:16.2f} {group.queries:10.2f}{missing}")
     good = percentile(list(GROUPS[0].reactions.values()), 99) <= GOAL_S
     print(f"goal: p99 of the pods' own numbers within {GOAL_S:.0f} s: {'met' if good else 'missed'}")

@@ -189,7 +189,9 @@ class Operator:
     def _open_prometheus(self) -> Prometheus:
         settings = self._settings
         assert settings.prometheus_url is not None
-        return Prometheus(settings.prometheus_url, settings.prometheus_queries, settings.prometheus_token_file)
+        # A source's query tells the past of its load as well, unless another one is stated for that.
+        queries = self.controller.sources.queries_at(settings.prometheus_url) | settings.prometheus_queries
+        return Prometheus(settings.prometheus_url, queries, settings.prometheus_token_file)
 
     def _on_first_forecast(self, series: Series) -> None:
         self.controller.on_first_forecast(series)

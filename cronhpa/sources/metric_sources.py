@@ -43,6 +43,15 @@ class MetricSources:
         now |= {name: source.requests for name, source in self._scrapes.items()}
         return {name: now.get(name, 0) + self._requests_before.get(name, 0) for name in {*now, *self._requests_before}}
 
+    def queries_at(self, url: str) -> dict[str, str]:
+        """The queries that a Prometheus answers for one object each, by source: its past can be asked by them, too."""
+        stated = {name: definition for name, (definition, _) in self._definitions.items()}
+        return {
+            name: definition.query
+            for name, definition in stated.items()
+            if isinstance(definition, PrometheusSource) and definition.url == url.rstrip("/") and not definition.join
+        }
+
     async def replace(self, definitions: Mapping[str, Definition], certificates: Mapping[str, bytes]) -> None:
         """These sources and no others from now on. One that is as before keeps its connections and its counters."""
         former, self._former = self._former, []

@@ -113,6 +113,20 @@ async def test_a_replacement_keeps_what_is_as_before_and_counts_on():
         await sources.close()
 
 
+async def test_queries_for_one_object_at_the_prometheus_of_the_past_are_told():
+    url = "http://prometheus:9090"
+    joined = {"query": "sum by (ns) (x)", "url": url, "join": {"namespace": "ns"}}
+    sources = await with_sources(
+        one={"prometheus": {"query": "x", "url": url}},
+        elsewhere={"prometheus": {"query": "x", "url": "http://other:9090"}},
+        many={"prometheus": joined},
+        inflight=INFLIGHT,
+    )
+
+    assert {"one": "x"} == sources.queries_at(f"{url}/")
+    await sources.close()
+
+
 async def test_other_certificates_make_a_source_anew():
     async def answer(request):
         return vector(({}, "42"))

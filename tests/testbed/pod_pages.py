@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 METRIC = "http_requests_in_flight"
 INGRESS_METRIC = "ingress_requests_in_flight"
-_LOOK_S = 0.1
+_LOOK_S = 0.2
 _INGRESS = "127.0.0.1"
 
 Workload = tuple[str, str]
