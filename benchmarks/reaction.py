@@ -3,7 +3,8 @@
 
 One run on one machine, on the control plane of the testbed: pods asked each second, a real Prometheus asked each
 second, the External API of an adapter each 15 s as by default, and the upstream HPA with the same adapter. Each group
-has its step in turn. No delay of an adapter is in it: the testbed's answers with what is true at that moment.
+has its step in turn. No delay of an adapter is in it: the testbed's answers with what is true at that moment. What
+makes pods of a scale write stands still meanwhile.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import ssl
 import sys
 import tempfile
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -176,6 +180,19 @@ def step(group: Group, plant: Plant, pages: PodPages) -> None:
     group.step = at / SECOND
 
 
+@contextmanager
+def standing_still(plane: ControlPlane) -> Iterator[None]:
+    """No pod follows a scale write: on one machine pods would take the cores of the writes that are to come."""
+    pids = [plane.pids[name] for name in ("kube-controller-manager", "kube-scheduler", "kwok")]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
 def requests_of(operator: Operator, source: str) -> float:
     line = next(
         each for each in operator.get("/metrics").splitlines() if f'requests_total{{source="{source}"}}' in each
@@ -195,7 +212,8 @@ def measure(
     group.cores = (cpu_seconds(operator.pid) - cpu) / elapsed
     group.queries = (requests_of(operator, "requests") - asked) / elapsed
     step(group, plant, pages)
-    time.sleep(max(0.0, group.step + WATCHED_S - time.time()))
+    with standing_still(plane):
+        time.sleep(max(0.0, group.step + WATCHED_S - time.time()))
     group.reactions = {key: watch.rose[key] - group.step for key in group.objects if key in watch.rose}
     for space in sorted({namespace for namespace, _ in group.objects}):
         plane.kubectl("delete", group.plural, "--all", "-n", space, "--wait=false")
