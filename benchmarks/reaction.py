@@ -1,5 +1,7 @@
 """
-`make bench-reaction`: from a step of the load to the first scale write, of 200 objects at once (BENCH_OBJECTS=N).
+`make bench-reaction`: from a step of the load to the first scale write, of 200 objects at once.
+
+BENCH_OBJECTS=40: fewer. BENCH_GROUPS=pods,upstream: not all four.
 
 One run on one machine, on the control plane of the testbed: pods asked each second, a real Prometheus asked each
 second, the External API of an adapter each 15 s as by default, and the upstream HPA with the same adapter. Each group
@@ -20,7 +22,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -108,6 +110,7 @@ GROUPS = (
     Group("adapter", "CronHPA, External API, 15 s", ADAPTER, None),
     Group("upstream", "upstream HPA, External API, 15 s", ADAPTER, None, is_upstream=True),
 )
+MEASURED = [group for group in GROUPS if group.key in (os.environ.get("BENCH_GROUPS") or group.key).split(",")]
 
 
 class ReplicaWatch:
@@ -115,17 +118,22 @@ class ReplicaWatch:
 
     def __init__(self, plane: ControlPlane) -> None:
         self.rose: dict[tuple[str, str], float] = {}
-        url = f"{plane.url}/apis/apps/v1/deployments?watch=1&allowWatchBookmarks=false"
-        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {plane.admin_token}"})
-        self._lines = urllib.request.urlopen(request, context=ssl.create_default_context(cafile=str(plane.ca_file)))
+        url = f"{plane.url}/apis/apps/v1/deployments?watch=1"
+        self._request = urllib.request.Request(url, headers={"Authorization": f"Bearer {plane.admin_token}"})
+        self._tls = ssl.create_default_context(cafile=str(plane.ca_file))
         threading.Thread(target=self._read, daemon=True, name="watch of Deployments").start()
 
     def _read(self) -> None:
-        for line in self._lines:
-            now = time.time()
-            found = json.loads(line)["object"]
-            if found["spec"]["replicas"] > PODS_BEFORE:
-                self.rose.setdefault((found["metadata"]["namespace"], found["metadata"]["name"]), now)
+        while True:
+            # The API server ends a watch that is read too slowly. A new one begins with what is there.
+            with suppress(OSError, ValueError), urllib.request.urlopen(self._request, context=self._tls) as lines:
+                for line in lines:
+                    self._note(json.loads(line)["object"], time.time())
+            time.sleep(0.05)
+
+    def _note(self, found: dict[str, Any], now: float) -> None:
+        if found["spec"]["replicas"] > PODS_BEFORE:
+            self.rose.setdefault((found["metadata"]["namespace"], found["metadata"]["name"]), now)
 
 
 def percentile(values: list[float], percent: int) -> float:
@@ -233,15 +241,17 @@ def main() -> int:
         kubeconfig = plane.service_account_kubeconfig(SYSTEM, SERVICE_ACCOUNT)
         with Operator(kubeconfig, Path(folder), sources=str(file)) as operator:
             watch = ReplicaWatch(plane)
-            for group in GROUPS:
+            for group in MEASURED:
                 measure(group, plane, plant, pages, operator, watch)
     print(f"from a step of the load to the first scale write, {OBJECTS} objects at once, seconds:")
     print(f"  {'':40} {'p50':>6} {'p99':>6} {'worst':>6} {'operator, cores':>16} {'queries/s':>10}")
-    for group in GROUPS:
+    for group in MEASURED:
         found = list(group.reactions.values())
         missing = f"  ({OBJECTS - len(found)} not within {WATCHED_S:.0f} s)" if len(found) < OBJECTS else ""
         cells = " ".join(f"{percentile(found, percent):6.1f}" for percent in (50, 99, 100))
         print(f"  {group.label:40} {cells} {group.cores:16.2f} {group.queries:10.2f}{missing}")
+    if GROUPS[0] not in MEASURED:
+        return 0
     good = percentile(list(GROUPS[0].reactions.values()), 99) <= GOAL_S
     print(f"goal: p99 of the pods' own numbers within {GOAL_S:.0f} s: {'met' if good else 'missed'}")
     return 0 if good else 1
