@@ -75,6 +75,9 @@ bench-fleet: $(VENV)/.ready  ## what 2,000 objects with 10 pods each cost: idle,
 bench-page: $(VENV)/.ready  ## seconds of the page with 10,000 objects in a real browser (OBJECTS=10000; needs npm)
 	@PYTHONPATH=tests $(RUN)/python benchmarks/page_in_browser.py $(OBJECTS)
 
+bench-reaction: $(VENV)/.ready  ## from a step of the load to the first scale write: sources, an adapter, the upstream HPA (6 min; BENCH_OBJECTS=50)
+	@PYTHONPATH=tests $(RUN)/python benchmarks/reaction.py
+
 # Thirteen of the twenty series of the published figures; its README says where the other seven are to be had.
 TRACES ?= benchmarks/traces
 bench-forecast: $(VENV)/.ready  ## what forecasts are worth on recorded series (TRACES=DIR of timestamp,value CSVs, default benchmarks/traces: 13 of the 20 published, its README says how to get the rest; GRID=1: more)
@@ -124,6 +127,9 @@ demo: $(VENV)/.ready  ## upstream HPA and CronHPA side by side, 6 min (DEMO_SECO
 	@DEMO_KUBECONFIG='$(if $(findstring command,$(origin KUBECONFIG)),$(KUBECONFIG))' PYTHONPATH=tests \
 		$(RUN)/python -m testbed.demo
 
+demo-step: $(VENV)/.ready  ## a step from 2 pods to 10 against four autoscalers, a table and a picture, 6 min (STEP_COPIES=4)
+	@PYTHONPATH=tests $(RUN)/python -m testbed.step
+
 TOOLS := build/tools
 $(TOOLS)/.ready: deploy/tools.lock
 	@$(PYTHON) -m venv $(TOOLS)
@@ -155,4 +161,4 @@ artifacts: $(VENV)/.ready  ## build everything that a release publishes into bui
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-long unit brute-force conformance mutation fuzz bench bench-fleet bench-forecast bench-methods bench-page monitoring format crds reference docs clean demo sbom audit image release artifacts
+.PHONY: help setup lock check test test-long unit brute-force conformance mutation fuzz bench bench-fleet bench-reaction bench-forecast bench-methods bench-page monitoring format crds reference docs clean demo demo-step sbom audit image release artifacts

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from cronhpa.cli import adopt, backtest, convert, crd, explain, history, override, preview, replay, run, status
+from cronhpa.cli import adopt, backtest, convert, crd, explain, history, override, preview, replay, run, sources, status
 from cronhpa.cli.lines import program, say, show
 from cronhpa.cli.version import version_text
 
@@ -80,10 +80,11 @@ app.command(rich_help_panel=_MOVING)(_named(convert.convert))
 app.command(rich_help_panel=_MOVING)(_named(adopt.adopt))
 app.command(rich_help_panel=_OPERATOR, cls=run.RunCommand)(_named(run.run))
 app.command(rich_help_panel=_OPERATOR)(_named(crd.crd))
-for _each in history.app.registered_commands:
+for _each in (*history.app.registered_commands, *sources.app.registered_commands):
     assert _each.callback is not None
     _named(_each.callback)
 app.add_typer(history.app, rich_help_panel=_OPERATOR)
+app.add_typer(sources.app, rich_help_panel=_OPERATOR)
 app.command(rich_help_panel=_OPERATOR)(_named(replay.replay))
 
 

@@ -64,6 +64,14 @@ def read_with_lines(path: Path) -> Iterator[LocatedDocument]:
         raise UnreadableFileError(f"{name_of(path)}{_told(error)}") from error
 
 
+def read_text(path: Path) -> str:
+    """The text of a file; `-` is the standard input. Raises UnreadableFileError."""
+    try:
+        return _text(path)
+    except (OSError, ValueError) as error:
+        raise UnreadableFileError(f"{name_of(path)}{_told(error)}") from error
+
+
 def name_of(path: Path) -> str:
     """As errors name it."""
     return "standard input" if path == STANDARD_INPUT else str(path)

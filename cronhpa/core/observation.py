@@ -32,12 +32,16 @@ class Scale(Struct, frozen=True, tag=True):
 
 
 class Container(Struct, frozen=True, gc=False):
-    """requests: milli-units by resource name. restartable: an init container that keeps running (a sidecar)."""
+    """
+    requests: milli-units by resource name. restartable: an init container that keeps running (a sidecar).
+    ports: of TCP, by name.
+    """
 
     name: str
     requests: Mapping[str, int]
     is_init: bool = False
     restartable: bool = False
+    ports: Mapping[str, int] = {}
 
 
 class Pod(Struct, frozen=True, gc=False):
@@ -46,6 +50,7 @@ class Pod(Struct, frozen=True, gc=False):
     first_ready: the first transition to Ready that was seen, None while that is `ready_since`.
     containers: regular containers, then init containers: the order in which the upstream looks for a missing request.
     pod_requests: requests of the pod as a whole, None if there are none. overhead: added to their sum.
+    ip: as its status states it, "" while there is none; on_host_network: it is that of the node.
     """
 
     name: str
@@ -59,6 +64,8 @@ class Pod(Struct, frozen=True, gc=False):
     pod_requests: Mapping[str, int] | None = None
     overhead: Mapping[str, int] = {}
     first_ready: Nanoseconds | None = None
+    ip: str = ""
+    on_host_network: bool = False
 
 
 class Sample(Struct, frozen=True, gc=False):

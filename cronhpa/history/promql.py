@@ -107,6 +107,11 @@ class QueryTemplate:
         # Pieces of the query, each with whether names in it stand within a regular expression.
         self._pieces = tuple(_pieces(text))
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The placeholders that it holds."""
+        return frozenset(name for piece, _ in self._pieces for name in piece.get_identifiers())
+
     def filled(self, names: Names) -> str:
         """The query of an object."""
         literal = {each: getattr(names, each).text for each in Names.__struct_fields__}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from cronhpa.core.instant import parse_instant
@@ -32,10 +33,17 @@ class _Resources(Struct):
     requests: dict[str, Any] | None = None
 
 
+class _RawPort(Struct, rename="camel"):
+    name: str = ""
+    container_port: int = 0
+    protocol: str = "TCP"
+
+
 class _RawContainer(Struct, rename="camel"):
     name: str = ""
     resources: _Resources | None = None
     restart_policy: str | None = None
+    ports: list[_RawPort] | None = None
 
 
 class _RawSpec(Struct, frozen=True, rename="camel"):
@@ -43,6 +51,7 @@ class _RawSpec(Struct, frozen=True, rename="camel"):
     init_containers: list[_RawContainer] | None = None
     resources: _Resources | None = None
     overhead: dict[str, Any] | None = None
+    host_network: bool = False
 
 
 class _RawCondition(Struct, rename="camel"):
@@ -55,6 +64,7 @@ class _RawStatus(Struct, frozen=True, rename="camel"):
     phase: str = ""
     conditions: list[_RawCondition] | None = None
     start_time: str | None = None
+    pod_ip: str = msgspec.field(default="", name="podIP")
 
 
 class RawPod(Struct):
@@ -68,7 +78,10 @@ class RawPod(Struct):
 LABELS_MAX = 500
 _CONTAINERS_MAX = 500
 _REQUESTS_MAX = 5000
+_PORTS_MAX = 5000
 _TIME_LENGTH_MAX = 64
+# The longest text of an IPv6 address, with a zone.
+_IP_LENGTH_MAX = 64
 
 
 def excess(raw: RawPod) -> str | None:
@@ -78,6 +91,7 @@ def excess(raw: RawPod) -> str | None:
     counts = (
         ("labels", len(raw.metadata.labels or ()), LABELS_MAX),
         ("containers", len(containers), _CONTAINERS_MAX),
+        ("ports", sum(len(container.ports or ()) for container in containers), _PORTS_MAX),
         ("requests", sum(len(one.requests or ()) for one in resources if one is not None), _REQUESTS_MAX),
     )
     return next((f"{count} {what}, at most {limit} are read" for what, count, limit in counts if count > limit), None)
@@ -106,6 +120,8 @@ def pod_from(raw: RawPod) -> Pod:
         if raw.spec.resources and raw.spec.resources.requests
         else None,
         overhead=_milli(raw.spec.overhead),
+        ip=raw.status.pod_ip if len(raw.status.pod_ip) <= _IP_LENGTH_MAX else "",
+        on_host_network=raw.spec.host_network,
     )
 
 
@@ -115,6 +131,9 @@ def _container(raw: _RawContainer, *, is_init: bool) -> Container:
         requests=_milli(raw.resources.requests if raw.resources else None),
         is_init=is_init,
         restartable=raw.restart_policy == "Always",
+        ports={port.name: port.container_port for port in raw.ports if port.name and port.protocol == "TCP"}
+        if raw.ports
+        else _NONE,
     )
 
 

@@ -39,6 +39,7 @@ from cronhpa.operator.past_endpoint import BELOW, PastEndpoint
 from cronhpa.operator.replica import ElectedReplica, OnlyReplica, Replica
 from cronhpa.operator.settings import Settings
 from cronhpa.operator.turn_trace import UNTRACED
+from cronhpa.sources.file import SourcesFile
 
 if TYPE_CHECKING:
     from cronhpa.operator.tracing import Tracing
@@ -127,6 +128,11 @@ class Operator:
             trace=tracing or UNTRACED,
             decide=decide if tracing is None else tracing.traced(decide),
         )
+        self._sources_file: SourcesFile | None = None
+        if settings.sources is not None:
+            self._sources_file = SourcesFile(
+                settings.sources, self.controller.sources, default_url=settings.prometheus_url
+            )
         self.learning = Learning(
             settings.store_address,
             clock,
@@ -150,6 +156,10 @@ class Operator:
         if self.page is not None:
             ports.append(("page", self.page.run()))
         parts = [*self.controller.watching(), *ports, *self.learning.working()]
+        if self._sources_file is not None:
+            # Before the first decision: a name must not be asked of the metrics APIs that is a source's.
+            await self._sources_file.look()
+            parts.append(("file of sources", self._sources_file.follow()))
         tasks = [election, *(asyncio.create_task(part, name=name) for name, part in parts)]
         scaling = asyncio.create_task(self._scale(), name="control loop")
         stopped = asyncio.create_task(_wait_for(stop), name="stop")
@@ -173,6 +183,7 @@ class Operator:
                 task.cancel()
             await asyncio.gather(stopped, *tasks, return_exceptions=True)
             await self.controller.targets.close()
+            await self.controller.sources.close()
             await self._forecasts.close()
             LOG.info("stopped")
 
@@ -232,7 +243,9 @@ class Operator:
     def _open_prometheus(self) -> Prometheus:
         settings = self._settings
         assert settings.prometheus_url is not None
-        return Prometheus(settings.prometheus_url, settings.prometheus_queries, settings.prometheus_token_file)
+        # A source's query tells the past of its load as well, unless another one is stated for that.
+        queries = self.controller.sources.queries_at(settings.prometheus_url) | settings.prometheus_queries
+        return Prometheus(settings.prometheus_url, queries, settings.prometheus_token_file)
 
     def _on_first_forecast(self, series: Series) -> None:
         self.controller.on_first_forecast(series)

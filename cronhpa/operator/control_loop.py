@@ -174,7 +174,8 @@ class ControlLoop:
                 self._under_way[key] = now
                 state.due_at = due_at
                 states.append(state)
-        queries = MetricQueries(self._listing(namespace), MetricReader(self._cluster.client, self._cluster.discovery))
+        reader = MetricReader(self._cluster.client, self._cluster.discovery)
+        queries = MetricQueries(self._listing(namespace), reader, self._cluster.sources)
         groups: dict[Need, list[ObjectState]] = defaultdict(list)
         for state in states:
             groups[need(state, now)].append(state)

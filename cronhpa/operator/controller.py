@@ -40,6 +40,7 @@ from cronhpa.operator.replica import OnlyReplica, Replica
 from cronhpa.operator.sweep import Sweep
 from cronhpa.operator.turn_trace import UNTRACED, TurnTrace
 from cronhpa.operator.writer import Writer
+from cronhpa.sources.metric_sources import MetricSources
 
 LOG = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ class Controller:
     namespaces: empty for all. forecasts: the newest forecasts, in memory. watch: makes the watch of CronHPA objects.
     """
 
-    def __init__(  # noqa: PLR0913 - its parts by their names, five of them with a default
+    def __init__(  # noqa: PLR0913 - its parts by their names, six of them with a default
         self,
         client: Client,
         clock: Clock,
@@ -85,11 +86,13 @@ class Controller:
         decide: Decide = decide_with,
         replica: Replica | None = None,
         trace: TurnTrace = UNTRACED,
+        sources: MetricSources | None = None,
     ) -> None:
         self.replica = replica or OnlyReplica()
         self.installations = Installations(
             self.replica.lease, Leases(client), self.replica.timing.lease, clock.monotonic
         )
+        self.sources = sources or MetricSources(clock.now)
         self.owners = Owners()
         self.inventory = Inventory(options, self._on_object, self._on_gone)
         discovery = Discovery(client)
@@ -115,6 +118,7 @@ class Controller:
             self._distrust,
             self._is_counted,
             self.installations,
+            self.sources,
         )
         self.reconciler = Reconciler(cluster, self.inventory, self.writer, forecasts, clock.now, decide)
         self.control_loop = ControlLoop(cluster, self.inventory, self.reconciler, self.writer, clock, trace)

@@ -125,6 +125,8 @@ WATCH_SILENT = _gauge("watch_silent_seconds", "Since a watch heard anything.", "
 WATCH_UP = _gauge("watch_up", "1 while a watch is believed; what it watches is read another way else.", "resource")
 WATCH_RESTARTS = _counter("watch_restarts", "Times a watch was started again.", "resource")
 CONNECTIONS_DROPPED = _counter("connections_dropped", "Connections to a port of ours closed without an answer.", "port")
+SOURCE_REQUESTS = _counter("source_requests", "Requests to a source: queries, or scrapes of single pods.", "source")
+SOURCES_BROKEN = _gauge("sources_broken", "1 while the file of sources cannot be used; the former ones stay in force.")
 
 DECISIONS_KEPT = _counter("decisions_kept", "Changes of decisions written to the store.")
 DECISIONS_DROPPED = _counter("decisions_dropped", "Changes and points of decisions not kept.", "cause")

@@ -1,38 +1,57 @@
-"""The metric queries of one tick of a namespace: one LIST of its pod metrics, and one query of each other metric."""
+"""
+The metric queries of one tick of a namespace: one LIST of its pod metrics, and one query of each other metric.
+
+A metric whose name is a source of the operator is answered by that source, any other one by the metrics APIs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 from cronhpa.core.observation import Absent
 from cronhpa.core.observe import Measurement
 from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, UnknownMetric
 from cronhpa.kube.metric_values import samples_of
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName
+from cronhpa.sources.measured_object import MeasuredObject
+from cronhpa.sources.metric_sources import MetricSources
 
 
 class MetricQueries:
     """list_pod_metrics: lists the namespace's pod metrics once, however often it is awaited."""
 
     def __init__(
-        self, list_pod_metrics: Callable[[], Awaitable[PodMetricsByName | Absent]], reader: MetricReader
+        self,
+        list_pod_metrics: Callable[[], Awaitable[PodMetricsByName | Absent]],
+        reader: MetricReader,
+        sources: MetricSources,
     ) -> None:
         self._list_pod_metrics = list_pod_metrics
         self._reader = reader
+        self._sources = sources
 
-    async def measure(self, metric: Metric, namespace: str, selector: str, pod_names: Sequence[str]) -> Measurement:
-        """The measurement of a metric over the pods with these names."""
+    async def measure(self, metric: Metric, measured: MeasuredObject, selector: str) -> Measurement:
+        """The measurement of a metric over the pods of an object, which this selector text selects."""
+        namespace = measured.namespace
         match metric:
             case ResourceMetric():
                 listed = await self._list_pod_metrics()
                 if isinstance(listed, Absent):
                     return listed
-                return samples_of(metric, [listed[name] for name in pod_names if name in listed])
+                return samples_of(metric, [listed[pod.name] for pod in measured.pods if pod.name in listed])
             case PodsMetric():
-                return await self._reader.pods(namespace, metric, selector)
+                samples = await self._sources.pods(metric, measured)
+                if samples is not None:
+                    return samples
+                samples = await self._reader.pods(namespace, metric, selector)
+                return self._sources.explained(samples) if isinstance(samples, Absent) else samples
             case ObjectMetric():
                 return await self._reader.object(namespace, metric)
             case ExternalMetric():
-                return await self._reader.external(namespace, metric)
+                value = await self._sources.external(metric, measured)
+                if value is not None:
+                    return value
+                value = await self._reader.external(namespace, metric)
+                return self._sources.explained(value) if isinstance(value, Absent) else value
             case UnknownMetric():
                 return Absent("UnknownMetric", metric.given)

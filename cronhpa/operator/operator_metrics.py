@@ -17,6 +17,7 @@ from cronhpa.operator import families as of
 from cronhpa.operator.controller import Controller
 from cronhpa.operator.decision_recorder import RELEASE
 from cronhpa.operator.listener import Listener
+from cronhpa.sources.metric_sources import MetricSources
 
 
 class OperatorMetrics(Collector):
@@ -47,6 +48,7 @@ class OperatorMetrics(Collector):
         yield from self._turns()
         yield from self._writes()
         yield from self._api()
+        yield from source_families(controller.sources)
         yield from self._learning()
 
     def _turns(self) -> Iterator[Metric]:
@@ -93,6 +95,12 @@ class OperatorMetrics(Collector):
         yield of.FORECAST_SECONDS.of(work.forecast_seconds)
         if self._store is not None:
             yield of.STORE_BYTES.of(_size(self._store))
+
+
+def source_families(sources: MetricSources) -> Iterator[Metric]:
+    """Requests to each named source, and whether their file is in force."""
+    yield of.SOURCE_REQUESTS.samples([((name,), count) for name, count in sources.requests.items()])
+    yield of.SOURCES_BROKEN.of(int(bool(sources.problem)))
 
 
 def _size(store: Path) -> int:

@@ -39,6 +39,8 @@ from cronhpa.operator.newest import Newest
 from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.owners import Owners
 from cronhpa.operator.writer import PendingWrite, Writer
+from cronhpa.sources.measured_object import MeasuredObject
+from cronhpa.sources.metric_sources import MetricSources
 
 R = TypeVar("R")
 
@@ -78,6 +80,7 @@ class Cluster:
     distrust: Callable[[str], None]
     is_counted: Callable[[str], bool]
     installations: Installations
+    sources: MetricSources
 
 
 class LatestForecasts(Protocol):
@@ -222,8 +225,8 @@ class Reconciler:
             # Over outdated pods the load would look like that of too few pods, and their count like the target's.
             now = self._clock()
             return observe(spec, scale, pods, [blindness] * len(spec.metrics), now), now
-        pod_names = [pod.name for pod in pods]
-        asked = (queries.measure(metric, spec.namespace, scale.selector, pod_names) for metric in spec.metrics)
+        measured_object = MeasuredObject(spec.namespace, state.name, spec.target, pods, spec.options.sync_period)
+        asked = (queries.measure(metric, measured_object, scale.selector) for metric in spec.metrics)
         if all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
             # All of them read the same LIST: tasks would only cost.
             measured = [await measurement for measurement in asked]

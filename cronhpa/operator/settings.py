@@ -215,6 +215,9 @@ class Settings(BaseSettings):
         {}, description="PromQL by metric, as JSON; $namespace and $target stand for those of the object."
     )
     prometheus_token_file: Path | None = Field(None, description="A file with a bearer token for it.")
+    sources: Path | None = Field(
+        None, description="A YAML file of named sources of metrics, which need no adapter; read again when it changes."
+    )
     forecast_workers: int = Field(
         1, ge=1, le=64, description="Processes that learn and forecast; each takes some 200 MB."
     )

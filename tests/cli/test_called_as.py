@@ -24,7 +24,7 @@ from cronhpa.cli.version import UNKNOWN, commit_of, recorded_commit, release_of,
 PROJECT = Path(__file__).parents[2]
 COMMANDS = [
     "status", "explain", "preview", "backtest", "override", "convert", "adopt", "run", "crd", "replay",
-    "history import", "history export", "history list",
+    "history import", "history export", "history list", "sources check",
 ]  # fmt: skip
 
 

@@ -255,6 +255,7 @@ def test_its_settings_are_environment_variables():
         "CRONHPA_FORECAST_INTERVAL": "2m",
         "CRONHPA_FORECAST_WORKERS": "1",
         "CRONHPA_LEARNING_SHARE_PERCENT": "50",
+        "CRONHPA_SOURCES": "/etc/cronhpa/sources.yaml",
         "EXTRA": "1",
     } == environment(
         render(
@@ -283,10 +284,11 @@ def test_every_environment_variable_is_a_setting_of_the_operator():
 
 
 def test_the_charts_defaults_are_the_operators_defaults():
-    """The upstream's, that is. The store, the ports and the form of the log are the chart's own."""
+    """The upstream's, that is. The store, ports, form of the log and file of sources are the chart's own."""
     from cronhpa.operator.settings import Settings
 
-    own = {"CRONHPA_STORE", "CRONHPA_LISTEN_PORT", "CRONHPA_HISTORY_PORT", "CRONHPA_PAGE_PORT", "CRONHPA_LOG_FORMAT"}
+    names = ("STORE", "LISTEN_PORT", "HISTORY_PORT", "PAGE_PORT", "LOG_FORMAT", "SOURCES")
+    own = {f"CRONHPA_{name}" for name in names}
     given = {name: value for name, value in environment(render()).items() if name not in own}
 
     assert given == {name: str(Settings.model_fields[name.removeprefix("CRONHPA_").lower()].default) for name in given}
@@ -342,7 +344,7 @@ def test_the_history_has_a_volume_claim():
         claim["spec"]["storageClassName"],
         claim["spec"]["resources"]["requests"]["storage"],
     )
-    assert ["tmp"] == [volume["name"] for volume in spec["template"]["spec"]["volumes"]]
+    assert ["tmp", "sources"] == [volume["name"] for volume in spec["template"]["spec"]["volumes"]]
 
 
 @pytest.mark.parametrize("period", ["15s", "0.5s", "1m30s", "0h10s", "100ms", "10.05s", "0.10m"])
@@ -367,7 +369,7 @@ def test_what_it_writes_to_is_mounted():
     """The root file system is read-only."""
     mounts = {each["name"]: each["mountPath"] for each in container(render())["volumeMounts"]}
 
-    assert {"history": "/var/lib/cronhpa", "tmp": "/tmp"} == mounts
+    assert {"history": "/var/lib/cronhpa", "tmp": "/tmp", "sources": "/etc/cronhpa"} == mounts
 
 
 def test_the_crd_is_that_of_the_project_and_stays_when_the_release_goes():
@@ -404,7 +406,7 @@ def test_the_charts_copies_of_the_crd_are_the_projects(copy, original):
 def test_what_is_optional_is_absent_until_asked_for():
     assert {
         "ServiceAccount", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Service", "StatefulSet",
-        "NetworkPolicy", "PodDisruptionBudget", "Role", "RoleBinding", "Pod",
+        "NetworkPolicy", "PodDisruptionBudget", "Role", "RoleBinding", "Pod", "ConfigMap",
     } == kinds(render())  # fmt: skip
     assert "NetworkPolicy" not in kinds(render(networkPolicy={"enabled": False}))
     assert "CustomResourceDefinition" not in kinds(render(crds={"install": False}))
@@ -608,4 +610,4 @@ def test_volumes_and_objects_of_the_user_are_added():
         "volumes"
     ]
     assert {"name": "ca", "mountPath": "/ca"} in container(objects)["volumeMounts"]
-    assert "cronhpa-ca" == only(objects, "ConfigMap")["metadata"]["name"]
+    assert "cronhpa-ca" in {each["metadata"]["name"] for each in of_kind(objects, "ConfigMap")}

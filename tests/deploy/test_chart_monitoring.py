@@ -18,7 +18,7 @@ MONITORING = PROJECT / "deploy" / "monitoring"
 
 def test_nothing_needs_the_prometheus_operator_until_it_is_asked_for():
     assert set() == {each["kind"] for each in render()} & {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
-    assert [] == of_kind(render(), "ConfigMap")
+    assert [] == dashboards(render())
 
 
 def test_a_pod_monitor_finds_the_pods_and_keeps_the_namespaces_of_the_objects():
@@ -57,8 +57,12 @@ def test_an_alert_can_be_left_out_and_all_can_be_labelled():
     assert [] == [rule for rule in rules if "record" in rule and "labels" in rule]
 
 
+def dashboards(objects):
+    return [each for each in of_kind(objects, "ConfigMap") if each["metadata"]["name"].endswith("-dashboards")]
+
+
 def test_the_dashboards_are_those_of_the_folder_under_the_label_of_the_sidecar():
-    made = only(render(grafanaDashboards={"enabled": True, "namespace": "grafana"}), "ConfigMap")
+    (made,) = dashboards(render(grafanaDashboards={"enabled": True, "namespace": "grafana"}))
 
     plain = {f"cronhpa-{path.name}": json.loads(path.read_text()) for path in (MONITORING / "grafana").glob("*.json")}
     assert plain == {name: json.loads(text) for name, text in made["data"].items()}

@@ -13,6 +13,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,16 @@ from cronhpa.core.behavior import resume
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import DecisionKind as DecisionPath
 from cronhpa.core.decision import Withheld
-from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds, format_instant_exact, parse_duration, parse_instant
+from cronhpa.core.instant import (
+    DAY,
+    HOUR,
+    MINUTE,
+    SECOND,
+    Nanoseconds,
+    format_instant_exact,
+    parse_duration,
+    parse_instant,
+)
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent, Sample, Scale
 from cronhpa.core.observe import observe
@@ -55,6 +65,10 @@ from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.metric_values import samples_of
 from cronhpa.kube.metrics import MetricReader, list_pod_metrics
 from cronhpa.migration.convert import Document, convert
+from cronhpa.sources.connection import NoAnswerError
+from cronhpa.sources.definition import SourcesError, parse_sources
+from cronhpa.sources.exposition import PageReader, current
+from cronhpa.sources.vector import read_vector
 from fuzz import specs
 from fuzz.draw import Draw
 from fuzz.specs import ZONES, with_slips
@@ -323,6 +337,22 @@ def documents(data: bytes) -> None:
     assert list(manifests) == list(read_documents(FOLDER / "again.yaml")), manifests
 
 
+def sources(data: bytes) -> None:
+    """A file of sources, a pod's page and a Prometheus' answer are refused in words, or are numbers from 0 on."""
+    with suppress(SourcesError):
+        parse_sources(_text(data), "f")
+    for kind in ("text/plain", "application/openmetrics-text"):
+        reader = PageReader("load_total")
+        with suppress(NoAnswerError):
+            reader.take(data)
+            samples = current(reader.samples(kind, {}), NOW / SECOND, 120).samples
+            assert samples
+            assert all(math.isfinite(sample.value) and sample.value >= 0 for sample in samples)
+    with suppress(NoAnswerError):
+        value = read_vector(data, ("namespace",)).value(("prod",), NOW, 120)
+        assert isinstance(value, Absent) or value >= 0
+
+
 def _text(data: bytes) -> str:
     return data.decode(errors="replace")
 
@@ -335,5 +365,5 @@ def _json(data: bytes) -> Any:
 
 
 HARNESSES: dict[str, Callable[[bytes], None]] = {
-    each.__name__: each for each in (spec, memory, quantities, crons, promql, metrics, csv, documents)
+    each.__name__: each for each in (spec, memory, quantities, crons, promql, metrics, csv, documents, sources)
 }

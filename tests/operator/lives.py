@@ -75,6 +75,7 @@ class Life:
         decide: Any = decide,
         replica: Any = None,
         namespaces: tuple[str, ...] = (),
+        sources: Any = None,
     ) -> None:
         self.api = api
         self.client = ModelClient(api, timeout_seconds=timeout_seconds)
@@ -88,6 +89,7 @@ class Life:
             watch=lambda _client, _namespaces, take, _sweep: ModelWatch(api, take),
             decide=decide,
             replica=replica,
+            sources=sources,
         )
         self.control_loop = self.controller.control_loop
         self.inventory = self.controller.inventory

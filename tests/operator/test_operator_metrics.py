@@ -1,9 +1,12 @@
 """cronhpa.operator.operator_metrics: every family of the operator is told, and none that is not declared."""
 
+from types import SimpleNamespace
+
 from prometheus_client.parser import text_string_to_metric_families
 from test_endpoints_and_stop import Process, eventually, shop
 
 from cronhpa.operator.families import FAMILIES, OPERATOR_FAMILIES, FamilyKind
+from cronhpa.operator.operator_metrics import source_families
 
 
 async def test_a_running_operator_tells_all_declared_families_with_their_help(tmp_path):
@@ -40,3 +43,10 @@ async def test_histograms_requests_and_the_store_count_what_happened(tmp_path):
     assert samples["cronhpa_store_bytes",] > 4096
     assert 1 == samples["cronhpa_watch_up", "/api/v1/pods"]
     assert 1 == samples["cronhpa_leader",]
+
+
+def test_requests_are_told_by_source_and_a_broken_file_as_one():
+    requests, broken = source_families(SimpleNamespace(requests={"checkout": 3}, problem="line 2: a query is wrong"))
+
+    assert [({"source": "checkout"}, 3)] == [(each.labels, each.value) for each in requests.samples]
+    assert [1] == [each.value for each in broken.samples]

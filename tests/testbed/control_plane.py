@@ -138,6 +138,7 @@ class ControlPlane:
     hpa: start the upstream HPA controller too, as a process of its own ("horizontal-pod-autoscaler" in `pids`), so that
     its CPU and its requests can be told from those of the other controllers.
     audit: the API server logs every request; `requests()` counts them.
+    pod_network: of the pods' IPs. Within 127.0.0.0/8 a server on this machine can be a pod.
     keep: leave `folder` with its logs behind.
 
     Ends what it started when the block is left, at exit, on SIGTERM, and when this process is killed. The kernel ends
@@ -149,6 +150,7 @@ class ControlPlane:
     hpa_options: Sequence[str] = ()
     audit: bool = False
     nodes: int = 2
+    pod_network: str = "10.64.0.0/10"
     keep: bool = False
     kubernetes: str | None = None
     """The API server of an older Kubernetes, such as "1.30"; the other programs stay those of the lock."""
@@ -376,7 +378,7 @@ class ControlPlane:
         stages.write_text("\n---\n".join(path.read_text() for path in sorted(_STAGES.glob("*.yaml"))))
         self._start_component(
             "kwok", f"--kubeconfig={self._user_kubeconfig('kwok')}", "--manage-all-nodes=true", f"--config={stages}",
-            "--node-lease-duration-seconds=0", "--cidr=10.64.0.0/10",
+            "--node-lease-duration-seconds=0", f"--cidr={self.pod_network}",
         )  # fmt: skip
 
     def _etcd_flags(self, port: int, peer_port: int) -> list[str]:

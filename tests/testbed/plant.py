@@ -216,6 +216,14 @@ class Plant:
 
         self._call(change())
 
+    def seen_pods(self) -> list[SeenPod]:
+        """The pods as the API server told of them last."""
+
+        async def look() -> list[SeenPod]:
+            return [pod.seen for pod in self._world.pods.values()]
+
+        return self._call(look())
+
     @property
     def targets(self) -> list[Target]:
         """Every load and, as `ready`, by how many pods it is shared now."""
@@ -476,6 +484,7 @@ class _PodSpec(msgspec.Struct, frozen=True):
 
 class _PodStatus(msgspec.Struct, frozen=True):
     phase: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
     conditions: list[_Condition] = []
 
 
@@ -517,6 +526,7 @@ def _seen(pod: _Pod) -> SeenPod:
         running=running,
         # A pod that is being deleted is no endpoint of its service any more, ready or not.
         ready=running and ready and not pod.metadata.deletion_timestamp,
+        ip=pod.status.pod_ip,
     )
 
 

@@ -81,6 +81,7 @@ class SeenPod:
     containers: tuple[str, ...]
     running: bool
     ready: bool
+    ip: str = ""
 
 
 @dataclass(frozen=True)
@@ -226,6 +227,7 @@ class World:
         pod = self.pods.get(seen.uid)
         if not pod:
             pod = self.pods[seen.uid] = _Pod(seen, works=[_Work(target) for target in self._targets_of(seen)])
+        pod.seen = seen
         if seen.running and pod.running_since is None:
             pod.running_since = now
         pod.set_ready(now, ready=seen.ready)

@@ -1,0 +1,153 @@
+"""
+The samples of one metric on a page of the Prometheus or the OpenMetrics text format.
+
+A page may be megabytes long and the parser takes 20 us a line: of a page only the lines of the metric are kept, while
+it comes. prometheus_client's parsers read those.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from math import isfinite
+
+from msgspec import Struct
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
+from prometheus_client.parser import text_string_to_metric_families as prometheus_families
+
+from cronhpa.sources.connection import NoAnswerError
+
+ACCEPT = "text/plain;version=0.0.4;q=1,application/openmetrics-text;version=1.0.0;q=0.5"
+# Real pages have some thousand lines; one with the histograms of every path, 4 MiB.
+_PAGE_BYTES = 2**22
+_LINE_BYTES = 2**16
+# Of one metric of one pod: some hundred lines.
+_KEPT_BYTES = 2**16
+# What a family's samples may be called after its own name.
+_SUFFIXES = ("_total", "_count", "_sum", "_bucket", "_created", "_info", "_gsum", "_gcount")
+_CUMULATIVE = {"counter": ("", "_total"), "histogram": ("_count", "_sum", "_bucket"), "summary": ("_count", "_sum")}
+_SAMPLE = re.compile(rb"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_COMMENT = re.compile(rb"#[ \t]+(?:TYPE|UNIT|HELP)[ \t]+([a-zA-Z_:][a-zA-Z0-9_:]*)")
+_END = b"# EOF"
+
+
+class PageSample(Struct, frozen=True):
+    """labels: sorted pairs. at: seconds since the epoch where the page states them."""
+
+    labels: tuple[tuple[str, str], ...]
+    value: float
+    at: float | None = None
+
+
+class MetricSamples(Struct, frozen=True):
+    """is_cumulative: whether they count up from a start, so that only their rate is a load."""
+
+    samples: tuple[PageSample, ...]
+    is_cumulative: bool
+
+
+class PageReader:
+    """Takes a page part by part and keeps the lines of one metric. Raises NoAnswerError for a page without bounds."""
+
+    def __init__(self, metric: str) -> None:
+        families = {metric, *(metric.removesuffix(suffix) for suffix in _SUFFIXES)} - {""}
+        self._metric = metric
+        self._families = {family.encode() for family in families}
+        # OpenMetrics' parser reads a family as a whole: it wants the last bucket of a histogram.
+        self._samples = self._families | {f"{family}{suffix}".encode() for family in families for suffix in _SUFFIXES}
+        self._begun = b""
+        self._lines: list[bytes] = []
+        self._size = self._kept = 0
+        self._has_end = False
+
+    def take(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > _PAGE_BYTES:
+            raise NoAnswerError("TooLarge", f"its page is longer than {_PAGE_BYTES} bytes")
+        *lines, self._begun = (self._begun + part).split(b"\n")
+        if len(self._begun) > _LINE_BYTES:
+            raise NoAnswerError("TooLarge", f"a line of its page is longer than {_LINE_BYTES} bytes")
+        for line in lines:
+            self._keep(line)
+
+    def _keep(self, line: bytes) -> None:
+        if line.startswith(b"#"):
+            comment = _COMMENT.match(line)
+            is_ours = comment is not None and comment[1] in self._families
+            self._has_end = self._has_end or line.rstrip() == _END
+        else:
+            name = _SAMPLE.match(line)
+            is_ours = name is not None and name[0] in self._samples
+        if is_ours:
+            self._kept += len(line)
+            if self._kept > _KEPT_BYTES:
+                raise NoAnswerError("TooLarge", f"its page has more than {_KEPT_BYTES} bytes of {self._metric}")
+            self._lines.append(line)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the parser may take more than a few milliseconds."""
+        return self._kept > _KEPT_BYTES // 8
+
+    def samples(self, content_type: str, labels: Mapping[str, str]) -> MetricSamples:
+        """The samples of the metric that have these labels. Raises NoAnswerError where there is none."""
+        if self._begun:
+            self._keep(self._begun)
+            self._begun = b""
+        is_openmetrics = content_type.partition(";")[0].strip().lower() == "application/openmetrics-text"
+        if is_openmetrics and not self._has_end:
+            raise NoAnswerError("Malformed", "its page ends before # EOF: it is not whole")
+        lines = [*self._lines, _END] if is_openmetrics else self._lines
+        try:
+            text = b"\n".join(lines).decode() + "\n"
+            found, is_cumulative = self._parsed(text, is_openmetrics=is_openmetrics, labels=labels)
+        except Exception:  # noqa: BLE001 - the parsers raise anything for a text that is none
+            raise NoAnswerError("Malformed", f"its lines of {self._metric} are no exposition format") from None
+        if not found:
+            stated = "".join(f' with {label}="{value}"' for label, value in labels.items())
+            raise NoAnswerError("NoSample", f"its page has no {self._metric}{stated}")
+        return MetricSamples(tuple(found), is_cumulative)
+
+    def _parsed(self, text: str, *, is_openmetrics: bool, labels: Mapping[str, str]) -> tuple[list[PageSample], bool]:
+        families = (
+            openmetrics_families(text)  # type: ignore[no-untyped-call]  # prometheus_client types the other one alone
+            if is_openmetrics
+            else prometheus_families(text)
+        )
+        found: list[PageSample] = []
+        is_cumulative = False
+        for family in families:
+            # The parser of the Prometheus format adds _total to a counter that was written without it.
+            is_munged = family.type == "counter" and family.name == self._metric and not is_openmetrics
+            name = f"{self._metric}_total" if is_munged else self._metric
+            for sample in family.samples:
+                if sample.name != name or any(sample.labels.get(key) != of for key, of in labels.items()):
+                    continue
+                at = None if sample.timestamp is None else float(sample.timestamp)
+                found.append(PageSample(tuple(sorted(sample.labels.items())), float(sample.value), at))
+                suffix = sample.name.removeprefix(family.name)
+                is_cumulative = suffix in _CUMULATIVE.get(family.type, ())
+        return found, is_cumulative
+
+
+def current(samples: MetricSamples, now_seconds: float, max_age_seconds: int) -> MetricSamples:
+    """The samples, each a finite number of 0 or more and of now. Raises NoAnswerError where one is not."""
+    for sample in samples.samples:
+        if not isfinite(sample.value):
+            raise NoAnswerError("NoNumber", f"its number is {sample.value}")
+        if sample.value < 0:
+            raise NoAnswerError("Negative", "its number is below zero, and no load is")
+        if sample.at is not None and not abs(now_seconds - sample.at) <= max_age_seconds:
+            raise NoAnswerError("Stale", f"its number is more than {max_age_seconds} s away from the operator's clock")
+    return samples
+
+
+def combined(values: list[float], how: str) -> float:
+    """The number of a pod from those of its samples; at least one."""
+    match how:
+        case "max":
+            return max(values)
+        case "average":
+            return sum(values) / len(values)
+        case _:
+            return sum(values)

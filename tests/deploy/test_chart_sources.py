@@ -1,0 +1,68 @@
+"""The chart's `sources`: what the operator reads of them, and what it may then talk to."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from cronhpa.operator.settings import Settings
+from cronhpa.sources.definition import parse_sources
+from testbed.control_plane import ControlPlaneError, helm_template
+
+pytestmark = pytest.mark.cluster
+
+QUERY = 'sum(rate(http_requests_total{namespace="$namespace", deployment="$target", path=~"/.*$$"}[1m]))'
+SOURCES = {
+    "requests": {"prometheus": {"url": "http://prometheus.monitoring:9090", "query": QUERY}},
+    "inflight": {"pods": {"port": "metrics", "metric": "http_requests_in_flight"}},
+    "queue": {"pods": {"port": 8081, "metric": "queue_length"}},
+}
+
+
+def rendered(**values):
+    return [each for each in yaml.safe_load_all(helm_template(values=values)) if each]
+
+
+def only(objects, kind):
+    (found,) = (each for each in objects if each["kind"] == kind)
+    return found
+
+
+def test_the_operator_reads_the_sources_as_they_are_stated_from_a_file_that_is_mounted():
+    objects = rendered(sources=SOURCES, sourcesSecret="logins")
+    pod = only(objects, "StatefulSet")["spec"]["template"]["spec"]
+    environment = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
+    mounts = {each["name"]: each["mountPath"] for each in pod["containers"][0]["volumeMounts"]}
+    volumes = {each["name"]: each for each in pod["volumes"]}
+    map_ = only(objects, "ConfigMap")
+
+    file = Settings(sources=environment["CRONHPA_SOURCES"]).sources
+    assert str(file.parent) == mounts["sources"]
+    assert map_["metadata"]["name"] == volumes["sources"]["configMap"]["name"]
+    found = parse_sources(map_["data"][file.name], "test")
+    assert set(SOURCES) == set(found)
+    assert QUERY == found["requests"].query
+    assert "/var/run/secrets/sources" == mounts["sources-secret"]
+    assert "logins" == volumes["sources-secret"]["secret"]["secretName"]
+
+
+def test_without_sources_the_file_is_there_so_that_the_first_one_needs_no_restart():
+    map_ = only(rendered(), "ConfigMap")
+
+    assert {} == parse_sources(map_["data"]["sources.yaml"], "test")
+
+
+def test_the_network_policy_opens_the_ports_of_the_sources():
+    egress = only(rendered(sources=SOURCES), "NetworkPolicy")["spec"]["egress"]
+
+    ports = [rule["ports"][0]["port"] for rule in egress[2:]]
+    assert ["metrics", 8081, 9090] == sorted(ports, key=lambda port: (isinstance(port, int), port))
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [({}, "minProperties"), ({"prom": {}}, "prom"), ({"prometheus": {}}, "query"), ({"pods": {"port": 1}}, "metric")],
+)
+def test_what_is_no_source_is_refused_by_helm_already(source, words):
+    with pytest.raises(ControlPlaneError, match=words):
+        rendered(sources={"requests": source})

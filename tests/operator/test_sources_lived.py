@@ -1,0 +1,132 @@
+"""cronhpa.operator.metric_queries: objects that ask named sources, through the whole operator, by HTTP."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from lives import Life, condition, cronhpa, deployment
+from model_api import START, ModelApi
+
+from cronhpa.core.instant import SECOND
+from cronhpa.history.series import Series
+from cronhpa.sources.definition import parse_sources
+
+QUICK = {"syncPeriodSeconds": 1, "maxReplicas": 20}
+
+
+@asynccontextmanager
+async def life_with(api, answer, sources, addresses=("127.0.0.1",)):
+    """The operator with these sources, and a server that answers them so at the port PORT of each address."""
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    port = 0
+    for address in addresses:
+        await web.TCPSite(runner, address, port).start()
+        port = runner.addresses[0][1]
+    text = json.dumps({"sources": sources}).replace('"PORT"', str(port)).replace("PORT", str(port))
+    life = Life(api)
+    await life.controller.sources.replace(parse_sources(text, "test"), {})
+    try:
+        async with life:
+            yield life
+    finally:
+        await life.controller.sources.close()
+        await runner.cleanup()
+
+
+async def eventually(seen, within_s=10.0):
+    async with asyncio.timeout(within_s):
+        while not seen():  # noqa: ASYNC110 - nothing else tells of a change of the model
+            await asyncio.sleep(0.05)
+
+
+def asks(kind, name, average):
+    target = {"type": "AverageValue", "averageValue": str(average)}
+    return {"type": kind, kind.lower(): {"metric": {"name": name}, "target": target}}
+
+
+async def test_many_objects_of_one_query_follow_their_own_series_for_a_request_a_period():
+    """60 objects in six namespaces whose turns have phases of their own; the one of rank n needs n % 5 + 1 pods."""
+    api, seen = ModelApi(), []
+    names = [(f"team-{number % 6}", f"app-{number}") for number in range(60)]
+    for namespace, name in names:
+        deployment(api, name, namespace=namespace)
+        cronhpa(api, name, namespace, metrics=[asks("External", "requests", 10)], **QUICK)
+
+    async def answer(request):
+        seen.append((await request.post())["query"])
+        result = [
+            {"metric": {"namespace": namespace, "app": name}, "value": [api.now() / SECOND, str(10 * (rank % 5) + 5)]}
+            for rank, (namespace, name) in enumerate(names)
+        ]
+        return web.json_response({"status": "success", "data": {"resultType": "vector", "result": result}})
+
+    query = "sum by (namespace, app) (rate(requests[1m]))"
+    joined = {"query": query, "url": "http://127.0.0.1:PORT", "join": {"namespace": "namespace", "target": "app"}}
+    async with life_with(api, answer, {"requests": {"prometheus": joined}}) as life:
+        wanted = {(namespace, name): rank % 5 + 1 for rank, (namespace, name) in enumerate(names)}
+        await eventually(lambda: all(count >= wanted[of] for of, count in replicas(api).items() if wanted[of] > 2))
+        before, turns = len(seen), life.control_loop.metrics.reconciles
+        await asyncio.sleep(3)
+        loads = {sample.series: sample.value for sample in life.controller.reconciler.loads}
+
+    assert {query} == set(seen)
+    assert life.control_loop.metrics.reconciles - turns > 60
+    assert len(seen) - before <= 4
+    # What was asked is what a forecast learns from.
+    assert 5.0 == loads[Series("team-0", "app-0", "requests")]
+    assert 45.0 == loads[Series("team-4", "app-4", "requests")]
+
+
+def replicas(api):
+    return {key: item["spec"]["replicas"] for key, item in api.objects["deployments"].items()}
+
+
+async def test_a_source_without_an_answer_holds_the_count_and_says_why():
+    api = ModelApi()
+    deployment(api, replicas=3)
+    cronhpa(api, metrics=[asks("External", "requests", 10)], **QUICK)
+
+    async def answer(request):
+        return web.Response(status=503)
+
+    source = {"prometheus": {"query": "up", "url": "http://127.0.0.1:PORT"}}
+    async with life_with(api, answer, {"requests": source}):
+        await eventually(lambda: condition(api, "ScalingActive").get("status") == "False")
+
+    told = condition(api, "ScalingActive")
+    assert "FailedGetExternalMetric" == told["reason"]
+    assert "source requests: it answered 503" in told["message"]
+    assert 3 == api.replicas("prod", "shop")
+    assert 0 == api.count("GET", "external.metrics")
+
+
+async def test_pods_are_asked_themselves_and_a_silent_one_counts_as_a_missing_one():
+    """
+    Of four pods three say 5 each, at 10 a pod. The silent one counts with its target where the load is low:
+    (15 + 10) / 10 = 3 pods. Were it a zero, 2 would be enough.
+    """
+    api = ModelApi()
+    deployment(api, replicas=4)
+    for number in range(4):
+        api.edit("pods", "prod", f"shop-00{number}", status={"podIP": f"127.0.0.{number + 1}"})
+    behavior = {"scaleDown": {"stabilizationWindowSeconds": 0}}
+    cronhpa(api, metrics=[asks("Pods", "inflight", 10)], behavior=behavior, **QUICK)
+
+    async def answer(request):
+        if request.transport.get_extra_info("sockname")[0] == "127.0.0.4":
+            return web.Response(status=500)
+        return web.Response(text="inflight 5\n")
+
+    source = {"pods": {"port": "PORT", "metric": "inflight", "podNetworks": ["127.0.0.0/8"]}}
+    addresses = [f"127.0.0.{number}" for number in range(1, 5)]
+    async with life_with(api, answer, {"inflight": source}, addresses) as life:
+        await eventually(lambda: api.replicas("prod", "shop") != 4)
+        loads = [sample for sample in life.controller.reconciler.loads if sample.at > START]
+
+    assert 3 == api.scalings[0][3]
+    assert (Series("prod", "shop", "inflight"), 15.0) == (loads[0].series, loads[0].value)
+    assert 0 == api.count("GET", "custom.metrics")

@@ -1,0 +1,125 @@
+"""cronhpa.sources.definition: what a file of sources may say, and what it is told otherwise."""
+
+from pathlib import Path
+
+import pytest
+
+from cronhpa.sources.definition import PodsSource, PrometheusSource, SourcesError, parse_sources
+
+URL = "http://prometheus.monitoring:9090"
+QUERY = 'sum(rate(http_requests_total{namespace="$namespace",deployment="$target"}[1m]))'
+WHOLE = f"""
+sources:
+  requests:
+    prometheus:
+      url: {URL}/
+      query: '{QUERY}'
+  of-all:
+    prometheus:
+      query: sum by (namespace, deployment) (rate(http_requests_total[1m]))
+      join: {{namespace: namespace, target: deployment}}
+      tokenFile: /var/run/secrets/prometheus/token
+      caFile: /var/run/secrets/prometheus/ca.crt
+      headers: {{X-Scope-OrgID: shop}}
+  inflight:
+    pods: {{port: metrics, path: /metrics, metric: http_requests_in_flight, combine: sum}}
+"""
+
+
+def problems(text, **given):
+    with pytest.raises(SourcesError) as refused:
+        parse_sources(text, "sources.yaml", **given)
+    return refused.value.problems
+
+
+def prometheus(fields):
+    return "sources: {one: {prometheus: {url: 'http://p:9090', query: up, " + fields + "}}}"
+
+
+def pods(fields):
+    return "sources: {one: {pods: {port: 8080, metric: inflight, " + fields + "}}}"
+
+
+def test_each_source_has_what_was_stated_and_defaults_for_the_rest():
+    found = parse_sources(WHOLE, "sources.yaml", default_url="http://other:9090/")
+
+    assert {"requests", "of-all", "inflight"} == set(found)
+    assert (URL, QUERY, {}, 5, 120) == (
+        found["requests"].url,
+        found["requests"].query,
+        found["requests"].join,
+        found["requests"].timeout_seconds,
+        found["requests"].max_age_seconds,
+    )
+    assert isinstance(found["of-all"], PrometheusSource)
+    assert ("http://other:9090", {"namespace": "namespace", "target": "deployment"}) == (
+        found["of-all"].url,
+        found["of-all"].join,
+    )
+    assert (Path("/var/run/secrets/prometheus/ca.crt"),) == found["of-all"].files
+    assert isinstance(found["inflight"], PodsSource)
+    assert ("metrics", "/metrics", "sum") == (
+        found["inflight"].port,
+        found["inflight"].path,
+        found["inflight"].combine,
+    )
+
+
+def test_all_problems_are_told_at_once_each_with_its_line():
+    told = problems(
+        "sources:\n  a:\n    pods:\n      port: 0\n      metric: m\n  b:\n    prometheus:\n      query: up\n"
+    )
+
+    accepted = "accepted is a number from 1 to 65535, or the name of a container's port"
+    assert (f"sources.yaml:4: sources.a.pods.port: 0: it is no port: {accepted}",) == told
+    (told,) = problems("sources:\n  b:\n    prometheus:\n      query: up\n")
+    assert "sources.yaml:3: sources.b.prometheus: it has no url, and CRONHPA_PROMETHEUS_URL names none either" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "sources.yaml:1: sources: it is missing: accepted is sources by name"),
+        ("[]", "the file: []: fields by name are accepted here"),
+        ("sources: {a: 1}", "sources.a: 1: fields by name are accepted here"),
+        ("sources: {a: {}}", "sources.a: exactly one of prometheus and pods is accepted"),
+        ("sources: {a: {}, a: {}}", "a stands here for the second time, after line 1"),
+        ("sources: [", "sources.yaml:1: expected the node content"),
+        ("a: &a [*a]", "one YAML document is accepted"),
+        ("a: 1\n---\nb: 2", "one YAML document is accepted"),
+        ("sources: {a: !!int x}", "one YAML document is accepted"),
+        ("sources: {'a/../b c': {pods: {port: 1, metric: m}}}", "is not a metric's name"),
+        (prometheus("querry: up"), "there is no such field: caFile, certFile"),
+        (prometheus("query: 'up{a=$target}'"), "$target stands outside the quotes of a label matcher"),
+        (prometheus("""query: 'up{a="$pod"}'"""), "$pod is unknown"),
+        (prometheus("url: 'ftp://p'"), "it is no http or https URL"),
+        (prometheus("url: 'http://me:secret@p'"), "username and passwordFile are for that"),
+        (prometheus("join: {target: deployment}"), "join names no label of the namespace"),
+        (prometheus("join: {pod: pod}"), "Input should be 'namespace', 'name', 'kind' or 'target'"),
+        (prometheus("username: me"), "username and passwordFile go together"),
+        (prometheus("username: me, passwordFile: f, tokenFile: f"), "it has two logins"),
+        (prometheus("certFile: f"), "certFile and keyFile go together"),
+        (prometheus('headers: {X-A: "a\\r\\nHost: b"}'), "is no header of one line"),
+        (prometheus("headers: {Authorization: a}"), "Authorization is the operator's own to state"),
+        (prometheus("timeoutSeconds: 31"), "accepted is a number of seconds, more than 0, at most 30"),
+        (pods("port: 65536"), "65536: it is no port"),
+        (pods("port: true"), "it is no port"),
+        (pods("path: metrics"), "'metrics': it is no path: accepted is a path that begins with /"),
+        (pods('path: "/a b"'), "it is no path"),
+        (pods('path: "/@[::1]:22/"'), "it is no path"),
+        (pods("combine: median"), "accepted is sum, average or max"),
+        (pods("podNetworks: [10.0.0.0/33]"), "accepted is networks such as 10.0.0.0/8"),
+        (pods("tokenFile: f"), "there is no such field"),
+    ],
+)
+def test_what_is_no_source_is_refused_with_what_is_accepted(text, told):
+    found = problems(text)
+
+    assert any(told in each for each in found), found
+    assert all(each.startswith("sources.yaml") for each in found)
+
+
+def test_a_password_in_a_url_is_told_to_nobody():
+    (told, *_) = problems(prometheus("url: 'ftp://me:secret@p'"))
+
+    assert "secret" not in told.partition("ftp://")[2].partition("'")[2]

@@ -1,0 +1,118 @@
+"""cronhpa.sources.exposition: the samples of one metric on pages of both text formats, and on what is no page."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, generate_latest
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
+from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
+
+from cronhpa.sources.connection import NoAnswerError
+from cronhpa.sources.exposition import MetricSamples, PageReader, PageSample, combined, current
+
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def read(page, metric, kind=TEXT, labels=None, size=10):
+    """The page comes in parts of `size` bytes."""
+    reader = PageReader(metric)
+    for first in range(0, len(page), size):
+        reader.take(page[first : first + size])
+    return reader.samples(kind, labels or {})
+
+
+def values(page, metric, **given):
+    found = read(page, metric, **given)
+    return sorted(sample.value for sample in found.samples), found.is_cumulative
+
+
+@pytest.fixture
+def registry():
+    made = CollectorRegistry()
+    requests = Counter("http_requests", "with a\nline", ["path"], registry=made)
+    requests.labels("/a").inc(3)
+    requests.labels('/"b"\n{}').inc(4)
+    Gauge("inflight", "", registry=made).set(5)
+    Gauge("inflight_limit", "", registry=made).set(50)
+    Histogram("seconds", "", registry=made).observe(0.5)
+    Summary("bytes", "", registry=made).observe(7)
+    return made
+
+
+@pytest.mark.parametrize(("write", "kind"), [(generate_latest, TEXT), (openmetrics, OPENMETRICS)], ids=["text", "open"])
+def test_a_metric_of_each_type_is_read_from_a_page_of_prometheus_client(registry, write, kind):
+    page = write(registry)
+
+    assert ([3, 4], True) == values(page, "http_requests_total", kind=kind)
+    assert ([4], True) == values(page, "http_requests_total", kind=kind, labels={"path": '/"b"\n{}'})
+    assert ([5], False) == values(page, "inflight", kind=kind)
+    assert ([1], True) == values(page, "seconds_count", kind=kind)
+    assert ([0.5], True) == values(page, "seconds_sum", kind=kind)
+    assert ([7], True) == values(page, "bytes_sum", kind=kind)
+
+
+def test_a_metric_without_a_type_is_taken_as_it_is():
+    assert ([7], False) == values(b"load_total 7\n", "load_total")
+    assert ([7], False) == values(b"load_total 7", "load_total")  # without a last line feed
+
+
+def test_a_counter_without_a_suffix_is_one_too():
+    assert ([7], True) == values(b"# TYPE load counter\nload 7\n", "load")
+
+
+def test_the_instant_of_a_sample_is_read():
+    assert 1_700_000_000.0 == read(b"load 7 1700000000000\n", "load").samples[0].at
+
+
+@pytest.mark.parametrize(
+    ("page", "reason", "words"),
+    [
+        (b"", "NoSample", "its page has no load"),
+        (b"loads 3\nload2 4\n", "NoSample", "its page has no load"),
+        (b"load{ 3\n", "Malformed", "its lines of load are no exposition format"),
+        (b"load many\n", "Malformed", "no exposition format"),
+        (b"load \xff\n", "Malformed", "no exposition format"),
+        (b"<html>load 3</html>", "NoSample", "its page has no load"),
+        (b"load 3\n" * 20_000, "TooLarge", "its page has more than 65536 bytes of load"),
+        (b"# " + b"x" * 70_000, "TooLarge", "a line of its page is longer than 65536 bytes"),
+        (b"# more\n" * 700_000, "TooLarge", "its page is longer than 4194304 bytes"),
+    ],
+)
+def test_what_is_no_page_of_the_metric_is_refused_with_the_reason(page, reason, words):
+    with pytest.raises(NoAnswerError) as refused:
+        read(page, "load", size=50_000)
+
+    assert reason == refused.value.reason
+    assert words in refused.value.message
+
+
+def test_a_page_of_openmetrics_that_was_cut_is_no_page():
+    with pytest.raises(NoAnswerError, match="its page ends before # EOF"):
+        read(b"# TYPE load gauge\nload 3\n", "load", kind=OPENMETRICS)
+
+
+@given(st.binary(max_size=200), st.sampled_from([TEXT, OPENMETRICS, ""]))
+def test_any_bytes_are_samples_or_refused(page, kind):
+    with suppress(NoAnswerError):
+        read(b"load" + page + b"\n# EOF\n", "load", kind=kind)
+
+
+@pytest.mark.parametrize(
+    ("sample", "words"),
+    [
+        (PageSample((), float("nan")), "its number is nan"),
+        (PageSample((), float("inf")), "its number is inf"),
+        (PageSample((), -1.0), "below zero"),
+        (PageSample((), 1.0, 879.0), "more than 120 s away"),
+        (PageSample((), 1.0, float("nan")), "more than 120 s away"),
+    ],
+)
+def test_a_number_that_is_no_load_of_now_is_refused(sample, words):
+    with pytest.raises(NoAnswerError, match=words):
+        current(MetricSamples((PageSample((), 1.0), sample), is_cumulative=False), 1000.0, 120)
+
+
+def test_the_samples_of_a_pod_become_one_number():
+    assert [9, 3, 6] == [combined([2, 6, 1], how) for how in ("sum", "average", "max")]

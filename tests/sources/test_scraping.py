@@ -1,0 +1,199 @@
+"""cronhpa.sources.scraping: pods that are asked, pods that do not answer, and addresses that are no pod's."""
+
+import asyncio
+import json
+from collections import Counter
+
+import pytest
+from aiohttp import web
+from answering_sources import NOON, measured, pod, serving
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from cronhpa.core.observation import Absent
+from cronhpa.core.reactive.pod_counts import group_pods
+from cronhpa.core.spec import ControllerOptions, MetricTarget, PodsMetric
+from cronhpa.sources.connection import NoAnswerError
+from cronhpa.sources.definition import parse_sources
+from cronhpa.sources.scraping import PodScrapes, address_of
+
+ADDRESSES = tuple(f"127.0.0.{number}" for number in range(1, 6))
+AVERAGE = PodsMetric("inflight", MetricTarget("AverageValue", average_value=10_000))
+
+
+def definition(port=8080, **fields):
+    stated = {"port": port, "metric": "inflight", "podNetworks": ["127.0.0.0/8"], **fields}
+    stated = {name: value for name, value in stated.items() if value is not None}
+    return parse_sources(json.dumps({"sources": {"inflight": {"pods": stated}}}), "test")["inflight"]
+
+
+def scrapes(port, **fields):
+    return PodScrapes("inflight", definition(port, **fields), lambda: NOON)
+
+
+async def sampled(port, pods, **fields):
+    asked = scrapes(port, **fields)
+    try:
+        return await asked.samples(measured(pods=pods))
+    finally:
+        await asked.close()
+
+
+def page(text):
+    return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+def pod_of(request):
+    """The number of the pod that was asked: its address is 127.0.0.NUMBER."""
+    return int(request.transport.get_extra_info("sockname")[0].rpartition(".")[2])
+
+
+def values(samples):
+    return {name: sample.value for name, sample in samples.items()}
+
+
+async def test_each_ready_pod_is_asked_for_its_own_number():
+    async def answer(request):
+        assert "/metrics" == request.path
+        return page(f'inflight{{a="1"}} {pod_of(request)}\ninflight{{a="2"}} 10\nother 7\n')
+
+    pods = [pod(1), pod(2), pod(3, ready="False"), pod(4, ip="")]
+    async with serving(answer, ADDRESSES) as port:
+        found = await sampled(port, pods)
+
+    assert {"shop-1": 11_000, "shop-2": 12_000} == values(found)
+    assert {NOON} == {sample.at for sample in found.values()}
+
+
+@pytest.mark.parametrize("trouble", ["500", "slow", "empty", "NaN", "redirect", "long", "cut"])
+async def test_a_pod_without_an_answer_is_missing_and_no_zero(trouble):
+    """Of two pods with 25 and nothing, at 10 a pod: 25 + 10 for the missing one where load is low, and never 25 + 0."""
+
+    async def answer(request):
+        if pod_of(request) == 1:
+            return page("inflight 25\n")
+        if trouble == "slow":
+            await asyncio.sleep(3)
+        if trouble == "cut":
+            request.transport.abort()
+        texts = {"empty": "", "NaN": "inflight NaN\n", "long": "# x\n" * 2_000_000}
+        status = {"500": 500, "redirect": 302}.get(trouble, 200)
+        return web.Response(status=status, text=texts.get(trouble, "inflight 1\n"), headers={"Location": "/ok"})
+
+    pods = [pod(1), pod(2)]
+    async with serving(answer, ADDRESSES) as port:
+        found = await sampled(port, pods, timeoutSeconds=0.5)
+    counts = group_pods(AVERAGE, pods, found, NOON, ControllerOptions())
+
+    assert {"shop-1": 25_000} == values(found)
+    assert (1, 1, 25_000, 10_000) == (counts.ready, counts.missing, counts.usage, counts.missing_usage)
+
+
+async def test_where_no_pod_answers_the_most_frequent_reason_is_told():
+    async def answer(request):
+        return web.Response(status=500 if pod_of(request) < 3 else 404)
+
+    async with serving(answer, ADDRESSES) as port:
+        found = await sampled(port, [pod(1), pod(2), pod(3)])
+
+    assert Absent("NoPodAnswered", "no pod that was asked has a number: it answered 500") == found
+
+
+async def test_no_ready_pod_is_a_reason_of_its_own():
+    assert "none of the target's pods is ready" in (await sampled(1, [pod(1, ready="False")])).message
+
+
+async def test_counters_become_rates_from_the_second_scrape_on():
+    total = {1: 100.0, 2: 1000.0}
+
+    async def answer(request):
+        return page(f"# TYPE inflight counter\ninflight {total[pod_of(request)]}\n")
+
+    async with serving(answer, ADDRESSES) as port:
+        asked = scrapes(port)
+        first = await asked.samples(measured(pods=[pod(1), pod(2)], period=0.3))
+        begun = asyncio.get_running_loop().time()
+        await asyncio.sleep(0.3)
+        total[1], total[2] = 130.0, 60.0  # the second one began anew
+        found = await asked.samples(measured(pods=[pod(1), pod(2)], period=0.3))
+        seconds = asyncio.get_running_loop().time() - begun
+        await asked.close()
+
+    assert "no pod that was asked has a number: its rate is known from the second scrape on" == first.message
+    rates = values(found)
+    assert 0.5 * 30_000 / seconds < rates["shop-1"] < 1.5 * 30_000 / seconds
+    assert pytest.approx(2.0, rel=0.1) == rates["shop-2"] / rates["shop-1"]
+
+
+async def test_of_many_alike_pods_a_sample_is_asked_and_the_sum_is_right_to_five_percent():
+    """400 pods at one address, each with 10 to 12: the second scrape knows how little they differ."""
+    loads = [10 + number % 3 for number in range(400)]
+    seen = Counter()
+    turn = iter(range(10**6))
+
+    async def answer(request):
+        number = next(turn)
+        seen[number // 400] += 1
+        return page(f"inflight {loads[number % 400]}\n")
+
+    pods = [pod(number, ip="127.0.0.1") for number in range(400)]
+    async with serving(answer) as port:
+        asked = scrapes(port, timeoutSeconds=10)
+        first = await asked.samples(measured(pods=pods, period=0.001))
+        before = asked.requests
+        await asyncio.sleep(0.01)
+        found = await asked.samples(measured(pods=pods, period=0.001))
+        await asked.close()
+
+    # Nothing is known before the first: n0 = 2401, 2401 / (1 + 2400 / 400) = 343.
+    assert 343 == before
+    assert 30 == asked.requests - before
+    assert 400 == len(first) == len(found)
+    assert pytest.approx(1000 * sum(loads), rel=0.05) == sum(values(found).values())
+
+
+@pytest.mark.parametrize(
+    "ip",
+    ["127.0.0.1", "::1", "::ffff:127.0.0.1", "169.254.169.254", "::ffff:169.254.169.254", "fe80::1", "0.0.0.0",
+     "224.0.0.1", "::", "localhost", "10.0.0.1/", "10.0.0.1:22", "10.0.0.1@evil", "1", "0x7f.1", "", "fe80::1%eth0"],
+)  # fmt: skip
+def test_an_address_that_is_no_pods_is_not_asked(ip):
+    with pytest.raises(NoAnswerError, match=r"its IP is none of|it has no IP"):
+        address_of(pod(1, ip=ip), definition(podNetworks=None))
+
+
+def test_a_pod_in_its_nodes_network_is_not_asked():
+    """It would have the operator ask the kubelet of its node, at a port that the tenant names."""
+    with pytest.raises(NoAnswerError, match="it runs in its node's network"):
+        address_of(pod(1, ip="10.0.0.1", on_host_network=True, ports={"metrics": 10250}), definition("metrics"))
+
+
+def test_the_port_is_the_sources_or_that_of_the_name_that_it_states():
+    assert "http://10.1.2.3:8080/metrics" == str(address_of(pod(1, ip="10.1.2.3"), definition(podNetworks=None)))
+    named = definition("metrics", podNetworks=None, path="/m?x=1", scheme="https")
+    assert "https://[fd00::1]:9102/m?x=1" == str(address_of(pod(1, ip="fd00::1", ports={"metrics": 9102}), named))
+    with pytest.raises(NoAnswerError, match="it has no container with a TCP port named metrics"):
+        address_of(pod(1, ip="10.1.2.3", ports={"web": 80}), named)
+
+
+def test_pods_outside_the_stated_networks_are_not_asked():
+    with pytest.raises(NoAnswerError, match="its IP is none of podNetworks of the source"):
+        address_of(pod(1, ip="192.168.0.1"), definition(podNetworks=["10.0.0.0/8"]))
+
+
+async def test_no_login_and_no_cookie_goes_to_a_pod():
+    seen = []
+
+    async def answer(request):
+        seen.append({name.lower() for name in request.headers})
+        response = page("inflight 1\n")
+        response.set_cookie("id", "1")
+        return response
+
+    async with serving(answer) as port:
+        asked = scrapes(port)
+        for name in "ab":
+            await asked.samples(measured(name, pods=[pod(1)]))
+        await asked.close()
+
+    assert 2 == len(seen)
+    assert set() == {"authorization", "cookie"} & set().union(*seen)

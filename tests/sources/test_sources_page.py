@@ -1,0 +1,34 @@
+"""docs/sources.md: its fields, words and figures are those of the code."""
+
+import re
+from pathlib import Path
+
+import yaml
+
+from cronhpa.sources.definition import PodsSource, PrometheusSource, parse_sources
+from cronhpa.sources.pod_sample import sample_size
+
+PAGE = (Path(__file__).parents[2] / "docs" / "sources.md").read_text()
+
+
+def test_every_field_of_a_source_is_on_the_page_and_no_other():
+    prometheus, pods = (part.partition("\n\n")[2] for part in re.split(r"^## .*$", PAGE, flags=re.MULTILINE)[1:])
+
+    for text, model in ((prometheus, PrometheusSource), (pods, PodsSource)):
+        rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", text.partition("\n\n")[0], re.MULTILINE)
+        assert {field.alias for field in model.model_fields.values()} == set(re.findall(r"\w+", " ".join(rows)))
+
+
+def test_the_sizes_of_samples_are_those_of_the_formula():
+    rows = re.findall(r"^\| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|$", PAGE, re.MULTILINE)
+    found = [[int(cell.replace(",", "")) for cell in row] for row in rows]
+
+    assert 4 == len(found)
+    assert [[row[0], *(sample_size(row[0], variation) for variation in (0.1, 0.3, 1.0))] for row in found] == found
+
+
+def test_the_example_is_a_file_of_sources():
+    example = re.search(r"```yaml\n(sources:.*?)```", PAGE, re.DOTALL)[1]
+
+    assert {"requests", "inflight"} == set(parse_sources(example, "docs/sources.md"))
+    assert yaml.safe_load(example)

@@ -1,0 +1,77 @@
+"""The picture of `make demo-step`: for each autoscaler its middle copy, pods asked for and ready, against the load."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from cronhpa.cli.picture.style import CONFLICT, FLOOR, GRID, INCHES_WIDE, RC, entitle, fill_steps, save
+from testbed.step.scenario import CORES_AFTER, CORES_BEFORE, LABELS, PODS_AFTER
+from testbed.step.score import middle
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+    from testbed.step.score import Outcome, Seen
+
+_CARRIED, _LOAD = "#9fc5e8", "#222222"
+_INCHES_HIGH = 8.0
+
+
+def draw(seen: Mapping[str, Sequence[Sequence[Seen]]], outcomes: Mapping[str, Sequence[Outcome]], path: Path) -> None:
+    """Writes the picture; the suffix says which format. Raises OSError where the file cannot be written."""
+    with rc_context(RC):
+        figure = Figure(figsize=(INCHES_WIDE, _INCHES_HIGH), layout="constrained")
+        FigureCanvasAgg(figure)
+        rows: list[Axes] = list(figure.subplots(len(LABELS), 1, sharex=True, sharey=True))
+        for axes, name in zip(rows, LABELS, strict=True):
+            number = middle(outcomes[name])
+            _one(axes, name, seen[name][number], outcomes[name][number])
+        rows[-1].set_xlabel("seconds since the step")
+        entitle(figure, "A step from 2 pods to 10", "and four autoscalers; of the copies of each the middle one")
+        handles = [
+            Line2D([], [], color=_LOAD, label="load, cores"),
+            Line2D([], [], color=FLOOR, linestyle=(0, (3, 2)), label="pods asked for"),
+            Patch(facecolor=_CARRIED, label="ready pods, a core each"),
+            Patch(facecolor=CONFLICT, label="short of pods: load that nobody carries"),
+        ]
+        figure.legend(handles=handles, loc="outside lower left", ncols=4, frameon=False, fontsize=8)
+        save(figure, path)
+
+
+def edges(seen: Sequence[Seen]) -> list[Seen]:
+    """The moments at which something changed, and the last one: each holds until the next, so nothing else is drawn."""
+
+    def drawn(moment: Seen) -> tuple[bool, int, int]:
+        return moment.second >= 0, moment.replicas, moment.ready
+
+    changed = [after for before, after in pairwise(seen) if drawn(before) != drawn(after)]
+    return [seen[0], *changed, seen[-1]]
+
+
+def _one(axes: Axes, name: str, seen: Sequence[Seen], outcome: Outcome) -> None:
+    seen = edges(seen)
+    seconds = [moment.second for moment in seen]
+    ready = [float(moment.ready) for moment in seen]
+    load = [CORES_AFTER if second >= 0 else CORES_BEFORE for second in seconds]
+    axes.fill_between(seconds, ready, step="post", color=_CARRIED, linewidth=0, zorder=1)
+    fill_steps(axes, seconds, ready, load, [moment.is_short for moment in seen], color=CONFLICT, alpha=0.75, zorder=2)
+    axes.step(seconds, load, where="post", color=_LOAD, linewidth=1.4, zorder=4)
+    replicas = [moment.replicas for moment in seen]
+    axes.step(seconds, replicas, where="post", color=FLOOR, linewidth=1.2, linestyle=(0, (3, 2)), zorder=5)
+    first = "no reaction" if outcome.first is None else f"first reaction at {outcome.first:.1f} s"
+    axes.set_title(f"{LABELS[name]}: {first}, short of pods for {outcome.short:.0f} s", loc="left", fontsize=9)
+    axes.set_ylim(0, PODS_AFTER * 1.15)
+    axes.set_xlim(seconds[0], seconds[-1])
+    axes.set_ylabel("pods, cores")
+    axes.grid(axis="y", color=GRID, linewidth=0.6, zorder=0)
+    axes.spines[["top", "right"]].set_visible(False)
