@@ -100,6 +100,32 @@ def samples_of(metric: ResourceMetric, items: Iterable[PodMetrics]) -> dict[str,
 
 
 def _sample(metric: ResourceMetric, pod_metrics: PodMetrics) -> Sample | None:
+    usage = _usage(metric, pod_metrics)
+    if usage is None:
+        return None
+    try:
+        return Sample(usage, _instant(pod_metrics.timestamp), _duration(pod_metrics.window))
+    except ValueError:
+        return None
+
+
+def usage_of(metric: ResourceMetric, items: Iterable[PodMetrics]) -> int | None:
+    """The sum of the samples of all these pods, milli-units; None if any of them has no sample."""
+    total, read = 0, ("", "")
+    for pod_metrics in items:
+        usage = _usage(metric, pod_metrics)
+        if usage is None:
+            return None
+        times = (pod_metrics.timestamp, pod_metrics.window)
+        if times != read:  # the pods of a node are measured at one instant
+            if _sample(metric, pod_metrics) is None:
+                return None
+            read = times
+        total += usage
+    return total
+
+
+def _usage(metric: ResourceMetric, pod_metrics: PodMetrics) -> int | None:
     total, counted = 0, False
     for container in pod_metrics.containers or ():
         if metric.container is not None and container.name != metric.container:
@@ -115,12 +141,7 @@ def _sample(metric: ResourceMetric, pod_metrics: PodMetrics) -> Sample | None:
             return None
         total += value
         counted = True
-    if not counted:
-        return None
-    try:
-        return Sample(total, _instant(pod_metrics.timestamp), _duration(pod_metrics.window))
-    except ValueError:
-        return None
+    return total if counted else None
 
 
 def pod_samples(items: Iterable[CustomMetric]) -> dict[str, Sample] | Absent:

@@ -14,6 +14,7 @@ from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent
 from cronhpa.core.reactive.replicas import MetricProposal
+from cronhpa.core.spec import Spec
 
 
 class Said(Struct):
@@ -47,20 +48,15 @@ class Said(Struct):
         )
 
 
-def said(status: Status, decision: Decision, about: tuple[Any, ...], memory: Memory) -> Said | None:
+def said(status: Status, spec: Spec, decision: Decision, about: tuple[Any, ...], memory: Memory) -> Said | None:
     """
     What a status says that was rendered from these. None where another decision like this one would say more.
 
     - A metric that is absent, and every other failure, is an event each time.
     - Scale events leave the status when they are old enough, and so do recommendations that differ.
     """
-    is_steady = (
-        len({(entry.replicas, entry.metrics) for entry in memory.recommendations}) <= 1
-        and not (memory.scale_ups or memory.scale_downs)
-        and memory.intent is None
-    )
     fails = decision.failure is not None or any(isinstance(metric, Absent) for metric in decision.metrics)
-    if fails or not is_steady:
+    if fails or not memory.is_settled(spec.behavior, spec.options, decision.at):
         return None
     return Said(status, memory, _undated(decision), about, decision.metrics, memory.start_up, memory.request_per_pod)
 

@@ -271,14 +271,14 @@ class Writer:
         if not is_worth_writing(state.status, status) and (
             not self._may_drift(state, pending.now) or not has_drifted(state.status, status)
         ):
-            state.said = said(state.status, decision, pending.about, memory)
+            state.said = said(state.status, pending.spec, decision, pending.about, memory)
             return
         if pending.acts:
             await self._put_status(state, status, pending.now)
             return
         async with self._places.place(state.namespace, pending.urgency):
             if self._is_current(pending) and await self._put_status(state, status, pending.now):
-                state.said = said(state.status, decision, pending.about, memory)
+                state.said = said(state.status, pending.spec, decision, pending.about, memory)
 
     async def _act(self, pending: PendingWrite) -> Outcome:
         decision, state = pending.decision, pending.state
