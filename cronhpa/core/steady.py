@@ -28,6 +28,7 @@ from cronhpa.core.decision import Decision, DecisionKind, Held, Recommendation
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Observation, Pod, PodCounts, Scale
+from cronhpa.core.observe import active
 from cronhpa.core.reactive.replicas import MetricProposal, Tolerance, measure, tolerance
 from cronhpa.core.record import Record
 from cronhpa.core.scheduled.bounds import Bounds, resolve
@@ -83,6 +84,7 @@ def steady(turn: Record, pods: tuple[Pod, ...], decision: Decision, memory: Memo
         or spec.options.metric_max_age is not None
         or observation.selector_problem is not None
         or observation.unseen is not None
+        or active(pods) < observation.scale.status_replicas
         or not memory.is_settled(spec.behavior, spec.options, decision.at)
         or memory.seeded(decision.current, now, spec.behavior, bounded=decision.bounded) is not memory
     ):

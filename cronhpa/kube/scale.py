@@ -136,6 +136,8 @@ class Targets:
         self._changed = changed
         self._namespaces = namespaces or ("",)
         self._informers: dict[tuple[Resource, str], Informer[Workload]] = {}
+        # The same by API version, kind and scope.
+        self._of_kind: dict[tuple[str, str, str], Informer[Workload]] = {}
         self._seen: dict[tuple[str, str, str, str], _Watched] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -178,6 +180,17 @@ class Targets:
         if seen is None:
             return Absent("FailedGetScale", f'{resource.full_name} "{ref.name}" not found')
         return seen.read()
+
+    def watched(self, namespace: str, ref: TargetRef) -> ScaleTarget | None:
+        """
+        The target as its informer knows it, if it was read from there before; None if a read has to say.
+
+        The same object as long as nothing of the target changes.
+        """
+        group = ref.api_version.rpartition("/")[0]
+        informer = self._of_kind.get((ref.api_version, ref.kind, namespace if self._namespaces != ("",) else ""))
+        seen = self._seen.get((namespace, group, ref.kind, ref.name))
+        return None if informer is None or seen is None or not informer.is_current else seen.target
 
     async def write(self, namespace: str, ref: TargetRef, seen: Scale, replicas: int) -> None:
         """
@@ -240,6 +253,8 @@ class Targets:
                 keep=False,
             )
             self._informers[resource, scope] = informer
+            version = f"{resource.group}/{resource.version}" if resource.group else resource.version
+            self._of_kind[version, kind, scope] = informer
             self._tasks.append(asyncio.create_task(informer.run(), name=f"watch {path}"))
         return informer
 

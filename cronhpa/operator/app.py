@@ -100,6 +100,7 @@ class Operator:
             namespaces=settings.namespace_names,
             watch=watch or {"typed": ObjectWatch, "kopf": kopf_watch}[settings.object_watch],
             replica=self.replica,
+            checks_fast_path=settings.check_fast_path,
         )
         self.learning = Learning(
             settings.store_address,

@@ -83,6 +83,7 @@ class Controller:
         watch: MakeWatch = ObjectWatch,
         decide: Decide = decide_with,
         replica: Replica | None = None,
+        checks_fast_path: bool = False,
     ) -> None:
         self.replica = replica or OnlyReplica()
         self.installations = Installations(
@@ -114,7 +115,9 @@ class Controller:
             self._is_counted,
             self.installations,
         )
-        self.reconciler = Reconciler(cluster, self.inventory, self.writer, forecasts, clock.now, decide)
+        self.reconciler = Reconciler(
+            cluster, self.inventory, self.writer, forecasts, clock.now, decide, checks_fast_path=checks_fast_path
+        )
         self.control_loop = ControlLoop(cluster, self.inventory, self.reconciler, self.writer, clock)
         # By namespace; one pair under "" for all of them.
         self._informers: dict[str, tuple[Informer[RawPod], Informer[Hpa]]] = {}

@@ -17,14 +17,14 @@ class MetricQueries:
     def __init__(
         self, list_pod_metrics: Callable[[], Awaitable[PodMetricsByName | Absent]], reader: MetricReader
     ) -> None:
-        self._list_pod_metrics = list_pod_metrics
+        self.list_pod_metrics = list_pod_metrics
         self._reader = reader
 
     async def measure(self, metric: Metric, namespace: str, selector: str, pod_names: Sequence[str]) -> Measurement:
         """The measurement of a metric over the pods with these names."""
         match metric:
             case ResourceMetric():
-                listed = await self._list_pod_metrics()
+                listed = await self.list_pod_metrics()
                 if isinstance(listed, Absent):
                     return listed
                 return samples_of(metric, [listed[name] for name in pod_names if name in listed])

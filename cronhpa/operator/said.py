@@ -14,7 +14,8 @@ from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Absent
 from cronhpa.core.reactive.replicas import MetricProposal
-from cronhpa.core.spec import Spec
+from cronhpa.core.record import Record
+from cronhpa.operator.kept import Kept
 
 
 class Said(Struct):
@@ -22,6 +23,7 @@ class Said(Struct):
     status: the status itself, by identity. memory: as the newest decision that said nothing else has left it.
     decision: without its instant and its metrics. about: all else that a status is rendered from.
     metrics, start_up, request_per_pod: the numbers that may drift, as the status says them.
+    at: the instant of the newest such decision. kept: what the next turns may repeat of it.
     """
 
     status: Status
@@ -31,6 +33,8 @@ class Said(Struct):
     metrics: tuple[MetricProposal | Absent, ...]
     start_up: Nanoseconds | None
     request_per_pod: Mapping[str, int]
+    at: Nanoseconds
+    kept: Kept | None = None
 
     def holds_for(self, decision: Decision, about: tuple[Any, ...], memory: Memory) -> bool:
         """Whether a status of this decision, which leaves this memory, says the same apart from numbers that drift."""
@@ -40,25 +44,38 @@ class Said(Struct):
             and (self.memory.zero, self.memory.scheduled_zero) == (memory.zero, memory.scheduled_zero)
         )
 
-    def has_drifted(self, decision: Decision, memory: Memory) -> bool:
+    def has_drifted(self, metrics: tuple[MetricProposal | Absent, ...], memory: Memory) -> bool:
         return (self.metrics, self.start_up, self.request_per_pod) != (
-            decision.metrics,
+            metrics,
             memory.start_up,
             memory.request_per_pod,
         )
 
 
-def said(status: Status, spec: Spec, decision: Decision, about: tuple[Any, ...], memory: Memory) -> Said | None:
+def said(
+    status: Status, turn: Record, decision: Decision, about: tuple[Any, ...], memory: Memory, kept: Kept | None = None
+) -> Said | None:
     """
     What a status says that was rendered from these. None where another decision like this one would say more.
 
     - A metric that is absent, and every other failure, is an event each time.
     - Scale events leave the status when they are old enough, and so do recommendations that differ.
     """
+    spec = turn.spec
     fails = decision.failure is not None or any(isinstance(metric, Absent) for metric in decision.metrics)
     if fails or not memory.is_settled(spec.behavior, spec.options, decision.at):
         return None
-    return Said(status, memory, _undated(decision), about, decision.metrics, memory.start_up, memory.request_per_pod)
+    return Said(
+        status,
+        memory,
+        _undated(decision),
+        about,
+        decision.metrics,
+        memory.start_up,
+        memory.request_per_pod,
+        turn.now,
+        kept,
+    )
 
 
 def _undated(decision: Decision) -> Decision:

@@ -28,6 +28,7 @@ from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Scale
 from cronhpa.core.reasons import reason
 from cronhpa.core.record import Record
+from cronhpa.core.scheduled.conflicts import Conflict
 from cronhpa.core.spec import Mode
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError, is_ambiguous
@@ -39,8 +40,9 @@ from cronhpa.operator.decision_recorder import DecisionRecorder
 from cronhpa.operator.delaying_queue import following
 from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.inventory import Inventory
+from cronhpa.operator.kept import Kept, Seen, kept
 from cronhpa.operator.object_state import ObjectState, path_to
-from cronhpa.operator.said import said
+from cronhpa.operator.said import Said, said
 from cronhpa.operator.worth_writing import has_drifted, is_worth_writing
 from cronhpa.operator.write_places import WritePlaces
 
@@ -56,6 +58,20 @@ _REFUSED = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 _WRITES_PER_SECOND = 20
 
 
+# What a status is rendered from, apart from the decision and the memory.
+About = tuple[int, str | None, Forecast | None, int | None, tuple[str, ...], tuple[Conflict, ...]]
+
+
+def about(
+    state: ObjectState,
+    generation: int,
+    owner_problem: str | None,
+    forecast: Forecast | None = None,
+    budget_used: int | None = None,
+) -> About:
+    return (generation, owner_problem, forecast, budget_used, state.problems, state.conflicts)
+
+
 class PendingWrite:
     """One object's decision on its way to the API."""
 
@@ -67,22 +83,25 @@ class PendingWrite:
         "now",
         "observation",
         "owner_problem",
+        "seen",
         "spec",
         "state",
         "turn",
     )  # fmt: skip
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a turn by its parts
         self,
         state: ObjectState,
         generation: int,
         turn: Record,
         decision: Decision,
         owner_problem: str | None,
+        *,
         forecast: Forecast | None = None,
         budget_used: int | None = None,
+        seen: Seen | None = None,
     ) -> None:
-        self.state, self.generation, self.turn = state, generation, turn
+        self.state, self.generation, self.turn, self.seen = state, generation, turn, seen
         self.spec, self.observation = turn.spec, turn.observation
         self.decision, self.forecast, self.owner_problem = decision, forecast, owner_problem
         self.budget_used = budget_used
@@ -93,17 +112,8 @@ class PendingWrite:
         return self.decision.rescales and self.owner_problem is None and self.spec.mode is Mode.ACTIVE
 
     @property
-    def about(self) -> tuple[Any, ...]:
-        """What a status is rendered from, apart from the decision and the memory."""
-        state = self.state
-        return (
-            self.generation,
-            self.owner_problem,
-            self.forecast,
-            self.budget_used,
-            state.problems,
-            state.conflicts,
-        )
+    def about(self) -> About:
+        return about(self.state, self.generation, self.owner_problem, self.forecast, self.budget_used)
 
     @property
     def urgency(self) -> int:
@@ -161,9 +171,10 @@ class Writer:
         memory = state.memory.after(pending.decision, Withheld(), pending.spec, pending.observation)
         if not known.holds_for(pending.decision, pending.about, memory):
             return False
-        if known.has_drifted(pending.decision, memory) and self._may_drift(state, pending.now):
+        if known.has_drifted(pending.decision.metrics, memory) and self.may_drift(state, pending.now):
             return False
         state.memory = known.memory = memory
+        known.at, known.kept = pending.turn.now, _kept(pending, memory)
         return True
 
     async def _finish(self, pending: PendingWrite, done: Callable[[ObjectState], None]) -> None:
@@ -269,16 +280,16 @@ class Writer:
             self._events.record(state, event, pending.now)
         self.decisions.note(state, pending.generation, pending.turn, decision, outcome, pending.owner_problem, status)
         if not is_worth_writing(state.status, status) and (
-            not self._may_drift(state, pending.now) or not has_drifted(state.status, status)
+            not self.may_drift(state, pending.now) or not has_drifted(state.status, status)
         ):
-            state.said = said(state.status, pending.spec, decision, pending.about, memory)
+            state.said = _said(pending, memory)
             return
         if pending.acts:
             await self._put_status(state, status, pending.now)
             return
         async with self._places.place(state.namespace, pending.urgency):
             if self._is_current(pending) and await self._put_status(state, status, pending.now):
-                state.said = said(state.status, pending.spec, decision, pending.about, memory)
+                state.said = _said(pending, memory)
 
     async def _act(self, pending: PendingWrite) -> Outcome:
         decision, state = pending.decision, pending.state
@@ -363,7 +374,7 @@ class Writer:
             state.status, state.version = status, version
         return True
 
-    def _may_drift(self, state: ObjectState, now: Nanoseconds) -> bool:
+    def may_drift(self, state: ObjectState, now: Nanoseconds) -> bool:
         """
         Whether numbers that only drift may be written: an instant of the object's own grid passed since the last write.
 
@@ -374,6 +385,16 @@ class Writer:
         interval = max(_DRIFT, len(self._inventory.items) * SECOND // _WRITES_PER_SECOND)
         # The clock may step back.
         return following(state.uid, interval, state.written) <= now or now < state.written
+
+
+def _said(pending: PendingWrite, memory: Memory) -> Said | None:
+    """What the status says now that a turn has left this memory."""
+    decision = pending.decision
+    return said(pending.state.status, pending.turn, decision, pending.about, memory, _kept(pending, memory))
+
+
+def _kept(pending: PendingWrite, memory: Memory) -> Kept | None:
+    return kept(pending.turn, pending.seen, pending.decision, memory, pending.state.name)
 
 
 class _Written(msgspec.Struct):

@@ -1,0 +1,42 @@
+"""What is kept of a turn whose decision the next turns may repeat (`fast_path`)."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from cronhpa.core.decision import Decision
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Pod
+from cronhpa.core.predictive.floor import forecast_source
+from cronhpa.core.record import Record
+from cronhpa.core.steady import Steady, steady
+from cronhpa.history.series import Series
+from cronhpa.kube.scale import ScaleTarget
+
+
+class Seen(Struct, frozen=True):
+    """What a turn has seen: the target and its pods."""
+
+    target: ScaleTarget
+    pods: tuple[Pod, ...]
+
+
+class Kept(Struct, frozen=True, gc=False):
+    """What the turns of an object repeat. load: the index of the metric that is its load, and the load's series."""
+
+    steady: Steady
+    target: ScaleTarget
+    names: tuple[str, ...]
+    load: tuple[int, Series] | None
+
+
+def kept(turn: Record, seen: Seen | None, decision: Decision, memory: Memory, name: str) -> Kept | None:
+    """What the next turns may repeat of this one; None where they are to be decided. name: of the object."""
+    known = None if seen is None else steady(turn, seen.pods, decision, memory)
+    if known is None or seen is None:
+        return None
+    spec = turn.spec
+    source = forecast_source(spec)
+    of_load = next((index for index, metric in enumerate(spec.metrics) if metric is source), None)
+    load = None if source is None or of_load is None else (of_load, Series(spec.namespace, name, source.name))
+    return Kept(known, seen.target, tuple(pod.name for pod in seen.pods), load)

@@ -1,0 +1,130 @@
+"""cronhpa.operator.fast_path, cronhpa.operator.kept, cronhpa.operator.grid: repeated turns change nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lives import CPU, Life, cronhpa, deployment, one_pod_each, rules, until
+from model_api import ModelApi
+from virtual_time import live
+
+from cronhpa.core.instant import DAY, SECOND
+
+EDGE = {"name": "rush", "start": "2 7 * * *", "end": "5 7 * * *", "timeZone": "UTC", "minReplicas": 7}
+MEMORY = {
+    "type": "Resource",
+    "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}},
+}
+
+
+def lived(happenings: Any, spec: Any, *, checks: bool) -> tuple[Any, int, int]:
+    """
+    What a life of so many turns leaves: writes, stored loads and points, the memory. And how many turns were repeated,
+    or compared. checks: every turn is decided.
+    """
+
+    async def scenario() -> Any:
+        api = ModelApi()
+        deployment(api, replicas=5)
+        api.load["prod", "shop"] = 2500
+        cronhpa(api, **spec)
+        async with Life(api, checks_fast_path=checks) as life:
+            for turn, (what, number) in enumerate(happenings):
+                await until(turn * 15 + 8)
+                HAPPENS[what](api, number)
+            await until(len(happenings) * 15 + 16)
+            controller = life.controller
+            found = {
+                "writes": api.writes,
+                "loads": [*controller.reconciler.loads],
+                "points": controller.writer.decisions.take_points(10_000),
+                "memory": life.memory(),
+                "turns": controller.control_loop.metrics.reconciles,
+            }
+            fast_path = controller.reconciler.fast_path
+            return in_tenths(msgspec.to_builtins(found)), fast_path.repeated, fast_path.compared
+
+    return live(scenario)
+
+
+def in_tenths(value: Any) -> Any:
+    """Instants in tenths of a second: the model's clock counts the passes of the loop, which differ."""
+    if isinstance(value, dict):
+        return {key: in_tenths(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [in_tenths(entry) for entry in value]
+    return value * 10 // SECOND if isinstance(value, int) and value > DAY else value
+
+
+def _rival(api: ModelApi, _: int) -> None:
+    """Another autoscaler of the target comes, or goes."""
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+    if api.objects["horizontalpodautoscalers"]:
+        api.delete("horizontalpodautoscalers", "prod", "rival")
+    else:
+        api.create("horizontalpodautoscalers", "prod", "rival", spec={"scaleTargetRef": target})
+
+
+def _clock(api: ModelApi, seconds: int) -> None:
+    api.clock_offset += (seconds - 5) * SECOND
+
+
+HAPPENS = {
+    "load": lambda api, number: api.load.update({("prod", "shop"): number}),
+    "no metrics": lambda api, _: api.load.pop(("prod", "shop"), None),
+    "forged": lambda api, number: api.edit("cronhpas", "prod", "shop", status={"desiredReplicas": number}),
+    "edited": lambda api, number: api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": 5 + number % 6}),
+    "scaled by hand": lambda api, number: api.edit("deployments", "prod", "shop", spec={"replicas": number % 8}),
+    "rival": _rival,
+    "blind": lambda api, _: api.cut_watches("pods"),
+    "clock": _clock,
+}
+loads = st.sampled_from([2300, 2400, 2500, 2500, 2500, 2500, 2700, 4000])
+happenings = st.lists(
+    st.one_of(
+        *([st.tuples(st.just("load"), loads)] * 5),
+        st.tuples(st.sampled_from([what for what in HAPPENS if what != "load"]), st.integers(0, 10)),
+    ),
+    min_size=1,
+    max_size=40,
+)
+specs = st.sampled_from(
+    [
+        {},
+        {"behavior": rules(one_pod_each(15), one_pod_each(30))},
+        {"schedules": [EDGE]},
+        {"metrics": None, "schedules": [EDGE]},
+        {"metrics": [CPU, MEMORY]},
+        {"mode": "Preview"},
+        {"minReplicas": 5, "behavior": rules(one_pod_each(60, window=60), one_pod_each(60, window=120))},
+    ]
+)
+
+
+@given(happenings, specs)
+@settings(max_examples=60)
+def test_a_life_with_repeated_turns_writes_stores_and_remembers_the_same(happenings, spec):
+    """In the life that decides every turn, each one that could be repeated is compared as well."""
+    repeating, repeated, _ = lived(happenings, spec, checks=False)
+    deciding, _, compared = lived(happenings, spec, checks=True)
+
+    assert deciding == repeating
+    assert compared >= repeated
+
+
+def test_a_quiet_life_repeats_all_turns_but_the_first():
+    """The first turn at one load is decided and written, and the others repeat it."""
+    found, repeated, _ = lived([("load", 2500)] * 20, {}, checks=False)
+
+    assert found["turns"] - 1 == repeated >= 20
+
+
+def test_a_load_that_wanders_within_the_tolerance_is_repeated_until_its_numbers_are_due_in_the_status():
+    """Of 40 turns a handful writes the drifted numbers, or follows such a write."""
+    found, repeated, _ = lived([("load", 2500 + 10 * (turn % 7)) for turn in range(40)], {}, checks=False)
+
+    assert repeated >= 34
+    assert 2 <= len(found["writes"]) <= 4
