@@ -181,15 +181,14 @@ class Targets:
             return Absent("FailedGetScale", f'{resource.full_name} "{ref.name}" not found')
         return seen.read()
 
-    def watched(self, namespace: str, ref: TargetRef) -> ScaleTarget | None:
+    def watched(self, key: tuple[str, str, str, str], api_version: str) -> ScaleTarget | None:
         """
         The target as its informer knows it, if it was read from there before; None if a read has to say.
 
-        The same object as long as nothing of the target changes.
+        key: namespace, group, kind and name. The answer is the same object as long as nothing of the target changes.
         """
-        group = ref.api_version.rpartition("/")[0]
-        informer = self._of_kind.get((ref.api_version, ref.kind, namespace if self._namespaces != ("",) else ""))
-        seen = self._seen.get((namespace, group, ref.kind, ref.name))
+        seen = self._seen.get(key)
+        informer = self._of_kind.get((api_version, key[2], key[0] if self._namespaces != ("",) else ""))
         return None if informer is None or seen is None or not informer.is_current else seen.target
 
     async def write(self, namespace: str, ref: TargetRef, seen: Scale, replicas: int) -> None:

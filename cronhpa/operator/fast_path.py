@@ -118,7 +118,7 @@ class FastPath:
             or state.checked is None
             or state.checked[1] + spec.options.sync_period <= now
             or not self._is_unchanged(state, kept)
-            or known.about != about(state, state.generation, self._owner_problem(state))
+            or known.about != about(state, state.generation, self._owner_problem(state, kept))
         ):
             return None
         usages = _usages(kept, listed)
@@ -131,14 +131,13 @@ class FastPath:
         cluster, spec, selector = self._cluster, kept.steady.spec, kept.target.selector
         return (
             not isinstance(selector, Absent)
-            and cluster.targets.watched(state.namespace, spec.target) is kept.target
+            and cluster.targets.watched(kept.key, spec.target.api_version) is kept.target
             and cluster.pods.matching(spec.namespace, selector) is kept.steady.pods
             and cluster.blindness(state.namespace) is None
         )
 
-    def _owner_problem(self, state: ObjectState) -> str | None:
-        target = state.target
-        return None if target is None else self._cluster.owners.problem(state, self._inventory.on_target(target))
+    def _owner_problem(self, state: ObjectState, kept: Kept) -> str | None:
+        return self._cluster.owners.problem(state, self._inventory.on_target(kept.key))
 
 
 def _usages(kept: Kept, listed: PodMetricsByName | Absent | None) -> list[int] | None:
@@ -147,15 +146,9 @@ def _usages(kept: Kept, listed: PodMetricsByName | Absent | None) -> list[int] |
         return []
     if listed is None or isinstance(listed, Absent):
         return None
-    items = []
-    for name in kept.names:
-        item = listed.get(name)
-        if item is None:
-            return None
-        items.append(item)
     usages = []
     for metric in kept.steady.spec.metrics:
-        usage = usage_of(metric, items) if isinstance(metric, ResourceMetric) else None
+        usage = usage_of(metric, kept.names, listed) if isinstance(metric, ResourceMetric) else None
         if usage is None:
             return None
         usages.append(usage)

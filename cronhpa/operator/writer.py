@@ -394,7 +394,8 @@ def _said(pending: PendingWrite, memory: Memory) -> Said | None:
 
 
 def _kept(pending: PendingWrite, memory: Memory) -> Kept | None:
-    return kept(pending.turn, pending.seen, pending.decision, memory, pending.state.name)
+    state = pending.state
+    return kept(pending.turn, pending.seen, pending.decision, memory, state.name, state.target)
 
 
 class _Written(msgspec.Struct):

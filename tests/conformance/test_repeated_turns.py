@@ -120,5 +120,5 @@ def usages_of(spec: Spec, tick: dict[str, Any], pods: tuple[Pod, ...]) -> list[i
     listed = {item.metadata.name: item for item in items}
     if spec.metrics and selected != {pod.name for pod in pods}:
         return None
-    usages = [usage_of(metric, [listed[pod.name] for pod in pods]) for metric in spec.metrics]
+    usages = [usage_of(metric, [pod.name for pod in pods], listed) for metric in spec.metrics]
     return [usage for usage in usages if usage is not None] if None not in usages else None
