@@ -25,7 +25,6 @@ EMPTY = Absent("NoMetrics", "no metrics returned from resource metrics API")
 
 class _Meta(Struct, frozen=True, gc=False):
     name: str = ""
-    namespace: str = ""
 
 
 class _Usage(Struct, gc=False):

@@ -178,7 +178,10 @@ class ControlLoop:
         for state in groups.pop(Need.OTHERS, ()):
             self._spawn(self._reconcile_group([state], queries), namespace)
         for of, group in groups.items():
-            self._spawn(self._repeat_or_reconcile(group, queries, of), namespace)
+            if any(map(self._reconciler.fast_path.may_take, group)):
+                self._spawn(self._repeat_or_reconcile(group, queries, of), namespace)
+            else:
+                self._spawn(self._reconcile_group(group, queries), namespace)
 
     def _spawn(self, work: Coroutine[Any, Any, None], namespace: str) -> None:
         task = asyncio.create_task(work, name=f"reconcile {namespace}")
@@ -205,12 +208,19 @@ class ControlLoop:
         return listed
 
     async def _repeat_or_reconcile(self, states: Sequence[ObjectState], queries: MetricQueries, of: Need) -> None:
-        """Takes the turns that repeat the last one first: they are most, and take a tenth of the time of the others."""
+        """Takes the turns that repeat the last one first: they are most, and cost a third of the others."""
         listed = None
         if of is Need.POD_METRICS:
-            with suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(_RECONCILE_SECONDS):
                     listed = await queries.list_pod_metrics()
+            except TimeoutError:
+                for state in states:
+                    self._give_up(state)
+                    self._end(state)
+                return
+            except Exception:  # each turn says so itself
+                LOG.debug("the pod metrics of %s", states[0].namespace, exc_info=True)
         left = []
         for count, state in enumerate(states):
             if count % _REPEATED_PER_STEP == 0:
@@ -220,9 +230,9 @@ class ControlLoop:
                 self._end(state)
             else:
                 left.append(state)
-        del listed
         if left:
-            await self._reconcile_group(left, queries)
+            # In a task of its own: this one would hold the metrics of the namespace's pods until the last write.
+            self._spawn(self._reconcile_group(left, queries), states[0].namespace)
 
     def _repeats(self, state: ObjectState, listed: PodMetricsByName | Absent | None) -> bool:
         try:
@@ -271,13 +281,20 @@ class ControlLoop:
             async with asyncio.timeout(_RECONCILE_SECONDS):
                 return await self._reconciler.reconcile(state, queries)
         except TimeoutError:
-            LOG.warning("the turn of %s/%s took longer than %d s and is given up", *state.key, _RECONCILE_SECONDS)
+            self._give_up(state)
         except Exception:
             LOG.exception("the turn of %s/%s failed", *state.key)
+            self._note_failed(state)
+        return None
+
+    def _give_up(self, state: ObjectState) -> None:
+        LOG.warning("the turn of %s/%s took longer than %d s and is given up", *state.key, _RECONCILE_SECONDS)
+        self._note_failed(state)
+
+    def _note_failed(self, state: ObjectState) -> None:
         self.metrics.errors += 1
         if state.next_edge is not None and state.next_edge <= self._clock():
             state.next_edge = None  # this edge caused the failed reconciliation; the next period tries again
-        return None
 
     def _end(self, state: ObjectState) -> None:
         """Makes a reconciled object due again: a period later, at its next edge, or at once if it is dirty."""

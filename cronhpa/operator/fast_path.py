@@ -60,14 +60,16 @@ class FastPath:
         self._loads = loads
         self._clock = clock
 
+    def may_take(self, state: ObjectState) -> bool:
+        """Whether the turn of an object may repeat the last one: whether it is worth a look."""
+        return state.said is not None and state.said.kept is not None and not self.checks
+
     def take(self, state: ObjectState, listed: PodMetricsByName | Absent | None) -> bool:
         """
         Takes the turn of an object if it repeats the last one; else nothing has happened.
 
         listed: the metrics of the namespace's pods; None where no metric is asked for.
         """
-        if self.checks:
-            return False
         repetition = self._repetition(state, listed, self._clock())
         known = state.said
         if repetition is None or known is None or known.kept is None:
