@@ -25,9 +25,10 @@ from cronhpa.kube.metric_values import usage_of
 from cronhpa.kube.metrics import PodMetricsByName
 from cronhpa.operator.grid import remembered_at
 from cronhpa.operator.inventory import Inventory
-from cronhpa.operator.kept import Kept
 from cronhpa.operator.object_state import ObjectState
-from cronhpa.operator.writer import PendingWrite, Writer, about
+from cronhpa.operator.repeatable import Repeatable
+from cronhpa.operator.said import about
+from cronhpa.operator.writer import PendingWrite, Writer
 
 if TYPE_CHECKING:
     from cronhpa.operator.reconciler import Cluster
@@ -62,7 +63,7 @@ class FastPath:
 
     def may_take(self, state: ObjectState) -> bool:
         """Whether the turn of an object may repeat the last one: whether it is worth a look."""
-        return state.said is not None and state.said.kept is not None and not self.checks
+        return state.said is not None and state.said.repeatable is not None and not self.checks
 
     def take(self, state: ObjectState, listed: PodMetricsByName | Absent | None) -> bool:
         """
@@ -72,11 +73,11 @@ class FastPath:
         """
         repetition = self._repetition(state, listed, self._clock())
         known = state.said
-        if repetition is None or known is None or known.kept is None:
+        if repetition is None or known is None or known.repeatable is None:
             return False
         if known.has_drifted(repetition.metrics, repetition.memory) and self._writer.may_drift(state, repetition.at):
             return False
-        now, kept = repetition.now, known.kept
+        now, kept = repetition.now, known.repeatable
         if kept.load is not None:
             index, series = kept.load
             self._loads.append(LoadSample(series, now, repetition.readings[index].load / MILLI))
@@ -106,9 +107,9 @@ class FastPath:
     ) -> Repetition | None:
         """The turn of an object at `now`, where it repeats the last one."""
         known = state.said
-        if known is None or known.kept is None:
+        if known is None or known.repeatable is None:
             return None
-        kept = known.kept
+        kept = known.repeatable
         spec = kept.steady.spec
         if (
             state.spec is not spec
@@ -128,7 +129,7 @@ class FastPath:
             return None
         return repeat(kept.steady, usages, state.memory, now, remembered_at(state, spec.options.sync_period, now))
 
-    def _is_unchanged(self, state: ObjectState, kept: Kept) -> bool:
+    def _is_unchanged(self, state: ObjectState, kept: Repeatable) -> bool:
         """Whether the target and its pods are known, and are the ones that were."""
         cluster, spec, selector = self._cluster, kept.steady.spec, kept.target.selector
         return (
@@ -138,11 +139,11 @@ class FastPath:
             and cluster.blindness(state.namespace) is None
         )
 
-    def _owner_problem(self, state: ObjectState, kept: Kept) -> str | None:
+    def _owner_problem(self, state: ObjectState, kept: Repeatable) -> str | None:
         return self._cluster.owners.problem(state, self._inventory.on_target(kept.key))
 
 
-def _usages(kept: Kept, listed: PodMetricsByName | Absent | None) -> list[int] | None:
+def _usages(kept: Repeatable, listed: PodMetricsByName | Absent | None) -> list[int] | None:
     """The usage of all pods by each metric, milli-units; None where a pod has no sample."""
     if not kept.steady.spec.metrics:
         return []

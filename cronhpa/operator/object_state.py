@@ -11,8 +11,8 @@ from cronhpa.core.spec import Spec
 from cronhpa.history.series import Series
 from cronhpa.kube.client import path_of
 from cronhpa.operator.delaying_queue import Key
-from cronhpa.operator.kept import TargetKey
 from cronhpa.operator.noted import Noted
+from cronhpa.operator.repeatable import TargetKey
 from cronhpa.operator.said import Said
 
 

@@ -33,11 +33,11 @@ from cronhpa.operator.fast_path import FastPath
 from cronhpa.operator.grid import remembered_at
 from cronhpa.operator.installations import Installations
 from cronhpa.operator.inventory import Inventory
-from cronhpa.operator.kept import Seen
 from cronhpa.operator.metric_queries import MetricQueries
 from cronhpa.operator.needs import has_heavy_schedules, takes_long
 from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.owners import Owners
+from cronhpa.operator.repeatable import Seen
 from cronhpa.operator.writer import PendingWrite, Writer
 
 R = TypeVar("R")

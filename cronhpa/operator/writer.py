@@ -28,7 +28,6 @@ from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Scale
 from cronhpa.core.reasons import reason
 from cronhpa.core.record import Record
-from cronhpa.core.scheduled.conflicts import Conflict
 from cronhpa.core.spec import Mode
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError, is_ambiguous
@@ -40,9 +39,9 @@ from cronhpa.operator.decision_recorder import DecisionRecorder
 from cronhpa.operator.delaying_queue import following
 from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.inventory import Inventory
-from cronhpa.operator.kept import Kept, Seen, kept
 from cronhpa.operator.object_state import ObjectState, path_to
-from cronhpa.operator.said import Said, said
+from cronhpa.operator.repeatable import Repeatable, Seen, repeatable
+from cronhpa.operator.said import About, Said, about, said
 from cronhpa.operator.worth_writing import has_drifted, is_worth_writing
 from cronhpa.operator.write_places import WritePlaces
 
@@ -56,20 +55,6 @@ _DRIFT = 5 * MINUTE
 _REFUSED = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 # Kubernetes' service level objective for mutating calls assumes up to 20 a second; drifting numbers stay below that.
 _WRITES_PER_SECOND = 20
-
-
-# What a status is rendered from, apart from the decision and the memory.
-About = tuple[int, str | None, Forecast | None, int | None, tuple[str, ...], tuple[Conflict, ...]]
-
-
-def about(
-    state: ObjectState,
-    generation: int,
-    owner_problem: str | None,
-    forecast: Forecast | None = None,
-    budget_used: int | None = None,
-) -> About:
-    return (generation, owner_problem, forecast, budget_used, state.problems, state.conflicts)
 
 
 class PendingWrite:
@@ -174,7 +159,7 @@ class Writer:
         if known.has_drifted(pending.decision.metrics, memory) and self.may_drift(state, pending.now):
             return False
         state.memory = known.memory = memory
-        known.at, known.kept = pending.turn.now, _kept(pending, memory)
+        known.at, known.repeatable = pending.turn.now, _repeatable(pending, memory)
         return True
 
     async def _finish(self, pending: PendingWrite, done: Callable[[ObjectState], None]) -> None:
@@ -390,12 +375,12 @@ class Writer:
 def _said(pending: PendingWrite, memory: Memory) -> Said | None:
     """What the status says now that a turn has left this memory."""
     decision = pending.decision
-    return said(pending.state.status, pending.turn, decision, pending.about, memory, _kept(pending, memory))
+    return said(pending.state.status, pending.turn, decision, pending.about, memory, _repeatable(pending, memory))
 
 
-def _kept(pending: PendingWrite, memory: Memory) -> Kept | None:
+def _repeatable(pending: PendingWrite, memory: Memory) -> Repeatable | None:
     state = pending.state
-    return kept(pending.turn, pending.seen, pending.decision, memory, state.name, state.target)
+    return repeatable(pending.turn, pending.seen, pending.decision, memory, state.name, state.target)
 
 
 class _Written(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""cronhpa.operator.fast_path, cronhpa.operator.kept, cronhpa.operator.grid: repeated turns change nothing."""
+"""cronhpa.operator.fast_path, cronhpa.operator.repeatable, cronhpa.operator.grid: repeated turns change nothing."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Seen(Struct, frozen=True):
     pods: tuple[Pod, ...]
 
 
-class Kept(Struct, frozen=True, gc=False):
+class Repeatable(Struct, frozen=True, gc=False):
     """
     What the turns of an object repeat.
 
@@ -38,9 +38,9 @@ class Kept(Struct, frozen=True, gc=False):
     load: tuple[int, Series] | None
 
 
-def kept(
+def repeatable(
     turn: Record, seen: Seen | None, decision: Decision, memory: Memory, name: str, key: TargetKey | None
-) -> Kept | None:
+) -> Repeatable | None:
     """What the next turns may repeat of this one; None where they are to be decided."""
     known = None if seen is None else steady(turn, seen.pods, decision, memory)
     if known is None or seen is None or key is None:
@@ -49,4 +49,4 @@ def kept(
     source = forecast_source(spec)
     of_load = next((index for index, metric in enumerate(spec.metrics) if metric is source), None)
     load = None if source is None or of_load is None else (of_load, Series(spec.namespace, name, source.name))
-    return Kept(known, key, seen.target, tuple(pod.name for pod in seen.pods), load)
+    return Repeatable(known, key, seen.target, tuple(pod.name for pod in seen.pods), load)
