@@ -110,7 +110,9 @@ def _sample(metric: ResourceMetric, pod_metrics: PodMetrics) -> Sample | None:
 
 def usage_of(metric: ResourceMetric, names: Iterable[str], listed: Mapping[str, PodMetrics]) -> int | None:
     """The sum of the samples of the pods with these names, milli-units; None if any of them has no sample."""
-    total, timestamp, window = 0, "", ""
+    total = 0
+    timestamp: str | None = None
+    window: str | None = None
     for name in names:
         pod_metrics = listed.get(name)
         usage = None if pod_metrics is None else _usage(metric, pod_metrics)
