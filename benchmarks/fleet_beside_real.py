@@ -32,7 +32,7 @@ class Side(NamedTuple):
 
 def main() -> int:
     for script, settings in (("idle_fleet.py", {}), ("fleet.py", _IN_MEMORY)):
-        given = {**os.environ, **_FLEET, **settings}
+        given = {**_FLEET, **os.environ, **settings}
         ended = subprocess.run([sys.executable, str(Path(__file__).with_name(script))], env=given, check=False)
         if ended.returncode:
             return ended.returncode

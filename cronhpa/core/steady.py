@@ -140,7 +140,7 @@ def _counts(
     for metric, reading in zip(spec.metrics, observation.readings, strict=True):
         if not isinstance(metric, ResourceMetric) or not isinstance(reading, PodCounts):
             return None
-        if not reading.ready == reading.counted == len(pods) or reading.unready or reading.missing:
+        if not reading.ready == reading.counted == len(pods):  # so none is unready, missing or ignored
             return None
         # While a pod starts, whether it counts depends on the time of its sample.
         if metric.name == "cpu" and not all(pod.start_time is not None and pod.start_time <= started for pod in pods):

@@ -29,16 +29,18 @@ from cronhpa.core.spec import ControllerOptions, ForecastSettings, ResourceMetri
 from cronhpa.core.steady import repeat, steady
 
 DAY = spec(minimum=1, maximum=20, metrics=(cpu(50),))
-# A pod requests 1000; half of it is exactly the target.
-CALM = 500
 
 
 class Life:
-    """A target under one spec: `turn` decides each turn, and repeats it where that can be done."""
+    """
+    A target under one spec: `turn` decides each turn, and repeats it where that can be done.
 
-    def __init__(self, of, pods, *, follows=False):
+    follows: it is scaled as decided. reported: the pods that its status has at least.
+    """
+
+    def __init__(self, of, pods, *, follows=False, reported=0):
         self.spec, self.pods, self.memory, self.now = of, tuple(pods), Memory(), NOW
-        self.follows = follows
+        self.follows, self.reported = follows, reported
         self.count = len(self.pods)
         self.known = None
 
@@ -48,7 +50,7 @@ class Life:
         samples = {each.name: Sample(usage, self.now, 15 * SECOND) for each in self.pods}
         observation = observe(
             self.spec,
-            Scale(self.count, self.count, "app=shop"),
+            Scale(self.count, max(self.count, self.reported), "app=shop"),
             self.pods,
             [samples] * len(self.spec.metrics),
             self.now,
@@ -184,6 +186,17 @@ def test_nothing_is_repeated_while_a_pod_starts():
     life = Life(DAY, [*ready(3), pod("new", started=NOW - 200 * SECOND)])
 
     assert [False, False, False, True] == repeated(life, [(15, 500), (70, 500), (30, 500), (15, 500)])
+
+
+def test_a_change_that_was_not_made_is_decided_again_at_each_turn():
+    """Refused or withheld: the next turn must try again."""
+    assert [False] * 30 == repeated(Life(DAY, ready(4)), [(60, 900)] * 30)
+
+
+def test_nothing_is_repeated_while_the_target_reports_more_pods_than_are_seen():
+    """How long a pod may be missing is told by the clock."""
+    assert [False] * 3 == repeated(Life(DAY, ready(4), reported=5), [(15, 500)] * 3)
+    assert [False, True, True] == repeated(Life(DAY, ready(4), reported=4), [(15, 500)] * 3)
 
 
 def test_an_object_with_a_forecast_is_decided_at_each_turn():

@@ -74,7 +74,19 @@ def _rival(api: ModelApi, _: int) -> None:
 
 
 def _clock(api: ModelApi, seconds: int) -> None:
-    api.clock_offset += (seconds - 5) * SECOND
+    """By up to 35 s: a step of more than five makes every object due."""
+    api.clock_offset += (seconds - 5) * 7 * SECOND
+
+
+def _selector(api: ModelApi, number: int) -> None:
+    labels = {"app": "shop" if number % 2 else "other"}
+    api.edit("deployments", "prod", "shop", spec={"selector": {"matchLabels": labels}})
+
+
+def _pod(api: ModelApi, number: int) -> None:
+    """A pod fails, or runs again."""
+    if ("prod", "shop-000") in api.objects["pods"]:
+        api.edit("pods", "prod", "shop-000", status={"phase": "Running" if number % 2 else "Failed"})
 
 
 HAPPENS = {
@@ -84,6 +96,8 @@ HAPPENS = {
     "edited": lambda api, number: api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": 5 + number % 6}),
     "scaled by hand": lambda api, number: api.edit("deployments", "prod", "shop", spec={"replicas": number % 8}),
     "rival": _rival,
+    "selector": _selector,
+    "pod": _pod,
     "blind": lambda api, _: api.cut_watches("pods"),
     "clock": _clock,
 }
@@ -110,7 +124,7 @@ specs = st.sampled_from(
 
 
 @given(happenings, specs)
-@settings(max_examples=30)
+@settings(max_examples=40)
 def test_a_life_with_repeated_turns_writes_stores_and_remembers_the_same(happenings, spec):
     """In the life that decides every turn, each one that could be repeated is compared as well."""
     repeating, repeated, _ = lived(happenings, spec, checks=False)
@@ -118,6 +132,25 @@ def test_a_life_with_repeated_turns_writes_stores_and_remembers_the_same(happeni
 
     assert deciding == repeating
     assert compared >= repeated
+
+
+def test_contradictions_are_looked_for_after_an_edge_of_a_life_at_rest():
+    """The window asks for a pod fewer than there are, so its begin at 07:02 and its end at 07:05 change nothing."""
+
+    async def scenario() -> Any:
+        api = ModelApi()
+        deployment(api, replicas=5)
+        api.load["prod", "shop"] = 2500
+        cronhpa(api, schedules=[{**EDGE, "minReplicas": 4}], behavior=rules(one_pod_each(15), one_pod_each(15)))
+        async with Life(api, checks_fast_path=False) as life:
+            await until(360)
+            (state,) = life.inventory
+            return state.checked[1] - api.now(), life.controller.reconciler.fast_path.repeated
+
+    ahead, repeated = live(scenario)
+
+    assert ahead > DAY // 2
+    assert repeated > 10
 
 
 def test_a_quiet_life_repeats_all_turns_but_the_first():
