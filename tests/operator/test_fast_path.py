@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lives import CPU, Life, cronhpa, deployment, one_pod_each, rules, until
-from model_api import ModelApi
+from lives import CPU, Life, condition, cronhpa, deployment, one_pod_each, rules, until
+from model_api import Fault, ModelApi
 from virtual_time import live
 
 from cronhpa.core.instant import DAY, SECOND
@@ -153,6 +153,24 @@ def test_contradictions_are_looked_for_after_an_edge_of_a_life_at_rest():
     assert repeated > 10
 
 
+def test_pods_that_are_not_watched_any_more_are_not_believed_because_they_were_before():
+    """From 30 s after the end of the watch on, a load over them is none."""
+
+    async def scenario() -> Any:
+        api = ModelApi()
+        deployment(api, replicas=5)
+        api.load["prod", "shop"] = 2500
+        cronhpa(api)
+        async with Life(api, checks_fast_path=False):
+            await until(60)
+            api.faults = [Fault("GET", "^/api/v1/pods$", status=403, times=None)]
+            api.cut_watches("pods")
+            await until(120)
+        return condition(api, "ScalingActive")["status"]
+
+    assert "False" == live(scenario)
+
+
 def test_a_quiet_life_repeats_all_turns_but_the_first():
     """The first turn at one load is decided and written, and the others repeat it."""
     found, repeated, _ = lived([("load", 2500)] * 20, {}, checks=False)
@@ -165,4 +183,5 @@ def test_a_load_that_wanders_within_the_tolerance_is_repeated_until_its_numbers_
     found, repeated, _ = lived([("load", 2500 + 10 * (turn % 7)) for turn in range(40)], {}, checks=False)
 
     assert repeated >= 34
+    assert 3 == len(found["points"])  # of 07:00, 07:05 and 07:10
     assert 2 <= len(found["writes"]) <= 4
