@@ -69,8 +69,8 @@ bench: $(VENV)/.ready  ## measure a decision, schedules, learning, a scrape, pas
 	@PYTHONPATH=tests $(RUN)/python benchmarks/recorded_turns.py
 	@PYTHONPATH=tests $(RUN)/python benchmarks/idle_fleet.py
 
-bench-fleet: $(VENV)/.ready  ## what 2,000 objects with 10 pods each cost: idle, scaling, at a shared edge, at a start (10 min; BENCH_OBJECTS=10000)
-	@PYTHONPATH=tests $(RUN)/python benchmarks/fleet.py
+bench-fleet: $(VENV)/.ready  ## what 2,000 objects with 10 pods each cost: idle, scaling, at a shared edge, at a start (10 min; BENCH_OBJECTS=10000; REAL=1: is it as under the real API server?)
+	@PYTHONPATH=tests $(RUN)/python benchmarks/fleet.py $(if $(REAL),--real)
 
 bench-page: $(VENV)/.ready  ## seconds of the page with 10,000 objects in a real browser (OBJECTS=10000; needs npm)
 	@PYTHONPATH=tests $(RUN)/python benchmarks/page_in_browser.py $(OBJECTS)

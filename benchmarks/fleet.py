@@ -18,7 +18,7 @@ resident size within the scenario.
 
 Settings: BENCH_OBJECTS (2000), BENCH_PODS an object (10), BENCH_NAMESPACES (one for each 100 objects), BENCH_SCENARIOS
 (start,idle,wobble,scaling,restart,edge,one-namespace), BENCH_MINUTES of idle, wobble and scaling (1), BENCH_NAME of the
-file with the figures (fleet).
+file with the figures (fleet). With --real it is held against the real API server instead (fleet_beside_real.py).
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from statistics import quantiles
 from typing import Any
 
 import yaml
+from fleet_beside_real import main as beside_real
 from report import calibration_line, machine, save
 from rich.console import Console
 from rich.table import Table
@@ -319,4 +320,4 @@ def say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(beside_real() if "--real" in sys.argv[1:] else main())

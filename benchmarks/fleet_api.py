@@ -42,6 +42,7 @@ _KINDS = {
     "/apis/apiextensions.k8s.io/v1": {"customresourcedefinitions": "CustomResourceDefinition"},
 }  # fmt: skip
 _METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces/"
+_LEASES = "/apis/coordination.k8s.io/v1/namespaces/"
 
 
 class Api:
@@ -53,6 +54,7 @@ class Api:
         self.reported: set[str] = set()
         self._snapshots: dict[str, tuple[tuple[Any, ...], int]] = {}
         self._tokens = itertools.count(1)
+        self._leases: dict[str, dict[str, Any]] = {}
         self._moves: asyncio.Task[None] | None = None
 
     async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -63,6 +65,9 @@ class Api:
             self.calls["list metrics.k8s.io/pods"] += 1
             answer = self.cluster.pod_metrics(path[len(_METRICS) :].partition("/")[0])
             return web.Response(body=answer, content_type="application/json")
+        if path.startswith(_LEASES):
+            self.calls[f"{method.lower()} leases"] += 1
+            return self._lease(method, path, await request.json() if method != "GET" else {})
         plural, namespace, name, below = parsed(path)
         if plural is None:
             self.calls["discovery"] += 1
@@ -158,8 +163,22 @@ class Api:
         uid = item.body["metadata"]["uid"]
         if meta.get("uid", uid) != uid:
             return refusal(409, "Conflict", f"the uid is {uid}")
-        self.reported.add(uid)
+        if "conditions" in body["status"]:  # else it only names the operator that serves the object
+            self.reported.add(uid)
         return web.json_response(self.cluster.patch(namespace, name or "", {"status": body["status"]}))
+
+    def _lease(self, method: str, path: str, body: dict[str, Any]) -> web.Response:
+        """One replica elects itself: a Lease is created once, read and replaced."""
+        if method == "POST":
+            path = f"{path}/{body['metadata']['name']}"
+        if method != "GET":
+            self.cluster.version += 1
+            body["metadata"]["resourceVersion"] = str(self.cluster.version)
+            self._leases[path] = body
+        lease = self._leases.get(path)
+        if lease is None:
+            return refusal(404, "NotFound", f"leases {path} not found")
+        return web.json_response(lease, status=201 if method == "POST" else 200)
 
     async def _control(self, request: web.BaseRequest) -> web.Response:
         if request.method == "POST":

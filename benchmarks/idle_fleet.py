@@ -356,7 +356,10 @@ def reach(what: str, wanted: int, count: Callable[[], int]) -> None:
 
     def read() -> int:
         nonlocal told
-        now = count()
+        try:
+            now = count()
+        except TimeoutError:  # a list of 500 objects takes a busy API server more than ten seconds
+            return -1
         if time.monotonic() - told > 10:
             told = time.monotonic()
             say(f"{now} of {wanted} {what}")

@@ -236,9 +236,25 @@ class Memory(Struct, frozen=True):
         intent = Intent(decision.current, decision.desired, decision.at, self.scheduled_zero)
         return replace(done, intent=intent)
 
+    def is_settled(self, behavior: Behavior | None, options: ControllerOptions, now: Nanoseconds) -> bool:
+        """
+        Whether all recommendations that can change a decision from now on are alike, and nothing else can change one.
+
+        What is too old to do so may stay in its slot for ever: a turn overwrites one slot, a scale event one.
+        """
+        oldest, period = now - longest_window(behavior, options), _longest_period(behavior)
+        asked = {
+            (entry.replicas, entry.metrics, entry.asked_at) for entry in self.recommendations if entry.at >= oldest
+        }
+        return (
+            len(asked) <= 1
+            and self.intent is None
+            and all(entry.at <= now - period for entry in (*self.scale_ups, *self.scale_downs))
+        )
+
     def pruned(self, behavior: Behavior | None, options: ControllerOptions, now: Nanoseconds) -> Memory:
         """The part that can still change a decision; the status keeps only this."""
-        period = max((rules.longest_period for rules in _directions(behavior)), default=0)
+        period = _longest_period(behavior)
         return replace(
             self,
             recommendations=_contenders(self.recommendations, behavior, options, now),
@@ -279,6 +295,11 @@ def stabilization_windows(behavior: Behavior | None, options: ControllerOptions)
 
 def _directions(behavior: Behavior | None) -> tuple[ScalingRules, ...]:
     return () if behavior is None else (behavior.scale_up, behavior.scale_down)
+
+
+def _longest_period(behavior: Behavior | None) -> Nanoseconds:
+    """The age from which on a scale event changes no decision."""
+    return max((rules.longest_period for rules in _directions(behavior)), default=0)
 
 
 def _with_event(events: tuple[ScaleEvent, ...], event: ScaleEvent, rules: ScalingRules) -> tuple[ScaleEvent, ...]:

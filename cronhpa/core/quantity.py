@@ -188,11 +188,11 @@ def parse_milli(text: str) -> int:
     """
     if 0 < len(text) <= _FAST_DIGITS and text.isascii():
         # The most frequent forms: those of metrics-server and of requests.
+        head, unit = text[:-1], text[-1]
+        if unit in {"n", "m"} and head.isdecimal():
+            return int(head) if unit == "m" else -(-int(head) // 10**6)
         if text.isdecimal():
             return int(text) * MILLI
-        head, unit = text[:-1], text[-1]
-        if head.isdecimal() and unit in {"n", "m"}:
-            return int(head) if unit == "m" else -(-int(head) // 10**6)
         if text.endswith(("Ki", "Mi", "Gi")) and head[:-1].isdecimal() and len(text) < _SMALL_DIGITS:
             return (int(head[:-1]) << _BINARY[text[-2:]]) * MILLI
     quantity = Quantity.parse(text)

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Callable
+from sys import intern
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -221,7 +222,8 @@ class Informer(Generic[T]):
             return None
 
     def _put(self, obj: T) -> tuple[str, str]:
-        key = (obj.metadata.namespace, obj.metadata.name)
+        # Every object brings its namespace as a text of its own, and its key stays.
+        key = (intern(obj.metadata.namespace), obj.metadata.name)
         version = resource_version(obj.metadata)
         if version < self._versions.get(key, -1):
             return key

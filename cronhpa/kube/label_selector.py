@@ -29,7 +29,7 @@ class SelectorError(ValueError):
     """A selector text that cannot be read."""
 
 
-class Requirement(Struct, frozen=True):
+class Requirement(Struct, frozen=True, cache_hash=True):
     """operator: in, notin, exists or absent."""
 
     key: str
@@ -46,7 +46,7 @@ class Requirement(Struct, frozen=True):
         return labels.get(self.key) not in self.values
 
 
-class Selector(Struct, frozen=True):
+class Selector(Struct, frozen=True, cache_hash=True):
     requirements: tuple[Requirement, ...]
 
     def matches(self, labels: Mapping[str, str]) -> bool:

@@ -6,7 +6,7 @@ Answers are distrusted: a number that cannot be read, or is not finite, is no sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -25,7 +25,6 @@ EMPTY = Absent("NoMetrics", "no metrics returned from resource metrics API")
 
 class _Meta(Struct, frozen=True, gc=False):
     name: str = ""
-    namespace: str = ""
 
 
 class _Usage(Struct, gc=False):
@@ -100,27 +99,55 @@ def samples_of(metric: ResourceMetric, items: Iterable[PodMetrics]) -> dict[str,
 
 
 def _sample(metric: ResourceMetric, pod_metrics: PodMetrics) -> Sample | None:
+    usage = _usage(metric, pod_metrics)
+    if usage is None:
+        return None
+    try:
+        return Sample(usage, _instant(pod_metrics.timestamp), _duration(pod_metrics.window))
+    except ValueError:
+        return None
+
+
+def usage_of(metric: ResourceMetric, names: Iterable[str], listed: Mapping[str, PodMetrics]) -> int | None:
+    """The sum of the samples of the pods with these names, milli-units; None if any of them has no sample."""
+    total = 0
+    timestamp: str | None = None
+    window: str | None = None
+    for name in names:
+        pod_metrics = listed.get(name)
+        usage = None if pod_metrics is None else _usage(metric, pod_metrics)
+        if pod_metrics is None or usage is None:
+            return None
+        # The pods of a node are measured at one instant: its text is read once.
+        if pod_metrics.timestamp != timestamp or pod_metrics.window != window:
+            if _sample(metric, pod_metrics) is None:
+                return None
+            timestamp, window = pod_metrics.timestamp, pod_metrics.window
+        total += usage
+    return total
+
+
+def _usage(metric: ResourceMetric, pod_metrics: PodMetrics) -> int | None:
+    """The usage of a pod, or of its container that the metric names; None if any of it cannot be read."""
     total, counted = 0, False
+    resource, wanted = metric.name, metric.container
     for container in pod_metrics.containers or ():
-        if metric.container is not None and container.name != metric.container:
+        if wanted is not None and container.name != wanted:
             continue
-        text = (container.usage or {}).get(metric.name)
+        usage = container.usage
+        text = None if usage is None else usage.get(resource)
         if text is None:
             return None
         try:
-            value = _milli(text)
+            # Most are texts, and there are very many of them.
+            value = parse_milli(text) if type(text) is str else _milli(text)
         except ValueError:
             return None
         if value < 0:
             return None
         total += value
         counted = True
-    if not counted:
-        return None
-    try:
-        return Sample(total, _instant(pod_metrics.timestamp), _duration(pod_metrics.window))
-    except ValueError:
-        return None
+    return total if counted else None
 
 
 def pod_samples(items: Iterable[CustomMetric]) -> dict[str, Sample] | Absent:

@@ -138,6 +138,8 @@ class Targets:
         self._changed = changed
         self._namespaces = namespaces or ("",)
         self._informers: dict[tuple[Resource, str], Informer[Workload]] = {}
+        # The same by API version, kind and scope.
+        self._of_kind: dict[tuple[str, str, str], Informer[Workload]] = {}
         self._seen: dict[tuple[str, str, str, str], _Watched] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -185,6 +187,16 @@ class Targets:
         """The ready pods that a watched target states; None where no watch tells them."""
         seen = self._seen.get((namespace, ref.api_version.rpartition("/")[0], ref.kind, ref.name))
         return None if seen is None else seen.ready_replicas
+
+    def watched(self, key: tuple[str, str, str, str], api_version: str) -> ScaleTarget | None:
+        """
+        The target as its informer knows it, if it was read from there before; None if a read has to say.
+
+        key: namespace, group, kind and name. The answer is the same object as long as nothing of the target changes.
+        """
+        seen = self._seen.get(key)
+        informer = self._of_kind.get((api_version, key[2], key[0] if self._namespaces != ("",) else ""))
+        return None if informer is None or seen is None or not informer.is_current else seen.target
 
     async def write(self, namespace: str, ref: TargetRef, seen: Scale, replicas: int) -> None:
         """
@@ -249,6 +261,8 @@ class Targets:
                 keep=False,
             )
             self._informers[resource, scope] = informer
+            version = f"{resource.group}/{resource.version}" if resource.group else resource.version
+            self._of_kind[version, kind, scope] = informer
             self._tasks.append(asyncio.create_task(informer.run(), name=f"watch {path}"))
         return informer
 

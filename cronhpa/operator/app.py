@@ -127,6 +127,7 @@ class Operator:
             replica=self.replica,
             trace=tracing or UNTRACED,
             decide=decide if tracing is None else tracing.traced(decide),
+            checks_fast_path=settings.check_fast_path,
         )
         self._sources_file: SourcesFile | None = None
         if settings.sources is not None:

@@ -87,6 +87,7 @@ class Controller:
         replica: Replica | None = None,
         trace: TurnTrace = UNTRACED,
         sources: MetricSources | None = None,
+        checks_fast_path: bool = False,
     ) -> None:
         self.replica = replica or OnlyReplica()
         self.installations = Installations(
@@ -120,7 +121,9 @@ class Controller:
             self.installations,
             self.sources,
         )
-        self.reconciler = Reconciler(cluster, self.inventory, self.writer, forecasts, clock.now, decide)
+        self.reconciler = Reconciler(
+            cluster, self.inventory, self.writer, forecasts, clock.now, decide, checks_fast_path=checks_fast_path
+        )
         self.control_loop = ControlLoop(cluster, self.inventory, self.reconciler, self.writer, clock, trace)
         # By namespace; one pair under "" for all of them.
         self._informers: dict[str, tuple[Informer[RawPod], Informer[Hpa]]] = {}

@@ -52,6 +52,7 @@ class Installations:
         self, own: LeaseName | None, leases: LeaseStore, lease_seconds: float, monotonic: Callable[[], float]
     ) -> None:
         self.own = own
+        self._own_text = None if own is None else str(own)
         self._leases = leases
         self._lease_seconds = lease_seconds
         self._monotonic = monotonic
@@ -65,6 +66,8 @@ class Installations:
 
     def problem(self, status: Status) -> str | None:
         """Why an object with this status is not ours to serve; None if it is, or may be claimed."""
+        if status.get("operator") == self._own_text:  # asked of every object at each turn
+            return None
         named = self.named_in(status)
         if named is None or named == self.own:
             return None

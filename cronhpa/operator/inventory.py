@@ -19,7 +19,8 @@ from cronhpa.core.spec import ControllerOptions, Spec
 from cronhpa.kube.errors import UNREADABLE, ClusterError
 from cronhpa.operator.decision_recorder import spec_text
 from cronhpa.operator.delaying_queue import Key
-from cronhpa.operator.object_state import ObjectState, TargetKey
+from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.repeatable import TargetKey
 
 LOG = logging.getLogger(__name__)
 

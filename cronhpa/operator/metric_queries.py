@@ -26,7 +26,7 @@ class MetricQueries:
         reader: MetricReader,
         sources: MetricSources,
     ) -> None:
-        self._list_pod_metrics = list_pod_metrics
+        self.list_pod_metrics = list_pod_metrics
         self._reader = reader
         self._sources = sources
 
@@ -35,7 +35,7 @@ class MetricQueries:
         namespace = measured.namespace
         match metric:
             case ResourceMetric():
-                listed = await self._list_pod_metrics()
+                listed = await self.list_pod_metrics()
                 if isinstance(listed, Absent):
                     return listed
                 return samples_of(metric, [listed[pod.name] for pod in measured.pods if pod.name in listed])

@@ -9,20 +9,26 @@ from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.observation import Absent, Observation, PodCounts, ScalarReading, Scale
 from cronhpa.core.reactive.replicas import MetricProposal
+from cronhpa.core.steady import Repetition
 
 
 class Newest(Struct, frozen=True, gc=False):
     """
     owner_problem: why something else may scale the target. budget_used: of the forecast, in permille of pod-hours.
-    thrift: the level at which the budget lets the forecast ask.
+    thrift: the level at which the budget lets the forecast ask. repetition: the newest turn that repeated the decision.
     """
 
-    decision: Decision
+    decided: Decision
     forecast: Forecast | None
     budget_used: int | None
     thrift: int
     owner_problem: str | None
     is_preview: bool
+    repetition: Repetition | None = None
+
+    @property
+    def decision(self) -> Decision:
+        return self.decided if self.repetition is None else self.repetition.decision
 
 
 class Shortage:

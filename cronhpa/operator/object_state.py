@@ -15,10 +15,8 @@ from cronhpa.kube.client import path_of
 from cronhpa.operator.delaying_queue import Key
 from cronhpa.operator.newest import Newest, Shortage
 from cronhpa.operator.noted import Noted
+from cronhpa.operator.repeatable import TargetKey
 from cronhpa.operator.said import Said
-
-# (namespace, API group, kind, name) of a scale target.
-TargetKey = tuple[str, str, str, str]
 
 
 class ObjectState:

@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from cronhpa.core.spec import Mode
 from cronhpa.kube.pods import Meta
-from cronhpa.operator.object_state import ObjectState, TargetKey, api_group
+from cronhpa.operator.object_state import ObjectState, api_group
+from cronhpa.operator.repeatable import TargetKey
 
 
 class _Ref(Struct, rename="camel", frozen=True):

@@ -30,7 +30,8 @@ from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.pod_indexer import PodIndexer
 from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.budget_trackers import BudgetTrackers
-from cronhpa.operator.delaying_queue import following
+from cronhpa.operator.fast_path import FastPath
+from cronhpa.operator.grid import remembered_at
 from cronhpa.operator.installations import Installations
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.metric_queries import MetricQueries
@@ -38,6 +39,7 @@ from cronhpa.operator.needs import has_heavy_schedules, takes_long
 from cronhpa.operator.newest import Newest
 from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.owners import Owners
+from cronhpa.operator.repeatable import Seen
 from cronhpa.operator.writer import PendingWrite, Writer
 from cronhpa.sources.measured_object import MeasuredObject
 from cronhpa.sources.metric_sources import MetricSources
@@ -46,8 +48,6 @@ R = TypeVar("R")
 
 LOG = logging.getLogger(__name__)
 
-# A decision belongs to its grid instant while it comes within this part of its period: 1.5 s of a period of 15 s.
-_LATE = 10
 # The pods of a workload are told of within a second; its status follows them.
 _UNSEEN = 30 * SECOND
 # Without counts: a text that changes would be a status write each time.
@@ -110,6 +110,8 @@ class Reconciler:
         forecasts: LatestForecasts,
         clock: Callable[[], Nanoseconds],
         decide: Decide = decide_with,
+        *,
+        checks_fast_path: bool = False,
     ) -> None:
         self.loads: deque[LoadSample] = deque(maxlen=_LOADS_KEPT)
         self.budgets = BudgetTrackers()
@@ -119,6 +121,7 @@ class Reconciler:
         self._forecasts = forecasts
         self._clock = clock
         self._decide = decide
+        self.fast_path = FastPath(cluster, inventory, writer, self.loads, clock, checks=checks_fast_path)
 
     async def reconcile(self, state: ObjectState, queries: MetricQueries) -> PendingWrite | None:
         """The decision on an object, to be written; None for one that has nothing to decide."""
@@ -155,7 +158,7 @@ class Reconciler:
         generation = state.generation
         if state.in_doubt:
             await self._writer.refresh(state)
-        observation, now = await self._observe(state, spec, queries)
+        observation, now, seen = await self._observe(state, spec, queries)
         if isinstance(observation.scale, Scale):
             current = observation.scale.spec_replicas
             memory = state.memory
@@ -186,7 +189,9 @@ class Reconciler:
         is_preview = spec.mode is Mode.PREVIEW
         state.newest = Newest(decision, forecast, budget_used, thrift, owner_problem, is_preview)
         state.shortage.note(observation, decision, now)
-        return PendingWrite(state, generation, turn, decision, owner_problem, forecast, budget_used)
+        return PendingWrite(
+            state, generation, turn, decision, owner_problem, forecast=forecast, budget_used=budget_used, seen=seen
+        )
 
     async def _decided(self, state: ObjectState, turn: Record) -> Decision:
         given = (turn.spec, turn.observation, turn.forecast, turn.memory, turn.now)
@@ -208,23 +213,25 @@ class Reconciler:
             state.conflicts = await _computed(conflicts, spec, now, in_thread=has_heavy_schedules(spec))
             state.checked = (generation, now + DAY if state.next_edge is None else state.next_edge)
 
-    async def _observe(self, state: ObjectState, spec: Spec, queries: MetricQueries) -> tuple[Observation, Nanoseconds]:
-        """The observation of an object's target, and its instant."""
+    async def _observe(
+        self, state: ObjectState, spec: Spec, queries: MetricQueries
+    ) -> tuple[Observation, Nanoseconds, Seen | None]:
+        """The observation of an object's target, its instant, and the target with its pods where they are known."""
         target = await self._cluster.targets.read(state.namespace, spec.target, fresh=state.uncertain)
         if isinstance(target, Absent):
             now = self._clock()
-            return observe(spec, target, (), (), now), now
+            return observe(spec, target, (), (), now), now, None
         scale, selector = target.scale, target.selector
         if isinstance(selector, Absent):
             now = self._clock()
             unknown: Measurement = selector
-            return observe(spec, scale, (), [unknown] * len(spec.metrics), now, selector_problem=selector), now
+            return observe(spec, scale, (), [unknown] * len(spec.metrics), now, selector_problem=selector), now, None
         pods = self._cluster.pods.matching(spec.namespace, selector)
         blindness = self._cluster.blindness(state.namespace)
         if blindness is not None:
             # Over outdated pods the load would look like that of too few pods, and their count like the target's.
             now = self._clock()
-            return observe(spec, scale, pods, [blindness] * len(spec.metrics), now), now
+            return observe(spec, scale, pods, [blindness] * len(spec.metrics), now), now, None
         measured_object = MeasuredObject(spec.namespace, state.name, spec.target, pods, spec.options.sync_period)
         asked = (queries.measure(metric, measured_object, scale.selector) for metric in spec.metrics)
         if all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
@@ -233,7 +240,8 @@ class Reconciler:
         else:
             measured = list(await asyncio.gather(*asked))
         now = self._clock()
-        return observe(spec, scale, pods, measured, now, unseen=self._unseen(state, spec, scale, pods, now)), now
+        unseen = self._unseen(state, spec, scale, pods, now)
+        return observe(spec, scale, pods, measured, now, unseen=unseen), now, Seen(target, pods)
 
     def _unseen(
         self, state: ObjectState, spec: Spec, scale: Scale, pods: Sequence[Pod], now: Nanoseconds
@@ -280,19 +288,6 @@ class Reconciler:
         if isinstance(latest, Absent):
             return None, latest
         return latest, self.budgets.limit(series, spec, latest, now)
-
-
-def remembered_at(state: ObjectState, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
-    """
-    The instant under which a decision is remembered: the grid instant that caused it, if there is one.
-
-    The period of a rate policy is often a whole number of sync periods. Remembered under the instant at which its
-    metrics arrived, a step is a millisecond too young for every next reconciliation whose metrics arrive faster, and
-    that one waits a sync period more: half of all steps. The upstream rests between two reconciliations and never does.
-    """
-    grid = following(state.namespace, period, now) - period
-    is_alone = all(event.at < grid for event in (*state.memory.scale_ups, *state.memory.scale_downs))
-    return grid if is_alone and now - grid <= period // _LATE else now
 
 
 async def _computed(work: Callable[..., R], *given: Any, in_thread: bool) -> R:

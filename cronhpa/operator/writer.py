@@ -39,7 +39,8 @@ from cronhpa.operator.delaying_queue import following
 from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.object_state import ObjectState, path_to
-from cronhpa.operator.said import said
+from cronhpa.operator.repeatable import Repeatable, Seen, repeatable
+from cronhpa.operator.said import About, Said, about, said
 from cronhpa.operator.state_log import log_changes, log_event, log_scaled
 from cronhpa.operator.worth_writing import has_drifted, is_worth_writing
 from cronhpa.operator.write_places import WritePlaces
@@ -67,22 +68,25 @@ class PendingWrite:
         "now",
         "observation",
         "owner_problem",
+        "seen",
         "spec",
         "state",
         "turn",
     )  # fmt: skip
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a turn by its parts
         self,
         state: ObjectState,
         generation: int,
         turn: Record,
         decision: Decision,
         owner_problem: str | None,
+        *,
         forecast: Forecast | None = None,
         budget_used: int | None = None,
+        seen: Seen | None = None,
     ) -> None:
-        self.state, self.generation, self.turn = state, generation, turn
+        self.state, self.generation, self.turn, self.seen = state, generation, turn, seen
         self.spec, self.observation = turn.spec, turn.observation
         self.decision, self.forecast, self.owner_problem = decision, forecast, owner_problem
         self.budget_used = budget_used
@@ -93,17 +97,8 @@ class PendingWrite:
         return self.decision.rescales and self.owner_problem is None and self.spec.mode is Mode.ACTIVE
 
     @property
-    def about(self) -> tuple[Any, ...]:
-        """What a status is rendered from, apart from the decision and the memory."""
-        state = self.state
-        return (
-            self.generation,
-            self.owner_problem,
-            self.forecast,
-            self.budget_used,
-            state.problems,
-            state.conflicts,
-        )
+    def about(self) -> About:
+        return about(self.state, self.generation, self.owner_problem, self.forecast, self.budget_used)
 
     @property
     def urgency(self) -> int:
@@ -161,9 +156,10 @@ class Writer:
         memory = state.memory.after(pending.decision, Withheld(), pending.spec, pending.observation)
         if not known.holds_for(pending.decision, pending.about, memory):
             return False
-        if known.has_drifted(pending.decision, memory) and self._may_drift(state, pending.now):
+        if known.has_drifted(pending.decision.metrics, memory) and self.may_drift(state, pending.now):
             return False
         state.memory = known.memory = memory
+        known.at, known.repeatable = pending.turn.now, _repeatable(pending, memory)
         return True
 
     async def _finish(self, pending: PendingWrite, done: Callable[[ObjectState], None]) -> None:
@@ -273,16 +269,16 @@ class Writer:
             self._events.record(state, event, pending.now)
         self.decisions.note(state, pending.generation, pending.turn, decision, outcome, pending.owner_problem, status)
         if not is_worth_writing(state.status, status) and (
-            not self._may_drift(state, pending.now) or not has_drifted(state.status, status)
+            not self.may_drift(state, pending.now) or not has_drifted(state.status, status)
         ):
-            state.said = said(state.status, decision, pending.about, memory)
+            state.said = _said(pending, memory)
             return
         if pending.acts:
             await self._put_status(state, status, pending.now)
             return
         async with self._places.place(state.namespace, pending.urgency):
             if self._is_current(pending) and await self._put_status(state, status, pending.now):
-                state.said = said(state.status, decision, pending.about, memory)
+                state.said = _said(pending, memory)
 
     async def _act(self, pending: PendingWrite) -> Outcome:
         decision, state = pending.decision, pending.state
@@ -360,7 +356,7 @@ class Writer:
             state.status, state.version = status, version
         return True
 
-    def _may_drift(self, state: ObjectState, now: Nanoseconds) -> bool:
+    def may_drift(self, state: ObjectState, now: Nanoseconds) -> bool:
         """
         Whether numbers that only drift may be written: an instant of the object's own grid passed since the last write.
 
@@ -371,6 +367,17 @@ class Writer:
         interval = max(_DRIFT, len(self._inventory.items) * SECOND // _WRITES_PER_SECOND)
         # The clock may step back.
         return following(state.uid, interval, state.written) <= now or now < state.written
+
+
+def _said(pending: PendingWrite, memory: Memory) -> Said | None:
+    """What the status says now that a turn has left this memory."""
+    decision = pending.decision
+    return said(pending.state.status, pending.turn, decision, pending.about, memory, _repeatable(pending, memory))
+
+
+def _repeatable(pending: PendingWrite, memory: Memory) -> Repeatable | None:
+    state = pending.state
+    return repeatable(pending.turn, pending.seen, pending.decision, memory, state.name, state.target)
 
 
 class _Written(msgspec.Struct):

@@ -25,7 +25,7 @@ from cronhpa.core.decide import decide
 from cronhpa.core.decision import Failed, Scaled, Withheld
 from cronhpa.core.instant import parse_duration, parse_instant
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, Observation, Scale
+from cronhpa.core.observation import Absent, Observation, Pod, Scale
 from cronhpa.core.observe import Measurement, observe
 from cronhpa.core.spec import (
     ControllerOptions,
@@ -105,14 +105,18 @@ def observe_tick(spec: Spec, tick: dict[str, Any], now: int) -> Observation:
         return observe(spec, Absent("FailedGetScale", NOT_FOUND), (), (), now)
     scale = Scale(text.get("specReplicas", 0), text.get("statusReplicas", 0), text.get("selector", ""))
     selector = select(scale.selector)
+    if isinstance(selector, Absent):
+        return observe(spec, scale, (), [metric_values.EMPTY] * len(spec.metrics), now, selector_problem=selector)
+    measured = [_measured(item, tick, selector) for item in spec.metrics]
+    return observe(spec, scale, pods_of(tick, selector), measured, now)
+
+
+def pods_of(tick: dict[str, Any], selector: Selector) -> tuple[Pod, ...]:
     index = PodIndexer()
     for item in tick.get("pods") or ():
         raw = msgspec.convert(item, RawPod)
         index.put(NAMESPACE, raw.metadata.labels or {}, pod_from(raw))
-    if isinstance(selector, Absent):
-        return observe(spec, scale, (), [metric_values.EMPTY] * len(spec.metrics), now, selector_problem=selector)
-    pods = index.matching(NAMESPACE, selector)
-    return observe(spec, scale, pods, [_measured(item, tick, selector) for item in spec.metrics], now)
+    return index.matching(NAMESPACE, selector)
 
 
 def _measured(metric: Metric, tick: dict[str, Any], selector: Selector) -> Measurement:

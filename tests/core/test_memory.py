@@ -72,6 +72,22 @@ def test_a_recommendation_as_old_as_the_window_is_not_outdated_yet():
     assert (*items, Recommendation(7, NOW)) == memory.recommendations
 
 
+def test_a_memory_is_settled_where_what_still_counts_is_one_recommendation():
+    """What left the window, and scale events older than every policy's period, may stay in their slots for ever."""
+    old, new = (Recommendation(4, at("09:54"), 4), Recommendation(6, at("09:58"), 6))
+    up = ScaleEvent(2, at("09:58"))
+
+    def is_settled(of=None, **fields):
+        return Memory(**fields).is_settled(of, OPTIONS, NOW)
+
+    assert is_settled(recommendations=(old, new, new))
+    assert not is_settled(recommendations=(replace(old, at=at("09:55")), new))
+    assert not is_settled(recommendations=(new, replace(new, metrics=None)))
+    assert is_settled(behavior(), recommendations=(new,), scale_ups=(up,))
+    assert not is_settled(behavior(up=rules(("Pods", 4, 180))), recommendations=(new,), scale_ups=(up,))
+    assert not is_settled(recommendations=(new,), intent=Intent(4, 6, NOW))
+
+
 def test_scaling_is_remembered_by_direction_where_a_behavior_asks_for_it():
     up, down = Memory().scaled(3, 8, NOW, behavior()), Memory().scaled(8, 3, NOW, behavior())
 

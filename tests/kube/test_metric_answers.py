@@ -21,6 +21,7 @@ from cronhpa.kube.metric_values import (
     object_value,
     pod_samples,
     samples_of,
+    usage_of,
 )
 from cronhpa.kube.metrics import MetricReader, list_pod_metrics
 from kube.fake_api import FakeApi, answering
@@ -94,6 +95,31 @@ def test_any_usage_is_a_sample_that_is_not_negative_or_none(pods):
     found = samples_of(CPU, items)
 
     assert isinstance(found, Absent) or all(item.value >= 0 for item in found.values())
+
+
+texts = st.sampled_from(["250m", "1500000n", "1", 2, "much", None])
+some_pods = st.lists(
+    st.builds(
+        pod_metrics,
+        timestamp=st.sampled_from([NOON, NOON, "2026-11-23T12:00:05Z", "", "now"]),
+        window=st.sampled_from(["30s", "30s", "", "long"]),
+        app=texts,
+        proxy=texts,
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+@given(some_pods, st.sampled_from([CPU, APP]))
+def test_the_usage_of_all_pods_is_the_sum_of_their_samples_or_nothing(pods, metric):
+    """Nothing where any of them has no sample, or is not listed."""
+    listed = {f"pod-{index}": item for index, item in enumerate(pods)}
+    samples = [samples_of(metric, [item]) for item in pods]
+    complete = all(samples)
+
+    assert (sum(found["a"].value for found in samples) if complete else None) == usage_of(metric, listed, listed)
+    assert usage_of(metric, [*listed, "another"], listed) is None
 
 
 # --- custom and external metrics ---------------------------------------------------------------------------------

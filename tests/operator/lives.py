@@ -65,7 +65,11 @@ def clock_of(api: ModelApi) -> Clock:
 
 
 class Life:
-    """The controller as a process: `async with` kills it at the end without any farewell."""
+    """
+    The controller as a process: `async with` kills it at the end without any farewell.
+
+    checks_fast_path: every turn is decided, and compared with what would be repeated, so that each life tests it.
+    """
 
     def __init__(
         self,
@@ -76,6 +80,7 @@ class Life:
         replica: Any = None,
         namespaces: tuple[str, ...] = (),
         sources: Any = None,
+        checks_fast_path: bool = True,
     ) -> None:
         self.api = api
         self.client = ModelClient(api, timeout_seconds=timeout_seconds)
@@ -90,6 +95,7 @@ class Life:
             decide=decide,
             replica=replica,
             sources=sources,
+            checks_fast_path=checks_fast_path,
         )
         self.control_loop = self.controller.control_loop
         self.inventory = self.controller.inventory
@@ -107,6 +113,9 @@ class Life:
         await self.control_loop.close(0)
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.controller.targets.close()
+        assert not self.controller.reconciler.fast_path.unequal, (
+            "the fast path differs from what was decided: see the log"
+        )
 
     async def _scale(self) -> None:
         await self.controller.synced()

@@ -86,12 +86,13 @@ def test_a_budget_that_lasts_is_no_reason_to_wait():
 
 
 def test_near_its_budget_the_forecast_is_that_of_dearer_pods():
-    """A tenth was used: of a budget of 9 % that is 111 %, of one of 8 % 125 %."""
+    """A tenth was used: of a budget of 11 % that is 91 %, of one of 10 % all of it, of one of 9 % 111 %."""
     budgets = BudgetTrackers()
     budgets.load(Spend(SHOP, HOUR_NOW - i, 3600.0, 36_000.0) for i in range(168, -1, -1))
 
-    assert FORECAST.thrifty[0] == budgets.limit(SHOP, of(budget=9), FORECAST, NOW).asked
-    assert FORECAST.thrifty[1] == budgets.limit(SHOP, of(budget=8), FORECAST, NOW + HOUR // 2).asked
+    assert FORECAST.thrifty[0] == budgets.limit(SHOP, of(budget=11), FORECAST, NOW).asked
+    assert FORECAST.thrifty[1] == budgets.limit(SHOP, of(budget=10), FORECAST, NOW + HOUR // 2).asked
+    assert "BudgetSpent" == budgets.limit(SHOP, of(budget=9), FORECAST, NOW + HOUR).reason
 
 
 def test_what_the_store_could_not_write_is_written_the_next_time():

@@ -12,8 +12,8 @@ from cronhpa.core.decide import decide
 from cronhpa.core.instant import DAY, HOUR, SECOND
 from cronhpa.core.memory import Memory, ScaleEvent
 from cronhpa.operator.delaying_queue import following
+from cronhpa.operator.grid import remembered_at
 from cronhpa.operator.object_state import ObjectState
-from cronhpa.operator.reconciler import remembered_at
 
 
 def shop(replicas=2, load=1000, **spec):

@@ -32,6 +32,9 @@ FAILURE_REASONS = {
 }
 
 
+_NO_TARGET = "neither a value target nor an average value target was set"
+
+
 def failure_reason(metric: Metric) -> str:
     """The reason of condition and event while this metric is absent."""
     if isinstance(metric, ResourceMetric) and metric.container is not None:
@@ -208,17 +211,19 @@ def without_target(metric: Metric) -> Absent | None:
 
     Validation accepts an Object metric with any target, even one that does not fit its type.
     """
-    if isinstance(metric, PodsMetric | UnknownMetric):
-        return None
-    target, text = metric.target, "neither a value target nor an average value target was set"
-    if isinstance(metric, ResourceMetric):
+    if isinstance(metric, ResourceMetric):  # first, as most are
+        target = metric.target
         stated = target.average_utilization if target.average_value is None else target.average_value
         source = "resource"
         text = "neither an average utilization target nor an average value (usage) target was set"
+    elif isinstance(metric, PodsMetric | UnknownMetric):
+        return None
     elif isinstance(metric, ObjectMetric):
+        target, text = metric.target, _NO_TARGET
         stated = {"Value": target.value, "AverageValue": target.average_value}.get(target.type)
         source = "object"
     else:
+        target, text = metric.target, _NO_TARGET
         stated = target.value if target.average_value is None else target.average_value
         source = "external"
     if stated is not None:

@@ -112,6 +112,7 @@ STATE = {
     "kube.metrics:MetricReader._asked": "the end of a tick",
     "kube.pods:_NONE": "nothing is put in",
     "kube.scale:Targets._informers": "four kinds in each watched namespace",
+    "kube.scale:Targets._of_kind": "the informers once more",
     "kube.scale:Targets._seen": "a target's deletion",
     "kube.scale:Targets._tasks": "one each informer",
     "kube.informer:Informer.objects": "an object's deletion",

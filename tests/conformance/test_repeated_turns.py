@@ -1,0 +1,124 @@
+"""cronhpa.core.steady: over the recorded lives of the upstream a repeated turn is the turn that would be decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from conformance.trajectories import NAMESPACE, observe_tick, options, pods_of, read, take_turn
+from cronhpa.api.parse import parse_spec
+from cronhpa.core.decide import decide
+from cronhpa.core.decision import Withheld
+from cronhpa.core.instant import SECOND, format_instant, parse_instant
+from cronhpa.core.memory import Memory
+from cronhpa.core.observation import Absent, Pod
+from cronhpa.core.record import Record
+from cronhpa.core.spec import ResourceMetric, Spec
+from cronhpa.core.steady import repeat, steady
+from cronhpa.kube.label_selector import select
+from cronhpa.kube.metric_values import PodMetrics, usage_of
+
+LIVES = Path(__file__).parent / "vectors" / "trajectories.jsonl.xz"
+# Each recorded turn is held: the same pods so many seconds later, with loads that move by so many thousandths.
+HELD = ((15, 0), (400, 20), (15, -30), (700, 10), (15, -80), (15, 20), (15, 10), (15, 150), (15, 0), (3600, 5))
+
+
+def test_a_turn_that_is_held_is_repeated_as_it_would_be_decided():
+    """Readings, decision and memory, over every tenth life."""
+    repeated, differences = compared(islice(read(LIVES), 0, None, 10))
+
+    assert [] == differences
+    assert repeated > 300
+
+
+@pytest.mark.long
+def test_every_turn_that_is_held_is_repeated_as_it_would_be_decided():
+    repeated, differences = compared(read(LIVES))
+
+    assert [] == differences
+    assert repeated > 3_000
+
+
+def compared(lives: Iterable[dict[str, Any]]) -> tuple[int, list[str]]:
+    """How many turns were repeated; which of them differ from those that were decided."""
+    repeated, differences = 0, []
+    for life in lives:
+        for index, spec, tick, memory in ticks(life):
+            for repetition, decided in held(spec, tick, memory):
+                repeated += repetition is not None
+                if repetition is not None and repetition != decided:
+                    differences.append(f"{life['name']} tick {index}")
+    return repeated, differences
+
+
+def ticks(life: dict[str, Any]) -> Iterator[tuple[int, Spec, dict[str, Any], Memory]]:
+    """The ticks whose metrics are all of resources, with the memory before them."""
+    flags = options(life["flags"])
+    spec = parse_spec(life["spec"], NAMESPACE, flags)
+    memory = Memory()
+    for index, tick in enumerate(life["ticks"]):
+        if "spec" in tick:
+            spec = parse_spec(tick["spec"], NAMESPACE, flags)
+        if all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
+            yield index, spec, tick, memory
+        memory = take_turn(spec, tick, memory).memory
+
+
+def held(spec: Spec, tick: dict[str, Any], memory: Memory) -> Iterator[tuple[Any, Any]]:
+    """A tick and then the same pods again and again: what is repeated of each turn, and what is decided."""
+    selector = select(tick["scale"].get("selector", ""))
+    if isinstance(selector, Absent):
+        return
+    pods, known = pods_of(tick, selector), None
+    for seconds, thousandths in ((0, 0), *HELD):
+        now = parse_instant(tick["now"]) + seconds * SECOND
+        tick = {**tick, "now": format_instant(now), "resource": moved(tick.get("resource"), thousandths)}
+        observation = observe_tick(spec, tick, now)
+        decision = decide(spec, observation, None, memory, now)
+        after = memory.after(decision, Withheld(), spec, observation)
+        if known is not None:
+            usages = usages_of(spec, tick, pods)
+            repetition = None if usages is None else repeat(known, usages, memory, now, now)
+            told = repetition and (repetition.readings, repetition.decision, repetition.memory)
+            yield told, (observation.readings, decision, after)
+        known = steady(Record(spec, observation, None, memory, now), pods, decision, after)
+        memory = after
+
+
+def moved(answer: dict[str, Any] | None, thousandths: int) -> dict[str, Any] | None:
+    """An answer of the metrics API with the usage of the first pod moved by so much, where that can be read."""
+    items = (answer or {}).get("items")
+    if not items or not thousandths:
+        return answer
+    first = msgspec.json.decode(msgspec.json.encode(items[0]))
+    for container in first.get("containers") or ():
+        usage = container.get("usage") or {}
+        for name, text in usage.items():
+            if text.isdecimal():
+                usage[name] = str(int(text) * (1000 + thousandths) // 1000)
+            elif text[:-1].isdecimal():
+                usage[name] = f"{int(text[:-1]) * (1000 + thousandths) // 1000}{text[-1]}"
+    return {**(answer or {}), "items": [first, *items[1:]]}
+
+
+def usages_of(spec: Spec, tick: dict[str, Any], pods: tuple[Pod, ...]) -> list[int] | None:
+    """
+    The usage of all pods by each metric, where each pod has a sample.
+
+    None also where there are metrics of a pod that is not known: the operator asks for metrics by the pods' names.
+    """
+    selector = select(tick["scale"]["selector"])
+    items = msgspec.convert((tick.get("resource") or {}).get("items") or [], list[PodMetrics])
+    assert not isinstance(selector, Absent)
+    raw = (tick.get("resource") or {}).get("items") or []
+    selected = {item["metadata"]["name"] for item in raw if selector.matches(item["metadata"].get("labels") or {})}
+    listed = {item.metadata.name: item for item in items}
+    if spec.metrics and selected != {pod.name for pod in pods}:
+        return None
+    usages = [usage_of(metric, [pod.name for pod in pods], listed) for metric in spec.metrics]
+    return [usage for usage in usages if usage is not None] if None not in usages else None
