@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from cronhpa.core.observation import Absent, Scale
 from cronhpa.core.spec import TargetRef
-from cronhpa.kube.client import Client
+from cronhpa.kube.client import FIELD_MANAGER, Client
 from cronhpa.kube.discovery import Discovery, Resource
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.informer import Informer
@@ -117,6 +117,33 @@ class _Scale(Struct, frozen=True):
     status: _ScaleStatus
 
 
+class _SpecFields(Struct):
+    replicas: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="f:replicas")
+
+
+class _Fields(Struct):
+    spec: _SpecFields = msgspec.field(default_factory=_SpecFields, name="f:spec")
+
+
+class _Managed(Struct):
+    manager: str = ""
+    time: str = ""
+    fields_v1: _Fields = msgspec.field(default_factory=_Fields, name="fieldsV1")
+
+
+class _ManagedMeta(Struct):
+    name: str = ""
+    managed_fields: tuple[_Managed, ...] = msgspec.field(default=(), name="managedFields")
+
+
+class _ManagedObject(Struct):
+    metadata: _ManagedMeta
+
+
+class _ManagedList(Struct):
+    items: tuple[_ManagedObject, ...] = ()
+
+
 class Targets:
     """
     changed(namespace, group, kind, name) is called when a watched target is created or deleted. A change of its
@@ -206,6 +233,25 @@ class Targets:
             self._note(resource, namespace, ref, written)
             return
         raise ClusterError(_CONFLICT, "Conflict", f"the target changed {_ATTEMPTS} times while it was being scaled")
+
+    async def other_manager(self, namespace: str, ref: TargetRef) -> str:
+        """The newest field manager of the target's replicas that is not this operator; "" where none is told."""
+        try:
+            resource = await self._discovery.resource(ref.api_version, ref.kind)
+            # A list of one object: the right to list the watched kinds is there already.
+            only = {"fieldSelector": f"metadata.name={ref.name}"}
+            listed = await self._client.get(resource.path(namespace), _ManagedList, only)
+        except ClusterError as error:
+            LOG.info("who else changes the replicas of %s/%s cannot be seen: %s", namespace, ref.name, error.message)
+            return ""
+        others = [
+            entry
+            for item in listed.items
+            if item.metadata.name == ref.name
+            for entry in item.metadata.managed_fields
+            if entry.manager != FIELD_MANAGER and bytes(entry.fields_v1.spec.replicas)
+        ]
+        return max(others, key=lambda entry: entry.time, default=_Managed()).manager
 
     async def _get(self, resource: Resource, namespace: str, name: str) -> _Scale:
         return await self._client.get(f"{resource.path(namespace, name)}/scale", _Scale)

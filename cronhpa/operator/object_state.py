@@ -10,6 +10,7 @@ from cronhpa.core.scheduled.conflicts import Conflict
 from cronhpa.core.spec import Spec
 from cronhpa.history.series import Series
 from cronhpa.kube.client import path_of
+from cronhpa.operator.contest import Contest
 from cronhpa.operator.delaying_queue import Key
 from cronhpa.operator.noted import Noted
 from cronhpa.operator.said import Said
@@ -26,6 +27,7 @@ class ObjectState:
     zone: the object's time zone.
     told: the status up to which its events were told, None before the first turn of this process.
     resumed: this process has taken up the memory. uncertain: the last scale write may or may not have been done.
+    contest: whether somebody sets back what is written, None before the first write.
     unseen_since: since when fewer pods are seen than the target says it has, None while none is missing.
     in_doubt: the last status write may or may not have been done. written: when the status was written last, or read at
     the start; None before.
@@ -43,6 +45,7 @@ class ObjectState:
         "checked",
         "complaint",
         "conflicts",
+        "contest",
         "created",
         "due_at",
         "forecast",
@@ -88,6 +91,7 @@ class ObjectState:
         self.memory = Memory()
         self.resumed = False
         self.uncertain = False
+        self.contest: Contest | None = None
         self.unseen_since: Nanoseconds | None = None
         self.in_doubt = False
         self.complaint = ""

@@ -29,6 +29,7 @@ from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.pod_indexer import PodIndexer
 from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.budget_trackers import BudgetTrackers
+from cronhpa.operator.contest import Contest
 from cronhpa.operator.delaying_queue import following
 from cronhpa.operator.installations import Installations
 from cronhpa.operator.inventory import Inventory
@@ -154,6 +155,10 @@ class Reconciler:
         if isinstance(observation.scale, Scale):
             current = observation.scale.spec_replicas
             memory = state.memory
+            if not state.resumed:
+                state.contest = Contest.resumed(state.status, now)
+            if state.contest is not None:
+                state.contest.found(current, now)
             state.memory = (
                 memory.settled(current, now) if state.resumed else memory.resumed(current, now, spec.behavior)
             )

@@ -34,6 +34,7 @@ from cronhpa.kube.errors import ClusterError, is_ambiguous
 from cronhpa.kube.informer import resource_version
 from cronhpa.kube.pods import Meta
 from cronhpa.kube.scale import Targets
+from cronhpa.operator.contest import Contest
 from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.decision_recorder import DecisionRecorder
 from cronhpa.operator.delaying_queue import following
@@ -103,6 +104,7 @@ class PendingWrite:
             self.budget_used,
             state.problems,
             state.conflicts,
+            state.contest is not None and (state.contest.is_unnamed, state.contest.problem),
         )
 
     @property
@@ -254,6 +256,9 @@ class Writer:
 
     async def _act_and_record(self, pending: PendingWrite) -> None:
         state, decision, before = pending.state, pending.decision, pending.state.status
+        if state.contest is not None and state.contest.is_unnamed:
+            target = pending.spec.target
+            state.contest.name(await self._targets.other_manager(state.namespace, target), target)
         outcome = await self._act(pending) if pending.acts else Withheld()
         if state.spec is not None and state.spec.target != pending.spec.target:
             # The object has another target by now, and its memory must not hold anything of the old target.
@@ -298,9 +303,13 @@ class Writer:
         except ClusterError as error:
             self.failed += 1
             state.uncertain = is_ambiguous(error)
+            if state.contest is not None:
+                state.contest.wrote(None)
             LOG.warning("scaling %s/%s to %d: %s", state.namespace, state.name, decision.desired, error.message)
             return Failed(error.message)
         self.scaled["down" if is_down else "up"] += 1
+        state.contest = state.contest or Contest()
+        state.contest.wrote(decision.desired)
         LOG.info(
             "scaled %s/%s from %d to %d: %s",
             state.namespace,
@@ -326,6 +335,7 @@ class Writer:
             state.conflicts,
             state.zone,
             pending.observation,
+            "" if state.contest is None else state.contest.problem,
         )
 
     async def _put_status(self, state: ObjectState, status: Status, now: Nanoseconds) -> bool:
