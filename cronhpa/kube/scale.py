@@ -54,6 +54,7 @@ class _WorkloadSpec(Struct, frozen=True):
 
 class _WorkloadStatus(Struct, frozen=True):
     replicas: int = 0
+    ready: int = msgspec.field(default=0, name="readyReplicas")
 
 
 class Workload(Struct, frozen=True):
@@ -65,10 +66,15 @@ class Workload(Struct, frozen=True):
 
 
 class ScaleTarget(Struct, frozen=True):
-    """The scale of a target, and the selector of its pods or why it is unusable."""
+    """
+    The scale of a target, and the selector of its pods or why it is unusable.
+
+    ready: how many of its pods its controller says are Ready, None for a target that is not watched.
+    """
 
     scale: Scale
     selector: Selector | Absent
+    ready: int | None = None
 
 
 class _Watched(Struct):
@@ -79,6 +85,7 @@ class _Watched(Struct):
 
     replicas: int
     status_replicas: int
+    ready: int
     version: str
     selector: bytes | None
     target: ScaleTarget | None = None
@@ -87,13 +94,14 @@ class _Watched(Struct):
         if self.target is None:
             text = too_long() if self.selector is None else workload_selector_text(msgspec.json.decode(self.selector))
             selector = select(text) if isinstance(text, str) else text
-            self.target = ScaleTarget(self._scale("" if isinstance(text, Absent) else text), selector)
+            scale = self._scale("" if isinstance(text, Absent) else text)
+            self.target = ScaleTarget(scale, selector, self.ready)
         return self.target
 
     def after(self, before: _Watched | None) -> _Watched:
         """This version of a target, with the parsed selector of the version before if the selector is the same."""
         if before is not None and before.target is not None and before.selector == self.selector:
-            self.target = replace(before.target, scale=self._scale(before.target.scale.selector))
+            self.target = replace(before.target, scale=self._scale(before.target.scale.selector), ready=self.ready)
         return self
 
     def _scale(self, selector: str) -> Scale:
@@ -266,7 +274,7 @@ class Targets:
             and before is not None
             and informer.note(Meta(ref.name, namespace, resource_version=version))
         ):
-            seen = _Watched(written.spec.replicas, before.status_replicas, version, before.selector)
+            seen = _Watched(written.spec.replicas, before.status_replicas, before.ready, version, before.selector)
             self._seen[key] = seen.after(before)
 
     def _informer(self, resource: Resource, kind: str, namespace: str) -> Informer[Workload] | None:
@@ -310,7 +318,8 @@ def _watched(workload: Workload) -> _Watched:
     wanted = 1 if workload.spec.replicas is None else workload.spec.replicas
     selector = bytes(workload.spec.selector)
     kept = None if len(selector) > _SELECTOR_JSON_MAX else selector
-    return _Watched(wanted, workload.status.replicas, workload.metadata.resource_version, kept)
+    status = workload.status
+    return _Watched(wanted, status.replicas, status.ready, workload.metadata.resource_version, kept)
 
 
 def workload_selector_text(selector: Any) -> str | Absent:

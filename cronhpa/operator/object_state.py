@@ -29,6 +29,7 @@ class ObjectState:
     resumed: this process has taken up the memory. uncertain: the last scale write may or may not have been done.
     contest: whether somebody sets back what is written, None before the first write.
     unseen_since: since when fewer pods are seen than the target says it has, None while none is missing.
+    misseen_since: since when other pods are seen Ready than its controller says, in seconds of the event loop's clock.
     in_doubt: the last status write may or may not have been done. written: when the status was written last, or read at
     the start; None before.
     next_edge: when a schedule changes next. reconciled_at: when the last reconciliation ended. due_at: when the newest
@@ -52,6 +53,7 @@ class ObjectState:
         "generation",
         "in_doubt",
         "memory",
+        "misseen_since",
         "name",
         "namespace",
         "next_edge",
@@ -92,6 +94,7 @@ class ObjectState:
         self.resumed = False
         self.uncertain = False
         self.contest: Contest | None = None
+        self.misseen_since: float | None = None
         self.unseen_since: Nanoseconds | None = None
         self.in_doubt = False
         self.complaint = ""

@@ -16,7 +16,7 @@ from cronhpa.core.decision import Decision
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, SECOND, Nanoseconds
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, Observation, Pod, Scale
+from cronhpa.core.observation import Absent, Observation, Pod, PodCounts, ScalarReading, Scale
 from cronhpa.core.observe import Measurement, active, observe
 from cronhpa.core.predictive.floor import forecast_metric, forecast_source, load_of
 from cronhpa.core.record import Record, encode
@@ -27,7 +27,7 @@ from cronhpa.history.series import LoadSample, Series
 from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.pod_indexer import PodIndexer
-from cronhpa.kube.scale import Targets, is_watched
+from cronhpa.kube.scale import ScaleTarget, Targets, is_watched
 from cronhpa.operator.budget_trackers import BudgetTrackers
 from cronhpa.operator.contest import Contest
 from cronhpa.operator.delaying_queue import following
@@ -37,14 +37,12 @@ from cronhpa.operator.metric_queries import MetricQueries
 from cronhpa.operator.needs import has_heavy_schedules, takes_long
 from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.owners import Owners
-from cronhpa.operator.writer import PendingWrite, Writer
+from cronhpa.operator.writer import LATE, PendingWrite, Writer
 
 R = TypeVar("R")
 
 LOG = logging.getLogger(__name__)
 
-# A decision belongs to its grid instant while it comes within this part of its period: 1.5 s of a period of 15 s.
-_LATE = 10
 # The pods of a workload are told of within a second; its status follows them.
 _UNSEEN = 30 * SECOND
 # Without counts: a text that changes would be a status write each time.
@@ -229,7 +227,30 @@ class Reconciler:
         else:
             measured = list(await asyncio.gather(*asked))
         now = self._clock()
-        return observe(spec, scale, pods, measured, now, unseen=self._unseen(state, spec, scale, pods, now)), now
+        unseen = self._unseen(state, spec, scale, pods, now)
+        observation = observe(spec, scale, pods, measured, now, unseen=unseen)
+        self._compare_ready(state, target, pods, observation)
+        return observation, now
+
+    def _compare_ready(
+        self, state: ObjectState, target: ScaleTarget, pods: Sequence[Pod], observation: Observation
+    ) -> None:
+        """
+        Lists the pods again where others are seen Ready than the target's controller sees, for a while.
+
+        A watch that lost events leaves pods that are gone, or that never become Ready: they count as idle ones, and
+        keep the target from growing. Where every pod counts, foreign pods under the same labels are no reason.
+        """
+        counts = [reading for reading in observation.readings if not isinstance(reading, ScalarReading)]
+        is_whole = all(isinstance(reading, PodCounts) and not reading.missing + reading.unready for reading in counts)
+        ready = sum(pod.ready == "True" and not pod.deleting for pod in pods)
+        now = asyncio.get_running_loop().time()
+        if is_whole or target.ready is None or ready == target.ready:
+            state.misseen_since = None
+        elif state.misseen_since is None:
+            state.misseen_since = now
+        elif now - state.misseen_since >= _UNSEEN / SECOND:
+            self._cluster.distrust(state.namespace)
 
     def _unseen(
         self, state: ObjectState, spec: Spec, scale: Scale, pods: Sequence[Pod], now: Nanoseconds
@@ -288,7 +309,7 @@ def remembered_at(state: ObjectState, period: Nanoseconds, now: Nanoseconds) -> 
     """
     grid = following(state.namespace, period, now) - period
     is_alone = all(event.at < grid for event in (*state.memory.scale_ups, *state.memory.scale_downs))
-    return grid if is_alone and now - grid <= period // _LATE else now
+    return grid if is_alone and now - grid <= period // LATE else now
 
 
 async def _computed(work: Callable[..., R], *given: Any, in_thread: bool) -> R:

@@ -52,6 +52,8 @@ _CONCURRENT = 64
 _CONCURRENT_IN_NAMESPACE = 16
 # Numbers that only drift lie within the tolerance, else they would change the recommendation: nobody scales for them.
 _DRIFT = 5 * MINUTE
+# What comes within this part of its period belongs to the grid instant that caused it: 1.5 s of a period of 15 s.
+LATE = 10
 _REFUSED = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 # Kubernetes' service level objective for mutating calls assumes up to 20 a second; drifting numbers stay below that.
 _WRITES_PER_SECOND = 20
@@ -65,6 +67,7 @@ class PendingWrite:
         "decision",
         "forecast",
         "generation",
+        "handed_over",
         "now",
         "observation",
         "owner_problem",
@@ -88,10 +91,17 @@ class PendingWrite:
         self.decision, self.forecast, self.owner_problem = decision, forecast, owner_problem
         self.budget_used = budget_used
         self.now = decision.at
+        self.handed_over = asyncio.get_running_loop().time()
 
     @property
     def acts(self) -> bool:
         return self.decision.rescales and self.owner_problem is None and self.spec.mode is Mode.ACTIVE
+
+    @property
+    def scaled_at(self) -> Nanoseconds:
+        """The instant of a write that ends now: one that waited for long must not let the next step come early."""
+        waited = round((asyncio.get_running_loop().time() - self.handed_over) * SECOND)
+        return self.now + waited if waited > self.spec.options.sync_period // LATE else self.now
 
     @property
     def about(self) -> tuple[Any, ...]:
@@ -318,7 +328,7 @@ class Writer:
             decision.desired,
             reason(decision),
         )
-        return Scaled(pending.now)
+        return Scaled(pending.scaled_at)
 
     def _turn(self, pending: PendingWrite, outcome: Outcome, memory: Memory) -> Turn:
         state = pending.state
