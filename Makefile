@@ -79,6 +79,11 @@ VECTORS ?= tests/conformance/vectors
 conformance: $(VENV)/.ready  ## hold recordings of the upstream against this project (VECTORS=DIR)
 	@PYTHONPATH=tests $(RUN)/python -m conformance $(VECTORS)
 
+SEEDS ?= 1000
+SEED ?= 0
+simulate: $(VENV)/.ready  ## simulate hours of two replicas with faults, kills and edits: SEEDS=10000 of them, from SEED=0 on (half a second of CPU each)
+	@PYTHONPATH=tests/operator nice -n 10 $(RUN)/python -m seeds $(SEED) --count $(SEEDS)
+
 FRESH ?=
 mutation: $(VENV)/.ready  ## change core/reactive and core/behavior bit by bit: which change does no test notice? (FRESH=1)
 	@PYTHONPATH=tests nice -n 15 $(RUN)/python -m mutation $(if $(FRESH),--fresh)
@@ -128,4 +133,4 @@ image:  ## build the image of a release: BASE=python:3.11-slim@sha256:... IMAGE=
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-long unit brute-force conformance mutation fuzz bench bench-fleet bench-forecast bench-methods format clean demo sbom audit image
+.PHONY: help setup lock check test test-long unit brute-force conformance mutation fuzz bench bench-fleet bench-forecast bench-methods simulate format clean demo sbom audit image
