@@ -310,7 +310,8 @@ def _contenders(
     since_up, since_down = now - up, now - down
     kept: list[Recommendation] = []
     merged, highest, lowest = -1, -1, INT32_MAX + 1
-    for entry in sorted(entries, key=_at, reverse=True):
+    # Of one instant the later entry first: what a restart assumed adds nothing to what its first turn says alike.
+    for entry in sorted(reversed(entries), key=_at, reverse=True):
         replicas, metrics, at = entry.replicas, entry.metrics, entry.at
         wins = not kept
         if replicas > merged:
