@@ -1,7 +1,7 @@
 """
 A proxy in front of an API server that does to requests what a broken network and a broken server do.
 
-It listens on loopback without TLS and passes the caller's token on, so the API server knows who asks.
+It listens on loopback and passes the caller's token on, so the API server knows who asks.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ import yaml
 from aiohttp import web
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
     from pathlib import Path
     from types import TracebackType
+
+    import trustme
 
 _T = TypeVar("_T")
 _CALL_S = 30
@@ -37,7 +39,8 @@ class Trouble:
     end: "status" answers `status` with `headers` and `body`; "reset" cuts the connection; "hang" never answers; "half"
     passes half of the answer on and cuts the connection. passed_on: the API server gets the request all the same, so
     only the answer is lost. watches: whether it is about watches; None for all requests. times: how often it happens,
-    None for ever. met: how often it happened.
+    None for ever. call: is called each time, behind the API server's answer where the request is passed on. met: how
+    often it happened.
     """
 
     method: str = "."
@@ -50,6 +53,7 @@ class Trouble:
     passed_on: bool = False
     watches: bool | None = False
     times: int | None = None
+    call: Callable[[], object] | None = None
     met: int = field(default=0, init=False)
 
     def concerns(self, request: web.Request) -> bool:
@@ -66,13 +70,18 @@ class FaultProxy:
     """
     `with FaultProxy(plane.url, plane.ca_file) as proxy:` passes every request on until it is told otherwise.
 
+    certificate: what it proves itself with, None for plain HTTP.
     asked: (seconds of its loop's clock, method, path, status of the answer or 0) of each request but watches, in the
     order of their answers.
     """
 
-    def __init__(self, target: str, ca_file: Path) -> None:
+    def __init__(self, target: str, ca_file: Path, certificate: trustme.LeafCert | None = None) -> None:
         self.asked: list[tuple[float, str, str, int]] = []
         self._target, self._ca_file = target, ca_file
+        self._tls: ssl.SSLContext | None = None
+        if certificate is not None:
+            self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            certificate.configure_cert(self._tls)
         self._troubles: list[Trouble] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault proxy", daemon=True)
@@ -95,11 +104,11 @@ class FaultProxy:
         self._thread.join(_CALL_S)
         self._loop.close()
 
-    def kubeconfig(self, of: Path, folder: Path) -> Path:
-        """A copy of a kubeconfig that asks this proxy."""
+    def kubeconfig(self, of: Path, folder: Path, ca_file: Path | None = None) -> Path:
+        """A copy of a kubeconfig that asks this proxy. ca_file: who signed its certificate."""
         content = yaml.safe_load(of.read_text())
         for each in content["clusters"]:
-            each["cluster"] = {"server": self.url}
+            each["cluster"] = {"server": self.url} | ({"certificate-authority": str(ca_file)} if ca_file else {})
         path = folder / f"proxied-{of.name}"
         path.write_text(yaml.safe_dump(content))
         return path
@@ -129,6 +138,12 @@ class FaultProxy:
     def mend(self) -> None:
         self._loop.call_soon_threadsafe(self._connected.set)
 
+    def rotate(self, certificate: trustme.LeafCert) -> None:
+        """Proves itself with another certificate on every new connection, and cuts the open ones."""
+        assert self._tls is not None
+        certificate.configure_cert(self._tls)
+        self.reset_all()
+
     def reset_all(self) -> None:
         """Cuts every connection that is open."""
         self._call(self._reset_all())
@@ -145,8 +160,8 @@ class FaultProxy:
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        return f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self._tls).start()
+        return f"http{'s' if self._tls else ''}://127.0.0.1:{self._runner.addresses[0][1]}"
 
     async def _close(self) -> None:
         assert self._runner is not None and self._session is not None  # noqa: PT018 - opened together
@@ -183,6 +198,8 @@ class FaultProxy:
         if trouble.passed_on:
             async with self._asked(request, body) as answer:
                 await answer.read()
+        if trouble.call is not None:
+            await asyncio.to_thread(trouble.call)
         self._note(request, trouble.status if trouble.end == "status" else 0)
         if trouble.end == "status":
             return web.Response(status=trouble.status, headers=dict(trouble.headers), text=trouble.body)
