@@ -311,7 +311,7 @@ def _contenders(
     kept: list[Recommendation] = []
     merged, highest, lowest = -1, -1, INT32_MAX + 1
     # Of one instant the later entry first: what a restart assumed adds nothing to what its first turn says alike.
-    for entry in sorted(reversed(entries), key=_at, reverse=True):
+    for entry in sorted(reversed(entries), key=_at, reverse=True):  # noqa: C414 - it turns around what is equal
         replicas, metrics, at = entry.replicas, entry.metrics, entry.at
         wins = not kept
         if replicas > merged:

@@ -35,11 +35,11 @@ class Contest:
     @classmethod
     def resumed(cls, status: Status, now: Nanoseconds) -> Contest | None:
         """What the process before has told; None where it told nothing."""
-        owned = next((item for item in status.get("conditions", ()) if item.get("type") == "TargetOwned"), {})
-        if owned.get("reason") != REASON:
+        told = [item for item in status.get("conditions", ()) if item.get("type") == "TargetOwned"]
+        if not told or told[0].get("reason") != REASON:
             return None
         contest = cls()
-        contest.problem = str(owned.get("message", ""))
+        contest.problem = str(told[0].get("message", ""))
         contest._reversals = (now,) * _REVERSALS
         return contest
 

@@ -141,8 +141,8 @@ def crash(request):
 def test_killed_at_a_write_the_next_process_goes_on_as_if_nothing_were(
     control_plane, namespace, plant, kubeconfig, tmp_path, crash
 ):
-    """From 2 to 6 pods for three cores, and to 2 again for one, at most two pods down in ten seconds."""
-    policy = {"type": "Pods", "value": 2, "periodSeconds": 10}
+    """From 2 to 6 pods for three cores, and to 2 again for one, at most two pods down in five seconds."""
+    policy = {"type": "Pods", "value": 2, "periodSeconds": 5}
     behavior = {"scaleDown": {"stabilizationWindowSeconds": 3, "policies": [policy]}}
     shop = Scaled(control_plane, namespace, replicas=2, behavior=behavior)
     load = plant.add_target(namespace, shop.labels, 3.0)
@@ -157,10 +157,12 @@ def test_killed_at_a_write_the_next_process_goes_on_as_if_nothing_were(
 
         with operator, Changes(shop) as changes, proxy.failing(*crash):
             wait_until(going_on, lambda seen: seen == 6, within_s=60)
+            # What came within a period may go within it, as upstream.
+            time.sleep(6)
             plant.set_load(load, 1.0)
             wait_until(going_on, lambda seen: seen == 2, within_s=60)
             wait_until(lambda: going_on() and "intent" not in shop.status["memory"], within_s=20)
 
     assert crash[-1].met == 1
     assert [2, 6, 4, 2] == [count for _, count in changes.seen]
-    assert changes.seen[3][0] - changes.seen[2][0] >= 9
+    assert changes.seen[3][0] - changes.seen[2][0] >= 4
