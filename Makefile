@@ -45,14 +45,18 @@ check: $(VENV)/.ready  ## format, lint, types, layers
 # Two workers: the cluster tests mostly wait. Each has a control plane of its own, built once and kept in a cache.
 test: $(VENV)/.ready  ## run every test, the cluster tests on a real control plane too (built at the first run)
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
-	$(RUN)/pytest -n 2 --dist worksteal -m "not long" $(ARGS)
+	$(RUN)/pytest -n 2 --dist worksteal -m "not long and not faults" $(ARGS)
 
 test-long: $(VENV)/.ready  ## run what takes minutes: twins under recorded loads, adopt, a demo that is interrupted
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
 	$(RUN)/pytest -m long -s $(ARGS)
 
+test-faults: $(VENV)/.ready  ## break the API server, its etcd, its certificates, the disk and the way between, and kill the operator at each write (15 min)
+	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
+	$(RUN)/pytest -m faults $(ARGS)
+
 unit: $(VENV)/.ready  ## run the tests that need no control plane
-	$(RUN)/pytest -n 2 -m "not cluster and not long" $(ARGS)
+	$(RUN)/pytest -n 2 -m "not cluster and not long and not faults" $(ARGS)
 
 brute-force: $(VENV)/.ready  ## hold windows against brute force at each clock change of each zone, 2024 to 2040 (60 million instants, 6 to 20 min)
 	@PYTHONPATH=tests $(RUN)/python -m core.scheduled.every_transition
@@ -92,6 +96,11 @@ monitoring: $(VENV)/.ready  ## write docs/metrics.md, the alerts and the Grafana
 VECTORS ?= tests/conformance/vectors
 conformance: $(VENV)/.ready  ## hold recordings of the upstream against this project (VECTORS=DIR)
 	@PYTHONPATH=tests $(RUN)/python -m conformance $(VECTORS)
+
+SEEDS ?= 1000
+SEED ?= 0
+simulate: $(VENV)/.ready  ## simulate hours of two replicas with faults, kills and edits: SEEDS=10000 of them, from SEED=0 on (half a second of CPU each)
+	@PYTHONPATH=tests/operator nice -n 10 $(RUN)/python -m seeds $(SEED) --count $(SEEDS)
 
 FRESH ?=
 mutation: $(VENV)/.ready  ## change core/reactive and core/behavior bit by bit: which change does no test notice? (FRESH=1)
@@ -161,4 +170,4 @@ artifacts: $(VENV)/.ready  ## build everything that a release publishes into bui
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-long unit brute-force conformance mutation fuzz bench bench-fleet bench-reaction bench-forecast bench-methods bench-page monitoring format crds reference docs clean demo demo-step sbom audit image release artifacts
+.PHONY: help setup lock check test test-long test-faults unit brute-force conformance mutation fuzz bench bench-fleet bench-reaction bench-forecast bench-methods bench-page simulate monitoring format crds reference docs clean demo demo-step sbom audit image release artifacts

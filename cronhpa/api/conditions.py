@@ -12,8 +12,8 @@ from cronhpa.core.memory import makes_zero
 from cronhpa.core.reasons import proposal_reason
 from cronhpa.core.spec import Mode
 
-ConditionText = tuple[str, bool, str, str]
-"""Type, whether it is true, reason, message."""
+ConditionText = tuple[str, bool | None, str, str]
+"""Type, whether it is true (None: Unknown), reason, message."""
 STABILIZED = {
     Rule.SCALE_DOWN_STABILIZED: "recent recommendations were higher than current one, "
     "applying the highest recent recommendation",
@@ -28,6 +28,7 @@ LIMITED = {
 }
 # Reasons of a selector that cannot be used, where the condition's reason and text differ from the event's.
 _SELECTOR_CONDITION = {"SelectorRequired": ("InvalidSelector", "the HPA target's scale is missing a selector")}
+_VALUES = {True: "True", False: "False", None: "Unknown"}
 _WHERE_ASKED_FOR = {"BoundsConsistent", "ForecastActive"}
 
 
@@ -43,7 +44,7 @@ def conditions(previous: Iterable[Condition], turn: Turn) -> list[Condition]:
         if condition is None:
             condition = {"type": kind}
             conditions.append(condition)
-        value = "True" if is_true else "False"
+        value = _VALUES[is_true]
         if condition.get("status") != value:
             condition["lastTransitionTime"] = stamp
         condition |= {
@@ -125,7 +126,9 @@ def _own_conditions(turn: Turn) -> Iterator[ConditionText]:
         yield "SpecAccepted", False, "Unreadable", "; ".join(problems)
     else:
         yield "SpecAccepted", True, "Accepted", "every part of the spec can be read"
-    if owned:
+    if owned and turn.contested:
+        yield "TargetOwned", None, "ReplicasContested", turn.contested
+    elif owned:
         yield "TargetOwned", True, "OnlyOwner", "nothing else scales the target"
     else:
         yield "TargetOwned", False, "OtherOwner", turn.owner_problem or ""

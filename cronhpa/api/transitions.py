@@ -1,5 +1,5 @@
 """
-What changed from one status to the next, as events: windows, an override, a forecast, the target.
+What changed from one status to the next, as events: windows, an override, a forecast, the target, who else scales it.
 
 Both statuses are what the API held, so that each change is told once: a restart finds it in the status, and a status
 that could not be written has changed nothing.
@@ -20,6 +20,7 @@ from cronhpa.core.local_time import format_moment, local_times
 
 # Reasons of ForecastActive that say nothing of the forecast: the turn did not ask it.
 _NOT_ASKED = "NotAsked"
+_CONTESTED = "ReplicasContested"
 _NORMAL, _WARNING = "Normal", "Warning"
 
 
@@ -32,6 +33,7 @@ def transition_events(before: Status, after: Status, zone: str, now: Nanoseconds
     if before is after or before == after or "conditions" not in after:
         return
     yield from _target(before, after)
+    yield from _contested(before, after)
     yield from _override(before, after, zone, now)
     yield from _windows(before, after, zone)
     for event in _forecast(before, after):
@@ -48,6 +50,12 @@ def _target(before: Status, after: Status) -> Iterator[Event]:
         yield Event(_WARNING, "TargetLost", f"{after['target']} cannot be read, and nothing is scaled: {message}")
     else:
         yield Event(_NORMAL, "TargetFound", f"{after['target']} is there, with {_count(after, 'currentReplicas')}")
+
+
+def _contested(before: Status, after: Status) -> Iterator[Event]:
+    old, new = _condition(before, "TargetOwned"), _condition(after, "TargetOwned")
+    if new.get("reason") == _CONTESTED != old.get("reason"):
+        yield Event(_WARNING, _CONTESTED, new["message"])
 
 
 _UPSTREAM_PREFIX = "the HPA controller was unable to get the target's current scale: "

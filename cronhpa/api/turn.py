@@ -20,7 +20,11 @@ _TEXT_MAX = 4096
 
 
 class Turn(Struct, frozen=True):
-    """The input of a status, its conditions and events. zone: the object's time zone."""
+    """
+    The input of a status, its conditions and events.
+
+    zone: the object's time zone. contested: who keeps setting the replicas back, "" for nobody.
+    """
 
     spec: Spec
     decision: Decision
@@ -34,6 +38,7 @@ class Turn(Struct, frozen=True):
     conflicts: tuple[Conflict, ...] = ()
     zone: str = "UTC"
     observation: Observation | None = None
+    contested: str = ""
 
 
 def clip(text: str) -> str:

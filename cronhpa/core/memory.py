@@ -343,7 +343,8 @@ def _contenders(
     since_up, since_down = now - up, now - down
     kept: list[Recommendation] = []
     held, highest, lowest = -1, -1, INT32_MAX + 1
-    for entry in sorted(entries, key=_at, reverse=True):
+    # Of one instant the later entry first: what a restart assumed adds nothing to what its first turn says alike.
+    for entry in sorted(reversed(entries), key=_at, reverse=True):  # noqa: C414 - it turns around what is equal
         metrics, at, is_pursued = entry.metrics, entry.at, entry.asked_at is None
         replicas = entry.replicas if is_pursued else entry.highest
         wins = not kept

@@ -27,6 +27,7 @@ from cronhpa.core.printable import shortened, without_userinfo
 from cronhpa.kube.errors import UNREADABLE, Cause, ClusterError, text_of
 from cronhpa.kube.fence import FENCED, NOT_LEADING, Fence, FencedBody, unfenced
 from cronhpa.kube.session import CONNECT_SECONDS, USER_AGENT, ApiSession
+from cronhpa.kube.throttles import Throttles, retry_after
 
 LOG = logging.getLogger(__name__)
 
@@ -123,6 +124,7 @@ class Client:
         # When the API server answered last, whatever it said, of the event loop's clock; None before it was asked.
         self.succeeded_at: float | None = None
         self._session = ApiSession(configuration, agent, traces)
+        self._throttles = Throttles(timeout_seconds)
 
     async def __aenter__(self) -> Self:
         await self._session.open()
@@ -144,8 +146,7 @@ class Client:
         """The raw answer of a metrics API. Raises ClusterError, also for an answer of more than `bytes_max`."""
         api = "/".join(path.split("/", 3)[:3])
         places = self._metric_places.setdefault(api, _Places(_METRIC_READS_AT_ONCE, unfenced))
-        async with places.requests:
-            return await self._try("GET", path, None, "", params, bytes_max, places)
+        return await self._placed("GET", path, None, "", params, bytes_max, places)
 
     async def merge_patch(
         self, path: str, body: Mapping[str, Any], kind: type[T], params: Mapping[str, str] | None = None
@@ -163,8 +164,8 @@ class Client:
     async def review(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
         """What the API answers to a POST that changes nothing, and so is for replicas that do not lead, too."""
         asked = msgspec.json.encode(body)
-        async with self._review_places.requests:
-            answer = await self._try("POST", path, asked, "application/json", None, _OBJECT_BYTES, self._review_places)
+        places = self._review_places
+        answer = await self._placed("POST", path, asked, "application/json", None, _OBJECT_BYTES, places)
         return decode(answer, kind, path)
 
     async def post(self, path: str, body: Mapping[str, Any], params: Mapping[str, str] | None = None) -> None:
@@ -219,6 +220,8 @@ class Client:
         """
         asked = {**(params or {}), "watch": "1", "allowWatchBookmarks": "true", "resourceVersion": resource_version}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=idle_seconds)
+        loop = asyncio.get_running_loop()
+        self._throttles.look("WATCH", path, loop.time())
         try:
             headers = await self._session.headers()
             # A compressed line would wait in the compressor for later lines.
@@ -228,7 +231,10 @@ class Client:
             ) as response:
                 self.requests["WATCH", str(response.status)] += 1
                 if _is_refusal(response):
-                    raise _error(response, await _read(response, path, _ERROR_BYTES, self._places), path)
+                    refusal = _error(response, await _read(response, path, _ERROR_BYTES, self._places), path)
+                    self._throttles.note("WATCH", path, refusal, loop.time())
+                    raise refusal
+                self._throttles.note("WATCH", path, None, loop.time())
                 self.succeeded_at = asyncio.get_running_loop().time()
                 async for line in _lines(response.content, path):
                     yield line
@@ -251,8 +257,25 @@ class Client:
         params: Mapping[str, str] | None = None,
         bytes_max: int = _OBJECT_BYTES,
     ) -> bytes:
-        async with self._places.requests:
-            return await self._try(method, path, body, content_type, params, bytes_max, self._places)
+        return await self._placed(method, path, body, content_type, params, bytes_max, self._places)
+
+    async def _placed(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        content_type: str,
+        params: Mapping[str, str] | None,
+        bytes_max: int,
+        places: _Places,
+    ) -> bytes:
+        """A request in one of these places, sent no sooner than the API server asks for."""
+
+        async def sent() -> bytes:
+            async with places.requests:
+                return await self._try(method, path, body, content_type, params, bytes_max, places)
+
+        return await self._throttles.patiently(method, path, sent)
 
     async def _try(
         self,
@@ -372,4 +395,5 @@ def _error(response: aiohttp.ClientResponse, answer: bytes, path: str) -> Cluste
     causes = () if failure.details is None else failure.details.causes
     # It becomes the reason of a condition, and the API refuses a status with a malformed reason.
     reason = failure.reason if _REASON.fullmatch(failure.reason) else f"HTTP{status}"
-    return ClusterError(status, reason, shortened(without_userinfo(message), _MESSAGE_MAX), causes)
+    message = shortened(without_userinfo(message), _MESSAGE_MAX)
+    return ClusterError(status, reason, message, causes, retry_after(status, response.headers.get("Retry-After")))

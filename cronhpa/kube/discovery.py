@@ -32,8 +32,9 @@ class Resource(Struct, frozen=True):
     def root(self) -> str:
         return path_of("apis", self.group, self.version) if self.group else path_of("api", self.version)
 
-    def path(self, namespace: str, name: str) -> str:
-        return self.root + path_of("namespaces", namespace, self.name, name)
+    def path(self, namespace: str, *name: str) -> str:
+        """Of one object, or of all in a namespace."""
+        return self.root + path_of("namespaces", namespace, self.name, *name)
 
     @property
     def full_name(self) -> str:

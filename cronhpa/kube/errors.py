@@ -24,14 +24,23 @@ class ClusterError(Exception):
     """
     The API refused a request, or could not be reached.
 
-    status: the HTTP status, 0 without an answer. causes: the refused fields of an object.
+    status: the HTTP status, 0 without an answer. causes: the refused fields of an object. retry_after: in how many
+    seconds the server wants to be asked again, None if it does not say.
     """
 
-    def __init__(self, status: int, reason: str, message: str, causes: tuple[Cause, ...] = ()) -> None:
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        causes: tuple[Cause, ...] = (),
+        retry_after: float | None = None,
+    ) -> None:
         self.status = status
         self.reason = reason
         self.message = message
         self.causes = causes
+        self.retry_after = retry_after
         super().__init__(message)
 
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from cronhpa.core.observation import Absent, Scale
 from cronhpa.core.spec import TargetRef
-from cronhpa.kube.client import Client
+from cronhpa.kube.client import FIELD_MANAGER, Client
 from cronhpa.kube.discovery import Discovery, Resource
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.informer import Informer
@@ -66,10 +66,15 @@ class Workload(Struct, frozen=True):
 
 
 class ScaleTarget(Struct, frozen=True):
-    """The scale of a target, and the selector of its pods or why it is unusable."""
+    """
+    The scale of a target, and the selector of its pods or why it is unusable.
+
+    ready: how many of its pods its controller says are Ready, None for a target that is not watched.
+    """
 
     scale: Scale
     selector: Selector | Absent
+    ready: int | None = None
 
 
 class _Watched(Struct):
@@ -89,13 +94,16 @@ class _Watched(Struct):
         if self.target is None:
             text = too_long() if self.selector is None else workload_selector_text(msgspec.json.decode(self.selector))
             selector = select(text) if isinstance(text, str) else text
-            self.target = ScaleTarget(self._scale("" if isinstance(text, Absent) else text), selector)
+            scale = self._scale("" if isinstance(text, Absent) else text)
+            self.target = ScaleTarget(scale, selector, self.ready_replicas)
         return self.target
 
     def after(self, before: _Watched | None) -> _Watched:
         """This version of a target, with the parsed selector of the version before if the selector is the same."""
         if before is not None and before.target is not None and before.selector == self.selector:
-            self.target = replace(before.target, scale=self._scale(before.target.scale.selector))
+            self.target = replace(
+                before.target, scale=self._scale(before.target.scale.selector), ready=self.ready_replicas
+            )
         return self
 
     def _scale(self, selector: str) -> Scale:
@@ -117,6 +125,33 @@ class _Scale(Struct, frozen=True):
     metadata: Meta
     spec: _ScaleSpec
     status: _ScaleStatus
+
+
+class _SpecFields(Struct):
+    replicas: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="f:replicas")
+
+
+class _Fields(Struct):
+    spec: _SpecFields = msgspec.field(default_factory=_SpecFields, name="f:spec")
+
+
+class _Managed(Struct):
+    manager: str = ""
+    time: str = ""
+    fields_v1: _Fields = msgspec.field(default_factory=_Fields, name="fieldsV1")
+
+
+class _ManagedMeta(Struct):
+    name: str = ""
+    managed_fields: tuple[_Managed, ...] = msgspec.field(default=(), name="managedFields")
+
+
+class _ManagedObject(Struct):
+    metadata: _ManagedMeta
+
+
+class _ManagedList(Struct):
+    items: tuple[_ManagedObject, ...] = ()
 
 
 class Targets:
@@ -225,6 +260,25 @@ class Targets:
             self._note(resource, namespace, ref, written)
             return
         raise ClusterError(_CONFLICT, "Conflict", f"the target changed {_ATTEMPTS} times while it was being scaled")
+
+    async def other_manager(self, namespace: str, ref: TargetRef) -> str:
+        """The newest field manager of the target's replicas that is not this operator; "" where none is told."""
+        try:
+            resource = await self._discovery.resource(ref.api_version, ref.kind)
+            # A list of one object: the right to list the watched kinds is there already.
+            only = {"fieldSelector": f"metadata.name={ref.name}"}
+            listed = await self._client.get(resource.path(namespace), _ManagedList, only)
+        except ClusterError as error:
+            LOG.info("who else changes the replicas of %s/%s cannot be seen: %s", namespace, ref.name, error.message)
+            return ""
+        others = [
+            entry
+            for item in listed.items
+            if item.metadata.name == ref.name
+            for entry in item.metadata.managed_fields
+            if entry.manager != FIELD_MANAGER and bytes(entry.fields_v1.spec.replicas)
+        ]
+        return max(others, key=lambda entry: entry.time, default=_Managed()).manager
 
     async def _get(self, resource: Resource, namespace: str, name: str) -> _Scale:
         return await self._client.get(f"{resource.path(namespace, name)}/scale", _Scale)

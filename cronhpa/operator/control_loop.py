@@ -26,9 +26,10 @@ from cronhpa.operator.lag import LagHistogram
 from cronhpa.operator.metric_queries import MetricQueries
 from cronhpa.operator.needs import Need, need
 from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.pending_write import PendingWrite
 from cronhpa.operator.reconciler import Cluster, Reconciler
 from cronhpa.operator.turn_trace import UNTRACED, TurnTrace
-from cronhpa.operator.writer import PendingWrite, Writer
+from cronhpa.operator.writer import Writer
 
 LOG = logging.getLogger(__name__)
 

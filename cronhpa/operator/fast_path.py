@@ -28,9 +28,10 @@ from cronhpa.kube.metrics import PodMetricsByName
 from cronhpa.operator.grid import remembered_at
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.pending_write import PendingWrite
 from cronhpa.operator.repeatable import Repeatable
 from cronhpa.operator.said import about
-from cronhpa.operator.writer import PendingWrite, Writer
+from cronhpa.operator.writer import Writer
 
 if TYPE_CHECKING:
     from cronhpa.operator.reconciler import Cluster
@@ -120,6 +121,8 @@ class FastPath:
             or known.status is not state.status
             or known.memory is not state.memory
             or now < known.at
+            # A contest ends by the count that is found at a turn.
+            or (state.contest is not None and state.contest.is_open)
             or state.in_doubt
             or state.uncertain
             or state.checked is None

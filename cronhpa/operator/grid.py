@@ -6,8 +6,8 @@ from cronhpa.core.instant import Nanoseconds
 from cronhpa.operator.delaying_queue import following
 from cronhpa.operator.object_state import ObjectState
 
-# A decision belongs to its grid instant while it comes within this part of its period: 1.5 s of a period of 15 s.
-_LATE = 10
+# What comes within this part of its period belongs to the grid instant that caused it: 1.5 s of a period of 15 s.
+LATE = 10
 
 
 def remembered_at(state: ObjectState, period: Nanoseconds, now: Nanoseconds) -> Nanoseconds:
@@ -20,4 +20,4 @@ def remembered_at(state: ObjectState, period: Nanoseconds, now: Nanoseconds) -> 
     """
     grid = following(state.namespace, period, now) - period
     is_alone = all(event.at < grid for event in (*state.memory.scale_ups, *state.memory.scale_downs))
-    return grid if is_alone and now - grid <= period // _LATE else now
+    return grid if is_alone and now - grid <= period // LATE else now

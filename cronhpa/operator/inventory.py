@@ -204,6 +204,7 @@ class Inventory:
         state.resumed = state.in_doubt = False
         state.uncertain = state.memory.intent is not None
         state.newest = None
+        state.contest = None
         state.said = state.written = state.told = None  # the other process told of what it wrote
 
     def _parse(self, state: ObjectState, spec: msgspec.Raw) -> None:

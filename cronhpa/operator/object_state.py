@@ -12,6 +12,7 @@ from cronhpa.core.scheduled.conflicts import Conflict
 from cronhpa.core.spec import Spec
 from cronhpa.history.series import Series
 from cronhpa.kube.client import path_of
+from cronhpa.operator.contest import Contest
 from cronhpa.operator.delaying_queue import Key
 from cronhpa.operator.newest import Newest, Shortage
 from cronhpa.operator.noted import Noted
@@ -27,7 +28,9 @@ class ObjectState:
     zone: the object's time zone.
     told: the status up to which its events were told, None before the first turn of this process.
     resumed: this process has taken up the memory. uncertain: the last scale write may or may not have been done.
+    contest: whether somebody sets back what is written, None before the first write.
     unseen_since: since when fewer pods are seen than the target says it has, None while none is missing.
+    misseen_since: since when other pods are seen Ready than its controller says, in seconds of the event loop's clock.
     in_doubt: the last status write may or may not have been done. written: when the status was written last, or read at
     the start; None before.
     next_edge: when a schedule changes next. reconciled_at: when the last reconciliation ended. due_at: when the newest
@@ -46,6 +49,7 @@ class ObjectState:
         "checked",
         "complaint",
         "conflicts",
+        "contest",
         "context",
         "created",
         "due_at",
@@ -53,6 +57,7 @@ class ObjectState:
         "generation",
         "in_doubt",
         "memory",
+        "misseen_since",
         "name",
         "namespace",
         "newest",
@@ -97,6 +102,8 @@ class ObjectState:
         self.memory = Memory()
         self.resumed = False
         self.uncertain = False
+        self.contest: Contest | None = None
+        self.misseen_since: float | None = None
         self.unseen_since: Nanoseconds | None = None
         self.in_doubt = False
         self.complaint = ""

@@ -17,7 +17,7 @@ from cronhpa.core.decision import Decision
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, SECOND, Nanoseconds
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent, Observation, Pod, Scale
+from cronhpa.core.observation import Absent, Observation, Pod, PodCounts, ScalarReading, Scale
 from cronhpa.core.observe import Measurement, active, observe
 from cronhpa.core.predictive.floor import forecast_metric, forecast_source, load_of
 from cronhpa.core.record import Record, encode
@@ -28,8 +28,9 @@ from cronhpa.history.series import LoadSample, Series
 from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.pod_indexer import PodIndexer
-from cronhpa.kube.scale import Targets, is_watched
+from cronhpa.kube.scale import ScaleTarget, Targets, is_watched
 from cronhpa.operator.budget_trackers import BudgetTrackers
+from cronhpa.operator.contest import Contest
 from cronhpa.operator.fast_path import FastPath
 from cronhpa.operator.grid import remembered_at
 from cronhpa.operator.installations import Installations
@@ -39,8 +40,9 @@ from cronhpa.operator.needs import has_heavy_schedules, takes_long
 from cronhpa.operator.newest import Newest
 from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.owners import Owners
+from cronhpa.operator.pending_write import PendingWrite
 from cronhpa.operator.repeatable import Seen
-from cronhpa.operator.writer import PendingWrite, Writer
+from cronhpa.operator.writer import Writer
 from cronhpa.sources.measured_object import MeasuredObject
 from cronhpa.sources.metric_sources import MetricSources
 
@@ -162,6 +164,10 @@ class Reconciler:
         if isinstance(observation.scale, Scale):
             current = observation.scale.spec_replicas
             memory = state.memory
+            if not state.resumed:
+                state.contest = Contest.resumed(state.status, now)
+            if state.contest is not None:
+                state.contest.found(current, now)
             state.memory = (
                 memory.settled(current, now) if state.resumed else resume(memory, current, now, spec.behavior)
             )
@@ -241,7 +247,29 @@ class Reconciler:
             measured = list(await asyncio.gather(*asked))
         now = self._clock()
         unseen = self._unseen(state, spec, scale, pods, now)
-        return observe(spec, scale, pods, measured, now, unseen=unseen), now, Seen(target, pods)
+        observation = observe(spec, scale, pods, measured, now, unseen=unseen)
+        self._compare_ready(state, target, pods, observation)
+        return observation, now, Seen(target, pods)
+
+    def _compare_ready(
+        self, state: ObjectState, target: ScaleTarget, pods: Sequence[Pod], observation: Observation
+    ) -> None:
+        """
+        Lists the pods again where others are seen Ready than the target's controller sees, for a while.
+
+        A watch that lost events leaves pods that are gone, or that never become Ready: they count as idle ones, and
+        keep the target from growing. Where every pod counts, foreign pods under the same labels are no reason.
+        """
+        counts = [reading for reading in observation.readings if not isinstance(reading, ScalarReading)]
+        is_whole = all(isinstance(reading, PodCounts) and not reading.missing + reading.unready for reading in counts)
+        ready = sum(pod.ready == "True" and not pod.deleting for pod in pods)
+        now = asyncio.get_running_loop().time()
+        if is_whole or target.ready is None or ready == target.ready:
+            state.misseen_since = None
+        elif state.misseen_since is None:
+            state.misseen_since = now
+        elif now - state.misseen_since >= _UNSEEN / SECOND:
+            self._cluster.distrust(state.namespace)
 
     def _unseen(
         self, state: ObjectState, spec: Spec, scale: Scale, pods: Sequence[Pod], now: Nanoseconds

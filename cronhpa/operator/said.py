@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 # What a status is rendered from, apart from the decision and the memory.
-About = tuple[int, str | None, Forecast | None, int | None, tuple[str, ...], tuple[Conflict, ...]]
+About = tuple[int, str | None, Forecast | None, int | None, tuple[str, ...], tuple[Conflict, ...], tuple[bool, str]]
 
 
 class Said(Struct):
@@ -94,7 +94,8 @@ def about(
     forecast: Forecast | None = None,
     budget_used: int | None = None,
 ) -> About:
-    return (generation, owner_problem, forecast, budget_used, state.problems, state.conflicts)
+    contest = (False, "") if state.contest is None else (state.contest.is_unnamed, state.contest.problem)
+    return (generation, owner_problem, forecast, budget_used, state.problems, state.conflicts, contest)
 
 
 def _undated(decision: Decision) -> Decision:

@@ -21,26 +21,25 @@ from cronhpa.api.patch import merge_patch
 from cronhpa.api.render import render
 from cronhpa.api.transitions import transition_events
 from cronhpa.api.turn import Status, Turn, clip
-from cronhpa.core.decision import Decision, Failed, Outcome, Scaled, Withheld
-from cronhpa.core.forecast import Forecast
+from cronhpa.core.decision import Failed, Outcome, Scaled, Withheld
 from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Scale
-from cronhpa.core.record import Record
-from cronhpa.core.spec import Mode
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError, is_ambiguous
 from cronhpa.kube.informer import resource_version
 from cronhpa.kube.pods import Meta
 from cronhpa.kube.scale import Targets
+from cronhpa.operator.contest import Contest
 from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.decision_recorder import DecisionRecorder
 from cronhpa.operator.delaying_queue import following
 from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.object_state import ObjectState, path_to
-from cronhpa.operator.repeatable import Repeatable, Seen, repeatable
-from cronhpa.operator.said import About, Said, about, said
+from cronhpa.operator.pending_write import PendingWrite
+from cronhpa.operator.repeatable import Repeatable, repeatable
+from cronhpa.operator.said import Said, said
 from cronhpa.operator.state_log import log_changes, log_event, log_scaled
 from cronhpa.operator.worth_writing import has_drifted, is_worth_writing
 from cronhpa.operator.write_places import WritePlaces
@@ -55,57 +54,6 @@ _DRIFT = 5 * MINUTE
 _REFUSED = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 # Kubernetes' service level objective for mutating calls assumes up to 20 a second; drifting numbers stay below that.
 _WRITES_PER_SECOND = 20
-
-
-class PendingWrite:
-    """One object's decision on its way to the API."""
-
-    __slots__ = (
-        "budget_used",
-        "decision",
-        "forecast",
-        "generation",
-        "now",
-        "observation",
-        "owner_problem",
-        "seen",
-        "spec",
-        "state",
-        "turn",
-    )  # fmt: skip
-
-    def __init__(  # noqa: PLR0913 - a turn by its parts
-        self,
-        state: ObjectState,
-        generation: int,
-        turn: Record,
-        decision: Decision,
-        owner_problem: str | None,
-        *,
-        forecast: Forecast | None = None,
-        budget_used: int | None = None,
-        seen: Seen | None = None,
-    ) -> None:
-        self.state, self.generation, self.turn, self.seen = state, generation, turn, seen
-        self.spec, self.observation = turn.spec, turn.observation
-        self.decision, self.forecast, self.owner_problem = decision, forecast, owner_problem
-        self.budget_used = budget_used
-        self.now = decision.at
-
-    @property
-    def acts(self) -> bool:
-        return self.decision.rescales and self.owner_problem is None and self.spec.mode is Mode.ACTIVE
-
-    @property
-    def about(self) -> About:
-        return about(self.state, self.generation, self.owner_problem, self.forecast, self.budget_used)
-
-    @property
-    def urgency(self) -> int:
-        """Scale-ups first, then scale-downs, then those that only report."""
-        if not self.acts:
-            return 2
-        return 0 if self.decision.desired > self.decision.current else 1
 
 
 class Writer:
@@ -254,6 +202,9 @@ class Writer:
 
     async def _act_and_record(self, pending: PendingWrite) -> None:
         state, decision, before = pending.state, pending.decision, pending.state.status
+        if state.contest is not None and state.contest.is_unnamed:
+            target = pending.spec.target
+            state.contest.name(await self._targets.other_manager(state.namespace, target), target)
         outcome = await self._act(pending) if pending.acts else Withheld()
         if state.spec is not None and state.spec.target != pending.spec.target:
             # The object has another target by now, and its memory must not hold anything of the old target.
@@ -298,11 +249,15 @@ class Writer:
         except ClusterError as error:
             self.failed += 1
             state.uncertain = is_ambiguous(error)
+            if state.contest is not None:
+                state.contest.wrote(None)
             LOG.warning("scaling %s/%s to %d: %s", state.namespace, state.name, decision.desired, error.message)
             return Failed(error.message)
         self.scaled["down" if is_down else "up"] += 1
+        state.contest = state.contest or Contest()
+        state.contest.wrote(decision.desired)
         log_scaled(state, decision)
-        return Scaled(pending.now)
+        return Scaled(pending.scaled_at)
 
     def _turn(self, pending: PendingWrite, outcome: Outcome, memory: Memory) -> Turn:
         state = pending.state
@@ -319,6 +274,7 @@ class Writer:
             state.conflicts,
             state.zone,
             pending.observation,
+            "" if state.contest is None else state.contest.problem,
         )
 
     async def _put_status(self, state: ObjectState, status: Status, now: Nanoseconds) -> bool:

@@ -31,6 +31,18 @@ class Life:
         return list(transition_events(before, self.status, self.zone, at(clock)))
 
 
+def test_replicas_that_somebody_sets_back_are_told_once():
+    """The condition stays for as long as it is so; a restart finds it in the status."""
+    of, load = spec(), queued(80, current=8)
+    calm, contested, still = (
+        render({}, Turn(of, decide(of, load, None, Memory(), at(clock)), Withheld(), Memory(), 4, contested=who))
+        for clock, who in (("10:00", ""), ("10:01", "argocd sets 2"), ("10:02", "argocd sets 2"))
+    )
+
+    told = [list(transition_events(*pair, "UTC", at("10:02"))) for pair in ((calm, contested), (contested, still))]
+    assert [[Event("Warning", "ReplicasContested", "argocd sets 2")], []] == told
+
+
 DAY = spec(schedules=(schedule("day", floor=20, cap=80, lead=0),))
 
 

@@ -60,7 +60,7 @@ def namespace(control_plane, request):
     name = f"{words}-{secrets.token_hex(3)}"
     control_plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     yield name
-    control_plane.kubectl("delete", "namespace", name, "--wait=false")
+    control_plane.kubectl("delete", "namespace", name, "--wait=false", "--ignore-not-found")
 
 
 _OPERATOR = pytest.StashKey[Operator]()

@@ -1,7 +1,8 @@
 """
 cronhpa.operator.replica, cronhpa.kube.lease: two replicas of the real operator on one Lease.
 
-Who decides after SIGTERM, SIGKILL and SIGSTOP, and who writes.
+Who decides after SIGTERM, SIGKILL, SIGSTOP and a partition, and who writes. Each replica reaches the API server through
+a proxy of its own, so that one of them can be cut off.
 """
 
 import random
@@ -12,6 +13,7 @@ import time
 
 import pytest
 
+from testbed.fault_proxy import FaultProxy
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator
 from testbed.twin import Scaled
 from testbed.wait import wait_until
@@ -21,6 +23,8 @@ pytestmark = pytest.mark.usefixtures("no_operator")
 # Short, so that many handovers fit into a test; the rules are those of 15, 10 and 2 s.
 LEASE_S, DEADLINE_S, RETRY_S = 3, 2, 0.4
 LEASE = "handover"
+PARTITION = "partition"
+WAYS = (signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP, PARTITION)
 
 
 class Replicas:
@@ -31,14 +35,17 @@ class Replicas:
         self._kubeconfig = plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
         self._count, self._began = 0, time.time()
         self.running = {}
+        self.proxies = {}
 
     def start(self, lease=LEASE, **settings):
         self._count += 1
         name = f"replica-{self._count}"
         folder = self._folder / name
         folder.mkdir()
+        self.proxies[name] = proxy = FaultProxy(self._plane.url, self._plane.ca_file)
+        proxy.__enter__()
         operator = Operator(
-            self._kubeconfig,
+            proxy.kubeconfig(self._kubeconfig, folder),
             folder,
             leader_elect_identity=name,
             leader_elect_resource_name=lease,
@@ -67,6 +74,13 @@ class Replicas:
             if operator.is_running:
                 operator.signal(signal.SIGCONT)
                 operator.kill()
+        for name in tuple(self.proxies):
+            self.forget(name)
+
+    def forget(self, name):
+        """The proxy of a replica that has ended ends, too."""
+        self.running.pop(name, None)
+        self.proxies.pop(name).__exit__(None, None, None)
 
     def writes(self):
         """Those of these replicas: another test's have the same names."""
@@ -141,22 +155,28 @@ def hand_over(plane, replicas, how):
     operator = replicas.running[leader]
     time.sleep(random.uniform(0, 1))
     began = time.time()
-    operator.signal(how)
+    if how == PARTITION:
+        replicas.proxies[leader].cut()
+    else:
+        operator.signal(how)
     successor = replicas.leader(other_than=leader)
     took = time.time() - began
     wrote = wait_until(lambda: decided_since(plane, successor, began), within_s=30) - began
-    if how == signal.SIGSTOP:
+    if how == PARTITION:
+        time.sleep(random.uniform(0, 2))
+        replicas.proxies[leader].mend()
+    elif how == signal.SIGSTOP:
         time.sleep(random.uniform(0, 2))
         operator.signal(signal.SIGCONT)
     else:
         operator.ended()
-        del replicas.running[leader]
+        replicas.forget(leader)
         replicas.start()
     return took, wrote
 
 
 @pytest.mark.usefixtures("busy")
-def test_after_sigterm_sigkill_and_sigstop_another_replica_decides_and_the_old_one_writes_nothing(
+def test_after_sigterm_sigkill_sigstop_and_a_partition_another_replica_decides_and_the_old_one_writes_nothing(
     control_plane, replicas, record_property
 ):
     """A Lease of 3 s, looked at every 0.2 s: at SIGTERM it is released, else it lasts 3 s from its last renewal."""
@@ -166,15 +186,18 @@ def test_after_sigterm_sigkill_and_sigstop_another_replica_decides_and_the_old_o
     stopped = hand_over(control_plane, replicas, signal.SIGTERM)
     killed = hand_over(control_plane, replicas, signal.SIGKILL)
     frozen = hand_over(control_plane, replicas, signal.SIGSTOP)
+    parted = hand_over(control_plane, replicas, PARTITION)
     time.sleep(3)
     taken, late = replicas.handovers()
 
-    record_property("told", f"handover, (s to lead, s to write): SIGTERM {stopped}, SIGKILL {killed}, SIGSTOP {frozen}")
+    told = f"SIGTERM {stopped}, SIGKILL {killed}, SIGSTOP {frozen}, partition {parted}"
+    record_property("told", f"handover, (s to lead, s to write): {told}")
     assert late == []
-    assert len(taken) >= 4
+    assert len(taken) >= 5
     assert stopped[1] <= 2 + 1  # the objects are due every second
     assert killed[1] <= LEASE_S + 2 + 1
     assert frozen[1] <= LEASE_S + 2 + 1
+    assert parted[1] <= LEASE_S + 2 + 1
 
 
 @pytest.mark.usefixtures("busy")
@@ -200,18 +223,19 @@ def test_no_write_by_a_replica_that_does_not_lead_in_two_hundred_handovers(contr
     replicas.start()
     replicas.start()
     draw = random.Random(7)
-    times = {how: [] for how in (signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP)}
+    times = {how: [] for how in WAYS}
     for _ in range(200):
-        how = draw.choice(list(times))
+        how = draw.choice(WAYS)
         times[how].append(hand_over(control_plane, replicas, how))
     taken, late = replicas.handovers()
 
     for how, seen in times.items():
+        called = getattr(how, "name", how)
         for label, column in (("lead", 0), ("write", 1)):
             seconds = sorted(each[column] for each in seen)
             record_property(
                 "told",
-                f"{how.name}: {len(seconds)} handovers, seconds to {label}: median {statistics.median(seconds):.2f}, "
+                f"{called}: {len(seconds)} handovers, seconds to {label}: median {statistics.median(seconds):.2f}, "
                 f"p99 {seconds[int(0.99 * (len(seconds) - 1))]:.2f}, most {seconds[-1]:.2f}",
             )
     assert late == []

@@ -87,6 +87,47 @@ async def test_what_was_deleted_while_nobody_watched_is_dropped_by_the_next_list
         assert 1 == watched.replicas("shop")
 
 
+async def test_a_list_whose_continuation_expires_is_begun_anew_and_its_first_page_drops_nothing():
+    """The second page is 410 Gone: what was on it before stays known until a whole list says otherwise."""
+    api, asked = FakeApi(), []
+    first, second = listing(deployment("shop", 5), deployment("late", 6)), listing(deployment("shop", 5))
+    page = answering({"metadata": {"resourceVersion": "11", "continue": "more"}, "items": [deployment("shop", 5)]})
+    gone = answering({"kind": "Status", "code": 410, "reason": "Expired", "message": "continue is too old"}, status=410)
+    answers = [first, page, gone, second]
+
+    async def answer(request):
+        asked.append("continue" in request.query)
+        return await (answers.pop(0) if answers else second)(request)
+
+    api.answers[DEPLOYMENTS] = answer
+    expired = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}}
+    api.watches[DEPLOYMENTS] = [[expired], []]
+
+    async with Watched(api) as watched:
+        await eventually(lambda: len(asked) == 3)
+        assert 1 == watched.replicas("late")
+        await eventually(lambda: watched.gone == ["late"])
+
+    assert [False, False, True, False] == asked[:4]
+
+
+async def test_a_list_that_is_older_than_the_one_before_is_believed():
+    """The store was restored from a backup: its versions are smaller, and what it holds is so."""
+    api = FakeApi()
+    lists = [listing(deployment("shop", 20, replicas=7), version=30), listing(deployment("shop", 5), version=10)]
+
+    async def answer(request):
+        return await (lists.pop(0) if len(lists) > 1 else lists[0])(request)
+
+    api.answers[DEPLOYMENTS] = answer
+    expired = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}}
+    api.watches[DEPLOYMENTS] = [[expired], []]
+
+    async with Watched(api) as watched:
+        await eventually(lambda: watched.replicas("shop") == 7)
+        await eventually(lambda: watched.replicas("shop") == 1)
+
+
 async def test_an_older_state_than_the_one_known_is_ignored():
     """A stale API server must not undo what was seen."""
     api = FakeApi()

@@ -36,7 +36,7 @@ KINDS = {
     ("/api/v1", "events"): "Event",
     ("/apis/coordination.k8s.io/v1", "leases"): "Lease",
 }
-_PATH = re.compile(
+PATH = re.compile(
     r"(?P<root>/api/v1|/apis/[^/]+/[^/]+)(/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[^/]+)"
     r"(/(?P<name>[^/]+)(/(?P<below>status|scale))?)?"
 )
@@ -202,7 +202,7 @@ class ModelApi:
         kinds = [(plural, kind) for (root, plural), kind in KINDS.items() if root == path]
         if kinds:
             return {"resources": [{"name": plural, "kind": kind} for plural, kind in kinds]}
-        found = _PATH.fullmatch(path)
+        found = PATH.fullmatch(path)
         if found is None or (found["root"], found["plural"]) not in KINDS:
             raise RefusedError(404, "NotFound", f"the server could not find {path}")
         plural, namespace, name = found["plural"], found["namespace"], found["name"]
@@ -215,6 +215,8 @@ class ModelApi:
             raise RefusedError(404, "NotFound", f'{plural} "{name}" not found')
         if method == "GET":
             return _scale(item) if found["below"] == "scale" else item
+        if method == "PUT":
+            return self._replaced(plural, item, body)
         assert method == "PATCH", f"{method} {path} is not modelled"
         return self._patched(plural, item, found["below"], path, body)
 
@@ -225,6 +227,15 @@ class ModelApi:
         if first + limit < len(items):
             meta["continue"] = str(first + limit)
         return {"metadata": meta, "items": items[first : first + limit]}
+
+    def _replaced(self, plural: str, item: dict[str, Any], body: Any) -> Any:
+        version = body["metadata"].get("resourceVersion", item["metadata"]["resourceVersion"])
+        if version != item["metadata"]["resourceVersion"]:
+            raise RefusedError(409, "Conflict", f"the version is {item['metadata']['resourceVersion']}, not {version}")
+        before = deepcopy(item)
+        item["spec"] = body["spec"]
+        self._changed(plural, before, item)
+        return item
 
     def _patched(self, plural: str, item: dict[str, Any], below: str | None, path: str, body: Any) -> Any:
         number = len(self.writes)
@@ -369,7 +380,7 @@ class ModelClient(Client):
 
     async def watch(self, path, resource_version, *, idle_seconds, params=None):  # noqa: ARG002 - as above
         self.requests["WATCH", "200"] += 1
-        found = _PATH.fullmatch(path)
+        found = PATH.fullmatch(path)
         queue = self._api.subscribe(found["plural"])
         while True:
             kind, item = await queue.get()

@@ -87,6 +87,33 @@ def test_a_frozen_watch_of_pods_keeps_no_metric_from_raising():
     assert at_last[-1][1] == 20
 
 
+def test_pods_whose_deletion_was_lost_keep_nothing_from_growing_for_long():
+    """
+    Two pods are left of six, and the watch has lost that: over two, 1.6 cores need ceil(1.6 * 2) = 4. The four that
+    are gone have no sample and count as idle: 1.6 of 6 cores are 27 %. The Deployment's own count of Ready pods is 2.
+    """
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=6)
+        api.load["prod", "shop"] = 3000
+        cronhpa(api, behavior=QUICK)
+        async with Life(api):
+            await until(60)
+            api.freeze_watches("pods")
+            api.load["prod", "shop"] = 1600
+            api.edit("deployments", "prod", "shop", spec={"replicas": 2}, status={"readyReplicas": 2})
+            await until(150)
+            by_then = timeline(api)
+            await until(400)
+            return [change[1:] for change in by_then], [change[1:] for change in timeline(api)]
+
+    by_then, at_last = live(scenario)
+
+    assert by_then == [(6, 2)]
+    assert at_last == [(6, 2), (2, 4)]
+
+
 def test_a_target_that_is_not_watched_any_more_is_asked_for():
     async def scenario():
         api = ModelApi()

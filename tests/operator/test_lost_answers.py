@@ -33,6 +33,28 @@ def changes(api):
     return [new - old for _, old, new in timeline(api)]
 
 
+def test_a_write_that_waits_does_not_hasten_the_next_step():
+    """One pod in 30 s: the first write is held up for 14 s, and the second comes 30 s after it."""
+
+    async def story():
+        api = ModelApi()
+        deployment(api)
+        api.load["prod", "shop"] = 9000
+        cronhpa(api, behavior=rules(one_pod_each(30), one_pod_each(30)))
+        goes_on = asyncio.Event()
+        api.faults = [Fault("PATCH", "/scale$", waits=goes_on)]
+        async with Life(api):
+            await until(14)
+            goes_on.set()
+            await until(70)
+        return timeline(api)
+
+    first, second, *_ = live(story)
+
+    assert [(2, 3), (3, 4)] == [first[1:], second[1:]]
+    assert second[0] - first[0] >= 30
+
+
 @LOST
 @pytest.mark.parametrize("write", ["/scale$", "cronhpas/shop/status$"])
 @pytest.mark.parametrize(("replicas", "load", "goal"), [(2, 3000, 6), (6, 1000, 2)], ids=["up", "down"])

@@ -24,7 +24,14 @@ from cronhpa.core.decision import (
 )
 from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
 from cronhpa.core.scheduled import windows
-from cronhpa.core.scheduled.leads import Seen, ahead_of_start, kept_leads, leading_schedules, look_behind, yielding
+from cronhpa.core.scheduled.leads import (
+    SeenSchedules,
+    ahead_of_start,
+    kept_leads,
+    leading_schedules,
+    look_behind,
+    yielding,
+)
 from cronhpa.core.scheduled.ranks import (
     OVERRIDE_RANK,
     SPEC_RANK,
@@ -254,8 +261,8 @@ def resolve_anew(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, lea
     )
 
 
-def _look(spec: Spec, now: Nanoseconds) -> Seen:
-    seen = Seen([], [], [], [])
+def _look(spec: Spec, now: Nanoseconds) -> SeenSchedules:
+    seen = SeenSchedules([], [], [], [])
     for index, schedule in enumerate(spec.schedules):
         if schedule.problem is not None:
             seen.abstentions.append(Abstention(Source.SCHEDULE, schedule.name, "Unreadable", schedule.problem))
@@ -271,7 +278,7 @@ def _look(spec: Spec, now: Nanoseconds) -> Seen:
     return seen
 
 
-def _look_at(seen: Seen, index: int, schedule: Schedule, now: Nanoseconds) -> None:
+def _look_at(seen: SeenSchedules, index: int, schedule: Schedule, now: Nanoseconds) -> None:
     state = windows.state(schedule.window, now)
     if state.is_open:
         seen.states.append(Window(schedule.name, WindowState.OPEN, state.until))

@@ -29,7 +29,7 @@ class Leading(Struct, frozen=True, gc=False):
     floor: int | None
 
 
-class Seen(Struct):
+class SeenSchedules(Struct):
     """What the schedules and the override are at an instant. closed: index and start of those that may lead."""
 
     states: list[Window]
@@ -46,7 +46,12 @@ class Seen(Struct):
 
 
 def leading_schedules(
-    spec: Spec, seen: Seen, settled: Settled, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]
+    spec: Spec,
+    seen: SeenSchedules,
+    settled: Settled,
+    now: Nanoseconds,
+    start_up: Nanoseconds | None,
+    leads: tuple[Lead, ...],
 ) -> list[Leading]:
     """The closed schedules that are asked for already; `seen` learns of them, and of the lead that begins next."""
     assert seen.edge is not None
@@ -84,7 +89,7 @@ def leading_schedules(
 
 
 def kept_leads(
-    spec: Spec, seen: Seen, leading: Sequence[Leading], now: Nanoseconds, begun: tuple[Lead, ...]
+    spec: Spec, seen: SeenSchedules, leading: Sequence[Leading], now: Nanoseconds, begun: tuple[Lead, ...]
 ) -> tuple[Lead, ...]:
     """
     The measured leads under way, and those that had begun and ask for nothing now.
@@ -101,7 +106,7 @@ def kept_leads(
     return tuple(kept)
 
 
-def look_behind(spec: Spec, seen: Seen, start_up: Nanoseconds | None) -> None:
+def look_behind(spec: Spec, seen: SeenSchedules, start_up: Nanoseconds | None) -> None:
     """Tells of a window that goes straight from its end into its next lead."""
     assert seen.edge is not None
     at = seen.edge.at
@@ -116,7 +121,7 @@ def look_behind(spec: Spec, seen: Seen, start_up: Nanoseconds | None) -> None:
             seen.edge = Edge(at, schedule.name, WindowState.LEADING)
 
 
-def _then(spec: Spec, seen: Seen, edge: Nanoseconds) -> Settled:
+def _then(spec: Spec, seen: SeenSchedules, edge: Nanoseconds) -> Settled:
     """What the windows come to at the first edge after what was seen: `settled_at` without a look at all of them."""
     stated = [item for item in seen.stated if item.proposal.until != edge]
     for schedule, window in zip(spec.schedules, seen.states, strict=True):

@@ -104,6 +104,7 @@ STATE = {
     "core.cache:Interned._known": "weak",
     "kube.client:Client.requests": "verbs and codes",
     "kube.session:ApiSession._traces": "one, where turns are traced",
+    "kube.throttles:Throttles._throttled": "paths that the API server throttles now",
     "kube.discovery:Discovery._groups": "1,000 groups",
     "kube.discovery:Discovery._known": "1,000 groups",
     "kube.pod_indexer:PodIndexer._entries": "a pod's deletion",

@@ -1,0 +1,117 @@
+"""
+What the API server asked to be asked later: 429 of its priority and fairness, and 503 with Retry-After.
+
+Each method and path is throttled by itself, so that one that has to wait delays no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import TypeVar
+
+from msgspec import Struct
+
+from cronhpa.kube.errors import ClusterError
+
+T = TypeVar("T")
+
+# Whoever asks for no pause at all must not be asked in a circle.
+_LEAST_SECONDS = 0.5
+# Whoever does not say when: after a second, and twice as long each time.
+_FIRST_SECONDS = 1.0
+_DOUBLINGS = 5
+_KEPT = 4096
+
+_Key = tuple[str, str]
+
+
+class _Throttle(Struct):
+    until: float
+    times: int
+    error: ClusterError
+
+
+class Throttles:
+    """
+    seconds_max: no longer than this is waited, whatever the server says: a broken one must not silence the operator.
+
+    `now` is in seconds of the event loop's clock.
+    """
+
+    def __init__(self, seconds_max: float) -> None:
+        self._seconds_max = seconds_max
+        self._throttled: dict[_Key, _Throttle] = {}
+
+    def __len__(self) -> int:
+        return len(self._throttled)
+
+    def seconds(self, method: str, path: str, now: float) -> float:
+        """For how long this request must wait; 0 for one that may be sent."""
+        known = self._throttled.get((method, path))
+        return 0.0 if known is None else max(known.until - now, 0.0)
+
+    def look(self, method: str, path: str, now: float) -> None:
+        """Raises ClusterError for a request that must wait."""
+        known = self._throttled.get((method, path))
+        if known is not None and now < known.until:
+            # As it was refused: another text would be another status.
+            raise ClusterError(known.error.status, known.error.reason, known.error.message)
+
+    async def patiently(self, method: str, path: str, send: Callable[[], Awaitable[T]]) -> T:
+        """
+        What `send` returns, called no sooner than the server asks for.
+
+        A write waits for that, for `seconds_max` in all, and is sent again: it has a task of its own. A read fails at
+        once: other objects may wait for what is decided by it, and the next turn reads again.
+        """
+        clock = asyncio.get_running_loop().time
+        until = clock() + self._seconds_max
+        while True:
+            seconds = self.seconds(method, path, clock())
+            if seconds and (method == "GET" or clock() + seconds > until):
+                self.look(method, path, clock())
+            await asyncio.sleep(seconds)
+            try:
+                answer = await send()
+            except ClusterError as error:
+                if not self.note(method, path, error, clock()) or method == "GET":
+                    raise
+            else:
+                self.note(method, path, None, clock())
+                return answer
+
+    def note(self, method: str, path: str, error: ClusterError | None, now: float) -> bool:
+        """Notes the end of a request, None for one that succeeded; whether it was throttled."""
+        key = (method, path)
+        if error is None or (error.status != HTTPStatus.TOO_MANY_REQUESTS and error.retry_after is None):
+            self._throttled.pop(key, None)
+            return False
+        known = self._throttled.pop(key, None)
+        times = 0 if known is None else known.times
+        seconds = error.retry_after
+        if seconds is None:
+            jitter = 0.5 + random.random() / 2  # noqa: S311 - jitter, no secret
+            seconds = _FIRST_SECONDS * 2 ** min(times, _DOUBLINGS) * jitter
+        self._make_room(now)
+        seconds = max(_LEAST_SECONDS, min(seconds, self._seconds_max))
+        self._throttled[key] = _Throttle(now + seconds, times + 1, error)
+        return True
+
+    def _make_room(self, now: float) -> None:
+        if len(self._throttled) < _KEPT:
+            return
+        for key in [key for key, known in self._throttled.items() if known.until <= now]:
+            del self._throttled[key]
+        while len(self._throttled) >= _KEPT:
+            del self._throttled[next(iter(self._throttled))]
+
+
+def retry_after(status: int, header: str | None) -> float | None:
+    """The seconds of a Retry-After header; None where there is none, or where the status asks for no patience."""
+    if status not in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE} or header is None:
+        return None
+    # The API server writes seconds, never a date.
+    return float(header) if header.isascii() and header.isdecimal() and len(header) < 10 else None  # noqa: PLR2004 - digits

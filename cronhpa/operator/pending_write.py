@@ -1,0 +1,74 @@
+"""One object's decision on its way to the API."""
+
+from __future__ import annotations
+
+import asyncio
+
+from cronhpa.core.decision import Decision
+from cronhpa.core.forecast import Forecast
+from cronhpa.core.instant import SECOND, Nanoseconds
+from cronhpa.core.record import Record
+from cronhpa.core.spec import Mode
+from cronhpa.operator.grid import LATE
+from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.repeatable import Seen
+from cronhpa.operator.said import About, about
+
+
+class PendingWrite:
+    """One object's decision on its way to the API."""
+
+    __slots__ = (
+        "budget_used",
+        "decision",
+        "forecast",
+        "generation",
+        "handed_over",
+        "now",
+        "observation",
+        "owner_problem",
+        "seen",
+        "spec",
+        "state",
+        "turn",
+    )  # fmt: skip
+
+    def __init__(  # noqa: PLR0913 - a turn by its parts
+        self,
+        state: ObjectState,
+        generation: int,
+        turn: Record,
+        decision: Decision,
+        owner_problem: str | None,
+        *,
+        forecast: Forecast | None = None,
+        budget_used: int | None = None,
+        seen: Seen | None = None,
+    ) -> None:
+        self.state, self.generation, self.turn, self.seen = state, generation, turn, seen
+        self.spec, self.observation = turn.spec, turn.observation
+        self.decision, self.forecast, self.owner_problem = decision, forecast, owner_problem
+        self.budget_used = budget_used
+        self.now = decision.at
+        self.handed_over = asyncio.get_running_loop().time()
+
+    @property
+    def acts(self) -> bool:
+        return self.decision.rescales and self.owner_problem is None and self.spec.mode is Mode.ACTIVE
+
+    @property
+    def scaled_at(self) -> Nanoseconds:
+        """The instant of a write that ends now: one that waited for long must not let the next step come early."""
+        waited = round((asyncio.get_running_loop().time() - self.handed_over) * SECOND)
+        return self.now + waited if waited > self.spec.options.sync_period // LATE else self.now
+
+    @property
+    def about(self) -> About:
+        return about(self.state, self.generation, self.owner_problem, self.forecast, self.budget_used)
+
+    @property
+    def urgency(self) -> int:
+        """Scale-ups first, then scale-downs, then those that only report."""
+        if not self.acts:
+            return 2
+        return 0 if self.decision.desired > self.decision.current else 1

@@ -1,0 +1,158 @@
+"""cronhpa.kube.throttles: an API server that asks to be asked later, over real HTTP."""
+
+import asyncio
+import contextlib
+from itertools import pairwise
+
+import pytest
+from aiohttp import web
+
+from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.informer import Informer
+from cronhpa.kube.scale import Workload
+from cronhpa.kube.throttles import Throttles, retry_after
+from kube.fake_api import FakeApi
+
+BUSY = "/apis/apps/v1/namespaces/prod/deployments/busy/scale"
+CALM = "/apis/apps/v1/namespaces/prod/deployments/calm/scale"
+LIST = "/apis/apps/v1/deployments"
+
+
+def throttling(asked, *, times, status=429, after="1", then=None):
+    """Asks to be asked later, so many times; `asked` are the seconds at which it was asked."""
+
+    async def answer(_request):
+        asked.append(asyncio.get_running_loop().time())
+        if len(asked) <= times:
+            return web.Response(status=status, headers={} if after is None else {"Retry-After": after})
+        return web.json_response({} if then is None else then)
+
+    return answer
+
+
+def pauses(asked):
+    return [later - earlier for earlier, later in pairwise(asked)]
+
+
+async def refused(work):
+    with pytest.raises(ClusterError) as caught:
+        await work
+    return caught.value
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_write_is_sent_again_no_sooner_than_asked_for_and_no_other_one_waits(status):
+    api, asked, calm = FakeApi(), [], []
+    api.answers[BUSY] = throttling(asked, times=1, status=status)
+    api.answers[CALM] = throttling(calm, times=0)
+    async with api.client() as client:
+        begun = asyncio.get_running_loop().time()
+        busy = [asyncio.create_task(client.merge_patch(BUSY, {}, dict)) for _ in range(70)]
+        await asyncio.sleep(0.2)
+        await client.merge_patch(CALM, {}, dict)
+        assert not all(write.done() for write in busy)
+        await asyncio.gather(*busy)
+
+    assert calm[0] - begun < 0.9
+    assert min(at - asked[0] for at in asked[1:] if at - asked[0] > 0.5) >= 1.0
+
+
+async def test_a_read_fails_at_once_and_is_not_sent_again_before_its_time():
+    api, asked = FakeApi(), []
+    api.answers[BUSY] = throttling(asked, times=1)
+    async with api.client() as client:
+        errors = [await refused(client.get(BUSY, dict)) for _ in range(5)]
+        await asyncio.sleep(1.05)
+        await client.get(BUSY, dict)
+
+    assert {429} == {error.status for error in errors}
+    assert 1 == len({error.message for error in errors})
+    assert 2 == len(asked)
+    assert pauses(asked)[0] >= 1.0
+
+
+@pytest.mark.parametrize(("after", "most"), [("1", 3), ("0", 5)])
+async def test_a_write_that_is_always_refused_ends_with_the_time_of_a_request(after, most):
+    """2 s in all, a second or half of one between two."""
+    api, asked = FakeApi(), []
+    api.answers[BUSY] = throttling(asked, times=100, after=after)
+    async with api.client(timeout_seconds=2) as client:
+        begun = asyncio.get_running_loop().time()
+        error = await refused(client.merge_patch(BUSY, {}, dict))
+        took = asyncio.get_running_loop().time() - begun
+
+    assert 429 == error.status
+    assert 2 <= len(asked) <= most
+    assert took < 4
+
+
+async def test_a_server_that_asks_for_an_hour_is_asked_after_the_time_of_a_request():
+    api, asked = FakeApi(), []
+    api.answers[BUSY] = throttling(asked, times=1, after="3600")
+    async with api.client(timeout_seconds=1) as client:
+        await refused(client.get(BUSY, dict))
+        await asyncio.sleep(1.05)
+        await client.get(BUSY, dict)
+
+    assert 2 == len(asked)
+
+
+async def test_a_list_that_is_throttled_is_sent_again_when_it_may_be():
+    api, asked = FakeApi(), []
+    api.answers[LIST] = throttling(asked, times=1, after="2", then={"metadata": {"resourceVersion": "5"}, "items": []})
+    async with api.client() as client:
+        informer = Informer(client, LIST, Workload, lambda *_: None)
+        running = asyncio.create_task(informer.run())
+        await asyncio.wait_for(informer.synced.wait(), 15)
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+
+    assert 2 == len(asked)
+    assert pauses(asked)[0] >= 2.0
+
+
+async def test_a_watch_that_is_throttled_is_begun_again_when_it_may_be():
+    api, asked = FakeApi(), []
+
+    async def throttled(_request):
+        asked.append(asyncio.get_running_loop().time())
+        return web.Response(status=429, headers={"Retry-After": "2"})
+
+    api.watch_answers[LIST] = throttled
+    async with api.client() as client:
+        for _ in range(3):
+            with pytest.raises(ClusterError):
+                async for _line in client.watch(LIST, "5", idle_seconds=5):
+                    pass
+
+    assert 1 == len(asked)
+
+
+def test_without_a_time_it_waits_twice_as_long_each_time_and_a_success_ends_that():
+    throttles, error = Throttles(30.0), ClusterError(429, "TooManyRequests", "busy")
+    waits = []
+    for turn in range(8):
+        throttles.note("GET", BUSY, error, 100.0 * turn)
+        waits.append(throttles.seconds("GET", BUSY, 100.0 * turn))
+
+    for seconds, most in zip(waits, (1, 2, 4, 8, 16, 30, 30, 30), strict=True):
+        assert most / 2 <= seconds <= most
+    throttles.note("GET", BUSY, None, 900.0)
+    assert (0.0, 0) == (throttles.seconds("GET", BUSY, 900.0), len(throttles))
+
+
+def test_so_many_paths_are_kept_and_no_more():
+    throttles, error = Throttles(30.0), ClusterError(429, "TooManyRequests", "busy", (), 5.0)
+    for number in range(10_000):
+        throttles.note("PATCH", str(number), error, 0.0)
+
+    assert len(throttles) <= 4096
+
+
+@pytest.mark.parametrize(
+    ("status", "header", "seconds"),
+    [(429, "5", 5.0), (503, "0", 0.0), (500, "5", None), (429, None, None), (429, "-1", None), (429, "9" * 400, None)],
+)
+def test_the_seconds_of_a_header(status, header, seconds):
+    assert seconds == retry_after(status, header)

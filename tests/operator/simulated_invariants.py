@@ -1,0 +1,192 @@
+"""
+What must hold in a simulated hour, judged from what the API server saw and from what was decided.
+
+The names S1 to S11, L1 and L2 are those of docs/reliability.md. The arithmetic is written anew here: a rule of the
+operator is not judged by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from simulated_replica import LEASE
+from simulated_world import LEASES, Violation, World
+
+from cronhpa.core.instant import SECOND
+
+# A decision is remembered under its grid instant, at most a tenth of a period and an answer earlier.
+_SLACK = 5.0
+_DEFAULT_WINDOW = 300.0
+# Longer than a reconciliation may take, and than a sync period.
+_ONE_TURN = 75.0
+# A decision is in the status after a few requests, of 20 ms each in calm weather.
+_WRITTEN = 10.0
+# What changes what is decided, and not whether it is written.
+_HARMLESS = ("load", "blind", "half blind", "foreign", "silence", "watch", "by hand")
+# A list of all objects every five minutes finds what every watch has missed.
+_SWEPT = 330.0
+
+
+@dataclass
+class Judge:
+    """
+    stirs: (second, what) of everything that was done to the system. recommended: (second, who, count) of each decision.
+    written: (second, from, to) of each scale write. since: since when something holds, by its name.
+    """
+
+    world: World
+    name: str = "shop"
+    namespace: str = "prod"
+    stirs: list[tuple[float, str]] = field(default_factory=list)
+    recommended: list[tuple[float, str, int]] = field(default_factory=list)
+    written: list[tuple[float, int, int]] = field(default_factory=list)
+    status_writes: list[float] = field(default_factory=list)
+    since: dict[str, float] = field(default_factory=dict)
+    spec: dict[str, Any] | None = None
+    violation: Violation | None = None
+
+    def stir(self, what: str) -> None:
+        self.stirs.append((self.world.seconds(), what))
+
+    def begin(self, what: str) -> None:
+        self.since[what] = self.world.seconds()
+        self.stir(what)
+
+    def end(self, what: str) -> None:
+        self.since.pop(what, None)
+        self.stir(f"{what} ends")
+
+    def note(self, who: str, _spec: Any, decision: Any) -> None:
+        if decision.recommended is not None:
+            self.recommended.append((self.world.seconds(), who, decision.recommended.highest))
+
+    # At each write.
+
+    def check(self, client: Any, plural: str, below: str | None, item: Any, body: Any) -> None:
+        if plural == LEASES:
+            return
+        lease = self.world.objects[LEASES].get((LEASE.namespace, LEASE.name))
+        holder = (lease or {"spec": {}})["spec"].get("holderIdentity", "")
+        if holder not in {"", client.who}:
+            self.fail("S4", f"{client.who} writes {plural}/{below} while {holder} leads")
+        if below == "status":
+            self.status_writes.append(self.world.seconds())
+        if below == "scale":
+            self._check_scale(client.who, item["spec"]["replicas"], body["spec"]["replicas"])
+
+    def _check_scale(self, who: str, old: int, new: int) -> None:
+        now = self.world.seconds()
+        if self._lasts("foreign", 120.0):
+            self.fail("S10", f"{old} to {new} beside a HorizontalPodAutoscaler")
+        if self._lasts("deleted", _SWEPT):
+            self.fail("S11", f"{old} to {new} for an object that is gone")
+        if self.spec is not None and not self._stirred("edit", _SWEPT) and not self._stirred("object", _SWEPT):
+            lowest, highest = _outermost(self.spec)
+            if not (lowest <= new <= highest or old < new < lowest or highest < new < old):
+                self.fail("S1", f"{old} to {new}, outside {lowest} to {highest}")
+            if new < old <= self._cap(self.spec):
+                self._check_down(who, old, new)
+        self.written.append((now, old, new))
+
+    def _check_down(self, who: str, old: int, new: int) -> None:
+        assert self.spec is not None
+        now, spec = self.world.seconds(), self.spec
+        if self._lasts("blind", _ONE_TURN):
+            self.fail("S2", f"{old} to {new} without evidence")
+        rules = spec.get("behavior", {}).get("scaleDown", {})
+        window = float(rules.get("stabilizationWindowSeconds", _DEFAULT_WINDOW))
+        span = max(window, *(float(policy["periodSeconds"]) for policy in rules.get("policies", [])), 0.0) + 60
+        # Who takes over has the instants of a status alone, by a clock that was set since.
+        deciders = {by for at, by, _ in self.recommended if now - at < span}
+        if self._stirred("target", span) or (self._stirred("clock", span) and len(deciders) > 1):
+            return
+        for at, by, count in self.recommended:
+            if now - window + _SLACK < at <= now and new < min(count, old) and (by == who or self._was_kept(at)):
+                self.fail("S5", f"{old} to {new} by {who}, {now - at:.0f} s after {by} recommended {count}")
+        for policy in rules.get("policies", []):
+            period = float(policy["periodSeconds"])
+            gone = sum(
+                before - after for at, before, after in self.written if before > after and now - at < period - _SLACK
+            )
+            came = sum(
+                after - before for at, before, after in self.written if after > before and now - at < period + _SLACK
+            )
+            if old - new > policy["value"] + came - gone:
+                self.fail("S5", f"{old} to {new}: {gone} went and {came} came within {period:.0f} s, {policy}")
+
+    def _was_kept(self, at: float) -> bool:
+        """Whether what was decided then was certainly written: nothing befell the replicas or the API around it."""
+        return not any(
+            at - _ONE_TURN <= when <= at + _WRITTEN and _befalls(what) for when, what in self.stirs
+        ) and not any(since <= at + _WRITTEN and _befalls(what) for what, since in self.since.items())
+
+    # From time to time, and at the end.
+
+    def check_calm(self, calm_since: float) -> None:
+        """L1, S3, S6, S7: twenty minutes after the last stir, the count is right and nothing is written."""
+        assert self.spec is not None
+        now, spec = self.world.seconds(), self.spec
+        window = spec.get("behavior", {}).get("scaleDown", {}).get("stabilizationWindowSeconds", _DEFAULT_WINDOW)
+        if self.world.start_up is not None and not window:
+            # The upstream's arithmetic: a pod that has just become Ready does not count and takes its share of the
+            # load, so the others look idle for half a minute. Without a window the new pod goes, and is asked for anew.
+            return
+        replicas = self.world.replicas(self.namespace, self.name)
+        load = self.world.load[self.namespace, self.name]
+        low, high = spec["minReplicas"], spec["maxReplicas"]
+        needed = max(low, min(high, math.ceil(load / 500)))
+        # Of integers of millicores a pod: the upstream works out a whole percent.
+        ratio = (load // replicas) / 500 if replicas else math.inf
+        if not low <= replicas <= high or (abs(ratio - 1) > 0.12 and replicas != needed):
+            self.fail("L1", f"{replicas} replicas {now - calm_since:.0f} s after the last stir, {needed} are needed")
+        late = [entry for entry in self.written if entry[0] > now - 300]
+        if late:
+            self.fail("S7", f"it still scales: {late}")
+        statuses = sum(at > now - 300 for at in self.status_writes)
+        if statuses > 3:
+            self.fail("S7", f"{statuses} status writes in the last 300 s")
+
+    def check_parts(self, replicas: Any) -> None:
+        for replica in replicas:
+            for error in replica.failed:
+                self.fail("L2", f"{replica.who} lost a part: {error!r}")
+
+    def fail(self, rule: str, text: str) -> None:
+        stirs = "; ".join(f"{at:.0f} s {what}" for at, what in self.stirs[-12:])
+        writes = ", ".join(f"{at:.0f} s {old}>{new}" for at, old, new in self.written[-8:])
+        violation = Violation(
+            f"{rule} at {self.world.seconds():.1f} s: {text}\n  scaled: {writes}\n  done: {stirs}\n  spec: {self.spec}"
+        )
+        # What is raised in a write, the operator catches and logs.
+        self.violation = self.violation or violation
+        raise violation
+
+    def _lasts(self, what: str, seconds: float) -> bool:
+        return what in self.since and self.world.seconds() - self.since[what] > seconds
+
+    def _stirred(self, what: str, seconds: float) -> bool:
+        return any(self.world.seconds() - at < seconds and text.startswith(what) for at, text in self.stirs)
+
+    def _cap(self, spec: dict[str, Any]) -> int:
+        """The lowest cap that may be in force, or was until a moment ago."""
+        caps = [spec["maxReplicas"]]
+        at = self.world.seconds() + self.world.operators_offset / SECOND
+        for item in spec.get("schedules", []):
+            begin = 60.0 * int(item["start"].split()[0])
+            if "maxReplicas" in item and begin - 1 <= at <= begin + 60.0 * item["durationMinutes"] + _ONE_TURN:
+                caps.append(item["maxReplicas"])
+        return min(caps)
+
+
+def _befalls(what: str) -> bool:
+    return not what.startswith(_HARMLESS)
+
+
+def _outermost(spec: dict[str, Any]) -> tuple[int, int]:
+    """The lowest and the highest count that the spec or any of its schedules allows at any time."""
+    stated = [spec, *spec.get("schedules", [])]
+    lows = [item[key] for item in stated for key in ("minReplicas", "maxReplicas") if key in item]
+    highs = [item[key] for item in stated for key in ("maxReplicas", "minReplicas") if key in item]
+    return min(lows), max(highs)

@@ -1,0 +1,305 @@
+"""
+An hour of an installation in virtual time, drawn from a seed: two replicas, a load, edits, and what goes wrong.
+
+For forty minutes something happens again and again; then everything is mended, and the hour ends in calm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any
+
+from lives import CPU, cronhpa, deployment
+from simulated_invariants import Judge
+from simulated_replica import SimulatedReplica
+from simulated_world import Violation, World
+from virtual_time import live
+
+from cronhpa.core.decide import decide
+from cronhpa.core.instant import SECOND
+
+HOUR = 3600.0
+_STIRRED = 2400.0
+_LOOK = 15.0
+_FAULTS = ("broken", "busy", "refused", "reset", "lost", "slow")
+_HPA = {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}}
+
+
+class _Errors(logging.Handler):
+    """What the operator logs as an error of its own: nothing that befalls it may."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(self.format(record))
+
+
+class Hour:
+    """One seed. deciding: `core.decide`, or what a mutation makes of it."""
+
+    def __init__(self, seed: int, deciding: Any = decide) -> None:
+        self.dice = random.Random(seed)
+        random.seed(seed)  # the jitter of informers
+        self._deciding = deciding
+        self._starts = 0
+
+    async def live(self) -> World:
+        self.world = world = World(self.dice)
+        self.judge = judge = Judge(world)
+        world.check = judge.check
+        dice = self.dice
+        world.start_up = dice.choice([None, None, 5.0, 20.0])
+        deployment(world, replicas=dice.randint(1, 8))
+        world.load["prod", "shop"] = dice.randint(200, 4000)
+        judge.spec = self._spec()
+        cronhpa(world, **judge.spec)
+        self.replicas = [self._replica(), self._replica()]
+        for replica in self.replicas:
+            replica.start()
+        await self._stir()
+        await self._calm()
+        judge.check_calm(_STIRRED)
+        for replica in self.replicas:
+            await replica.stop()
+        return world
+
+    def _replica(self) -> SimulatedReplica:
+        self._starts += 1
+        return SimulatedReplica(self.world, f"replica-{self._starts}", self.judge.note, self._deciding)
+
+    def _spec(self) -> dict[str, Any]:
+        dice = self.dice
+        low = dice.randint(1, 3)
+        spec: dict[str, Any] = {"minReplicas": low, "maxReplicas": dice.randint(low + 3, 20), "metrics": [CPU]}
+        spec["cpuInitializationPeriodSeconds"], spec["initialReadinessDelaySeconds"] = dice.choice([(0, 0), (300, 30)])
+        if dice.random() < 0.7:
+            spec["behavior"] = {"scaleDown": self._rules(dice.choice([0, 30, 60, 120, 300]))}
+            if dice.random() < 0.5:
+                spec["behavior"]["scaleUp"] = self._rules(dice.choice([0, 30]))
+        if dice.random() < 0.6:
+            spec["schedules"] = [self._schedule(number) for number in range(dice.randint(1, 2))]
+        spec["syncPeriodSeconds"] = dice.choice([15, 15, 15, 10, 30])
+        return spec
+
+    def _rules(self, window: int) -> dict[str, Any]:
+        policy = {"type": "Pods", "value": self.dice.randint(2, 4), "periodSeconds": self.dice.choice([15, 30, 60])}
+        return {"stabilizationWindowSeconds": window, "policies": [policy], "selectPolicy": "Max"}
+
+    def _schedule(self, number: int) -> dict[str, Any]:
+        bound = self.dice.choice(["minReplicas", "maxReplicas"])
+        return {
+            "name": f"window-{number}",
+            "start": f"{self.dice.randint(2, 25)} 7 * * *",
+            "durationMinutes": self.dice.randint(1, 12),
+            bound: self.dice.randint(2, 12),
+        }
+
+    async def _stir(self) -> None:
+        world = self.world
+        under_way: set[asyncio.Task[None]] = set()
+        looked = 0.0
+        stirs = [stir for stir, weight in self._stirs().items() for _ in range(weight)]
+        pause = self.dice.choice([20.0, 60.0, 180.0])
+        while world.seconds() < _STIRRED - 420:
+            await asyncio.sleep(self.dice.expovariate(1 / pause))
+            under_way.add(asyncio.create_task(self.dice.choice(stirs)()))
+            for task in [task for task in under_way if task.done()]:
+                task.result()
+                under_way.discard(task)
+            if world.seconds() - looked > _LOOK:
+                looked = world.seconds()
+                self.judge.check_parts(self.replicas)
+        for task in under_way:
+            await task
+
+    async def _calm(self) -> None:
+        """Everything is mended and stays as it is."""
+        world = self.world
+        world.operators_offset = 0
+        self.judge.stir("clock is right")
+        await asyncio.sleep(max(_STIRRED - world.seconds(), 0))
+        while world.seconds() < HOUR:
+            await asyncio.sleep(_LOOK)
+            self.judge.check_parts(self.replicas)
+
+    def _stirs(self) -> dict[Callable[[], Any], int]:
+        """What may happen, with how often it does."""
+        return {
+            self._load: 8, self._storm: 4, self._outage: 2, self._slowness: 1, self._cut_watches: 2, self._silence: 2,
+            self._kill: 4, self._stop: 2, self._freeze: 2, self._partition: 2, self._edit: 3, self._recreate: 1,
+            self._recreate_target: 1, self._by_hand: 2, self._foreign: 1, self._blindness: 3, self._clock: 1,
+        }  # fmt: skip
+
+    async def _lasting(self, what: str, least: float, most: float) -> None:
+        self.judge.begin(what)
+        await asyncio.sleep(self.dice.uniform(least, most))
+
+    async def _load(self) -> None:
+        self.world.load["prod", "shop"] = self.dice.randint(100, 9000)
+        self.judge.stir("load")
+
+    async def _storm(self) -> None:
+        chance = {
+            name: self.dice.choice([0.02, 0.1, 0.4]) for name in self.dice.sample(_FAULTS, self.dice.randint(1, 3))
+        }
+        self.world.weather.chance = chance
+        await self._lasting("storm", 20, 240)
+        if self.world.weather.chance is chance:
+            self.world.weather.chance = {}
+            self.judge.end("storm")
+
+    async def _outage(self) -> None:
+        self.world.weather.is_down = True
+        for plural in ("cronhpas", "deployments", "pods", "horizontalpodautoscalers"):
+            self.world.cut_watches(plural)
+        await self._lasting("outage", 3, 120)
+        self.world.weather.is_down = False
+        self.judge.end("outage")
+
+    async def _slowness(self) -> None:
+        self.world.weather.latency = self.dice.uniform(0.5, 3)
+        await self._lasting("slowness", 20, 200)
+        self.world.weather.latency = 0.02
+        self.judge.end("slowness")
+
+    async def _cut_watches(self) -> None:
+        plural = self.dice.choice(["cronhpas", "deployments", "pods", "horizontalpodautoscalers"])
+        self.world.cut_watches(plural)
+        self.judge.stir(f"watch of {plural} cut")
+
+    async def _silence(self) -> None:
+        plural = self.dice.choice(["cronhpas", "pods"])
+        self.world.weather.silent.add(plural)
+        await self._lasting(f"silence of {plural}", 30, 300)
+        self.world.weather.silent.discard(plural)
+        self.judge.end(f"silence of {plural}")
+
+    def _any_replica(self) -> Iterator[int]:
+        whole = [
+            place
+            for place, each in enumerate(self.replicas)
+            if each.is_running and not (each.client.is_cut or each.client.is_frozen)
+        ]
+        return iter(self.dice.sample(whole, min(len(whole), 1)))
+
+    async def _kill(self) -> None:
+        for place in self._any_replica():
+            replica, self.replicas[place] = self.replicas[place], self._replica()
+            await replica.kill()
+            await self._lasting(f"kill of {replica.who}", 0.1, 90)
+            self.judge.end(f"kill of {replica.who}")
+            self.replicas[place].start()
+            self.judge.stir("start")
+
+    async def _stop(self) -> None:
+        for place in self._any_replica():
+            self.judge.stir("stop")
+            replica, self.replicas[place] = self.replicas[place], self._replica()
+            await replica.stop()
+            await asyncio.sleep(self.dice.uniform(0.1, 60))
+            self.replicas[place].start()
+            self.judge.stir("start")
+
+    async def _freeze(self) -> None:
+        for place in self._any_replica():
+            replica = self.replicas[place]
+            replica.set(frozen=True)
+            await self._lasting(f"freeze of {replica.who}", 2, 150)
+            replica.set(frozen=False)
+            self.judge.end(f"freeze of {replica.who}")
+
+    async def _partition(self) -> None:
+        for place in self._any_replica():
+            replica = self.replicas[place]
+            replica.set(cut=True)
+            await self._lasting(f"partition of {replica.who}", 2, 200)
+            replica.set(cut=False)
+            self.judge.end(f"partition of {replica.who}")
+
+    async def _edit(self) -> None:
+        if "deleted" in self.judge.since or self.judge.spec is None:
+            return
+        spec, fresh = self.judge.spec, self._spec()
+        for key in self.dice.sample(sorted(fresh), 2):
+            spec[key] = fresh[key]
+        spec["maxReplicas"] = max(spec["maxReplicas"], spec["minReplicas"])
+        self.judge.stir("edit")
+        # A list of the spec is replaced as a whole, and a part that is not edited stays.
+        self.world.edit("cronhpas", "prod", "shop", spec=deepcopy(spec))
+
+    async def _recreate(self) -> None:
+        if "deleted" in self.judge.since:
+            return
+        self.world.delete("cronhpas", "prod", "shop")
+        self.judge.stir("object deleted")
+        await self._lasting("deleted", 0.1, 360)
+        cronhpa(self.world, **deepcopy(self.judge.spec or {}))
+        self.judge.end("deleted")
+        self.judge.stir("object created")
+
+    async def _recreate_target(self) -> None:
+        if ("prod", "shop") not in self.world.objects["deployments"]:
+            return
+        self.judge.stir("target deleted")
+        self.world.delete("deployments", "prod", "shop")
+        await asyncio.sleep(self.dice.uniform(0.1, 60))
+        deployment(self.world, replicas=self.dice.randint(1, 8))
+        self.judge.stir("target created")
+
+    async def _by_hand(self) -> None:
+        if ("prod", "shop") in self.world.objects["deployments"]:
+            self.judge.stir("by hand")
+            self.world.edit("deployments", "prod", "shop", spec={"replicas": self.dice.randint(1, 12)})
+
+    async def _foreign(self) -> None:
+        if "foreign" in self.judge.since:
+            return
+        self.world.create("horizontalpodautoscalers", "prod", "theirs", spec=_HPA)
+        await self._lasting("foreign", 30, 300)
+        self.world.delete("horizontalpodautoscalers", "prod", "theirs")
+        self.judge.end("foreign")
+
+    async def _blindness(self) -> None:
+        if self.world.weather.blind:
+            return
+        how = self.dice.choice(["gone", "empty", "nonsense", "half"])
+        self.world.weather.blind = how
+        await self._lasting("half blind" if how == "half" else "blind", 20, 400)
+        self.world.weather.blind = ""
+        self.judge.end("half blind" if how == "half" else "blind")
+
+    async def _clock(self) -> None:
+        step = self.dice.choice([-1, 1]) * self.dice.choice([7.0, 90.0, 900.0, 7200.0])
+        self.world.operators_offset += round(step * SECOND)
+        self.judge.stir(f"clock {step:+.0f} s")
+
+
+def live_through(seed: int, deciding: Any = decide) -> World:
+    """The world at the end of a seed's hour. Raises Violation."""
+    log, errors = logging.getLogger("cronhpa"), _Errors()
+    level, propagates = log.level, log.propagate
+    log.setLevel(logging.ERROR)
+    log.propagate = False
+    log.addHandler(errors)
+    hour = Hour(seed, deciding)
+    try:
+        world = live(hour.live)
+    except Violation as violation:
+        raise hour.judge.violation or violation from None
+    except Exception as error:
+        raise Violation(f"the simulation ended with {error!r}") from error
+    finally:
+        log.setLevel(level)
+        log.propagate = propagates
+        log.removeHandler(errors)
+    if hour.judge.violation is not None:
+        raise hour.judge.violation
+    if errors.texts:
+        raise Violation(f"an error of our own was logged: {errors.texts[0]}")
+    return world

@@ -1,0 +1,150 @@
+"""One replica of the operator in the simulated world: candidate of the election and controller, in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from lives import StubForecasts
+from simulated_world import SimulatedClient, World
+
+from cronhpa.core.decide import decide
+from cronhpa.core.spec import ControllerOptions
+from cronhpa.kube.lease import LeaseName, Leases
+from cronhpa.operator.clock import Clock
+from cronhpa.operator.controller import Controller
+from cronhpa.operator.election import Elector, Leadership, LeaseTiming
+
+LEASE = LeaseName("cronhpa-system", "cronhpa")
+# Four times client-go's: three quarters of an hour's requests would be those of the election.
+TIMING = LeaseTiming(lease=60.0, renew_deadline=40.0, retry=8.0)
+
+
+class Candidate:
+    """`operator.replica.Replica` in the event loop of the operator: virtual time has no threads."""
+
+    lease: LeaseName | None = LEASE
+    timing = TIMING
+
+    def __init__(self, client: SimulatedClient, leadership: Leadership, clock: Clock) -> None:
+        self._leadership = leadership
+        self._change = asyncio.Event()
+        self._elector = Elector(Leases(client), LEASE, client.who, leadership, clock, changed=self._changed)
+
+    def _changed(self) -> None:
+        self._change.set()
+        self._change = asyncio.Event()
+
+    @property
+    def term(self) -> int:
+        return self._leadership.term
+
+    @property
+    def holder(self) -> str:
+        return self._leadership.holder
+
+    def write_seconds(self) -> float:
+        return self._leadership.write_seconds()
+
+    async def run(self) -> None:
+        await self._elector.run()
+
+    async def first_look(self) -> None:
+        await self._elector.step()
+
+    async def acquired(self) -> int:
+        while not self.term:
+            await self._change.wait()
+        return self.term
+
+    async def lost(self, term: int) -> None:
+        while self.term == term:
+            await self._change.wait()
+
+    async def release(self) -> None:
+        await self._elector.release()
+
+
+class SimulatedReplica:
+    """
+    noted(who, spec, decision) is called for each decision. deciding: `core.decide`, or what a mutation makes of it.
+    """
+
+    def __init__(self, world: World, who: str, noted: Callable[..., None], deciding: Any = decide) -> None:
+        self.who, self.world = who, world
+        self._noted, self._deciding = noted, deciding
+        clock = Clock(world.operators_now, world.seconds)
+        leadership = Leadership(TIMING, clock.monotonic)
+        self.client = SimulatedClient(world, who, fence=leadership.write_seconds)
+        self.lease_client = SimulatedClient(world, who, fence=lambda: float("inf"), seconds=TIMING.renew_deadline / 2)
+        self.candidate = Candidate(self.lease_client, leadership, clock)
+        self.controller = Controller(
+            self.client,
+            clock,
+            StubForecasts(),
+            options=ControllerOptions(),
+            decide=self._decide,
+            replica=self.candidate,
+        )
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._scaling: asyncio.Task[Any] | None = None
+
+    def set(self, **state: bool) -> None:
+        for client in (self.client, self.lease_client):
+            client.set(**state)
+
+    @property
+    def is_running(self) -> bool:
+        return self._scaling is not None and not self.client.is_dead
+
+    @property
+    def failed(self) -> list[BaseException]:
+        """What ended parts that must never end."""
+        ended = [task for task in (*self._tasks, self._scaling) if task is not None and task.done()]
+        return [task.exception() or RuntimeError("a part ended") for task in ended if not task.cancelled()]
+
+    def start(self) -> None:
+        self._tasks = [asyncio.create_task(self._elect())]
+        self._tasks += [asyncio.create_task(work) for _, work in self.controller.watching()]
+        self._scaling = asyncio.create_task(self._scale())
+
+    async def _elect(self) -> None:
+        await self.candidate.run()
+
+    async def _scale(self) -> None:
+        await self.controller.synced()
+        await self.controller.scale()
+
+    async def kill(self) -> None:
+        for client in (self.client, self.lease_client):
+            client.is_dead = True
+        await self._end(0)
+
+    async def stop(self) -> None:
+        """SIGTERM: what is under way ends, and the Lease is given up, in the order of `operator.app`."""
+        assert self._scaling is not None
+        self._scaling.cancel()
+        await asyncio.gather(self._scaling, return_exceptions=True)
+        await self.controller.control_loop.close(15)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(3):
+                await self.controller.events.flushed()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(3):
+                await self.candidate.release()
+        await self.kill()
+
+    async def _end(self, seconds: float) -> None:
+        tasks = [task for task in (*self._tasks, self._scaling) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await self.controller.control_loop.close(seconds)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.controller.targets.close()
+
+    def _decide(self, spec: Any, *given: Any) -> Any:
+        decision = self._deciding(spec, *given)
+        self._noted(self.who, spec, decision)
+        return decision

@@ -1,0 +1,303 @@
+"""Starts without metrics, lost events, edits of all kinds and long absences: what the catalogue of faults asks for."""
+
+import random
+from copy import deepcopy
+
+import pytest
+from lives import CPU, Life, condition, cronhpa, deployment, one_pod_each, rules, status, timeline, until
+from model_api import START, Fault, ModelApi, ModelClient
+from virtual_time import live
+
+from cronhpa.core.instant import DAY, SECOND
+
+QUICK = {"scaleDown": {"stabilizationWindowSeconds": 0}}
+
+
+def shop(replicas=2, load=1000, **spec):
+    api = ModelApi()
+    deployment(api, replicas=replicas)
+    api.load["prod", "shop"] = load
+    cronhpa(api, **spec)
+    return api
+
+
+def test_a_start_without_any_metrics_lowers_nothing_and_says_so_within_a_minute():
+    async def scenario():
+        api = shop(8, 1000, behavior=QUICK)
+        api.faults = [Fault("GET", "/metrics.k8s.io", status=503, times=None)]
+        async with Life(api):
+            await until(60)
+            told = condition(api, "ScalingActive")
+            await until(120)
+        return timeline(api), told
+
+    changes, told = live(scenario)
+
+    assert [] == changes
+    assert ("False", "FailedGetResourceMetric") == (told["status"], told["reason"])
+
+
+def test_a_start_beside_pods_that_are_not_ready_yet_lowers_nothing_in_the_first_window():
+    """kubernetes#68826: one pod of ten is Ready, and the nine others say nothing yet."""
+
+    async def scenario():
+        api = ModelApi()
+        api.start_up = 250.0
+        deployment(api, replicas=10)
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2027-01-15T06:00:00Z"}
+        api.edit("pods", "prod", "shop-000", status={"conditions": [ready], "startTime": "2027-01-15T06:00:00Z"})
+        api.load["prod", "shop"] = 3000
+        cronhpa(api)
+        async with Life(api):
+            await until(240)
+        return timeline(api)
+
+    assert [] == live(scenario)
+
+
+def test_an_own_write_that_the_watch_has_not_told_yet_is_no_reason_to_write_again():
+    """The watch of Deployments is frozen: at each turn the count that was written is the current one."""
+
+    async def scenario():
+        api = shop(2, 2000, behavior=rules(one_pod_each(15), one_pod_each(15)))
+        async with Life(api):
+            await until(1)
+            api.freeze_watches("deployments")
+            await until(100)
+        return timeline(api), api.count("PATCH", "/scale")
+
+    changes, written = live(scenario)
+
+    assert [(2, 3), (3, 4)] == [change[1:] for change in changes]
+    assert 2 == written
+
+
+def test_three_weeks_of_missed_starts_of_every_minute_cost_nothing():
+    """30,000 starts passed while no operator ran: what holds is what holds now, and nothing is made up for."""
+    each_minute = {"name": "tick", "start": "* * * * *", "durationMinutes": 1, "minReplicas": 3, "leadTimeSeconds": 0}
+
+    async def scenario():
+        api = shop(3, 1000, schedules=[each_minute])
+        async with Life(api):
+            await until(20)
+        before = len(api.writes)
+        api.clock_offset = 21 * DAY
+        async with Life(api) as life:
+            await until(100)
+            assert 0 == life.control_loop.metrics.errors
+        return timeline(api), len(api.writes) - before
+
+    changes, writes = live(scenario)
+
+    assert [] == changes
+    assert writes <= 3
+
+
+def test_a_machine_that_slept_for_eight_hours_has_one_turn_and_no_burst():
+    """The wall clock is eight hours on; the monotonic clock stood still, as Linux' does in a suspend."""
+
+    async def scenario():
+        api = shop()
+        async with Life(api) as life:
+            await until(100)
+            api.clock_offset = 8 * 3600 * SECOND
+            before = life.control_loop.metrics.reconciles
+            await until(105)
+            return life.control_loop.metrics.reconciles - before, timeline(api)
+
+    turns, changes = live(scenario)
+
+    assert 1 <= turns <= 2
+    assert [] == changes
+
+
+def test_an_object_that_is_deleted_in_its_window_leaves_the_count_as_it_is():
+    rush = {"name": "rush", "start": "1 7 * * *", "end": "3 7 * * *", "minReplicas": 6, "leadTimeSeconds": 0}
+
+    async def scenario():
+        api = shop(schedules=[rush])
+        async with Life(api):
+            await until(90)
+            api.delete("cronhpas", "prod", "shop")
+            await until(400)
+        return timeline(api), api.objects["cronhpas"]
+
+    changes, left = live(scenario)
+
+    assert [(2, 4), (4, 6)] == [change[1:] for change in changes] or [(2, 6)] == [change[1:] for change in changes]
+    assert {} == left
+
+
+def test_labels_that_somebody_writes_all_the_time_cost_no_conflict_and_no_generation():
+    async def scenario():
+        api = shop(2, 2000, behavior=QUICK)
+        async with Life(api):
+            for number in range(300):
+                api.edit("cronhpas", "prod", "shop", metadata={"labels": {"number": str(number)}})
+                if number == 150:
+                    api.edit("cronhpas", "prod", "shop", spec={"minReplicas": 5})
+                await until(0.2 * number)
+        item = api.objects["cronhpas"]["prod", "shop"]
+        return item["metadata"], status(api), [path for _, path, _ in api.writes if path.endswith("/status")]
+
+    meta, told, writes = live(scenario)
+
+    assert "299" == meta["labels"]["number"]
+    assert meta["generation"] == told["observedGeneration"] == 2
+    assert len(writes) <= 8
+
+
+def test_the_same_manifest_a_hundred_times_is_no_write():
+    async def scenario():
+        api = shop()
+        spec = deepcopy(api.objects["cronhpas"]["prod", "shop"]["spec"])
+        async with Life(api):
+            await until(40)
+            before = len(api.writes)
+            for number in range(100):
+                api.edit("cronhpas", "prod", "shop", spec=spec)
+                await until(40 + number)
+        return len(api.writes) - before
+
+    assert 0 == live(scenario)
+
+
+def test_of_two_who_edit_one_object_the_last_wins_and_the_status_says_which_generation_was_decided():
+    async def scenario():
+        api = shop()
+        async with Life(api):
+            for number in range(3, 9):
+                api.edit("cronhpas", "prod", "shop", spec={"minReplicas": number})
+                await until(10 + number)
+        return api.replicas("prod", "shop"), status(api)["observedGeneration"]
+
+    assert (8, 7) == live(scenario)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_the_spec_was_before_the_same_spec_ends_in_the_same_count(seed):
+    """Twenty specs, one after the other, some of them unreadable; then the same one each time: 2.2 cores need 5."""
+    dice = random.Random(seed)
+
+    async def scenario():
+        api = shop(dice.randint(1, 9), 2200, behavior=QUICK)
+        async with Life(api):
+            for number in range(20):
+                bounds = {"minReplicas": dice.randint(1, 9), "maxReplicas": dice.choice([9, 15, "many"])}
+                api.edit("cronhpas", "prod", "shop", spec=bounds)
+                await until(20 + 5 * number)
+            api.edit("cronhpas", "prod", "shop", spec={"minReplicas": 1, "maxReplicas": 10})
+            await until(400)
+        return api.replicas("prod", "shop"), condition(api, "Ready")["reason"]
+
+    # 5 pods at 44 % are within a tenth of 50 %: who comes from above stays where the tolerance begins.
+    replicas, reason = live(scenario)
+    assert replicas in {4, 5}
+    assert "Deciding" == reason
+
+
+def test_a_restart_over_objects_that_stay_as_they_are_writes_nothing():
+    async def scenario():
+        api = ModelApi()
+        for number in range(30):
+            name = f"shop-{number:02d}"
+            deployment(api, name)
+            api.load["prod", name] = 1000
+            cronhpa(api, name)
+        async with Life(api):
+            await until(40)
+        before = len(api.writes)
+        for begin in (40, 60, 80):
+            async with Life(api):
+                await until(begin + 18)
+        return len(api.writes) - before
+
+    assert 0 == live(scenario)
+
+
+def test_a_stop_among_a_hundred_pending_writes_loses_nothing_that_the_next_process_does_not_do():
+    async def scenario():
+        api = ModelApi()
+        for number in range(100):
+            name = f"shop-{number:02d}"
+            deployment(api, name)
+            api.load["prod", name] = 2000
+            cronhpa(api, name)
+        api.latency = lambda method, _: 2.0 if method == "PATCH" else 0.001
+        async with Life(api) as life:
+            await until(3)
+            await life.control_loop.close(15)
+        half = sum(api.replicas("prod", name) == 4 for _, name in list(api.objects["deployments"]))
+        api.latency = lambda *_: 0.001
+        async with Life(api):
+            await until(60)
+        return half, {api.replicas("prod", name) for _, name in api.objects["deployments"]}, len(api.scalings)
+
+    half, counts, scalings = live(scenario)
+
+    assert 0 < half < 100
+    assert {4} == counts
+    assert 100 == scalings
+
+
+class _Deaf(ModelClient):
+    """Loses the event of this number of a kind's watch."""
+
+    number, kind, seen = -1, "", 0
+
+    async def watch(self, path, resource_version, *, idle_seconds, params=None):
+        async for line in super().watch(path, resource_version, idle_seconds=idle_seconds, params=params):
+            if path.endswith(self.kind):
+                type(self).seen += 1
+                if self.seen - 1 == self.number:
+                    continue
+            yield line
+
+
+@pytest.mark.parametrize("kind", ["/deployments", "/pods"])
+def test_whichever_event_of_a_watch_is_lost_the_end_is_the_same(monkeypatch, kind):
+    """A life up and down by its load, once for each event: 2 cores need 4 pods, 0.9 cores two, and 3 cores six."""
+
+    async def scenario():
+        api = shop(2, 1000, behavior=QUICK)
+        async with Life(api):
+            for begin, load in ((30, 2000), (90, 900), (150, 3000)):
+                await until(begin)
+                api.load["prod", "shop"] = load
+                for item in api.objects["deployments"].values():
+                    item["status"]["readyReplicas"] = item["spec"]["replicas"]
+            await until(215)
+            api.edit("deployments", "prod", "shop", status={"readyReplicas": api.replicas("prod", "shop")})
+            await until(800)
+        return api.replicas("prod", "shop")
+
+    monkeypatch.setattr("lives.ModelClient", _Deaf)
+    monkeypatch.setattr(_Deaf, "kind", kind)
+    monkeypatch.setattr(_Deaf, "seen", 0)
+    assert 6 == live(scenario)
+    events = _Deaf.seen
+    assert events >= 4
+    for number in range(events):
+        monkeypatch.setattr(_Deaf, "seen", 0)
+        monkeypatch.setattr(_Deaf, "number", number)
+        assert 6 == live(scenario), f"event {number} of {events} of {kind} was lost"
+
+
+def test_what_was_decided_in_2038_in_2100_and_on_a_leap_day_is_decided_as_today():
+    """Seconds since 1970 pass 2**31 on 2038-01-19; 2100 is no leap year."""
+    for day in ("2038-01-19T03:13:00Z", "2100-02-28T23:58:00Z", "2028-02-29T07:00:00Z"):
+
+        async def scenario(day=day):
+            api = ModelApi()
+            from cronhpa.core.instant import parse_instant
+
+            api.clock_offset = parse_instant(day) - START
+            deployment(api)
+            api.load["prod", "shop"] = 2000
+            every = {"name": "always", "start": "* * * * *", "durationMinutes": 2, "minReplicas": 3}
+            cronhpa(api, schedules=[every], metrics=[CPU])
+            async with Life(api):
+                await until(200)
+            return api.replicas("prod", "shop"), condition(api, "Ready")["reason"]
+
+        assert (4, "Deciding") == live(scenario)

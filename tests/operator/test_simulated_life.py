@@ -1,0 +1,85 @@
+"""
+Simulated hours of two replicas, with faults, kills, handovers and edits: the invariants hold, and can be broken.
+
+`make simulate SEEDS=10000` runs more of them.
+"""
+
+import pytest
+from msgspec.structs import replace
+from simulated_life import live_through
+from simulated_world import Violation
+
+from cronhpa.core.decide import decide
+from cronhpa.core.decision import Recommendation
+from cronhpa.core.memory import Memory
+from cronhpa.kube.informer import Informer
+from cronhpa.operator import writer
+from cronhpa.operator.election import Leadership
+from cronhpa.operator.owners import Owners
+
+# Half a second of CPU each.
+_SEEDS = 30
+
+
+@pytest.mark.parametrize("first", range(0, _SEEDS, 10))
+def test_ten_hours_hold_every_invariant(first):
+    for seed in range(first, first + 10):
+        live_through(seed)
+
+
+def test_a_seed_is_the_same_hour_each_time():
+    once, again = live_through(5), live_through(5)
+
+    assert once.scalings == again.scalings
+    assert once.writes == again.writes
+    assert len(once.scalings) > 3
+
+
+def too_many(spec, *given):
+    decision = decide(spec, *given)
+    return replace(decision, desired=decision.desired + 8) if decision.rescales else decision
+
+
+def blindly_down(spec, *given):
+    decision = decide(spec, *given)
+    lower = max(decision.current - 1, spec.min_replicas)
+    return replace(decision, desired=lower) if decision.failure and decision.current > lower else decision
+
+
+def forgetful(self, _current, now):
+    """A restart believes that one replica was enough until now."""
+    return replace(self, recommendations=(Recommendation(1, now, 1),), scale_downs=(), intent=None)
+
+
+def first_violation(seeds, deciding=decide):
+    for seed in seeds:
+        try:
+            live_through(seed, deciding)
+        except Violation as violation:
+            return str(violation).partition(" ")[0]
+    return "none"
+
+
+@pytest.mark.parametrize(
+    ("deciding", "rule"), [(too_many, "S1 L1"), (blindly_down, "S2")], ids=["beyond bounds", "down without evidence"]
+)
+def test_a_broken_decision_is_found(deciding, rule):
+    assert first_violation(range(20), deciding) in rule.split()
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "broken", "seeds", "rule"),
+    [
+        (Leadership, "write_seconds", lambda _: 60.0, range(4, 60), "S4"),
+        (Memory, "resumed", forgetful, range(60), "S5"),
+        (Owners, "problem", lambda *_: None, range(20, 80), "S10"),
+        (writer, "is_worth_writing", lambda *_: True, range(2, 60), "S7"),
+        (Informer, "list_again", lambda _: None, range(59, 120), "S7 L1"),
+    ],
+    ids=["no fence", "memory lost at a restart", "another owner", "a status each turn", "what a watch lost"],
+)
+def test_a_broken_rule_of_the_shell_is_found(monkeypatch, where, name, broken, seeds, rule):
+    """The seeds begin with one that finds it today: a search from 0 on would take a minute."""
+    monkeypatch.setattr(where, name, broken)
+
+    assert first_violation(seeds) in rule.split()
