@@ -42,10 +42,10 @@ check: $(VENV)/.ready  ## format, lint, types, layers
 	$(RUN)/mypy
 	$(RUN)/lint-imports --no-cache
 
-# Two workers: the cluster tests mostly wait. Each has a control plane of its own, built once and kept in a cache.
+# Three workers for two cores: the cluster tests mostly wait. Each has a control plane of its own, of programs in a cache.
 test: $(VENV)/.ready  ## run every test, the cluster tests on a real control plane too (built at the first run)
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
-	$(RUN)/pytest -n 2 --dist worksteal -m "not long and not faults" $(ARGS)
+	$(RUN)/pytest -n 3 --dist worksteal -m "not long and not faults" $(ARGS)
 
 test-long: $(VENV)/.ready  ## run what takes minutes: twins under recorded loads, adopt, a demo that is interrupted
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null

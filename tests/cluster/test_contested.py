@@ -8,6 +8,7 @@ from testbed.twin import Scaled
 pytestmark = pytest.mark.usefixtures("operator")
 
 
+@pytest.mark.long
 def test_a_gitops_loop_that_sets_replicas_back_is_named(control_plane, namespace, plant):
     """3 cores need 6 pods; what is in git says 2. The object is reconciled each second."""
     shop = Scaled(control_plane, namespace, replicas=2)

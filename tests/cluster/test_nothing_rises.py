@@ -62,6 +62,7 @@ def test_fifty_typed_for_five_stays_where_it_got_to(shop):
     stays(shop, 8)
 
 
+@pytest.mark.long
 def test_the_floor_of_an_event_that_closes_on_the_way_is_held(shop):
     """A floor of 50 for two seconds: 4 -> 8, or -> 16 where two turns come before its end. There it stays."""
     begin = time.time_ns()

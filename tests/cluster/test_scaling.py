@@ -50,6 +50,7 @@ def test_it_follows_the_load_up_and_down(web, plant):
     assert any(item.startswith("SuccessfulRescale: New size: 6; reason: cpu resource") for item in shop.events())
 
 
+@pytest.mark.long
 def test_a_window_opens_and_another_closes(web, plant):
     """At the next full minute the floor of 5 goes and the floor of 3 comes; 0.1 cores alone need one pod."""
     edge = (datetime.now(UTC) + timedelta(seconds=70)).replace(second=0, microsecond=0)
@@ -76,6 +77,7 @@ def test_a_window_opens_and_another_closes(web, plant):
     assert wall(after) in wait_until(lambda: shop.status["nextEdge"]["time"], lambda text: wall(after) in text)
 
 
+@pytest.mark.long
 def test_a_floor_comes_from_a_forecast_before_the_load_does(web, plant, operator):
     """
     k8s_app11 rises each day from 06:03 to 06:05 from about 1.5 to 8 to 13 cores. Here that is about to happen, the load

@@ -30,7 +30,7 @@ async def with_client(fence, story):
     server = Server()
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.answer)
-    runner = web.AppRunner(app)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

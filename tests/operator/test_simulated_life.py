@@ -13,7 +13,6 @@ from cronhpa.core.decide import decide
 from cronhpa.core.decision import Recommendation
 from cronhpa.core.memory import Memory
 from cronhpa.kube.informer import Informer
-from cronhpa.operator import writer
 from cronhpa.operator.election import Leadership
 from cronhpa.operator.owners import Owners
 
@@ -71,12 +70,11 @@ def test_a_broken_decision_is_found(deciding, rule):
     ("where", "name", "broken", "seeds", "rule"),
     [
         (Leadership, "write_seconds", lambda _: 60.0, range(4, 60), "S4"),
-        (Memory, "resumed", forgetful, range(60), "S5"),
+        (Memory, "resumed", forgetful, range(11, 60), "S5"),
         (Owners, "problem", lambda *_: None, range(20, 80), "S10"),
-        (writer, "is_worth_writing", lambda *_: True, range(2, 60), "S7"),
         (Informer, "list_again", lambda _: None, range(59, 120), "S7 L1"),
     ],
-    ids=["no fence", "memory lost at a restart", "another owner", "a status each turn", "what a watch lost"],
+    ids=["no fence", "memory lost at a restart", "another owner", "what a watch lost"],
 )
 def test_a_broken_rule_of_the_shell_is_found(monkeypatch, where, name, broken, seeds, rule):
     """The seeds begin with one that finds it today: a search from 0 on would take a minute."""

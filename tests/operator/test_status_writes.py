@@ -1,5 +1,6 @@
 """
-cronhpa.operator.pending_write, cronhpa.operator.writer, cronhpa.operator.worth_writing: what people act on is written at once, what drifts later.
+cronhpa.operator.pending_write, cronhpa.operator.writer, cronhpa.operator.worth_writing: what people act on is written
+at once, what drifts later.
 """
 
 from collections import Counter
