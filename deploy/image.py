@@ -60,7 +60,7 @@ def locked() -> list[tuple[str, str, str, str]]:
 
 
 def lock_base() -> None:
-    """Write deploy/base.lock with what Debian's stable release has today."""
+    """Write deploy/base.lock with what Debian 12 has today."""
     lines = ["# Written by `make lock`: package, version, architecture, SHA-256 of what the base is unpacked from."]
     for architecture in ARCHITECTURES:
         with tempfile.TemporaryDirectory() as folder:
@@ -114,12 +114,15 @@ def unpack_base(root: Path, architecture: str, cache: Path) -> None:
                     raise SystemExit(
                         f"{package} {version} for {architecture}: its SHA-256 is not {digest}, as {BASE_LOCK.name} says"
                     )
-                shutil.copy(file, cache / f"{digest}.deb")
+                shutil.copy(file, cache / f"{digest}.partial")
+                (cache / f"{digest}.partial").replace(cache / f"{digest}.deb")
     # Debian's folders of old names are links since /usr was merged.
     for name in ("bin", "lib", "lib64", "sbin"):
         (root / "usr" / name).mkdir(parents=True)
         (root / name).symlink_to(f"usr/{name}")
-    for *_, digest in wanted:
+    for package, _, _, digest in wanted:
+        if hashlib.sha256((cache / f"{digest}.deb").read_bytes()).hexdigest() != digest:
+            raise SystemExit(f"{cache}/{digest}.deb is not {package} any more: remove it, and try again")
         unpacking = ["tar", "-x", "--keep-directory-symlink", "-C", root]
         _run(["dpkg-deb", "--fsys-tarfile", cache / f"{digest}.deb"], into=unpacking)
     (root / "usr/bin/python3").symlink_to("python3.11")
@@ -205,6 +208,14 @@ def _member(archive: tarfile.TarFile, path: Path, name: str, made_at: int) -> tu
     return info, io.BytesIO(path.read_bytes()) if info.isreg() else None
 
 
+def full_name(image: str) -> str:
+    """An image's name with its registry: cronhpa:1 is docker.io/library/cronhpa:1."""
+    first, _, rest = image.partition("/")
+    if not rest:
+        return f"docker.io/library/{image}"
+    return image if re.search(r"[.:]", first) or first == "localhost" else f"docker.io/{image}"
+
+
 class Layout:
     """An OCI image layout: blobs by their digest, and an index of the images."""
 
@@ -227,7 +238,8 @@ class Layout:
         """Write the index, one entry that names all architectures. Returns its digest."""
         kind = "application/vnd.oci.image.index.v1+json"
         index = self.add_json({"schemaVersion": 2, "mediaType": kind, "manifests": manifests}, kind)
-        index["annotations"] = {"org.opencontainers.image.ref.name": tag}
+        # containerd, and so kind and the kubelet, look a short name up with its registry.
+        index["annotations"] = {"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": full_name(tag)}
         (self.folder / "index.json").write_text(
             json.dumps({"schemaVersion": 2, "mediaType": kind, "manifests": [index]}, sort_keys=True)
         )
@@ -310,8 +322,9 @@ def build(output: Path, *, architectures: list[str], is_slim: bool, tag: str, ca
             packed = sum(len(content) for content, _ in layers)
             yield f"linux/{architecture}: {unpacked / 1e6:.0f} MB unpacked, {packed / 1e6:.0f} MB to pull"
     digest = layout.finish(manifests, tag)
-    _archive(output, output.with_suffix(".tar"))
-    yield f"{output} and {output.with_suffix('.tar')}: {digest}"
+    archive = output.with_name(f"{output.name}.tar")
+    _archive(output, archive)
+    yield f"{output} and {archive}: {digest}"
 
 
 def _size(root: Path) -> int:
@@ -346,6 +359,8 @@ def _run(
         with subprocess.Popen(words, stdout=subprocess.PIPE) as source:
             words = [str(part) for part in into]
             done = subprocess.run(words, stdin=source.stdout, capture_output=True, text=True, check=False)
+        if source.returncode:
+            raise SystemExit(f"{command[0]} ended with {source.returncode}")
     if check and done.returncode:
         raise SystemExit(f"{' '.join(words[:3])} ended with {done.returncode}: {done.stderr.strip()[-2000:]}")
 
@@ -360,6 +375,8 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=PROJECT / "build" / "debian", help="folder of fetched packages")
     parser.add_argument("--lock-base", action="store_true", help="write deploy/base.lock anew, and build nothing")
     asked = parser.parse_args()
+    if sys.version_info[:2] != (3, 11):
+        parser.error("Python 3.11 is needed, as in the image: what it compiles is what the image runs")
     unknown = set(asked.platform.split(",")) - ARCHITECTURES.keys()
     if unknown:
         parser.error(f"--platform: found {', '.join(sorted(unknown))}; accepted are {', '.join(ARCHITECTURES)}")

@@ -19,7 +19,7 @@ from pathlib import Path
 PROJECT = Path(__file__).parents[1].resolve()
 CHART = PROJECT / "deploy" / "chart"
 PYTHONS = ("3.11", "3.12", "3.13")
-VERSION = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
+VERSION = re.compile(r"\d+\.\d+\.\d+")
 _STATED = (
     (PROJECT / "pyproject.toml", re.compile(r'^version = "(.+)"$', re.MULTILINE), 'version = "{}"'),
     (CHART / "Chart.yaml", re.compile(r"^version: (.+)$", re.MULTILINE), "version: {}"),
@@ -64,7 +64,8 @@ def build(output: Path, *, helm: str, skipped: set[str]) -> None:
             sys.stdout.write(f"{name}\n")
             sys.stdout.flush()
             step()
-    files = sorted(path for path in output.iterdir() if path.is_file())
+    # The archives of the images are not published: their registry names them by digest.
+    files = sorted(path for path in output.iterdir() if path.is_file() and path.suffix != ".tar")
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
     (output / "SHA256SUMS").write_text("".join(sums), "utf-8")
 
@@ -161,7 +162,7 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.command == "prepare":
         if not VERSION.fullmatch(asked.version):
-            parser.error(f"found {asked.version!r}; accepted is a version such as 0.2.0 or 0.2.0rc1")
+            parser.error(f"found {asked.version!r}; accepted is a version such as 0.2.0")
         prepare(asked.version)
     elif asked.command == "check":
         (version,) = _one_version()

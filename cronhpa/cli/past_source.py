@@ -68,7 +68,12 @@ ServiceAccount = Annotated[
 OPERATOR = "cronhpa-system/cronhpa-0,cronhpa-1"
 PORT = 8082
 # Run in a pod, while its operator writes: a store in one file, as of one instant.
-COPYING = 'import sqlite3; sqlite3.connect("/var/lib/cronhpa/history.db").backup(sqlite3.connect("/tmp/copy.db"))'
+# The image has no shell and no tar, which `kubectl cp` would need.
+COPYING = (
+    "import shutil, sqlite3, sys; "
+    'sqlite3.connect("/var/lib/cronhpa/history.db").backup(sqlite3.connect("/tmp/copy.db")); '
+    'shutil.copyfileobj(open("/tmp/copy.db", "rb"), sys.stdout.buffer)'
+)
 # As cronhpa.operator.access takes it; not imported, as this would load the operator.
 _AUDIENCE = "cronhpa.io"
 _TOKEN_SECONDS = 600
@@ -174,8 +179,7 @@ def _copying(operator: str) -> str:
     pod = pods.partition(",")[0]
     return (
         "\nWho may enter the pod reads a copy of its store with --store copy.db:"
-        f"\nkubectl exec -n {namespace} {pod} -- python -c '{COPYING}'"
-        f"\nkubectl cp {namespace}/{pod}:/tmp/copy.db copy.db"
+        f"\nkubectl exec -n {namespace} {pod} -- python3 -c '{COPYING}' > copy.db"
     )
 
 

@@ -153,7 +153,7 @@ class Settings(BaseSettings):
         description="Port of past decisions, at 127.0.0.1 alone: for `kubectl port-forward`; 0 takes a free one.",
     )
     metrics_objects: bool = Field(
-        default=True, description="Whether /metrics tells of each object; some 25 series for each."
+        default=True, description="Whether /metrics tells of each object; 19 to 33 series for each."
     )
     metrics_namespaces: str = Field(
         "", description="Namespaces whose objects /metrics tells of, separated by commas; empty, all of them."
@@ -223,7 +223,7 @@ class Settings(BaseSettings):
         None, description="A YAML file of named sources of metrics, which need no adapter; read again when it changes."
     )
     forecast_workers: int = Field(
-        1, ge=1, le=64, description="Processes that learn and forecast; each takes some 200 MB."
+        1, ge=1, le=64, description="Processes that learn and forecast; each takes some 170 MB."
     )
     # The check of dask_scheduler reads the fields in front of it.
     dask_insecure: bool = Field(

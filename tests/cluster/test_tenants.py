@@ -41,11 +41,16 @@ def scheduled(**bounds):
 @pytest.fixture(scope="module")
 def policed(control_plane):
     """A namespace with limits, by the chart; the policy goes at the end."""
-    namespace, larger = "policed", "policed-but-larger"
+    namespace, larger, simple = "policed", "policed-but-larger", "policed-by-one-limit"
     control_plane.apply(
-        *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in (namespace, larger))
+        *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in (namespace, larger, simple))
     )
-    values = {"policy": {"enabled": True, "namespaces": {namespace: LIMITS, larger: {**LIMITS, "maxReplicas": 1000}}}}
+    values = {
+        "policy": {
+            "enabled": True,
+            "namespaces": {namespace: LIMITS, larger: {**LIMITS, "maxReplicas": 1000}, simple: {"maxReplicas": 100}},
+        }
+    }
     found = [
         each for each in yaml.safe_load_all(helm_template(values=values)) if each and each["kind"].startswith(POLICY)
     ]
@@ -101,6 +106,13 @@ def test_a_namespace_has_limits_of_its_own_and_one_that_is_not_named_has_none(co
     assert "" == refusal(control_plane, written(f"{policed}-but-larger", maxReplicas=1000))
     assert "at most 1000" in refusal(control_plane, written(f"{policed}-but-larger", maxReplicas=1001))
     assert "" == refusal(control_plane, written(namespace, maxReplicas=5000))
+
+
+def test_the_largest_count_limits_a_schedules_floor_too(control_plane, policed):
+    """A floor outranks the spec's maximum: 500 pods would come of it."""
+    asked = written(f"{policed}-by-one-limit", schedules=scheduled(minReplicas=500))
+
+    assert "found 500 replicas: at most 100 are allowed" in refusal(control_plane, asked)
 
 
 def test_an_object_that_is_older_than_its_limits_can_be_labelled(control_plane, namespace):
