@@ -154,6 +154,10 @@ def install(root: Path, lock: Path, wheel: Path, architecture: str) -> None:
         for each in library.glob(pattern):
             each.unlink()
     shutil.rmtree(library / "bin", ignore_errors=True)
+    # The list of files names those that were taken away, one of them with the time of the installation.
+    for record in library.glob("*.dist-info/RECORD"):
+        lines = record.read_text("utf-8").splitlines(keepends=True)
+        record.write_text("".join(line for line in lines if (library / line.partition(",")[0]).exists()), "utf-8")
     # No time in a compiled file: the same sources give the same bytes.
     compiling = [
         sys.executable,

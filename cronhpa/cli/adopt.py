@@ -29,6 +29,7 @@ from cronhpa.cli.adoption import (
     until_it_acts,
     until_it_agrees,
     until_the_hpa_acts,
+    until_the_hpa_scales,
 )
 from cronhpa.cli.adoption_plan import served_without, show_plan
 from cronhpa.cli.cluster import AllNamespaces, Context, Kubeconfig, Namespace, connected
@@ -305,7 +306,7 @@ async def _to_hpa(place: _Place, *, dry_run: bool) -> None:
     if hpa is None:
         await place.create(place.hpas, manifest)
         _say(["created the HPA"])
-    await place.wait(until_the_hpa_acts)
+    await place.wait(until_the_hpa_scales)
     _say(["the HPA has looked at its target, and the CronHPA holds"])
     await place.delete(place.cron_hpas, chpa)
     _say(["deleted the CronHPA. Take it out of where it is applied from, or it comes back."])

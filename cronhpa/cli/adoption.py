@@ -127,6 +127,17 @@ def until_the_hpa_acts(hpa: Json | None, chpa: Json | None) -> str | None:
     return "the CronHPA does not hold: if its operator is gone, delete it by hand with kubectl delete chpa"
 
 
+def until_the_hpa_scales(hpa: Json | None, chpa: Json | None) -> str | None:
+    """As `until_the_hpa_acts`; and where the CronHPA has its metrics, the HPA must have them, too."""
+    waits = until_the_hpa_acts(hpa, chpa)
+    if waits is not None or hpa is None or chpa is None:
+        return waits
+    active, own = (conditions(body).get("ScalingActive", {}) for body in (hpa, chpa))
+    if own.get("status") == "True" and active.get("status") != "True":
+        return f"the HPA has no metrics: {active.get('reason')}: {active.get('message')}"
+    return None
+
+
 def as_new(hpa: Json) -> Json:
     """An HPA as it can be created again: its spec, labels and annotations."""
     metadata = {

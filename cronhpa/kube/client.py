@@ -275,7 +275,7 @@ class Client:
             async with places.requests:
                 return await self._try(method, path, body, content_type, params, bytes_max, places)
 
-        return await self._throttles.patiently(method, path, sent)
+        return await self._throttles.sent(method, path, sent)
 
     async def _try(
         self,

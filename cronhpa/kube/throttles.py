@@ -36,7 +36,7 @@ class _Throttle(Struct):
 
 class Throttles:
     """
-    seconds_max: no longer than this is waited, whatever the server says: a broken one must not silence the operator.
+    seconds_max: a path is silent no longer than this, whatever the server says: a broken one must not silence us.
 
     `now` is in seconds of the event loop's clock.
     """
@@ -60,28 +60,22 @@ class Throttles:
             # As it was refused: another text would be another status.
             raise ClusterError(known.error.status, known.error.reason, known.error.message)
 
-    async def patiently(self, method: str, path: str, send: Callable[[], Awaitable[T]]) -> T:
+    async def sent(self, method: str, path: str, send: Callable[[], Awaitable[T]]) -> T:
         """
-        What `send` returns, called no sooner than the server asks for.
+        What `send` returns. Raises ClusterError, unsent, for a request that must wait.
 
-        A write waits for that, for `seconds_max` in all, and is sent again: it has a task of its own. A read fails at
-        once: other objects may wait for what is decided by it, and the next turn reads again.
+        Nothing waits here: what was decided would be old when it is sent, and whoever waits holds a place that others
+        need. The next turn decides anew.
         """
         clock = asyncio.get_running_loop().time
-        until = clock() + self._seconds_max
-        while True:
-            seconds = self.seconds(method, path, clock())
-            if seconds and (method == "GET" or clock() + seconds > until):
-                self.look(method, path, clock())
-            await asyncio.sleep(seconds)
-            try:
-                answer = await send()
-            except ClusterError as error:
-                if not self.note(method, path, error, clock()) or method == "GET":
-                    raise
-            else:
-                self.note(method, path, None, clock())
-                return answer
+        self.look(method, path, clock())
+        try:
+            answer = await send()
+        except ClusterError as error:
+            self.note(method, path, error, clock())
+            raise
+        self.note(method, path, None, clock())
+        return answer
 
     def note(self, method: str, path: str, error: ClusterError | None, now: float) -> bool:
         """Notes the end of a request, None for one that succeeded; whether it was throttled."""

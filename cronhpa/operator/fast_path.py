@@ -123,6 +123,8 @@ class FastPath:
             or now < known.at
             # A contest ends by the count that is found at a turn.
             or (state.contest is not None and state.contest.is_open)
+            # A change that its history has no room for yet is noted at a later turn.
+            or state.noted.left_out
             or state.in_doubt
             or state.uncertain
             or state.checked is None

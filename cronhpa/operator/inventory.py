@@ -19,6 +19,7 @@ from cronhpa.core.spec import ControllerOptions, Spec
 from cronhpa.kube.errors import UNREADABLE, ClusterError
 from cronhpa.operator.decision_recorder import spec_text
 from cronhpa.operator.delaying_queue import Key
+from cronhpa.operator.newest import Shortage
 from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.repeatable import TargetKey
 
@@ -131,6 +132,7 @@ class Inventory:
         if _is_retargeted(state, before):
             # The memory is about the other target.
             state.memory = Memory()
+            state.contest = None
         self._changed(key)
         return meta.uid
 
@@ -203,8 +205,8 @@ class Inventory:
         self._read_memory(state)
         state.resumed = state.in_doubt = False
         state.uncertain = state.memory.intent is not None
-        state.newest = None
-        state.contest = None
+        state.newest = state.contest = None
+        state.shortage = Shortage()
         state.said = state.written = state.told = None  # the other process told of what it wrote
 
     def _parse(self, state: ObjectState, spec: msgspec.Raw) -> None:

@@ -99,7 +99,7 @@ class Writer:
         state, known = pending.state, pending.state.said
         if known is None or known.status is not state.status or known.memory is not state.memory:
             return False
-        if pending.acts or not self._is_current(pending):
+        if pending.acts or state.noted.left_out or not self._is_current(pending):
             return False
         memory = state.memory.after(pending.decision, Withheld(), pending.spec, pending.observation)
         if not known.holds_for(pending.decision, pending.about, memory):

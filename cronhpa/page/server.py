@@ -304,7 +304,12 @@ def _number(text: str | None) -> int | None:
 async def _answered(request: web.Request, body: bytes, content_type: str = "application/json") -> web.Response:
     """An answer that a browser asks for again only with its tag, packed where that is worth it."""
     tag = etag_of(body)
-    headers = {"Cache-Control": "no-cache", "Content-Type": content_type, "ETag": tag, "Vary": "Accept-Encoding"}
+    headers = {
+        "Cache-Control": "private, no-cache",
+        "Content-Type": content_type,
+        "ETag": tag,
+        "Vary": "Accept-Encoding",
+    }
     if request.headers.get("If-None-Match") == tag:
         return web.Response(status=304, headers=headers)
     if len(body) >= _PACKED_FROM and "gzip" in request.headers.get("Accept-Encoding", ""):

@@ -61,7 +61,10 @@ class WhatIf:
             self._runs.pop(next(name for name, each in self._runs.items() if each.task.done()))
         path = _progress_file()
         question = ENCODER.encode(replace(asked, progress="" if path is None else str(path)))
-        task = asyncio.create_task(self._run(question, path), name="what if")
+        task = asyncio.create_task(self._run(question), name="what if")
+        if path is not None:
+            # Not within the task: one that is cancelled before its first step runs nothing of it.
+            task.add_done_callback(lambda _: _forget(path))
         name = secrets.token_urlsafe(16)
         self._runs[name] = _WhatIfRun(caller, task, path)
         return name
@@ -81,12 +84,8 @@ class WhatIf:
             problem = str(error)
         return _ENCODER.encode({"result": {"problems": [problem]}})
 
-    async def _run(self, question: bytes, path: Path | None) -> bytes:
-        try:
-            return await self._worker.run(rerun, question)
-        finally:
-            if path is not None:
-                _forget(path)
+    async def _run(self, question: bytes) -> bytes:
+        return await self._worker.run(rerun, question)
 
     async def close(self) -> None:
         tasks = [each.task for each in self._runs.values()]

@@ -144,7 +144,7 @@ def test_files_are_kept_by_browsers_and_data_is_not(open_page):
     name = body.decode().split('src="')[1].split('"')[0]
 
     assert "immutable" in ask(open_page, f"/{name}")[1]["Cache-Control"]
-    assert "no-cache" == ask(open_page, "/api/fleet")[1]["Cache-Control"]
+    assert "private, no-cache" == ask(open_page, "/api/fleet")[1]["Cache-Control"]
 
 
 def test_an_answer_that_is_known_is_not_sent_again(open_page):
