@@ -9,6 +9,8 @@ import json
 import pytest
 from aiohttp import web
 
+from cronhpa.cli.adoption import until_the_hpa_scales
+
 HPAS = "/apis/autoscaling/v2/namespaces/prod/horizontalpodautoscalers"
 CRON_HPAS = "/apis/cronhpa.io/v1alpha1/namespaces/prod/cronhpas"
 REF = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
@@ -179,3 +181,22 @@ def test_without_a_name_there_is_a_plan_and_nothing_else(served, cronhpa):
         "prod       shop  Deployment/shop  4 of 1 to 9  adopt",
     ] == (plan.stdout.splitlines())
     assert 2 == refused.exit_code
+
+
+def body(**conditions):
+    return {"status": {"conditions": [{"type": kind, "status": value} for kind, value in conditions.items()]}}
+
+
+@pytest.mark.parametrize(
+    ("hpa", "chpa", "is_awaited"),
+    [
+        (body(ScalingActive="True"), body(ScalingActive="True", TargetOwned="False"), False),
+        (body(ScalingActive="False"), body(ScalingActive="True", TargetOwned="False"), True),
+        (body(ScalingActive="False"), body(ScalingActive="False", TargetOwned="False"), False),
+        (body(), body(ScalingActive="True", TargetOwned="False"), True),
+    ],
+    ids=["both scale", "a metric of the operator alone", "neither has it", "not looked at yet"],
+)
+def test_on_the_way_back_the_hpa_must_have_the_metrics_that_the_cron_hpa_has(hpa, chpa, is_awaited):
+    """A source answers the CronHPA, and no adapter the HPA: deleting the CronHPA would leave nobody that scales."""
+    assert is_awaited == (until_the_hpa_scales(hpa, chpa) is not None)

@@ -1,14 +1,19 @@
 """cronhpa.operator.inventory, cronhpa.operator.object_state: objects as last seen, in any order."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 from lives import CPU, Life, condition, cronhpa, deployment, status, until
 from model_api import Fault, ModelApi, ModelClient
 from virtual_time import live
 
+from cronhpa.core.instant import DAY, SECOND
 from cronhpa.core.memory import Memory
+from cronhpa.core.observation import ScalarReading, Scale
+from cronhpa.core.reactive.replicas import MetricProposal
 from cronhpa.core.spec import ControllerOptions
+from cronhpa.operator.contest import Contest
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.sweep import Sweep
 
@@ -148,6 +153,29 @@ def test_an_object_that_was_pointed_elsewhere_by_way_of_an_unreadable_spec_remem
     told.inventory.put(body(12, generation=3, status=REMEMBERED, scaleTargetRef=OTHER))
 
     assert () == told.item.memory.recommendations
+
+
+def test_reversals_on_a_target_say_nothing_of_the_next_one():
+    told = Told()
+    told.inventory.put(body(10))
+    told.item.contest = Contest()
+
+    told.inventory.put(body(11, generation=2, scaleTargetRef=OTHER))
+
+    assert told.item.contest is None
+
+
+def test_the_time_in_which_another_replica_led_is_not_under_provisioned_here():
+    """One pod where nine are asked for, when the Lease was lost, and three days until this replica leads again."""
+    told = Told()
+    told.inventory.put(body(10))
+    seen = SimpleNamespace(scale=Scale(1, 1, "app=shop"), readings=(ScalarReading(90_000, 0),))
+    told.item.shortage.note(seen, SimpleNamespace(metrics=(MetricProposal("queue", 9),)), 0)
+    assert 60.0 == told.item.shortage.seconds(60 * SECOND)
+
+    told.inventory.resume(told.item)
+
+    assert 0.0 == told.item.shortage.seconds(3 * DAY)
 
 
 def test_a_spec_that_is_mended_remembers_what_it_did():

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import tempfile
 
 import msgspec
 import pytest
@@ -154,6 +155,19 @@ async def test_a_caller_has_one_run_and_another_takes_its_place():
     first, second = runs.begin("anna", ASKED), runs.begin("anna", ASKED)
 
     assert (None, {"done": 0.0}) == (runs.answer("anna", first), json.loads(runs.answer("anna", second)))
+
+
+async def test_runs_that_replace_each_other_at_once_leave_no_file(tmp_path, monkeypatch):
+    """A task that is cancelled before its first step runs nothing."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    runs = WhatIf(PageWorker(4, 1.0, Pool()))
+
+    for _ in range(5):
+        runs.begin("anna", ASKED)
+    await runs.close()
+    await asyncio.sleep(0)
+
+    assert [] == [*tmp_path.iterdir()]
 
 
 async def test_when_too_many_run_another_is_refused_and_none_is_ended():
