@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Protocol
 
@@ -26,6 +26,8 @@ LOG = logging.getLogger(__name__)
 
 # A released Lease is free at once; client-go writes this duration into it.
 _RELEASED_SECONDS = 1
+# An API server that hangs must not keep a process from its end for the sake of a Lease that it may not even have.
+_UNANSWERED_SECONDS = 1.0
 
 
 class LeaseTiming(Struct, frozen=True):
@@ -128,6 +130,8 @@ class Elector:
         self._seen_at = -math.inf
         self._terms = 0
         self._is_over = False
+        # A write of the Lease was sent, and nobody has its answer yet.
+        self._is_unanswered = False
         self._problem = ""
 
     async def run(self) -> None:
@@ -162,24 +166,36 @@ class Elector:
     async def release(self) -> None:
         """Gives the Lease up for good, so that another replica need not wait for its end."""
         self._is_over = True
-        lease = self._lease
-        if not self.leadership.is_leading or lease is None:
+        lease = self._lease if self.leadership.is_leading else None
+        if lease is not None:
+            self._end("", "it is released")
+        elif not self._is_unanswered:
             return
-        self._end("", "it is released")
         try:
+            if lease is None:
+                async with asyncio.timeout(_UNANSWERED_SECONDS):
+                    await self._give_up(await self._own())
+                return
             try:
                 await self._give_up(lease)
             except ClusterError as error:
                 if error.status != HTTPStatus.CONFLICT:
                     raise
                 # A renewal that was under way when the election ended may have been done: nobody waited for its answer.
-                found = await self._leases.get(self._name)
-                if found is not None and found.spec.holder == self._identity:
-                    await self._give_up(found)
+                await self._give_up(await self._own())
+        except TimeoutError:
+            LOG.warning("the Lease %s may have been taken by this replica, and runs out", self._name)
         except ClusterError as error:
             LOG.warning("the Lease %s cannot be released: %s", self._name, error.message)
 
-    async def _give_up(self, lease: Lease) -> None:
+    async def _own(self) -> Lease | None:
+        """The Lease as it is; None where this replica does not have it."""
+        found = await self._leases.get(self._name)
+        return found if found is not None and found.spec.holder == self._identity else None
+
+    async def _give_up(self, lease: Lease | None) -> None:
+        if lease is None:
+            return
         now = micro_time(self._clock.now())
         spec = replace(
             lease.spec,
@@ -202,7 +218,7 @@ class Elector:
                 known = None if self._lease is None else self._lease.spec
                 if known is not None and known.holder not in {"", self._identity} and self._is_live(known):
                     return  # somebody deleted it; its holder may still write
-                self._lease = await self._leases.create(self._name, self._spec(LeaseSpec()))
+                self._lease = await self._answered(self._leases.create(self._name, self._spec(LeaseSpec())))
                 self._lead(begun)
                 return
             self._note(lease)
@@ -216,8 +232,15 @@ class Elector:
                 LOG.info("%s leads", spec.holder)
                 self._changed()
             return
-        self._note(await self._leases.replace(self._name, self._lease, self._spec(spec)))
+        self._note(await self._answered(self._leases.replace(self._name, self._lease, self._spec(spec))))
         self._lead(begun)
+
+    async def _answered(self, writing: Awaitable[Lease]) -> Lease:
+        """The answer to a write of the Lease. A write whose answer nobody has may have been done all the same."""
+        self._is_unanswered = True
+        answer = await writing
+        self._is_unanswered = False
+        return answer
 
     def _lead(self, begun: float) -> None:
         if self._is_over:  # a renewal that was under way at the release

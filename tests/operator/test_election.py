@@ -174,6 +174,27 @@ def test_a_released_lease_is_taken_within_a_second_and_counted_as_a_transition()
     assert (spec.holder_identity, spec.lease_transitions) == ("two", 0)
 
 
+@pytest.mark.parametrize("was_done", [True, False])
+def test_a_candidate_that_ends_while_it_takes_the_lease_leaves_it_free(was_done):
+    """Its write was done, or it was not: nobody waited for the answer."""
+
+    async def scenario():
+        leases = ModelLeases()
+        leases.trouble = lambda: ("", 0.0) if leases.asked[-1] != "create" else ("lost" if was_done else "hangs", 5.0)
+        one = Replica(leases, "one")
+        attempt = asyncio.create_task(one.elector.step())
+        await until(1)
+        attempt.cancel()
+        taken = leases.lease is not None
+        await one.elector.release()
+        return taken, leases.lease
+
+    taken, lease = live(scenario)
+
+    assert was_done == taken
+    assert lease is None or not lease.spec.holder
+
+
 def test_a_dead_leaders_lease_is_taken_after_its_duration_and_not_before():
     async def scenario():
         leases, _, two, (first, second) = await two_running()
