@@ -18,23 +18,17 @@ import asyncio
 import logging
 import socket
 import struct
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from cronhpa.ports.accepting import ACCEPTS_AT_ONCE, accepted, gives_way, listening_socket
+
 LOG = logging.getLogger(__name__)
 
 TEXT = "text/plain; charset=utf-8"
-# Connections that wait in the kernel to be accepted.
-_BACKLOG = 256
-# Not more accepts at once than one address may hold, so that each is read once before another can push it out.
-_ACCEPTS_AT_ONCE = 8
-_ACCEPTS_PAUSE_SECONDS = 0.01
 # A head that arrives byte by byte would otherwise wake the loop for each byte.
 _READ_PAUSE_SECONDS = 0.05
-# Before the next try after the system had no file or memory for a connection.
-_NO_ROOM_SECONDS = 0.1
 # Makes the kernel forget a connection that is closed early at once, with the data that a slow reader did not take.
 _RESET = struct.pack("ii", 1, 0)
 # Three listeners together take at most a fifth of the files that the process may open; the rest is for the API.
@@ -46,7 +40,7 @@ class Budget:
     """Limits of one listener: for all peers together, and for one address."""
 
     connections: int = 32
-    per_peer: int = _ACCEPTS_AT_ONCE
+    per_peer: int = ACCEPTS_AT_ONCE
     head_bytes: int = 8192
     head_seconds: float = 5.0
     answer_seconds: float = 10.0
@@ -119,34 +113,15 @@ class Listener:
         self.dropped = 0
         """Number of connections closed without an answer: pushed out, too slow, or ended by the peer."""
         self._routes, self._below, self._budget = routes, below or {}, budget or Budget()
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        is_dual = host == "::" and socket.has_dualstack_ipv6()
-        try:
-            self._socket = socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=is_dual)
-        except OSError as error:
-            raise OSError(
-                error.errno, f"{host}, port {port}: {error.strerror}; name another port or address"
-            ) from error
-        self._socket.setblocking(False)
+        self._socket = listening_socket(host, port)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
         # Oldest first.
         self._open: dict[_Connection, None] = {}
 
     async def run(self) -> None:
-        loop = asyncio.get_running_loop()
-        count = 0
         try:
-            while True:
-                try:
-                    accepted, address = await loop.sock_accept(self._socket)
-                except OSError as error:
-                    LOG.warning("port %d cannot take a connection: %s", self.address[1], error)
-                    await asyncio.sleep(_NO_ROOM_SECONDS)
-                    continue
-                self._admit(_Connection(address[0], accepted))
-                count += 1
-                if count % _ACCEPTS_AT_ONCE == 0:
-                    await asyncio.sleep(_ACCEPTS_PAUSE_SECONDS)
+            async for connection, peer in accepted(self._socket):
+                self._admit(_Connection(peer, connection))
         finally:
             self._socket.close()
             tasks = [connection.task for connection in self._open if connection.task is not None]
@@ -155,23 +130,16 @@ class Listener:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _admit(self, connection: _Connection) -> None:
-        held = Counter(other.peer for other in self._open)
-        if held[connection.peer] >= self._budget.per_peer:
-            self._push_out({connection.peer})
-        elif len(self._open) >= self._budget.connections:
-            most = max(held.values())
-            self._push_out({peer for peer, count in held.items() if count == most})
+        budget = self._budget
+        chosen = gives_way(connection.peer, self._open, connections=budget.connections, per_peer=budget.per_peer)
+        if chosen is not None:
+            del self._open[chosen]
+            assert chosen.task is not None
+            chosen.task.cancel()
         self._open[connection] = None
         connection.task = asyncio.create_task(self._serve(connection))
         # Not in the task itself: a task that is cancelled before its first step runs no `finally`.
         connection.task.add_done_callback(lambda _: self._close(connection))
-
-    def _push_out(self, peers: set[str]) -> None:
-        # The oldest connection, not one without a request: among readers that do not read, that is the new probe.
-        chosen = next(other for other in self._open if other.peer in peers)
-        del self._open[chosen]
-        assert chosen.task is not None
-        chosen.task.cancel()
 
     def _close(self, connection: _Connection) -> None:
         self._open.pop(connection, None)

@@ -2,28 +2,21 @@
 Connections of the page: accepted here, served by aiohttp.
 
 aiohttp's server accepts as many connections as the process may have files. Here the rules of the operator's other ports
-hold: at most so many connections at a time, and of one address; a new one is always accepted, and pushes out the oldest
-of the address that has the most; none lasts longer than LIFE_SECONDS, also one that sends its head byte by byte.
+hold (`ports.accepting`). No connection lasts longer than LIFE_SECONDS, also one that sends its head byte by byte.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import ssl
-from collections import Counter
 from collections.abc import Callable
 
 from msgspec import Struct
 
-LOG = logging.getLogger(__name__)
+from cronhpa.ports.accepting import accepted, gives_way, listening_socket
 
 LIFE_SECONDS = 120.0
-_BACKLOG = 256
-_ACCEPTS_AT_ONCE = 8
-_ACCEPTS_PAUSE_SECONDS = 0.01
-_NO_ROOM_SECONDS = 0.1
 _HANDSHAKE_SECONDS = 5.0
 
 
@@ -71,10 +64,7 @@ class Connections:
         limits: ConnectionLimits | None = None,
     ) -> None:
         self._factory, self._tls, self._limits = factory, tls, limits or ConnectionLimits()
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        is_dual = host == "::" and socket.has_dualstack_ipv6()
-        self._socket = socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=is_dual)
-        self._socket.setblocking(False)
+        self._socket = listening_socket(host, port)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
         # Oldest first.
         self._open: list[_Connection] = []
@@ -85,19 +75,9 @@ class Connections:
         return sum(not each.is_over for each in self._open)
 
     async def run(self) -> None:
-        loop, count = asyncio.get_running_loop(), 0
         try:
-            while True:
-                try:
-                    accepted, address = await loop.sock_accept(self._socket)
-                except OSError as error:
-                    LOG.warning("port %d cannot take a connection: %s", self.address[1], error)
-                    await asyncio.sleep(_NO_ROOM_SECONDS)
-                    continue
-                self._admit(_Connection(address[0], accepted))
-                count += 1
-                if count % _ACCEPTS_AT_ONCE == 0:
-                    await asyncio.sleep(_ACCEPTS_PAUSE_SECONDS)
+            async for connection, peer in accepted(self._socket):
+                self._admit(_Connection(peer, connection))
         finally:
             self._socket.close()
             for each in self._open:
@@ -105,19 +85,13 @@ class Connections:
 
     def _admit(self, connection: _Connection) -> None:
         self._open = [each for each in self._open if not each.is_over]
-        held = Counter(each.peer for each in self._open)
-        if held[connection.peer] >= self._limits.per_peer:
-            self._push_out({connection.peer})
-        elif len(self._open) >= self._limits.connections:
-            most = max(held.values())
-            self._push_out({peer for peer, count in held.items() if count == most})
+        limits = self._limits
+        chosen = gives_way(connection.peer, self._open, connections=limits.connections, per_peer=limits.per_peer)
+        if chosen is not None:
+            self._open.remove(chosen)
+            chosen.end()
         self._open.append(connection)
         connection.task = asyncio.create_task(self._serve(connection))
-
-    def _push_out(self, peers: set[str]) -> None:
-        chosen = next(each for each in self._open if each.peer in peers)
-        self._open.remove(chosen)
-        chosen.end()
 
     async def _serve(self, connection: _Connection) -> None:
         loop = asyncio.get_running_loop()

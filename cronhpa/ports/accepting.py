@@ -1,0 +1,81 @@
+"""
+Connections of a port of ours: bound, accepted at a pace, and which one gives way to a new one.
+
+A new connection is always accepted. Where there is no room, the oldest one of the address that holds most gives way, so
+that one address cannot push out another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+from typing import Protocol, TypeVar
+
+LOG = logging.getLogger(__name__)
+
+ACCEPTS_AT_ONCE = 8
+"""Not more than one address may hold at a port, so that each is read once before another can push it out."""
+# Connections that wait in the kernel to be accepted.
+_BACKLOG = 256
+_ACCEPTS_PAUSE_SECONDS = 0.01
+# Before the next try after the system had no file or memory for a connection.
+_NO_ROOM_SECONDS = 0.1
+
+
+class OpenConnection(Protocol):
+    """A connection that is open. peer: its address."""
+
+    peer: str
+
+
+H = TypeVar("H", bound=OpenConnection)
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens at an address; port 0 takes a free one. Raises OSError if it cannot be bound."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    is_dual = host == "::" and socket.has_dualstack_ipv6()
+    try:
+        listening = socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=is_dual)
+    except OSError as error:
+        raise OSError(error.errno, f"{host}, port {port}: {error.strerror}; name another port or address") from error
+    listening.setblocking(False)
+    return listening
+
+
+async def accepted(listening: socket.socket) -> AsyncIterator[tuple[socket.socket, str]]:
+    """Each new connection with the address of its peer, for ever."""
+    loop, count = asyncio.get_running_loop(), 0
+    while True:
+        try:
+            connection, address = await loop.sock_accept(listening)
+        except OSError as error:
+            LOG.warning("port %d cannot take a connection: %s", listening.getsockname()[1], error)
+            await asyncio.sleep(_NO_ROOM_SECONDS)
+            continue
+        yield connection, address[0]
+        count += 1
+        if count % ACCEPTS_AT_ONCE == 0:
+            await asyncio.sleep(_ACCEPTS_PAUSE_SECONDS)
+
+
+def gives_way(peer: str, held: Iterable[H], *, connections: int, per_peer: int) -> H | None:
+    """
+    The connection that a new one of this address pushes out; None where there is room for both.
+
+    held: the oldest first. connections: at most, of all addresses; per_peer: of one.
+    """
+    kept = list(held)
+    counts = Counter(each.peer for each in kept)
+    if counts[peer] >= per_peer:
+        peers = {peer}
+    elif len(kept) >= connections:
+        most = max(counts.values())
+        peers = {each for each, count in counts.items() if count == most}
+    else:
+        return None
+    # The oldest, not one without a request: among readers that do not read, that is the new probe.
+    return next(each for each in kept if each.peer in peers)
