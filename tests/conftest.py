@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from itertools import count
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -53,3 +55,17 @@ def new_schema(postgres):
         return PostgresAddress(postgres.url(name))
 
     return make
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    """The modules of deploy/monitoring by name; they are scripts, and in no package."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(Path(__file__).parents[1] / "deploy" / "monitoring")
+        import dashboards
+        import generate
+        import rules
+
+        yield {"generate": generate, "rules": rules, "dashboards": dashboards}
+        for name in ("dashboards", "generate", "reference", "rules"):
+            sys.modules.pop(name, None)

@@ -55,10 +55,10 @@ class Throttles:
 
     def look(self, method: str, path: str, now: float) -> None:
         """Raises ClusterError for a request that must wait."""
-        known = self._throttled.get((method, path))
-        if known is not None and now < known.until:
+        if self.seconds(method, path, now):
+            error = self._throttled[method, path].error
             # As it was refused: another text would be another status.
-            raise ClusterError(known.error.status, known.error.reason, known.error.message)
+            raise ClusterError(error.status, error.reason, error.message)
 
     async def sent(self, method: str, path: str, send: Callable[[], Awaitable[T]]) -> T:
         """
@@ -77,12 +77,12 @@ class Throttles:
         self.note(method, path, None, clock())
         return answer
 
-    def note(self, method: str, path: str, error: ClusterError | None, now: float) -> bool:
-        """Notes the end of a request, None for one that succeeded; whether it was throttled."""
+    def note(self, method: str, path: str, error: ClusterError | None, now: float) -> None:
+        """Notes the end of a request, None for one that succeeded."""
         key = (method, path)
         if error is None or (error.status != HTTPStatus.TOO_MANY_REQUESTS and error.retry_after is None):
             self._throttled.pop(key, None)
-            return False
+            return
         known = self._throttled.pop(key, None)
         times = 0 if known is None else known.times
         seconds = error.retry_after
@@ -92,7 +92,6 @@ class Throttles:
         self._make_room(now)
         seconds = max(_LEAST_SECONDS, min(seconds, self._seconds_max))
         self._throttled[key] = _Throttle(now + seconds, times + 1, error)
-        return True
 
     def _make_room(self, now: float) -> None:
         if len(self._throttled) < _KEPT:

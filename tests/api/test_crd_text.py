@@ -11,13 +11,12 @@ import typer
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from typer.testing import CliRunner
 
+from conformance.specs import can_be_read
 from cronhpa.api.crd import crd_manifest, crd_text, flatten
 from cronhpa.api.resource.cel import POSITIVE
 from cronhpa.api.rules import broken_rules
-from cronhpa.api.schema import CronHPASpec
 from cronhpa.cli.crd import crd
 
 CRD = Path(__file__).parents[2] / "crds" / "cronhpa.io_cronhpas.yaml"
@@ -80,14 +79,6 @@ def test_the_pattern_for_older_servers_takes_what_the_rule_takes(text):
     spec = {"scaleTargetRef": shop, "maxReplicas": 10, "metrics": [metric]}
 
     assert bool(re.search(POSITIVE, text)) == (can_be_read(spec) and not [*broken_rules(spec)])
-
-
-def can_be_read(spec):
-    try:
-        CronHPASpec.model_validate(spec)
-    except ValidationError:
-        return False
-    return True
 
 
 def test_the_file_says_that_and_how_it_is_generated():

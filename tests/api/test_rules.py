@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from conformance.specs import Verdict, is_alike
+from conformance.specs import Verdict, can_be_read, is_alike
 from conformance.trajectories import read
 from cronhpa.api.rules import broken_rules
 from cronhpa.api.schema import CronHPASpec
@@ -25,14 +23,6 @@ def verdict(spec):
     return Verdict(
         None if causes else CronHPASpec.model_validate(spec).model_dump(by_alias=True, exclude_none=True), causes
     )
-
-
-def can_be_read(spec):
-    try:
-        CronHPASpec.model_validate(spec)
-    except ValidationError:
-        return False
-    return True
 
 
 def test_the_upstreams_verdict_on_a_thousand_specs_is_found_without_a_server():

@@ -6,7 +6,6 @@ an evaluation that it fails) stands in the operator's store before it starts.
 """
 
 import signal
-import sys
 import time
 
 import pytest
@@ -21,7 +20,7 @@ from cronhpa.history.fits import Fit, FitInfo
 from cronhpa.history.series import Series
 from cronhpa.history.spend import Spend
 from cronhpa.history.store import Store
-from testbed.control_plane import CHART, PROJECT, helm_template
+from testbed.control_plane import CHART, helm_template
 from testbed.objects import deployment, horizontal_pod_autoscaler
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator
 from testbed.prometheus import running
@@ -48,19 +47,6 @@ FIRED = {
     ("CronHPAForecastBudgetSpent", "spent"),
     ("CronHPAForecastWorseThanReactive", "blurred"),
 }
-
-
-@pytest.fixture(scope="module")
-def scripts():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(PROJECT / "deploy" / "monitoring")
-        import dashboards
-        import generate
-        import rules
-
-        yield {"generate": generate, "rules": rules, "dashboards": dashboards}
-        for name in ("dashboards", "generate", "reference", "rules"):
-            sys.modules.pop(name, None)
 
 
 def wall(instant):

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from pydantic import ValidationError
+
 from conformance.trajectories import read
+from cronhpa.api.schema import CronHPASpec
 from testbed.control_plane import ControlPlane
 
 # The one stated difference: the upstream fills in a metric where there is none, we ask for it and name this one.
@@ -26,6 +29,15 @@ class Verdict(NamedTuple):
 
     spec: dict[str, Any] | None
     causes: dict[str, str]
+
+
+def can_be_read(spec: Any) -> bool:
+    """Whether the models of the resource take a spec, before any rule."""
+    try:
+        CronHPASpec.model_validate(spec)
+    except ValidationError:
+        return False
+    return True
 
 
 class Server:

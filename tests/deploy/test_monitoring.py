@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
-import pytest
 import yaml
 
 from cronhpa.operator.families import FAMILIES, FamilyKind
@@ -16,20 +14,6 @@ SUFFIXES = {FamilyKind.HISTOGRAM: ("_bucket", "_sum", "_count")}
 DECLARED = {f"{each.name}{suffix}" for each in FAMILIES for suffix in SUFFIXES.get(each.kind, ("",))}
 NAME = re.compile(r"(?<![\w:])cronhpa_\w+(?![\w:])")
 RECORDED = re.compile(r"[a-z_]+:cronhpa_\w+:\w+")
-
-
-@pytest.fixture(scope="module")
-def scripts():
-    """The modules of deploy/monitoring by name; they are scripts, and in no package."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(PROJECT / "deploy" / "monitoring")
-        import dashboards
-        import generate
-        import rules
-
-        yield {"generate": generate, "rules": rules, "dashboards": dashboards}
-        for name in ("dashboards", "generate", "reference", "rules"):
-            sys.modules.pop(name, None)
 
 
 def test_no_made_file_is_stale(scripts):

@@ -13,8 +13,11 @@ from cronhpa.core.decide import decide
 from cronhpa.core.decision import Recommendation
 from cronhpa.core.memory import Memory
 from cronhpa.kube.informer import Informer
+from cronhpa.operator import writer
 from cronhpa.operator.election import Leadership
+from cronhpa.operator.fast_path import FastPath
 from cronhpa.operator.owners import Owners
+from cronhpa.operator.said import Said
 
 # Half a second of CPU each.
 _SEEDS = 30
@@ -60,10 +63,12 @@ def first_violation(seeds, deciding=decide):
 
 
 @pytest.mark.parametrize(
-    ("deciding", "rule"), [(too_many, "S1 L1"), (blindly_down, "S2 S5")], ids=["beyond bounds", "down without evidence"]
+    ("deciding", "seeds", "rule"),
+    [(too_many, range(20), "S1 L1"), (blindly_down, range(2, 20), "S2")],
+    ids=["beyond bounds", "down without evidence"],
 )
-def test_a_broken_decision_is_found(deciding, rule):
-    assert first_violation(range(20), deciding) in rule.split()
+def test_a_broken_decision_is_found(deciding, seeds, rule):
+    assert first_violation(seeds, deciding) in rule.split()
 
 
 @pytest.mark.parametrize(
@@ -81,3 +86,12 @@ def test_a_broken_rule_of_the_shell_is_found(monkeypatch, where, name, broken, s
     monkeypatch.setattr(where, name, broken)
 
     assert first_violation(seeds) in rule.split()
+
+
+def test_a_status_at_each_turn_is_found(monkeypatch):
+    """Three rules keep a quiet object's status from being written: each alone would."""
+    monkeypatch.setattr(FastPath, "may_take", lambda *_: False)
+    monkeypatch.setattr(Said, "holds_for", lambda *_: False)
+    monkeypatch.setattr(writer, "is_worth_writing", lambda *_: True)
+
+    assert "S7" == first_violation(range(3))
