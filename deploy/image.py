@@ -43,6 +43,7 @@ _PROGRAM = "#!/usr/bin/python3.11 -P\nimport sys\n\nfrom cronhpa.cli import main
 _LEFT_OUT = re.compile(
     r"^(usr/share/(doc|man|lintian|locale|info|gcc|gdb|bug)|usr/lib/python3\.11/(test|idlelib|tkinter|lib2to3)"
     rf"|var|{_LIBRARY}/(bin|kubernetes/aio))(/|$)|^{_LIBRARY}/.*(/tests?/|\.(pyx|pxd|c|h|hpp|f90)$)"
+    rf"|^{_LIBRARY}/statsmodels/datasets/.*\.csv$"
 )
 
 
