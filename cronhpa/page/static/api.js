@@ -46,6 +46,27 @@ export async function ask(path, {body, signal} = {}) {
   }
 }
 
+// Calls look() again and again: after as many ms as it returns, or after refresh; not after an error that onError says ends it.
+export function polling(refresh, onError, look) {
+  const ending = new AbortController();
+  let timer = 0;
+
+  async function poll() {
+    try {
+      timer = setTimeout(poll, (await look()) ?? refresh);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      if (onError(error)) timer = setTimeout(poll, refresh);
+    }
+  }
+
+  const end = () => {
+    ending.abort();
+    clearTimeout(timer);
+  };
+  return {begin: poll, end, signal: ending.signal};
+}
+
 export function objectPath(namespace, name) {
   return `objects/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
 }

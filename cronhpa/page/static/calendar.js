@@ -1,6 +1,6 @@
 // The coming week of the fleet: what opens and closes when, where edges fall together, pods asked for at each.
 
-import {ask} from "./api.js";
+import {ask, polling} from "./api.js";
 import {colors, fade, key, picture, upTo} from "./chart.js";
 import {clock, day, el, moment, number, OWN_ZONE, replace} from "./dom.js";
 
@@ -41,8 +41,6 @@ function entry(each, most) {
 }
 
 export function calendar(main, {banner, onError}) {
-  const ending = new AbortController();
-  let timer = 0;
   let drawn = null;
   let told = null;
   replace(main, el("h1", {}, "Calendar of the fleet"), el("p.wait", {role: "status"}, "The edges of the coming week are worked out…"));
@@ -90,32 +88,25 @@ export function calendar(main, {banner, onError}) {
     for (const node of main.querySelectorAll("details")) if (opened.has(node.dataset.at)) node.open = true;
   }
 
-  async function poll() {
-    try {
-      const answer = await ask("calendar", {signal: ending.signal});
-      if (answer.done !== undefined) {
-        const waiting = main.querySelector(".wait");
-        if (waiting) waiting.textContent = `The edges of the coming week are worked out: ${Math.round(100 * answer.done)} %`;
-        timer = setTimeout(poll, 500);
-        return;
-      }
-      banner(answer.pending ? `${answer.pending} namespaces are still asked about.` : "");
-      const isNew = told === null || JSON.stringify(answer) !== JSON.stringify(told);
-      told = answer;
-      if (isNew) show();
-      timer = setTimeout(poll, answer.pending ? 2000 : REFRESH);
-    } catch (error) {
-      if (error.name === "AbortError") return;
-      if (onError(error)) timer = setTimeout(poll, REFRESH);
+  const polled = polling(REFRESH, onError, async () => {
+    const answer = await ask("calendar", {signal: polled.signal});
+    if (answer.done !== undefined) {
+      const waiting = main.querySelector(".wait");
+      if (waiting) waiting.textContent = `The edges of the coming week are worked out: ${Math.round(100 * answer.done)} %`;
+      return 500;
     }
-  }
+    banner(answer.pending ? `${answer.pending} namespaces are still asked about.` : "");
+    const isNew = told === null || JSON.stringify(answer) !== JSON.stringify(told);
+    told = answer;
+    if (isNew) show();
+    return answer.pending ? 2000 : REFRESH;
+  });
 
   const themed = () => told && show();
   addEventListener("themechange", themed);
-  poll();
+  polled.begin();
   return () => {
-    ending.abort();
-    clearTimeout(timer);
+    polled.end();
     drawn?.end();
     removeEventListener("themechange", themed);
   };

@@ -1,6 +1,6 @@
 // Every object in one table. Only the rows in view are in the document: 10,000 objects cost as much as fifty.
 
-import {ask} from "./api.js";
+import {ask, polling} from "./api.js";
 import {bounds, el, moment, number, OWN_ZONE, replace, replicas, shape, status, tone} from "./dom.js";
 
 const REFRESH = 5000;
@@ -141,11 +141,8 @@ const HEADS = [
 // --- the view ---------------------------------------------------------------------------------------------------
 
 export function fleet(main, {banner, onError}) {
-  const ending = new AbortController();
-  const {signal} = ending;
   let rows = [];
   let height = 0;
-  let timer = 0;
   const drawn = new Map();
 
   const search = el("input", {type: "search", id: "search", placeholder: "Search name, target, decided by…",
@@ -306,22 +303,17 @@ export function fleet(main, {banner, onError}) {
   const turned = () => { heads(); refill(); };
   NARROW.addEventListener("change", turned);
 
-  async function poll() {
-    try {
-      const isFirst = known.sequence === null;
-      const hasChanged = await update(signal);
-      banner(known.leads ? "" : `This replica does not lead: it shows what its watches tell.${
-        known.leader ? ` ${known.leader} decides.` : ""}`);
-      if (hasChanged || isFirst) {
-        filters();
-        refill();
-      }
-      timer = setTimeout(poll, known.pending ? 1000 : REFRESH);
-    } catch (error) {
-      if (error.name === "AbortError") return;
-      if (onError(error)) timer = setTimeout(poll, REFRESH);
+  const polled = polling(REFRESH, onError, async () => {
+    const isFirst = known.sequence === null;
+    const hasChanged = await update(polled.signal);
+    banner(known.leads ? "" : `This replica does not lead: it shows what its watches tell.${
+      known.leader ? ` ${known.leader} decides.` : ""}`);
+    if (hasChanged || isFirst) {
+      filters();
+      refill();
     }
-  }
+    return known.pending ? 1000 : REFRESH;
+  });
 
   heads();
   if (known.sequence !== null) {
@@ -330,10 +322,9 @@ export function fleet(main, {banner, onError}) {
     grid.scrollTop = chosen.top;
     draw();
   }
-  poll();
+  polled.begin();
   return () => {
-    ending.abort();
-    clearTimeout(timer);
+    polled.end();
     resized.disconnect();
     NARROW.removeEventListener("change", turned);
   };

@@ -1,6 +1,6 @@
 // One object: a week back and a week ahead, and why it has the replicas that it has.
 
-import {ask, objectPath} from "./api.js";
+import {ask, objectPath, polling} from "./api.js";
 import {colors, fade, held, key, picture, sparse, STEPPED, union, upTo} from "./chart.js";
 import {away, bounds, clock, copyButton, day, el, load, moment, number, replace, replicas, status} from "./dom.js";
 
@@ -180,9 +180,6 @@ function commandList(view) {
 // --- the view ---------------------------------------------------------------------------------------------------
 
 export function object(main, namespace, name, {banner, onError}) {
-  const ending = new AbortController();
-  const {signal} = ending;
-  let timer = 0;
   let drawn = null;
   let view = null;
   let range = null;
@@ -224,7 +221,7 @@ export function object(main, namespace, name, {banner, onError}) {
     }
     pinned = at;
     try {
-      const found = await ask(`${objectPath(namespace, name)}/decision?at=${Math.floor(at)}`, {signal});
+      const found = await ask(`${objectPath(namespace, name)}/decision?at=${Math.floor(at)}`, {signal: polled.signal});
       if (pinned !== at) return;
       explainedTitle.textContent = `Why it had its replicas on ${moment(at, view.zone)}`;
       explainedNode.textContent = "";
@@ -281,28 +278,23 @@ export function object(main, namespace, name, {banner, onError}) {
         panel("What changed", events(view))));
   }
 
-  async function poll() {
-    try {
-      view = await ask(objectPath(namespace, name), {signal});
-      banner("");
-      show();
-      timer = setTimeout(poll, REFRESH);
-    } catch (error) {
-      if (error.name === "AbortError") return;
-      if (error.status === 404) {
-        replace(main, el("h1", {}, name), el("p.empty", {}, error.message), el("p", {}, el("a", {href: "#/"}, "To the fleet")));
-        return;
-      }
-      if (onError(error)) timer = setTimeout(poll, REFRESH);
-    }
+  function failed(error) {
+    if (error.status !== 404) return onError(error);
+    replace(main, el("h1", {}, name), el("p.empty", {}, error.message), el("p", {}, el("a", {href: "#/"}, "To the fleet")));
+    return false;
   }
+
+  const polled = polling(REFRESH, failed, async () => {
+    view = await ask(objectPath(namespace, name), {signal: polled.signal});
+    banner("");
+    show();
+  });
 
   const themed = () => view && draw();
   addEventListener("themechange", themed);
-  poll();
+  polled.begin();
   return () => {
-    ending.abort();
-    clearTimeout(timer);
+    polled.end();
     drawn?.end();
     removeEventListener("themechange", themed);
   };
