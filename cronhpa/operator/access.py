@@ -19,11 +19,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cronhpa.api.identity import GROUP, PLURAL
+from cronhpa.api.identity import AUDIENCE, GROUP, PLURAL
 from cronhpa.kube.client import Client
-
-# What a token is made for that proves somebody to the operator and to nobody else, the API server included.
-AUDIENCE = "cronhpa.io"
 
 _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
 _ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -42,7 +39,7 @@ class Verdict(Enum):
 
 
 class User(Struct, frozen=True):
-    """Who somebody is to the API server; nobody without a name."""
+    """A user by the API server's TokenReview. Without a name: the token is of no user."""
 
     username: str = ""
     uid: str = ""
@@ -77,14 +74,14 @@ class ReviewPace(Struct, frozen=True):
 
 
 class AccessReviews:
-    """Asks the API server, and remembers for a while what it said."""
+    """Asks the API server for reviews, and keeps its answers for a while."""
 
     def __init__(self, client: Client, monotonic: Callable[[], float], pace: ReviewPace | None = None) -> None:
         self._client = client
         self._monotonic = monotonic
         self._pace = pace or ReviewPace()
         self._places = asyncio.Semaphore(_AT_ONCE)
-        # By what was asked; the answer, and until when it is believed. The oldest first.
+        # Key: the parts of a review's question. Value: the answer, and until when it is believed. The oldest first.
         self._believed: dict[tuple[str, ...], tuple[Any, float]] = {}
         self._reviews, self._counted_at = self._pace.burst, monotonic()
 
@@ -94,7 +91,7 @@ class AccessReviews:
         return user if isinstance(user, Verdict) else await self.verdict(user, namespace, name)
 
     async def user(self, token: str) -> User | Verdict:
-        """Whose token it is; UNKNOWN where it is nobody's. Raises ClusterError where the API server does not say."""
+        """The user of a token; UNKNOWN if it is of no user. Raises ClusterError if the API server does not answer."""
         if not token or len(token) > _TOKEN_MAX or not token.isascii():
             return Verdict.UNKNOWN
         digest = blake2b(token.encode(), digest_size=16).hexdigest()
@@ -124,7 +121,7 @@ class AccessReviews:
         return Verdict.ALLOWED if allowed else Verdict.REFUSED
 
     async def _user(self, token: str) -> User:
-        """Whose token it is; nobody where it is nobody's."""
+        """The user of a token; one without a name if it is of no user."""
         audiences = [AUDIENCE] if AUDIENCE in _stated_audiences(token) else []
         asked = {
             "apiVersion": "authentication.k8s.io/v1",

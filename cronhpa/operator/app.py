@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import logging
 import os
@@ -24,10 +25,12 @@ from cronhpa.kube.client import Client
 from cronhpa.kube.contexts import find_access
 from cronhpa.kube.credentials import load_configuration, pod_namespace
 from cronhpa.kube.session import USER_AGENT
+from cronhpa.kube.shard_scope import ShardScope
 from cronhpa.operator.access import AccessReviews
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller, MakeWatch, kopf_watch
 from cronhpa.operator.endpoints import Endpoints
+from cronhpa.operator.large_pages import use_large_pages
 from cronhpa.operator.learning import Learning, LearningPauses
 from cronhpa.operator.listener import Budget, Listener
 from cronhpa.operator.log import follow_signals
@@ -38,6 +41,7 @@ from cronhpa.operator.operator_metrics import OperatorMetrics
 from cronhpa.operator.past_endpoint import BELOW, PastEndpoint
 from cronhpa.operator.replica import ElectedReplica, OnlyReplica, Replica
 from cronhpa.operator.settings import Settings
+from cronhpa.operator.sharded_replica import ShardedReplica
 from cronhpa.operator.turn_trace import UNTRACED
 from cronhpa.sources.file import SourcesFile
 
@@ -75,7 +79,7 @@ async def run(settings: Settings, clock: Clock, commit: str) -> None:
     replica = _replica(settings, configuration, clock)
     tracing = open_tracing(os.environ)
     traces = () if tracing is None else (tracing.requests,)
-    async with Client(configuration, fence=replica.write_seconds, agent=_agent(settings), traces=traces) as client:
+    async with Client(configuration, fence=replica.fence, agent=_agent(settings), traces=traces) as client:
         await Operator(settings, client, clock, replica=replica, commit=commit, tracing=tracing).run(stop)
     if tracing is not None:
         await tracing.close()
@@ -138,7 +142,7 @@ class Operator:
             settings.store_address,
             clock,
             self._forecasts,
-            objects=self.controller.inventory,
+            objects=self.controller.forecast_objects.values(),
             loads=self.controller.reconciler.loads,
             budgets=self.controller.reconciler.budgets,
             decisions=self.controller.writer.decisions,
@@ -146,6 +150,9 @@ class Operator:
             is_leading=lambda: self.replica.term > 0,
             pauses=LearningPauses(forecast=parse_duration(settings.forecast_interval) / SECOND),
         )
+
+        if self.controller.turnover is not None:
+            self.controller.turnover.taken = self.learning.read_again
 
     async def run(self, stop: asyncio.Event) -> None:
         """Runs until `stop` is set. Raises what ended a part that must never end."""
@@ -179,6 +186,7 @@ class Operator:
                     await self.controller.events.flushed()
             # After the last write: from now on another replica may lead.
             await self.replica.release()
+            self.controller.reconciler.fast_path.tell_loads(self.controller.inventory)
             await self.learning.flush()
             for task in (stopped, *tasks):
                 task.cancel()
@@ -194,7 +202,7 @@ class Operator:
         await self.controller.synced()
         await self.learning.first_look()
         _freeze()
-        asyncio.get_running_loop().call_later(_FIRST_ROUND_SECONDS, _freeze)
+        asyncio.get_running_loop().call_later(_FIRST_ROUND_SECONDS, _settle)
         gc.set_threshold(*_RUNNING)
         await self.controller.scale()
 
@@ -207,7 +215,8 @@ class Operator:
             listeners.append(Listener(settings.listen_host, port, routes, budget))
             LOG.info("serving %s on %s:%s", ", ".join(routes), *listeners[-1].address)
         if settings.history_port is not None:
-            past = PastEndpoint(settings.store_address, AccessReviews(self._client, self._clock.monotonic))
+            access = AccessReviews(self._client, self._clock.monotonic)
+            past = PastEndpoint(settings.store_address, access, self._clock.now)
             # Whoever comes through port-forward comes from one address.
             budget = Budget(budget.connections, budget.connections, _HEAD_BYTES, answer_seconds=_PAST_SECONDS)
             # Tokens come here in clear text: through `kubectl port-forward` they cross no network.
@@ -259,13 +268,14 @@ def _replica(settings: Settings, configuration: Configuration, clock: Clock) -> 
     timing = settings.lease_timing
     # A request that hangs must leave time for another one before the renew deadline.
     seconds = timing.renew_deadline / 2
-    return ElectedReplica(
-        lambda: Client(configuration, timeout_seconds=seconds, agent=_agent(settings)),
-        lease,
-        settings.lease_identity,
-        timing,
-        clock,
-    )
+
+    def connect() -> Client:
+        return Client(configuration, timeout_seconds=seconds, agent=_agent(settings))
+
+    if settings.shards > 1:
+        scope = ShardScope(settings.shards, by_server=settings.shard_selector)
+        return ShardedReplica(connect, lease, settings.lease_identity, timing, clock, scope)
+    return ElectedReplica(connect, lease, settings.lease_identity, timing, clock)
 
 
 def _agent(settings: Settings) -> str:
@@ -289,10 +299,22 @@ def _freeze() -> None:
     """What is there now stays: the collector need not look at it again and again."""
     gc.collect()
     gc.freeze()
+    _give_back()
+
+
+def _settle() -> None:
+    _freeze()
+    asyncio.get_running_loop().run_in_executor(None, use_large_pages)
+
+
+def _give_back() -> None:
+    """Returns to the system what the lists of the start took: the C library keeps it, a tenth of the process, else."""
+    with suppress(OSError, AttributeError):  # of a C library that is not GNU's
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _by_whom(settings: Settings) -> str:
-    """What an object without a forecast is told, where another replica may have one that this one cannot read."""
+    """The reason for an object without a forecast where another replica may have one that this replica cannot read."""
     if not settings.leader_elect or isinstance(settings.store_address, PostgresAddress):
         return ""
     return " by this replica, whose history is its own: CRONHPA_STORE names a file"

@@ -1,8 +1,8 @@
 """
 Contested replicas: another field manager sets back what this object writes, again and again.
 
-Scaling goes on: the count that is found is taken for the current one, as upstream. People are told, since the two will
-not find out by themselves.
+Scaling goes on: the count that is found is taken for the current one, as upstream. A condition and an event say so:
+neither of the two writers finds out by itself.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Contest:
     """
     The scale writes of one object that somebody reversed.
 
-    problem: what people are told, "" while the replicas are not contested. is_unnamed: contested, and who it is has not
-    been looked up.
+    problem: the sentence of the condition, "" while the replicas are not contested. is_unnamed: whether the
+    other manager's name is still to be looked up.
     """
 
     __slots__ = ("_reversals", "_written", "is_unnamed", "problem")
@@ -34,12 +34,12 @@ class Contest:
 
     @property
     def is_open(self) -> bool:
-        """Whether a turn may change it even where nobody sets back anything."""
+        """Whether a turn may change the contest even if nobody sets the replicas back."""
         return bool(self._reversals) or self.is_unnamed
 
     @classmethod
     def resumed(cls, status: Status, now: Nanoseconds) -> Contest | None:
-        """What the process before has told; None where it told nothing."""
+        """The contest that the status reports, written by an earlier process; None if it reports none."""
         told = [item for item in status.get("conditions", ()) if item.get("type") == "TargetOwned"]
         if not told or told[0].get("reason") != REASON:
             return None

@@ -9,25 +9,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
-from typing import Any
-
-from msgspec import Struct, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from cronhpa.core.instant import SECOND, Nanoseconds
-from cronhpa.core.observation import Absent
-from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics
+from cronhpa.kube.metrics import MetricReader
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.delaying_queue import DelayingQueue, Key, following
+from cronhpa.operator.held_lists import HeldLists
 from cronhpa.operator.inventory import Inventory
-from cronhpa.operator.lag import LagHistogram
+from cronhpa.operator.loop_metrics import LoopMetrics, note_lags
 from cronhpa.operator.metric_queries import MetricQueries
+from cronhpa.operator.namespace_tasks import NamespaceTasks
 from cronhpa.operator.needs import Need, need
 from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.pending_write import PendingWrite
+from cronhpa.operator.pod_metric_lists import PodMetricLists
 from cronhpa.operator.reconciler import Cluster, Reconciler
+from cronhpa.operator.rest import Rest, Rests
 from cronhpa.operator.turn_trace import UNTRACED, TurnTrace
 from cronhpa.operator.writer import Writer
 
@@ -35,32 +35,11 @@ LOG = logging.getLogger(__name__)
 
 # A longer reconciliation is given up, and the next one tries again: every request in it has a shorter deadline.
 _RECONCILE_SECONDS = 40
-# An unreadable spec waits for its edit; meanwhile its condition is checked this often.
-_UNREADABLE_PERIOD = 60 * SECOND
 _CLOCK_STEP = 5 * SECOND
 # So many decisions are made before they are written: scale-ups of all of them come first.
 _SLICE = 500
 # So many repeated turns count as one decision in a pass of the event loop.
-_REPEATED_PER_STEP = 8
-# Half of the shortest period: every tick has a list of its own.
-_LIST_SHARED_SECONDS = 0.5
-
-
-class LoopMetrics(Struct):
-    """
-    reconciles, errors, lists: counters for /metrics. last_tick: when the loop ran last, for /healthz.
-    tick_duration: of the last group of reconciliations. lag, write_lag: from the instant at which an object was due to
-    its decision, and to the end of its writes. duration: of a decision, with the answers that it waits for.
-    """
-
-    reconciles: int = 0
-    errors: int = 0
-    lists: int = 0
-    last_tick: Nanoseconds = 0
-    tick_duration: Nanoseconds = 0
-    lag: LagHistogram = field(default_factory=LagHistogram)
-    write_lag: LagHistogram = field(default_factory=LagHistogram)
-    duration: LagHistogram = field(default_factory=LagHistogram)
+_REPEATED_PER_STEP = 32
 
 
 class ControlLoop:
@@ -94,12 +73,15 @@ class ControlLoop:
         self._queue = DelayingQueue()
         self._yield = CooperativeYield()
         self._has_new = asyncio.Event()
+        # (monotonic, wall clock) when it was looked at last.
+        self._looked: tuple[float, Nanoseconds] | None = None
         # Begin of each reconciliation under way, and those of them that are due again at their end.
         self._under_way: dict[Key, Nanoseconds] = {}
         self._dirty: set[Key] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        # The newest LIST of each namespace, empty before it is sent; for a moment.
-        self._lists: dict[str, list[asyncio.Task[PodMetricsByName | Absent]]] = {}
+        self._rests = Rests()
+        self._tasks = NamespaceTasks()
+        self.lists = PodMetricLists(cluster.client, inventory)
+        self._held = HeldLists(self._queue.put, self._has_new.set)
 
     def enqueue(self, key: Key) -> None:
         """Makes an object due now, or at the end of its reconciliation that is under way."""
@@ -109,9 +91,11 @@ class ControlLoop:
         self._queue.put(key, self._clock())
         self._has_new.set()
 
-    def forget(self, key: Key) -> None:
+    def forget(self, state: ObjectState) -> None:
         """Removes an object that is gone from the queue."""
-        self._queue.drop(key)
+        self._queue.drop(state.key)
+        self._held.drop(state.key)
+        self._wake(state)
 
     def oldest_reconcile(self) -> Nanoseconds:
         """How long the longest reconciliation under way has taken; 0 without one."""
@@ -121,12 +105,17 @@ class ControlLoop:
         """Notes that the process makes progress, for /healthz."""
         self.metrics.last_tick = self._clock()
 
-    async def run(self) -> None:
-        """Reconciles until cancelled."""
-        elapsed, now = self._monotonic(), self._clock()
+    async def run(self, *, goes_on: bool = False) -> None:
+        """
+        Reconciles until cancelled.
+
+        goes_on: the memories are those of the last run, and a clock that was set since then counts.
+        """
+        if self._looked is None or not goes_on:
+            self._looked = self._monotonic(), self._clock()
         while True:
-            elapsed_before, before = elapsed, now
-            elapsed, now = self._monotonic(), self._clock()
+            elapsed_before, before = self._looked
+            self._looked = elapsed, now = self._monotonic(), self._clock()
             step = now - before - round((elapsed - elapsed_before) * SECOND)
             if abs(step) > _CLOCK_STEP:
                 self._follow_clock(step, now)
@@ -135,10 +124,12 @@ class ControlLoop:
                 self._begin(namespace, due, now)
             at = self._queue.next_at()
             wait = 1.0 if at is None else min(1.0, max(0.0, (at - self._clock()) / SECOND))
-            # Not wait_for: Python 3.11's forgets a cancellation that comes at the moment at which the event is set.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait):
-                    await self._has_new.wait()
+            # A timer of its own rather than a timeout: this is done every second of a quiet life.
+            timer = asyncio.get_running_loop().call_later(wait, self._has_new.set)
+            try:
+                await self._has_new.wait()
+            finally:
+                timer.cancel()
             self._has_new.clear()
 
     def _follow_clock(self, step: Nanoseconds, now: Nanoseconds) -> None:
@@ -146,119 +137,150 @@ class ControlLoop:
         way = "forward" if step > 0 else "back"
         LOG.warning("the clock stepped %s by %d s: every object is due", way, abs(step) // SECOND)
         self._queue.clear()
+        self._held.clear()
         for state in self._inventory:
+            self._wake(state)
             state.memory = state.memory.shifted(step)
             self._queue.put(state.key, now)
 
-    async def close(self, seconds: float) -> None:
-        """Waits this long for the reconciliations under way: half of one is a scale without its status."""
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=seconds)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+    async def close(self, seconds: float, among: Callable[[str], bool] = lambda _: True) -> None:
+        """
+        Waits this long for the reconciliations under way: half of one is a scale without its status.
+
+        among: the namespaces in which they are.
+        """
+        await self._tasks.close(seconds, among)
         # Those that were given up have not ended, and must not look as if they were under way for ever.
-        self._under_way.clear()
-        self._dirty.clear()
+        for key in [key for key in self._under_way if among(key[0])]:
+            del self._under_way[key]
+            self._dirty.discard(key)
 
     def _begin(self, namespace: str, due: Mapping[Key, Nanoseconds], now: Nanoseconds) -> None:
         if not self._cluster.is_synced(namespace):
             for key in due:
                 self._queue.put(key, now + SECOND)
             return
-        states = []
-        for key, due_at in due.items():
-            state = self._inventory.items.get(key)
+        measured, unmeasured, others = list[ObjectState](), list[ObjectState](), list[ObjectState]()
+        rests: list[Rest] = []
+        for key, due_at in self._held.with_waiting(namespace, due).items():
+            state, rest = self._inventory.items.get(key), self._rests.get(key)
             if key in self._under_way:
                 self._dirty.add(key)
-            elif state is not None and not self._reconciler.serves(state):
-                self._queue.put(key, following(namespace, _period(state), now))
-            elif state is not None:
+            elif self._held.is_held(namespace) and (
+                rest is not None or (state is not None and need(state, now, self._cluster.targets) is Need.POD_METRICS)
+            ):
+                self._held.wait(namespace, key, due_at)
+            elif rest is not None:
                 self._under_way[key] = now
-                state.due_at = due_at
-                states.append(state)
+                rest.due_at = due_at
+                rests.append(rest)
+            elif state is not None and self._is_begun(state, due_at, now):
+                if state.spec is None or not self._reconciler.fast_path.may_take(state):
+                    others.append(state)
+                else:
+                    (measured if state.spec.metrics else unmeasured).append(state)
         reader = MetricReader(self._cluster.client, self._cluster.discovery)
-        queries = MetricQueries(self._listing(namespace), reader, self._cluster.sources)
+        queries = MetricQueries(self.lists.of(namespace), reader, self._cluster.sources)
+        if measured or rests:
+            self._tasks.spawn(self._repeat_held(namespace, measured, rests, queries), namespace)
+        if unmeasured:
+            self._tasks.spawn(self._repeat_or_reconcile(namespace, unmeasured, (), queries, Need.NOTHING), namespace)
+        self._begin_groups(namespace, others, queries, now)
+
+    def _is_begun(self, state: ObjectState, due_at: Nanoseconds, now: Nanoseconds) -> bool:
+        """Whether a turn of an object is under way from now on: it is not where another installation serves it."""
+        self._wake(state)
+        self._held.drop(state.key)
+        if not self._reconciler.serves(state):
+            self._queue.put(state.key, following(state.namespace, state.period, now))
+            return False
+        self._under_way[state.key] = now
+        state.due_at = due_at
+        return True
+
+    def _wake(self, state: ObjectState) -> None:
+        """The next turn of an object is its own."""
+        rest = state.rest
+        if rest is None:
+            return
+        rest.leave((state,))
+        if not rest.members and rest.key not in self._under_way:
+            self._rests.forget(rest)
+            self._queue.drop(rest.key)
+            self._held.drop(rest.key)
+
+    def _begin_groups(
+        self, namespace: str, states: Sequence[ObjectState], queries: MetricQueries, now: Nanoseconds
+    ) -> None:
         groups: dict[Need, list[ObjectState]] = defaultdict(list)
         for state in states:
-            groups[need(state, now)].append(state)
+            groups[need(state, now, self._cluster.targets)].append(state)
         for state in groups.pop(Need.OTHERS, ()):
-            self._spawn(self._reconcile_group([state], queries), namespace)
+            self._tasks.spawn(self._reconcile_group([state], queries, nullcontext()), namespace)
         for of, group in groups.items():
-            if any(map(self._reconciler.fast_path.may_take, group)):
-                self._spawn(self._repeat_or_reconcile(group, queries, of), namespace)
-            else:
-                self._spawn(self._reconcile_group(group, queries), namespace)
+            held = self._held.holding(namespace) if of is Need.POD_METRICS else nullcontext()
+            self._tasks.spawn(self._reconcile_group(group, queries, held), namespace)
 
-    def _spawn(self, work: Coroutine[Any, Any, None], namespace: str) -> None:
-        task = asyncio.create_task(work, name=f"reconcile {namespace}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    async def _repeat_held(
+        self, namespace: str, states: list[ObjectState], rests: Sequence[Rest], queries: MetricQueries
+    ) -> None:
+        with self._held.holding(namespace):
+            await self._repeat_or_reconcile(namespace, states, rests, queries, Need.POD_METRICS)
 
-    def _listing(self, namespace: str) -> Callable[[], Awaitable[PodMetricsByName | Absent]]:
-        """
-        The LIST of a namespace's pod metrics: sent at the first call, shared by all calls and by the ticks of a moment.
-
-        At a shared edge objects are due one by one, as their writes end.
-        """
-        request = self._lists.get(namespace)
-        if request is None:
-            request = self._lists[namespace] = []
-            asyncio.get_running_loop().call_later(_LIST_SHARED_SECONDS, self._lists.pop, namespace)
-
-        async def listed() -> PodMetricsByName | Absent:
-            if not request:
-                self.metrics.lists += 1
-                request.append(asyncio.create_task(list_pod_metrics(self._cluster.client, namespace)))
-            return await asyncio.shield(request[0])
-
-        return listed
-
-    async def _repeat_or_reconcile(self, states: Sequence[ObjectState], queries: MetricQueries, of: Need) -> None:
-        """Takes the turns that repeat the last one first: they are most, and cost a third of the others."""
+    async def _repeat_or_reconcile(
+        self, namespace: str, states: list[ObjectState], rests: Sequence[Rest], queries: MetricQueries, of: Need
+    ) -> None:
+        """Takes the turns that repeat the last one first: they are most, and cost a tenth of the others."""
         listed = None
         if of is Need.POD_METRICS:
             try:
                 async with asyncio.timeout(_RECONCILE_SECONDS):
-                    listed = await queries.list_pod_metrics()
+                    listed = await queries.list_pod_metrics(None)
             except TimeoutError:
+                for rest in rests:
+                    states += self._end_together(rest, 0, rest.leave_all())
                 for state in states:
                     self._give_up(state)
-                    self._end(state)
+                self._end(states)
                 return
             except Exception:  # each turn says so itself
-                LOG.debug("the pod metrics of %s", states[0].namespace, exc_info=True)
-        left = []
-        for count, state in enumerate(states):
-            if count % _REPEATED_PER_STEP == 0:
-                await self._yield.step()
+                LOG.debug("the pod metrics of %s", namespace, exc_info=True)
+        fast_path = self._reconciler.fast_path
+        for rest in rests:
+            await self._yield.step()
             begun = self._clock()
-            if self._repeats(state, listed):
-                repeated = self._clock()
-                self.metrics.duration.note(repeated - begun)
-                self.metrics.lag.note(repeated - state.due_at)
-                self._end(state)
-            else:
-                left.append(state)
+            count, woken = fast_path.take_together(rest, listed)
+            if count:
+                self.metrics.duration.note((self._clock() - begun) // count, count)
+            states += self._end_together(rest, count, woken)
+        left = []
+        for first in range(0, len(states), _REPEATED_PER_STEP):
+            await self._yield.step()
+            begun = self._clock()
+            repeated, others = fast_path.take(states[first : first + _REPEATED_PER_STEP], listed)
+            left += others
+            if repeated:
+                ended = self._clock()
+                self.metrics.duration.note((ended - begun) // len(repeated), len(repeated))
+                note_lags(self.metrics.lag, repeated, ended)
+                self._end_repeated(repeated, of)
         if left:
-            # In a task of its own: this one would hold the metrics of the namespace's pods until the last write.
-            self._spawn(self._reconcile_group(left, queries), states[0].namespace)
+            # In tasks of their own: this one would hold the metrics of the namespace's pods until the last write.
+            self._begin_groups(namespace, left, queries, self._clock())
 
-    def _repeats(self, state: ObjectState, listed: PodMetricsByName | Absent | None) -> bool:
-        try:
-            return self._reconciler.fast_path.take(state, listed)
-        except Exception:
-            LOG.exception("the turn of %s/%s could not be repeated, and is decided", *state.key)
-            return False
-
-    async def _reconcile_group(self, states: Sequence[ObjectState], queries: MetricQueries) -> None:
+    async def _reconcile_group(
+        self, states: Sequence[ObjectState], queries: MetricQueries, held: AbstractContextManager[None]
+    ) -> None:
+        """held: around what holds the list of the namespace's pod metrics."""
         begun = self._clock()
         async with asyncio.TaskGroup() as writes:
-            for first in range(0, len(states), _SLICE):
-                batch = await self._decide(states[first : first + _SLICE], queries)
-                # The writes of a slice do not wait for the decisions of the next: a namespace may have 10,000 objects.
-                writes.create_task(self._writer.flush(batch, self._end))
-            del queries  # writes may wait for long, and the metrics of a namespace's pods are a megabyte
+            with held:
+                for first in range(0, len(states), _SLICE):
+                    batch = await self._decide(states[first : first + _SLICE], queries)
+                    # The writes of a slice do not wait for the decisions of the next: a namespace may have 10,000.
+                    if batch:
+                        writes.create_task(self._writer.flush(batch, lambda state: self._end((state,))))
+                del queries  # writes may wait for long
         self.metrics.tick_duration = max(self._clock() - begun, 0)
 
     async def _decide(self, states: Sequence[ObjectState], queries: MetricQueries) -> list[PendingWrite]:
@@ -273,15 +295,15 @@ class ControlLoop:
             if pending is not None and self._reconciler.fast_path.checks:
                 await self._compare(pending, queries)
             if pending is None:
-                self._end(state)
+                self._end((state,))
             else:
                 batch.append(pending)
         return batch
 
     async def _compare(self, pending: PendingWrite, queries: MetricQueries) -> None:
         """Compares a decided turn with what the fast path says of it."""
-        is_of_pods = need(pending.state, pending.turn.now) is Need.POD_METRICS
-        listed = await queries.list_pod_metrics() if is_of_pods else None
+        is_of_pods = need(pending.state, pending.turn.now, self._cluster.targets) is Need.POD_METRICS
+        listed = await queries.list_pod_metrics(None) if is_of_pods else None
         try:
             self._reconciler.fast_path.compare(pending, listed)
         except Exception:
@@ -310,24 +332,67 @@ class ControlLoop:
         if state.next_edge is not None and state.next_edge <= self._clock():
             state.next_edge = None  # this edge caused the failed reconciliation; the next period tries again
 
-    def _end(self, state: ObjectState) -> None:
-        """Makes a reconciled object due again: a period later, at its next edge, or at once if it is dirty."""
-        self.metrics.reconciles += 1
-        self._under_way.pop(state.key, None)
-        is_dirty = state.key in self._dirty
-        self._dirty.discard(state.key)
-        state.reconciled_at = now = self._clock()
-        self.metrics.write_lag.note(now - state.due_at)
-        self._trace.end(state)
-        if self._inventory.items.get(state.key) is None:
-            return
-        at = now if is_dirty else following(state.namespace, _period(state), now)
-        if state.next_edge is not None:
-            # An edge that passed during the reconciliation has not been decided upon yet.
-            at = min(at, max(now, state.next_edge))
-        self._queue.put(state.key, at)
+    def _end(self, states: Sequence[ObjectState]) -> None:
+        """Makes reconciled objects of a namespace due again."""
+        for at, ended in self._ended(states).items():
+            self._queue.put_together([state.key for state in ended], at)
         self._has_new.set()
 
+    def _end_repeated(self, states: Sequence[ObjectState], of: Need) -> None:
+        """The same, where turns were repeated: those that need the pod metrics and nothing else come to rest."""
+        now = self._clock()
+        for at, ended in self._ended(states).items():
+            own = []
+            for state in ended:
+                # Who is due earlier than by its period is so for a reason of its own.
+                is_regular = of is Need.POD_METRICS and at == following(state.namespace, state.period, now)
+                rest = self._rests.open_to(state.namespace, state.period) if is_regular else None
+                if rest is None or rest.key in self._under_way:
+                    own.append(state.key)
+                    continue
+                self._reconciler.fast_path.join(rest, state)
+                self._queue.put(rest.key, at)
+                if state.next_edge is not None:
+                    self._queue.put(state.key, state.next_edge)
+            self._queue.put_together(own, at)
+        self._has_new.set()
 
-def _period(state: ObjectState) -> Nanoseconds:
-    return state.spec.options.sync_period if state.spec is not None else _UNREADABLE_PERIOD
+    def _end_together(self, rest: Rest, count: int, woken: Sequence[ObjectState]) -> list[ObjectState]:
+        """Makes objects at rest due again, so many of which repeated their turn; those woken whose own turn begins."""
+        now = self._clock()
+        self.metrics.reconciles += count
+        if count:
+            self.metrics.lag.note(now - rest.due_at, count)
+            self.metrics.write_lag.note(now - rest.due_at, count)
+        self._under_way.pop(rest.key, None)
+        self._dirty.discard(rest.key)
+        if rest.members:
+            self._queue.put(rest.key, following(rest.namespace, rest.period, now))
+            self._has_new.set()
+        else:
+            self._rests.forget(rest)
+        return [state for state in woken if self._is_begun(state, rest.due_at, now)]
+
+    def _ended(self, states: Sequence[ObjectState]) -> dict[Nanoseconds, list[ObjectState]]:
+        """Notes the end of turns; when they are due again: a period later, at the next edge, or at once if dirty."""
+        now = self._clock()
+        self.metrics.reconciles += len(states)
+        note_lags(self.metrics.write_lag, states, now)
+        grid: dict[Nanoseconds, Nanoseconds] = {}
+        due: dict[Nanoseconds, list[ObjectState]] = defaultdict(list)
+        for state in states:
+            key, period = state.key, state.period
+            self._under_way.pop(key, None)
+            state.reconciled_at = now
+            if state.context is not None:
+                self._trace.end(state)
+            at = grid.get(period) or grid.setdefault(period, following(state.namespace, period, now))
+            if self._dirty and key in self._dirty:
+                self._dirty.discard(key)
+                at = now
+            if state.next_edge is not None:
+                # An edge that passed during the reconciliation has not been decided upon yet.
+                at = min(at, max(now, state.next_edge))
+            if key in self._inventory.items:
+                due[at].append(state)
+        return due

@@ -25,12 +25,13 @@ from cronhpa.kube.lease import Leases
 from cronhpa.kube.pod_indexer import PodIndexer
 from cronhpa.kube.pods import RawPod, excess, pod_from
 from cronhpa.kube.scale import Targets
+from cronhpa.kube.shard_scope import ShardScope
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.control_loop import ControlLoop
 from cronhpa.operator.delaying_queue import Key
 from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.installations import Installations
-from cronhpa.operator.inventory import Inventory
+from cronhpa.operator.inventory import RIVALS_FEW, Inventory
 from cronhpa.operator.learning import target_of
 from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.object_watch import ObjectWatch
@@ -39,6 +40,8 @@ from cronhpa.operator.reconciler import Cluster, Decide, LatestForecasts, Reconc
 from cronhpa.operator.replica import OnlyReplica, Replica
 from cronhpa.operator.sweep import Sweep
 from cronhpa.operator.turn_trace import UNTRACED, TurnTrace
+from cronhpa.operator.turnover import ShardHolder, Turnover
+from cronhpa.operator.write_places import WritePlaces
 from cronhpa.operator.writer import Writer
 from cronhpa.sources.metric_sources import MetricSources
 
@@ -63,7 +66,7 @@ MakeWatch = Callable[[Client, tuple[str, ...], Take, Sweep], Watch]
 
 
 def kopf_watch(client: Client, namespaces: tuple[str, ...], take: Take, sweep: Sweep) -> Watch:
-    """The watch by kopf, which is imported where it is asked for: that takes a third of a second."""
+    """The watch by kopf. Importing kopf takes a third of a second: it is imported only where its watch is used."""
     from cronhpa.operator.kopf_watch import KopfWatch  # noqa: PLC0415 - see above
 
     return KopfWatch(client.configuration, namespaces, take, sweep)
@@ -90,21 +93,32 @@ class Controller:
         checks_fast_path: bool = False,
     ) -> None:
         self.replica = replica or OnlyReplica()
+        sharded = self.replica if isinstance(self.replica, ShardHolder) else None
+        shards = ShardScope() if sharded is None else sharded.scope
         self.installations = Installations(
-            self.replica.lease, Leases(client), self.replica.timing.lease, clock.monotonic
+            self.replica.lease,
+            Leases(client),
+            self.replica.timing.lease,
+            clock.monotonic,
+            own_of=None if sharded is None else sharded.lease_of,
         )
         self.sources = sources or MetricSources(clock.now)
         self.owners = Owners()
-        self.inventory = Inventory(options, self._on_object, self._on_gone)
+        self.inventory = Inventory(options, self._on_object, self._on_gone, holds=shards.holds)
         discovery = Discovery(client)
-        self.targets = Targets(client, discovery, self._on_target, namespaces)
-        self.events = EventRecorder(client)
-        self.writer = Writer(client, self.targets, self.events, self.inventory)
-        self.sweep = Sweep(client, self.inventory, namespaces, term=lambda: self.replica.term)
+        self.targets = Targets(client, discovery, self._on_target, namespaces, shards)
+        places = WritePlaces()
+        self.events = EventRecorder(client, places)
+        self.writer = Writer(client, self.targets, self.events, self.inventory, places)
+        self.sweep = Sweep(client, self.inventory, namespaces, term=lambda: self.replica.term, scope=shards)
         self.watch = watch(client, namespaces, self.inventory.apply_event, self.sweep)
         self._clock = clock
         self._client = client
         self._forecasts = forecasts
+        # The objects that ask for a forecast, kept up to date: learning looks at them every two seconds.
+        self.forecast_objects: dict[Key, ObjectState] = {}
+        # The last term in which this replica decided.
+        self._decided_in = 0
         self._pods = PodIndexer()
         # Pods that are too large to be counted: each is logged once.
         self._uncounted: set[Key] = set()
@@ -125,14 +139,24 @@ class Controller:
             cluster, self.inventory, self.writer, forecasts, clock.now, decide, checks_fast_path=checks_fast_path
         )
         self.control_loop = ControlLoop(cluster, self.inventory, self.reconciler, self.writer, clock, trace)
+        self.turnover = None
+        if sharded is not None:
+            self.turnover = Turnover(
+                sharded,
+                self.inventory,
+                self.control_loop,
+                listed=self._is_listed,
+                prepare=self._watch_targets,
+                flushed=self.events.flushed,
+            )
         # By namespace; one pair under "" for all of them.
         self._informers: dict[str, tuple[Informer[RawPod], Informer[Hpa]]] = {}
         for namespace in namespaces or ("",):
             scope = ("namespaces", namespace) if namespace else ()
             hpas = path_of("apis", "autoscaling", "v2", *scope, "horizontalpodautoscalers")
             self._informers[namespace] = (
-                Informer(client, path_of("api", "v1", *scope, "pods"), RawPod, self._on_pod, keep=False),
-                Informer(client, hpas, Hpa, self._on_hpa, keep=False),
+                Informer(client, path_of("api", "v1", *scope, "pods"), RawPod, self._on_pod, keep=False, scope=shards),
+                Informer(client, hpas, Hpa, self._on_hpa, keep=False, scope=shards),
             )
 
     @property
@@ -159,7 +183,12 @@ class Controller:
         ]
 
     async def scale(self) -> None:
-        """Reconciles while this replica leads, until cancelled."""
+        """Reconciles while this replica leads, until cancelled; with shards, what it holds of them."""
+        if self.turnover is not None:
+            async with asyncio.TaskGroup() as parts:
+                parts.create_task(self.turnover.run(), name="turnover of shards")
+                parts.create_task(self.control_loop.run(), name="control loop")
+            return
         while True:
             term = await self.replica.acquired()
             scaling = asyncio.create_task(self._scale_in(term), name=f"control loop, term {term}")
@@ -173,9 +202,17 @@ class Controller:
                     task.cancel()
                 await asyncio.gather(scaling, lost, return_exceptions=True)
             await self.control_loop.close(0)
+            # Before the memories, and what is kept with them, are taken anew from the statuses.
+            self.reconciler.fast_path.tell_loads(self.inventory)
 
     async def _scale_in(self, term: int) -> None:
-        """Reconciles in a term of leadership, first with what the replica that led before left in the statuses."""
+        """
+        Reconciles in a term of leadership, first with what another replica that led before left in the statuses.
+
+        Where nobody else led since this one did, its own memories are at least as new as those of the statuses.
+
+        A replica that was cut off may have missed an HPA on one of its targets: it waits for the next list of them.
+        """
         unread: set[str] | None = set() if self.sweep.listed_term == term else None
         while unread is None:
             try:
@@ -186,11 +223,17 @@ class Controller:
             except Exception:
                 LOG.exception("the list of CronHPA objects failed; nothing is decided before it")
                 await asyncio.sleep(_LIST_RETRY_SECONDS)
-        self.inventory.take_over(unread)
-        await self.control_loop.run()
+        for _, owners in self._informers.values():
+            owners.doubt()
+        knows_all = self.replica.unbroken_since <= self._decided_in
+        self.inventory.take_over(unread, knows_all=knows_all)
+        self._decided_in = term
+        await self.control_loop.run(goes_on=knows_all)
 
     async def synced(self) -> None:
-        """Waits for the first lists: a pod that was not listed yet must not count as gone."""
+        """Waits for the first lists: a pod that was not listed yet must not count as gone. Shards wait one by one."""
+        if self.turnover is not None:
+            return
         started = self._clock.monotonic()
         while not self.is_ready():
             self.control_loop.note_tick()
@@ -198,12 +241,32 @@ class Controller:
             if self._clock.monotonic() - started > _SYNC_SECONDS:
                 LOG.warning("the first lists are still not there after %d s", _SYNC_SECONDS)
                 started = self._clock.monotonic()
-        known = ((state.namespace, state.spec.target) for state in self.inventory if state.spec is not None)
-        await self.targets.watch(known, _TARGETS_SECONDS)
+        await self._watch_targets(lambda _: True)
         LOG.info("ready: %d CronHPA objects, %d pods", len(self.inventory.items), self._pods.count())
+
+    async def _watch_targets(self, is_in: Callable[[str], bool]) -> None:
+        """Begins to watch the kinds of targets of the objects in some namespaces, and waits a while for their lists."""
+        known = (
+            (state.namespace, state.spec.target)
+            for state in self.inventory
+            if state.spec is not None and is_in(state.namespace)
+        )
+        await self.targets.watch(known, _TARGETS_SECONDS)
+
+    def _is_listed(self, version: int) -> bool:
+        """
+        Whether everything was listed in this version of the scope, or in a later one.
+
+        Targets of a kind that cannot be listed are read one by one: nobody waits for them.
+        """
+        own = [informer for pair in self._informers.values() for informer in pair]
+        waited_for = [*own, *(informer for informer in self.targets.informers if informer.is_current)]
+        return self.sweep.listed_scope >= version and all(each.listed_scope >= version for each in waited_for)
 
     def is_ready(self) -> bool:
         """Whether the objects were listed, and one namespace: the others may be unreadable."""
+        if self.turnover is not None:
+            return self.turnover.is_ready
         return self.sweep.listed.is_set() and any(self._is_synced(namespace) for namespace in self._informers)
 
     def on_first_forecast(self, series: Series) -> None:
@@ -212,6 +275,8 @@ class Controller:
 
     def _is_synced(self, namespace: str) -> bool:
         """Whether the pods and HorizontalPodAutoscalers of a namespace have been listed."""
+        if self.turnover is not None:
+            return self.turnover.serves(namespace)
         informers = self._informers.get(namespace) or self._informers.get("")
         return informers is not None and all(informer.synced.is_set() for informer in informers)
 
@@ -242,11 +307,23 @@ class Controller:
         if state.forecast is not None and series != state.forecast:
             self._forget_series(state.forecast)
         state.forecast = series
+        if series is None:
+            self.forecast_objects.pop(key, None)
+        else:
+            self.forecast_objects[key] = state
         self.control_loop.enqueue(key)
+        # Another object on the target may have to hold from now on, and should not wait for its next turn to see it.
+        # With very many they do wait: a tenant may have ten thousand on one target, and each of them changes.
+        if state.target is not None and self.inventory.count_on(state.target) <= RIVALS_FEW:
+            for rival in self.inventory.on_target(state.target):
+                self.control_loop.enqueue(rival.key)
 
     def _on_gone(self, state: ObjectState) -> None:
-        self.control_loop.forget(state.key)
+        # The object was deleted, or another replica has its shard from now on and did not see this minute's load.
+        self.reconciler.fast_path.tell_loads((state,))
+        self.control_loop.forget(state)
         self.events.forget(state)
+        self.forecast_objects.pop(state.key, None)
         if state.forecast is not None:
             self._forget_series(state.forecast)
 

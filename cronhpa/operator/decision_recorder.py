@@ -1,9 +1,9 @@
 """
 What was decided, on its way to the store: every change, and a point of each object every five minutes.
 
-`note` and `note_point` are called once a turn and compare a tuple and a number. All else (encoding, packing, writing)
-happens in batches in a thread of the side job. Nothing here waits and nothing grows: what does not fit is dropped, the
-oldest first, and counted.
+`note` and `note_point` are called once a turn and compare a tuple and a number; the status of a change is encoded at
+once, since it waits as text. All else (encoding, packing, writing) happens in batches in a thread of the side job.
+Nothing here waits and nothing grows: what does not fit is dropped, the oldest first, and counted.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import MINUTE, Nanoseconds
 from cronhpa.core.observation import Absent, Observation
 from cronhpa.core.predictive.floor import forecast_source, load_of
+from cronhpa.core.reactive.pod_counts import counts_ready
 from cronhpa.core.record import Record
 from cronhpa.core.spec import Spec
 from cronhpa.history.decisions import KeptDecision
@@ -33,7 +34,7 @@ from cronhpa.history.points import POINT_STEP, Point
 from cronhpa.operator.noted import BURST
 from cronhpa.operator.object_state import ObjectState
 
-# An edge that 10,000 objects share is one change of each; in memory a change is some 5 kB.
+# An edge that 10,000 objects share is one change of each; in memory a change is some 3 kB.
 _DECISIONS_MAX = 10_000
 # Three rounds of 10,000 objects.
 _POINTS_MAX = 30_000
@@ -55,14 +56,17 @@ RELEASE = _release()
 
 
 class _Change(NamedTuple):
-    """A change as it waits: values alone, encoded when it is written."""
+    """
+    A change as it waits. The turn is encoded when it is written. status: as JSON, a third of what it takes as dicts;
+    empty where no JSON can hold it.
+    """
 
     state: ObjectState
     generation: int
     spec_text: bytes
     key: tuple[object, ...]
     at: Nanoseconds
-    status: dict[str, Any]
+    status: bytes
     turn: Record | None
     left_out: int
 
@@ -154,7 +158,11 @@ class DecisionRecorder:
             return
         noted.allowed -= 1
         noted.key = key
-        self._changes.append(_Change(state, generation, state.spec_text, key, now, status, turn, noted.left_out))
+        try:
+            text = _ENCODER.encode(status)
+        except (TypeError, ValueError, RecursionError):  # a tenant's text may hold half a surrogate pair
+            text = b""
+        self._changes.append(_Change(state, generation, state.spec_text, key, now, text, turn, noted.left_out))
         noted.left_out = 0
         self._bound()
 
@@ -172,9 +180,9 @@ def encoded(changes: Sequence[_Change]) -> list[KeptDecision]:
     """
     kept = []
     for each in changes:
-        # A tenant's text may hold half a surrogate pair, which no JSON can.
         with suppress(TypeError, ValueError, RecursionError):
-            kept.append(_encoded(each))
+            if each.status:
+                kept.append(_encoded(each))
     return kept
 
 
@@ -209,7 +217,11 @@ def spec_text(spec: Any) -> bytes:
 def point_of(turn: Record, decision: Decision) -> Point:
     """What holds at a turn, for the timeline."""
     ready = next(
-        (reading.ready for reading in turn.observation.readings if not isinstance(reading, Absent)),
+        (
+            reading.ready
+            for metric, reading in zip(turn.spec.metrics, turn.observation.readings, strict=False)
+            if not isinstance(reading, Absent) and counts_ready(metric)
+        ),
         None,
     )
     forecast = next((each.replicas for each in decision.proposals if each.source is Source.FORECAST), None)
@@ -236,4 +248,4 @@ def _body(change: _Change) -> Raw:
     state = change.state
     meta = {"namespace": state.namespace, "name": state.name, "uid": state.uid, "generation": change.generation}
     spec = Raw(zlib.decompress(change.spec_text) if change.spec_text else b"{}")
-    return Raw(_ENCODER.encode({"metadata": meta, "spec": spec, "status": change.status}))
+    return Raw(_ENCODER.encode({"metadata": meta, "spec": spec, "status": Raw(change.status)}))

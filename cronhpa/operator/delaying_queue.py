@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import zlib
 from collections import defaultdict
-from heapq import heapify, heappop, heappush
+from collections.abc import Iterable
+from heapq import heappop, heappush
 
 from cronhpa.core.instant import Nanoseconds
 
@@ -17,11 +18,17 @@ _IDLE_ENTRIES = 1000
 
 
 class DelayingQueue:
-    """A heap of (instant, key) in which only each key's earliest entry counts."""
+    """
+    A heap of (instant, namespace), with the keys of each: the objects of a namespace are mostly due together.
+
+    Only each key's earliest instant counts. entries: number of keys in the heap, with the outdated ones.
+    """
 
     def __init__(self) -> None:
-        self._heap: list[tuple[Nanoseconds, Key]] = []
+        self._heap: list[tuple[Nanoseconds, str]] = []
+        self._keys: dict[tuple[Nanoseconds, str], list[Key]] = {}
         self._at: dict[Key, Nanoseconds] = {}
+        self.entries = 0
 
     def put(self, key: Key, at: Nanoseconds) -> None:
         """Makes a key due at `at`, unless it is due earlier already."""
@@ -29,37 +36,73 @@ class DelayingQueue:
         if due_at is not None and due_at <= at:
             return
         self._at[key] = at
-        heappush(self._heap, (at, key))
-        # The entry of a key that is dropped, or made due earlier, stays in the heap until its instant.
-        if len(self._heap) > _IDLE_ENTRIES + 2 * len(self._at):
-            self._heap = [(at, key) for key, at in self._at.items()]
-            heapify(self._heap)
+        self._enter(key, at)
+        self._tidy()
 
-    @property
-    def entries(self) -> int:
-        """Number of entries in the heap, with the outdated ones."""
-        return len(self._heap)
+    def put_together(self, keys: Iterable[Key], at: Nanoseconds) -> None:
+        """`put` of the keys of one namespace."""
+        due = self._at
+        new = [key for key in keys if (due_at := due.get(key)) is None or due_at > at]
+        if not new:
+            return
+        due.update(dict.fromkeys(new, at))
+        self._enter(new[0], at)
+        self._keys[at, new[0][0]] += new[1:]
+        self.entries += len(new) - 1
+        self._tidy()
+
+    def _tidy(self) -> None:
+        # The entry of a key that is dropped, or made due earlier, stays until its instant.
+        if self.entries > _IDLE_ENTRIES + 2 * len(self._at):
+            due = dict(self._at)
+            self.clear()
+            self._at = due
+            for each, each_at in due.items():
+                self._enter(each, each_at)
+
+    def _enter(self, key: Key, at: Nanoseconds) -> None:
+        together = (at, key[0])
+        keys = self._keys.get(together)
+        if keys is None:
+            self._keys[together] = [key]
+            heappush(self._heap, together)
+        else:
+            keys.append(key)
+        self.entries += 1
 
     def clear(self) -> None:
         self._heap.clear()
+        self._keys.clear()
         self._at.clear()
+        self.entries = 0
 
     def drop(self, key: Key) -> None:
         self._at.pop(key, None)
 
     def next_at(self) -> Nanoseconds | None:
         """The instant at which the next key is due."""
-        while self._heap and self._at.get(self._heap[0][1]) != self._heap[0][0]:
-            heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
+        while self._heap:
+            at = self._heap[0][0]
+            if any(self._at.get(key) == at for key in self._keys[self._heap[0]]):
+                return at
+            self._take()
+        return None
+
+    def _take(self) -> tuple[Nanoseconds, list[Key]]:
+        together = heappop(self._heap)
+        keys = self._keys.pop(together)
+        self.entries -= len(keys)
+        return together[0], keys
 
     def pop(self, now: Nanoseconds) -> dict[str, dict[Key, Nanoseconds]]:
         """Takes out the keys that are due, by namespace, each with the instant at which it was due."""
         out: dict[str, dict[Key, Nanoseconds]] = defaultdict(dict)
-        while (at := self.next_at()) is not None and at <= now:
-            _, key = heappop(self._heap)
-            del self._at[key]
-            out[key[0]][key] = at
+        while self._heap and self._heap[0][0] <= now:
+            at, keys = self._take()
+            for key in keys:
+                if self._at.get(key) == at:
+                    del self._at[key]
+                    out[key[0]][key] = at
         return out
 
 

@@ -52,11 +52,12 @@ class Leadership:
     What the process knows of the Lease; one thread writes it, all may read it.
 
     term: 0 while another replica or nobody leads, else a number that grows with each time that this one begins to lead.
+    unbroken_since: the first of the terms since which nobody else has led.
     holder: the leader's identity, "" while nobody leads or nothing is known.
     """
 
     def __init__(self, timing: LeaseTiming, monotonic: Callable[[], float]) -> None:
-        self.term = 0
+        self.term = self.unbroken_since = 0
         self.holder = ""
         self.timing = timing
         self._monotonic = monotonic
@@ -129,6 +130,8 @@ class Elector:
         # When this replica saw the Lease change last.
         self._seen_at = -math.inf
         self._terms = 0
+        # Acquire time and transitions of the Lease under which this replica led last.
+        self._led: tuple[str | None, int | None] | None = None
         self._is_over = False
         # A write of the Lease was sent, and nobody has its answer yet.
         self._is_unanswered = False
@@ -163,12 +166,35 @@ class Elector:
         if self.leadership.is_leading and self.leadership.unrenewed_seconds() >= self._timing.lease:
             self._end("", "it could not be renewed in time")
 
+    @property
+    def holder(self) -> str:
+        """
+        Who has the Lease, as far as this replica has seen; "" where it is to be had.
+
+        One that names this replica, and that it does not lead by, is that of the same container before its restart.
+        """
+        if self.leadership.is_leading:
+            return self._identity
+        spec = None if self._lease is None else self._lease.spec
+        if spec is None or spec.holder == self._identity or not self._is_live(spec):
+            return ""
+        return spec.holder
+
+    def observe(self, lease: Lease) -> None:
+        """Notes the Lease as it was listed; while this replica has it, it knows better."""
+        if not self.leadership.is_leading:
+            self._note(lease)
+
     async def release(self) -> None:
         """Gives the Lease up for good, so that another replica need not wait for its end."""
         self._is_over = True
+        await self.give_up()
+
+    async def give_up(self) -> None:
+        """Gives the Lease up if this replica has it; between two steps."""
         lease = self._lease if self.leadership.is_leading else None
         if lease is not None:
-            self._end("", "it is released")
+            self._end("", "it is released", logging.INFO)
         elif not self._is_unanswered:
             return
         try:
@@ -204,7 +230,7 @@ class Elector:
             renew_time=now,
             acquire_time=now,
         )
-        await self._leases.replace(self._name, lease, spec)
+        self._note(await self._leases.replace(self._name, lease, spec))
 
     async def _take_or_renew(self) -> None:
         if not self._may_lead():
@@ -229,7 +255,7 @@ class Elector:
                 self._end(spec.holder, f"{spec.holder} has it")
             elif self.leadership.holder != spec.holder:
                 self.leadership.ended(spec.holder)
-                LOG.info("%s leads", spec.holder)
+                LOG.info("%s leads by Lease %s", spec.holder, self._name)
                 self._changed()
             return
         self._note(await self._answered(self._leases.replace(self._name, self._lease, self._spec(spec))))
@@ -247,15 +273,22 @@ class Elector:
             return
         # Whoever was away for longer than a Lease lasts cannot know what others did meanwhile: a new term.
         is_new = not self.leadership.is_leading or self.leadership.unrenewed_seconds() >= self._timing.lease
+        assert self._lease is not None
+        # Whoever takes it from another holder writes another acquire time, and counts a transition: also a write of
+        # ours whose answer was lost, after which the Lease looks as if it had been ours all the time.
+        led = (self._lease.spec.acquire_time, self._lease.spec.lease_transitions)
         if is_new:
             self._terms += 1
-            LOG.info("this replica, %s, leads", self._identity)
+            if led != self._led:
+                self.leadership.unbroken_since = self._terms
+            LOG.info("this replica, %s, leads by Lease %s", self._identity, self._name)
+        self._led = led
         self.leadership.renewed(begun, self._terms, self._identity)
         if is_new:
             self._changed()
 
-    def _end(self, holder: str, why: str) -> None:
-        LOG.warning("this replica does not lead any more: Lease %s: %s", self._name, why)
+    def _end(self, holder: str, why: str, level: int = logging.WARNING) -> None:
+        LOG.log(level, "this replica does not lead any more: Lease %s: %s", self._name, why)
         self.leadership.ended(holder)
         self._changed()
 

@@ -63,6 +63,10 @@ class Endpoints:
         if self._controller.is_ready():
             replica = self._controller.replica
             # A replica that waits is ready too: it would decide at once.
+            turnover = self._controller.turnover
+            if turnover is not None:
+                text = f"ok, {len(turnover.served)} of {turnover.scope.shards} shards\n"
+                return response(HTTPStatus.OK, text)
             text = "ok, leading" if replica.term else f"ok, waiting: {replica.holder or 'nobody'} leads"
             return response(HTTPStatus.OK, f"{text}\n")
         return response(HTTPStatus.SERVICE_UNAVAILABLE, "the first lists are not there yet\n")

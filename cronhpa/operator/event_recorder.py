@@ -19,6 +19,7 @@ from cronhpa.core.instant import MINUTE, Nanoseconds, format_instant
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.errors import ClusterError
 from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.write_places import WritePlaces
 
 LOG = logging.getLogger(__name__)
 
@@ -32,6 +33,10 @@ _BUDGETS_KEPT = 65_536
 # An edge that 10,000 objects share is as many events. A kilobyte each at most.
 _QUEUE = 20_000
 _WRITERS = 8
+# Scale writes go first; where there are always some, each of the writers goes on after so long, and an event that has
+# waited for longer than the second waits for none: ten thousand objects may well scale ten times a second for ever.
+_CALM_SECONDS = 1.0
+_WAITED_SECONDS = 10.0
 _MESSAGE_MAX = 1024
 
 
@@ -46,7 +51,8 @@ class _SentEvent:
         self.name, self.at, self.count, self.exists = name, at, 1, False
 
 
-_Queued = tuple[ObjectState, Event, Nanoseconds, _SentEvent]
+# With the instant at which it was queued, by the event loop's clock.
+_Queued = tuple[ObjectState, Event, Nanoseconds, _SentEvent, float]
 
 
 class _Queue:
@@ -60,7 +66,7 @@ class _Queue:
         self._waiting: asyncio.Queue[None] = asyncio.Queue()
 
     def put(self, queued: _Queued) -> _Queued | None:
-        """Queues an event; the one that there is no room for, if any."""
+        """Queues an event. Returns the one dropped for lack of room: this one, the newest other one, or None."""
         is_warning = queued[1].type == "Warning"
         rank = self._warnings if is_warning else self._others
         if len(self._warnings) + len(self._others) < self._most:
@@ -84,9 +90,10 @@ class _Queue:
 
 
 class EventRecorder:
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, places: WritePlaces) -> None:
         self.dropped = 0
         self._client = client
+        self._places = places
         self._known: OrderedDict[tuple[str, Event], _SentEvent] = OrderedDict()
         self._known_of: dict[str, set[Event]] = {}
         self._spent: dict[str, tuple[float, Nanoseconds]] = {}
@@ -114,7 +121,7 @@ class EventRecorder:
             self._known_of.setdefault(state.uid, set()).add(event)
             if len(self._known) > _KEPT:
                 self._drop(*next(iter(self._known)))
-        crowded_out = self._queue.put((state, event, now, sent))
+        crowded_out = self._queue.put((state, event, now, sent, asyncio.get_running_loop().time()))
         if crowded_out is not None:
             self.dropped += 1
             self._drop(crowded_out[0].uid, crowded_out[1])
@@ -153,7 +160,9 @@ class EventRecorder:
 
     async def _write_on(self) -> None:
         while True:
-            state, event, now, sent = await self._queue.get()
+            state, event, now, sent, queued_at = await self._queue.get()
+            if asyncio.get_running_loop().time() - queued_at < _WAITED_SECONDS:
+                await self._places.calm(_CALM_SECONDS)
             try:
                 await self._write(state, event, now, sent)
             except ClusterError as error:

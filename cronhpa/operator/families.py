@@ -88,7 +88,9 @@ def _object(name: str, text: str, *labels: str) -> Family:
 BUILD_INFO = _gauge(
     "build_info", "1, with the release, the commit and the Python that run.", "version", "commit", "python"
 )
-LEADER = _gauge("leader", "1 on the replica that decides.")
+LEADER = _gauge("leader", "1 on a replica that decides: on one, or with shards on each that holds any.")
+SHARDS = _gauge("shards", "Shards that the namespaces are divided into; 1 without shards.")
+SHARDS_SERVED = _gauge("shards_served", "Shards whose objects this replica decides.")
 OBJECTS = _gauge("objects", "CronHPA objects known.")
 OBJECTS_OF_OTHERS = _gauge("objects_of_other_operators", "CronHPA objects that another installation serves.")
 SCALE_DOWNS_WITHHELD = _gauge(

@@ -9,28 +9,29 @@ with anything unlike the last one takes the whole way.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, MutableSequence
+from collections.abc import Callable, Iterable, MutableSequence, Sequence
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
+from msgspec import Struct
 
 from cronhpa.core.decision import Withheld
-from cronhpa.core.instant import Nanoseconds
-from cronhpa.core.observation import Absent, Observation
+from cronhpa.core.instant import MINUTE, Nanoseconds
+from cronhpa.core.observation import Absent, Observation, Reading
+from cronhpa.core.observe import Measurement, read
 from cronhpa.core.predictive.floor import MILLI
 from cronhpa.core.record import Record, encode
-from cronhpa.core.spec import ResourceMetric
-from cronhpa.core.steady import Repetition, repeat
+from cronhpa.core.spec import ResourceMetric, Spec
+from cronhpa.core.steady import Repetition, Steady, asks_alike, repeat, usages_of
 from cronhpa.history.points import POINT_STEP
-from cronhpa.history.series import LoadSample
-from cronhpa.kube.metric_values import usage_of
+from cronhpa.history.series import LoadSample, Series
 from cronhpa.kube.metrics import PodMetricsByName
-from cronhpa.operator.grid import remembered_at
+from cronhpa.operator.grid import caused_at, latest, remembered_at
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.pending_write import PendingWrite
 from cronhpa.operator.repeatable import Repeatable
-from cronhpa.operator.said import about
+from cronhpa.operator.rest import Member, Rest
+from cronhpa.operator.said import Said, about
 from cronhpa.operator.writer import Writer
 
 if TYPE_CHECKING:
@@ -39,11 +40,27 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 
+class _Tick(Struct):
+    """
+    What the turns of a namespace at one instant share.
+
+    listed: the metrics of its pods; None where no metric is asked for. changes: of owners and objects, so far.
+    grid: the newest grid instant by sync period.
+    """
+
+    now: Nanoseconds
+    listed: PodMetricsByName | Absent | None
+    changes: int
+    grid: dict[Nanoseconds, Nanoseconds] = {}
+
+
 class FastPath:
     """
-    loads: those that were seen and are not stored yet. checks: whether turns are decided all the same, and compared.
+    loads: those that were seen and are not stored yet; those of the minute under way come later.
+    checks: whether turns are decided all the same, and compared.
 
-    repeated: turns that were taken; compared, unequal: turns that were compared, and those that differed.
+    repeated: turns that were taken; together: those of objects at rest among them. compared, unequal: turns that were
+    compared, and those that differed.
     """
 
     def __init__(
@@ -57,7 +74,8 @@ class FastPath:
         checks: bool = False,
     ) -> None:
         self.checks = checks
-        self.repeated = self.compared = self.unequal = 0
+        self.repeated = self.together = self.compared = self.unequal = 0
+        self._told: Nanoseconds = 0
         self._cluster = cluster
         self._inventory = inventory
         self._writer = writer
@@ -65,39 +83,186 @@ class FastPath:
         self._clock = clock
 
     def may_take(self, state: ObjectState) -> bool:
-        """Whether the turn of an object may repeat the last one: whether it is worth a look."""
-        return state.said is not None and state.said.repeatable is not None and not self.checks
+        """Whether the turn of an object may repeat the last one, as far as the namespace's pod metrics tell."""
+        kept = None if state.said is None else state.said.repeatable
+        return state.spec is not None and kept is not None and kept.is_listed and not self.checks
 
-    def take(self, state: ObjectState, listed: PodMetricsByName | Absent | None) -> bool:
+    def take(
+        self, states: Sequence[ObjectState], listed: PodMetricsByName | Absent | None
+    ) -> tuple[list[ObjectState], list[ObjectState]]:
         """
-        Takes the turn of an object if it repeats the last one; else nothing has happened.
+        Takes the turns of objects that repeat their last ones: these, and the others, for which nothing has happened.
 
-        listed: the metrics of the namespace's pods; None where no metric is asked for.
+        states: of one namespace. listed: the metrics of its pods; None where no metric is asked for.
         """
-        repetition = self._repetition(state, listed, self._clock())
+        now = self._clock()
+        taken: list[ObjectState] = []
+        left: list[ObjectState] = []
+        if self._cluster.blindness(states[0].namespace) is not None:
+            self.tell_loads(states)
+            return taken, [*states]
+        tick = self._tick(states[0].namespace, listed, now)
+        for state in states:
+            (taken if self._takes(state, tick) else left).append(state)
+        self.tell_loads(left)
+        return taken, left
+
+    def take_measured(self, state: ObjectState, spec: Spec, measured: Sequence[Measurement]) -> bool:
+        """
+        Takes the turn of an object of which these metrics were asked for, if that repeats the last one.
+
+        Where its numbers are due in the status, `drifted` has the write.
+        """
         known = state.said
+        kept = None if known is None else known.repeatable
+        if known is None or kept is None or kept.is_listed or kept.steady.spec is not spec or self.checks:
+            return False
+        tick = self._tick(state.namespace, None, self._clock())
+        asked = zip(spec.metrics, measured, strict=True)
+        readings = [read(metric, answer, kept.steady.pods, tick.now, spec) for metric, answer in asked]
+        is_taken = self._takes(state, tick, readings)
+        return is_taken or (known.drifted is not None and known.drifted.memory is state.memory)
+
+    def join(self, rest: Rest, state: ObjectState) -> None:
+        """Takes an object whose turn was just repeated into a rest of its namespace."""
+        rest.join(state, self._changes_in(rest.namespace))
+
+    def take_together(self, rest: Rest, listed: PodMetricsByName | Absent | None) -> tuple[int, list[ObjectState]]:
+        """
+        Takes the turn of objects at rest: how many repeat their last one, and those whose turn is their own now.
+
+        For these nothing has happened. They have left the rest.
+        """
+        now = self._clock()
+        grid = latest(rest.namespace, rest.period, now)
+        if not isinstance(listed, PodMetricsByName) or not self._may_take_together(rest, grid, now):
+            return 0, rest.leave_all()
+        at = caused_at(grid, rest.period, now)
+        is_new_minute = now // MINUTE != rest.last[0] // MINUTE
+        left: list[ObjectState] = []
+        for member in rest.members.values():
+            try:
+                usages = self._repeated_usages(member, listed, now, at)
+                if usages is None:
+                    left.append(member.state)
+                elif is_new_minute or usages != member.usages:
+                    member.usages = usages
+                    if member.kept.load is not None:
+                        self._note_load(member.kept, *member.kept.load, now, usages)
+            except Exception:
+                LOG.exception("the turn of %s/%s could not be repeated with others", *member.state.key)
+                left.append(member.state)
+        rest.leave(left)
+        rest.note_turn(now, at)
+        self.repeated += len(rest.members)
+        self.together += len(rest.members)
+        return len(rest.members), left
+
+    def _may_take_together(self, rest: Rest, grid: Nanoseconds, now: Nanoseconds) -> bool:
+        """Whether nothing is due or unknown of all objects at rest. grid: the newest grid instant of their turns."""
+        namespace, (oldest, newest) = rest.namespace, rest.last
+        return (
+            # The turn has a grid instant of its own: later than all that an object remembers.
+            newest < grid
+            # No point is to be noted of them.
+            and now // POINT_STEP == oldest // POINT_STEP
+            and rest.changes == self._changes_in(namespace)
+            and self._cluster.blindness(namespace) is None
+            and all(informer is not None and informer.is_current for informer in rest.informers)
+            and not any(self._cluster.installations.problem(named, namespace) for named in rest.operators)
+        )
+
+    def _repeated_usages(
+        self, member: Member, listed: PodMetricsByName, now: Nanoseconds, at: Nanoseconds
+    ) -> tuple[int, ...] | None:
+        """The usages with which an object at rest repeats its last turn; None where its turn is its own."""
+        if now >= member.until or not member.is_as_before:
+            return None
+        usages = _usages(member.steady, member.names, listed, now)
+        if usages is None or (usages != member.usages and not asks_alike(member.steady, usages)):
+            return None
+        if usages != member.undrifted and self._writer.may_drift(member.state, at):
+            return None
+        return usages
+
+    def _tick(self, namespace: str, listed: PodMetricsByName | Absent | None, now: Nanoseconds) -> _Tick:
+        return _Tick(now, listed, self._changes_in(namespace))
+
+    def _changes_in(self, namespace: str) -> int:
+        return self._cluster.owners.changes + self._inventory.changes_in(namespace)
+
+    def _takes(self, state: ObjectState, tick: _Tick, readings: Sequence[Reading] = ()) -> bool:
+        """Takes the turn of an object if that repeats the last one. readings: where its metrics are not listed."""
+        try:
+            is_taken = self._take(state, tick, readings)
+        except Exception:
+            LOG.exception("the turn of %s/%s could not be repeated, and is decided", *state.key)
+            return False
+        self.repeated += is_taken
+        return is_taken
+
+    def _take(self, state: ObjectState, tick: _Tick, readings: Sequence[Reading]) -> bool:
+        known, now = state.said, tick.now
+        if known is not None:
+            known.drifted = None
+        repetition = self._repetition(state, tick, readings)
         if repetition is None or known is None or known.repeatable is None:
             return False
-        if known.has_drifted(repetition.metrics, repetition.memory) and self._writer.may_drift(state, repetition.at):
-            return False
-        now, kept = repetition.now, known.repeatable
+        if repetition.usages != known.undrifted and self._writer.may_drift(state, repetition.at):
+            of = repetition.of
+            if known.has_drifted(repetition.metrics, of.scale, of.readings, repetition.memory):
+                known.drifted = repetition
+            else:
+                known.undrifted = repetition.usages
+        kept = known.repeatable
         if kept.load is not None:
-            index, series = kept.load
-            self._loads.append(LoadSample(series, now, repetition.readings[index].load / MILLI))
+            self._note_load(kept, *kept.load, now, repetition.usages)
         if now // POINT_STEP != state.noted.step:
             self._writer.decisions.note_point(state, _record(repetition), repetition.decision)
         state.memory = known.memory = repetition.memory
         known.at = now
         if state.newest is not None:
-            state.newest = replace(state.newest, repetition=repetition)
-        self.repeated += 1
-        return True
+            state.newest.repetition = repetition
+        return known.drifted is None
+
+    def drifted(self, state: ObjectState) -> PendingWrite | None:
+        """The write of a turn that repeated the last one, where its numbers are due in the status; None elsewhere."""
+        known = state.said
+        if known is None or known.drifted is None or self._cluster.blindness(state.namespace) is not None:
+            return None
+        repetition, known.drifted = known.drifted, None
+        if repetition.memory is not state.memory:
+            return None
+        turn, decision = _record(repetition), repetition.decision
+        return PendingWrite(state, state.generation, turn, decision, known.owner_problem, repetition=repetition)
+
+    def _note_load(
+        self, kept: Repeatable, index: int, series: Series, now: Nanoseconds, usages: tuple[int, ...]
+    ) -> None:
+        """Notes the load. The store keeps the maxima of minutes: it is told one sample of each."""
+        load, highest = usages[index] / MILLI, kept.highest
+        if highest is not None and highest.at // MINUTE != now // MINUTE:
+            self._loads.append(highest)
+            highest = None
+        if highest is None or load > highest.value:
+            kept.highest = LoadSample(series, now, load)
+
+    def tell_loads(self, states: Iterable[ObjectState]) -> None:
+        """Tells the loads of objects that may not be repeated again."""
+        for state in states:
+            kept = None if state.said is None else state.said.repeatable
+            if kept is not None and kept.highest is not None:
+                self._loads.append(kept.highest)
+                kept.highest = None
 
     def compare(self, pending: PendingWrite, listed: PodMetricsByName | Absent | None) -> None:
         """Compares a turn that was decided, and is not written yet, with what would have been repeated."""
         state, turn = pending.state, pending.turn
         known = state.said
-        repetition = self._repetition(state, listed, turn.now) if turn.memory is state.memory else None
+        if turn.memory is not state.memory or self._cluster.blindness(state.namespace) is not None:
+            return
+        tick = self._tick(state.namespace, listed, turn.now)
+        repetition = self._repetition(state, tick, turn.observation.readings)
         if repetition is None or known is None:
             return
         self.compared += 1
@@ -106,19 +271,21 @@ class FastPath:
         if told != (pending.decision, turn.observation.readings, memory, pending.about, pending.acts):
             self.unequal += 1
             LOG.error("the fast path differs from what is decided: %s; it says %r", encode(turn), told)
+        if turn.now - self._told >= MINUTE:
+            self._told = turn.now
+            LOG.info("%d turns were compared with the fast path, %d differ", self.compared, self.unequal)
 
-    def _repetition(
-        self, state: ObjectState, listed: PodMetricsByName | Absent | None, now: Nanoseconds
-    ) -> Repetition | None:
-        """The turn of an object at `now`, where it repeats the last one."""
-        known = state.said
+    def _repetition(self, state: ObjectState, tick: _Tick, readings: Sequence[Reading]) -> Repetition | None:
+        """The turn of an object at this instant, where it repeats the last one. readings: as of `_takes`."""
+        known, now = state.said, tick.now
         if known is None or known.repeatable is None:
             return None
         kept = known.repeatable
         spec = kept.steady.spec
+        period = spec.options.sync_period
         if (
             state.spec is not spec
-            or known.status is not state.status
+            or known.status is not state.status_text
             or known.memory is not state.memory
             or now < known.at
             # A contest ends by the count that is found at a turn.
@@ -128,43 +295,48 @@ class FastPath:
             or state.in_doubt
             or state.uncertain
             or state.checked is None
-            or state.checked[1] + spec.options.sync_period <= now
-            or not self._is_unchanged(state, kept)
-            or known.about != about(state, state.generation, self._owner_problem(state, kept))
+            or state.checked[1] + period <= now
+            or not kept.match.is_current
+            or not kept.target.is_current
+            or (kept.owner_changes != tick.changes and not self._has_the_same_owner(state, known, kept, tick))
+            or known.about != about(state, state.generation, known.owner_problem)
         ):
             return None
-        usages = _usages(kept, listed)
+        if kept.is_listed:
+            usages = _usages(kept.steady, kept.names, tick.listed, now)
+        else:
+            usages = usages_of(kept.steady, readings)
         if usages is None:
             return None
-        return repeat(kept.steady, usages, state.memory, now, remembered_at(state, spec.options.sync_period, now))
+        grid = tick.grid.get(period)
+        if grid is None:
+            grid = tick.grid[period] = latest(state.namespace, period, now)
+        return repeat(kept.steady, usages, state.memory, now, remembered_at(state.memory, grid, period, now))
 
-    def _is_unchanged(self, state: ObjectState, kept: Repeatable) -> bool:
-        """Whether the target and its pods are known, and are the ones that were."""
-        cluster, spec, selector = self._cluster, kept.steady.spec, kept.target.selector
-        return (
-            not isinstance(selector, Absent)
-            and cluster.targets.watched(kept.key, spec.target.api_version) is kept.target
-            and cluster.pods.matching(spec.namespace, selector) is kept.steady.pods
-            and cluster.blindness(state.namespace) is None
-        )
-
-    def _owner_problem(self, state: ObjectState, kept: Repeatable) -> str | None:
-        return self._cluster.owners.problem(state, self._inventory.on_target(kept.key))
+    def _has_the_same_owner(self, state: ObjectState, known: Said, kept: Repeatable, tick: _Tick) -> bool:
+        if self._cluster.owners.problem(state, self._inventory.rivals_on(kept.key)) != known.owner_problem:
+            return False
+        kept.owner_changes = tick.changes
+        return True
 
 
-def _usages(kept: Repeatable, listed: PodMetricsByName | Absent | None) -> list[int] | None:
-    """The usage of all pods by each metric, milli-units; None where a pod has no sample."""
-    if not kept.steady.spec.metrics:
-        return []
+def _usages(
+    known: Steady, names: tuple[str, ...], listed: PodMetricsByName | Absent | None, now: Nanoseconds
+) -> tuple[int, ...] | None:
+    """The usage of the pods with these names by each metric, milli-units; None where one has no sample that counts."""
+    if not known.spec.metrics:
+        return ()
     if listed is None or isinstance(listed, Absent):
         return None
-    usages = []
-    for metric in kept.steady.spec.metrics:
-        usage = usage_of(metric, kept.names, listed) if isinstance(metric, ResourceMetric) else None
-        if usage is None:
+    usages: list[int] = []
+    for metric in known.spec.metrics:
+        if not isinstance(metric, ResourceMetric) or (usage := listed.usage(metric, names)) is None:
+            return None
+        is_starting = now < known.started and metric.name == "cpu"
+        if is_starting and not known.trusts(listed.samples(metric, [pod.name for pod in known.starting])):
             return None
         usages.append(usage)
-    return usages
+    return (*usages,)
 
 
 def _record(repetition: Repetition) -> Record:

@@ -13,13 +13,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from heapq import nsmallest
 
-from cronhpa.api.turn import Status
+from msgspec import Struct
+
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.lease import LeaseName, LeaseSpec
 from cronhpa.operator.election import LeaseStore
 
-# A status names its installation; who may write statuses may name anything. So many are kept, and so many of them are
-# looked at every few seconds, in turn: of thousands it takes minutes to see which are dead.
+# A status names its installation, and whoever may write statuses may name anything. So at most _KEPT are kept, and
+# _LOOKS of them are read every few seconds, in turn: with thousands it takes minutes to see which are dead.
 _KEPT = 4096
 _LOOKS = 64
 _LOOK_SECONDS = 5.0
@@ -45,31 +46,60 @@ class _Other:
         self.problem = ""
 
 
+class Claim(Struct, frozen=True):
+    """
+    The name of this installation, for a status that does not have it yet.
+
+    over: what the status named when the turn began: nobody, or an installation that is gone.
+    """
+
+    lease: str
+    over: str | None
+
+
 class Installations:
-    """own: the Lease of this installation; None for one without leader election, which claims nothing."""
+    """
+    own: the Lease of this installation; None for one without leader election, which claims nothing. own_of: the Lease
+    by which the objects of a namespace are decided, where shards have Leases of their own.
+    """
 
     def __init__(
-        self, own: LeaseName | None, leases: LeaseStore, lease_seconds: float, monotonic: Callable[[], float]
+        self,
+        own: LeaseName | None,
+        leases: LeaseStore,
+        lease_seconds: float,
+        monotonic: Callable[[], float],
+        own_of: Callable[[str], LeaseName] | None = None,
     ) -> None:
-        self.own = own
-        self._own_text = None if own is None else str(own)
+        # The Lease of all namespaces, where they have one.
+        self._own_text = "" if own is None or own_of is not None else str(own)
+        self._own_of: Callable[[str], LeaseName | None] = own_of or (lambda _: own)
         self._leases = leases
         self._lease_seconds = lease_seconds
         self._monotonic = monotonic
         self._others: OrderedDict[LeaseName, _Other] = OrderedDict()
         self._is_new = asyncio.Event()
 
-    def named_in(self, status: Status) -> LeaseName | None:
-        """The installation that a status names; None for none, and for a text that names no Lease."""
-        text = status.get("operator")
-        return LeaseName.parse(text) if isinstance(text, str) else None
-
-    def problem(self, status: Status) -> str | None:
-        """Why an object with this status is not ours to serve; None if it is, or may be claimed."""
-        if status.get("operator") == self._own_text:  # asked of every object at each turn
+    def claim(self, named: str | None, namespace: str) -> Claim | None:
+        """What has to be written to serve an object whose status names this installation; None if nothing."""
+        own = self._own_of(namespace)
+        if own is None or named == str(own):
             return None
-        named = self.named_in(status)
-        if named is None or named == self.own:
+        return Claim(str(own), named)
+
+    def problem(self, text: str | None, namespace: str) -> str | None:
+        """
+        Why an object whose status names this installation is not ours to serve; None if it is, or may be claimed.
+
+        text: None for a status that names nobody; one that is no name of a Lease names nobody, either.
+        """
+        if text is None or text == self._own_text:  # asked of every object at each turn
+            return None
+        own = self._own_of(namespace)
+        if own is not None and text == str(own):
+            return None
+        named = LeaseName.parse(text)
+        if named is None or named == own:
             return None
         other = self._others.get(named)
         if other is None:

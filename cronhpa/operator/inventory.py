@@ -14,17 +14,21 @@ from cronhpa.api.status_memory import read_memory
 from cronhpa.core.instant import parse_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.printable import shortened
-from cronhpa.core.scheduled.windows import zone_problem
+from cronhpa.core.scheduled.wall_clock import zone_problem
 from cronhpa.core.spec import ControllerOptions, Spec
+from cronhpa.kube.depth import DEPTH_MAX, decoded
 from cronhpa.kube.errors import UNREADABLE, ClusterError
 from cronhpa.operator.decision_recorder import spec_text
 from cronhpa.operator.delaying_queue import Key
 from cronhpa.operator.newest import Shortage
 from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.owners import age, is_active
 from cronhpa.operator.repeatable import TargetKey
 
 LOG = logging.getLogger(__name__)
 
+# Up to so many objects on one target are all looked at as rivals, and a change of one makes the others due.
+RIVALS_FEW = 8
 # Characters of somebody else's text in one line of the log.
 _LOGGED_MAX = 300
 
@@ -65,7 +69,8 @@ class Inventory:
     The objects by (namespace, name).
 
     changed(key) is called for an object that was created or whose spec changed, gone(state) for a deleted one.
-    parse: spec, namespace and controller options -> Spec; raises SpecError.
+    parse: spec, namespace and controller options -> Spec; raises SpecError. holds: whether the objects of a namespace
+    are this replica's; those of others are discarded.
     """
 
     def __init__(
@@ -74,14 +79,21 @@ class Inventory:
         changed: Callable[[Key], None],
         gone: Callable[[ObjectState], None],
         parse: Callable[[dict[str, Any], str, ControllerOptions], Spec] = parse_spec,
+        holds: Callable[[str], bool] = lambda _: True,
     ) -> None:
+        self._holds = holds
         self.items: dict[Key, ObjectState] = {}
+        # How often an object came or went, or had another spec, up to the last time in each namespace that has any.
+        self._count = 0
+        self._changes: dict[str, int] = {}
         self._defaults = defaults
         self._changed = changed
         self._gone = gone
         self._parse_spec = parse
         self._by_namespace: dict[str, dict[Key, ObjectState]] = defaultdict(dict)
         self._by_target: dict[TargetKey, dict[Key, ObjectState]] = defaultdict(dict)
+        # After so many changes in the namespace.
+        self._oldest_on: dict[TargetKey, tuple[int, tuple[ObjectState, ...]]] = {}
         # uids that were deleted since the last list began: a page of that list may still hold them.
         self._deleted: set[str] = set()
         self._list_versions: dict[str, int] = {}
@@ -93,9 +105,36 @@ class Inventory:
         """The objects of a namespace; of all namespaces for ""."""
         return tuple((self._by_namespace.get(namespace, {}) if namespace else self.items).values())
 
+    def changes_in(self, namespace: str) -> int:
+        """A higher number whenever an object of a namespace came or went, or had another spec; 0 without objects."""
+        return self._changes.get(namespace, 0)
+
+    def _note_change(self, namespace: str) -> None:
+        self._count += 1
+        self._changes[namespace] = self._count
+
     def on_target(self, target: TargetKey) -> tuple[ObjectState, ...]:
         """The objects that scale this target."""
         return tuple(self._by_target.get(target, {}).values())
+
+    def rivals_on(self, target: TargetKey) -> tuple[ObjectState, ...]:
+        """
+        Those of `on_target` that can keep another one from the target: all of a few, of more the oldest that is active.
+
+        A tenant may have ten thousand objects on one target. Each asks at each decision.
+        """
+        states = self._by_target.get(target, {})
+        if len(states) <= RIVALS_FEW:
+            return tuple(states.values())
+        changes = self.changes_in(target[0])
+        known, rivals = self._oldest_on.get(target, (-1, ()))
+        if known != changes:
+            rivals = tuple(sorted(filter(is_active, states.values()), key=age)[:1])
+            self._oldest_on[target] = changes, rivals
+        return rivals
+
+    def count_on(self, target: TargetKey) -> int:
+        return len(self._by_target.get(target, ()))
 
     def put(self, body: Mapping[str, Any] | msgspec.Raw) -> str:
         """
@@ -103,8 +142,13 @@ class Inventory:
 
         Raises one of UNREADABLE for a body that is no object of the API.
         """
-        served = _OBJECT.decode(_text(body))
+        return decoded(self._put, _text(body))
+
+    def _put(self, text: bytes | msgspec.Raw) -> str:
+        served = decoded(_OBJECT.decode, text)
         meta = served.metadata
+        if not self._holds(meta.namespace):
+            return meta.uid
         version = int(meta.resource_version) if meta.resource_version.isdecimal() else 0
         key = (meta.namespace, meta.name)
         state = self.items.get(key)
@@ -124,15 +168,17 @@ class Inventory:
             return meta.uid
         is_new = state.generation < 0
         state.generation = meta.generation
+        self._note_change(meta.namespace)
         before = state.target
         self._parse(state, served.spec)
         if is_new:
             self._read_memory(state)
         self._index(state, before)
         if _is_retargeted(state, before):
-            # The memory is about the other target.
+            # Memory, contest and the instants below are about the former target and its pods.
             state.memory = Memory()
-            state.contest = None
+            state.contest = state.surplus = None
+            state.misseen_since = state.surplus_since = state.unseen_since = None
         self._changed(key)
         return meta.uid
 
@@ -140,7 +186,7 @@ class Inventory:
         """One event of a watch: DELETED, or any other type (None in a first list) with the object as it is now."""
         try:
             if kind == "DELETED":
-                meta = _OBJECT.decode(_text(body)).metadata
+                meta = decoded(_OBJECT.decode, _text(body)).metadata
                 self._deleted.add(meta.uid)
                 self.drop((meta.namespace, meta.name), meta.uid)
             else:
@@ -169,12 +215,19 @@ class Inventory:
         if state is None or (uid is not None and state.uid != uid):
             return
         del self.items[key]
+        self._note_change(state.namespace)
         del self._by_namespace[state.namespace][key]
         if not self._by_namespace[state.namespace]:
-            del self._by_namespace[state.namespace]
+            del self._by_namespace[state.namespace], self._changes[state.namespace]
         if state.target is not None:
             self._unindex(key, state.target)
         self._gone(state)
+
+    def drop_all(self, among: Callable[[str], bool]) -> None:
+        """Forgets the objects of some namespaces."""
+        for state in self:
+            if among(state.namespace):
+                self.drop(state.key)
 
     def begin_list(self) -> None:
         """A list was requested: from now on it cannot hold what was deleted before."""
@@ -188,15 +241,24 @@ class Inventory:
                 state.version = -1
         self._list_versions[namespace] = version
 
-    def take_over(self, unread: Container[str] = ()) -> None:
+    def take_over(
+        self,
+        unread: Container[str] = (),
+        *,
+        knows_all: bool = False,
+        among: Callable[[str], bool] = lambda _: True,
+    ) -> None:
         """
-        Takes every memory anew from the statuses: another process has decided since.
+        Takes memories anew from the statuses, unless this process knows all that was decided.
 
         Every object is due. A target whose change was intended is read anew: a watch may not have delivered it yet.
-        unread: namespaces that could not be listed; each of their objects is read by itself.
+        unread: namespaces that could not be listed; each of their objects is read by itself. among: the namespaces.
         """
         for state in self:
-            self.resume(state)
+            if not among(state.namespace):
+                continue
+            if not knows_all:
+                self.resume(state)
             state.in_doubt = state.namespace in unread
             self._changed(state.key)
 
@@ -243,6 +305,7 @@ class Inventory:
         self._by_target[target].pop(key, None)
         if not self._by_target[target]:
             del self._by_target[target]
+            self._oldest_on.pop(target, None)
 
 
 def _is_retargeted(state: ObjectState, before: TargetKey | None) -> bool:
@@ -264,10 +327,15 @@ def _text(body: Mapping[str, Any] | msgspec.Raw) -> bytes | msgspec.Raw:
     return body if isinstance(body, msgspec.Raw) else msgspec.json.encode(plain(body))
 
 
-def plain(value: Any) -> Any:
-    """Mappings as plain dicts and lists: those of kopf are read-only."""
+def plain(value: Any, levels: int = DEPTH_MAX) -> Any:
+    """
+    Mappings as plain dicts and lists: those of kopf are read-only. With "" for what is deeper than these levels, as
+    `kube.depth` has it: a text can be nested as deep as a parser reads, and recursion here takes two calls a level.
+    """
+    if not isinstance(value, Mapping | list | tuple):
+        return value
+    if levels == 0:
+        return ""
     if isinstance(value, Mapping):
-        return {key: plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
-    return value
+        return {key: plain(entry, levels - 1) for key, entry in value.items()}
+    return [plain(entry, levels - 1) for entry in value]

@@ -17,8 +17,8 @@ class LagHistogram:
         self.counts = [0] * (len(BOUNDS) + 1)
         self.total: Nanoseconds = 0
 
-    def note(self, lag: Nanoseconds) -> None:
-        """Counts one lag; one below 0 (the clock stepped back) counts as none."""
+    def note(self, lag: Nanoseconds, times: int = 1) -> None:
+        """Counts a lag that was seen so many times; one below 0 (the clock stepped back) counts as none."""
         lag = max(lag, 0)
-        self.counts[bisect_left(BOUNDS, lag)] += 1
-        self.total += lag
+        self.counts[bisect_left(BOUNDS, lag)] += times
+        self.total += lag * times

@@ -50,17 +50,17 @@ class LearningPauses(Struct, frozen=True):
     compact: float = 3600.0
     backfill: float = 10.0
     restart: float = 60.0
-    # While no object asks for a forecast, and between two looks at who leads.
+    # The pause while no object asks for a forecast, and between two looks at who leads.
     idle: float = 2.0
-    # Of a new process, for what other replicas learnt.
+    # The pause of a new process before it reads what other replicas learnt.
     first_look: float = 2.0
 
 
 class Learning:
     """
-    store: where the history is; a PostgreSQL is shared by all replicas. objects: all known objects, anew each time.
-    loads, budgets: what the reconciler has seen and spent since the last flush. decisions: those that wait for the
-    store; None: none are kept.
+    store: where the history is; a PostgreSQL is shared by all replicas. objects: those that ask for a forecast or more,
+    anew each time. loads, budgets: what the reconciler has seen and spent since the last flush. decisions: those that
+    wait for the store; None: none are kept.
     is_leading: whether this replica decides; one that does not, learns nothing.
     open_prometheus: opens the Prometheus to take the past from; None without one. open_store: opens the history.
     """
@@ -95,6 +95,7 @@ class Learning:
         self._is_shared = isinstance(store, PostgresAddress)
         self._looked = asyncio.Event()
         self._spend_known_until: Nanoseconds = 0
+        self._is_outdated = False
         # The last fault that was logged, "" after a flush that succeeded.
         self._history_problem = ""
 
@@ -102,6 +103,10 @@ class Learning:
     def is_open(self) -> bool:
         """Whether the history has been opened."""
         return self._store is not None
+
+    def read_again(self) -> None:
+        """Has a shared history read anew: another replica kept that of objects which this one decides from now on."""
+        self._spend_known_until, self._is_outdated = 0, self._is_shared
 
     def working(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
         """The parts that have to run, by name. Each is started again after a failure, and ends by being cancelled."""
@@ -179,9 +184,14 @@ class Learning:
                 # The open connection would write to a file without a name, and the workers would read another file.
                 raise StoreError("the file was removed or replaced while it was open; it is opened anew in a minute")
             await self.flush()
+            if self._is_outdated:
+                self._is_outdated = False
+                await self._take_over(store)
             if self._clock.monotonic() - compacted > self._pauses.compact:
                 compacted = self._clock.monotonic()
                 await asyncio.to_thread(store.compact, self._clock.now())
+        # The turns of a term end a moment after it, and report then the loads of the minute under way.
+        await asyncio.sleep(self._pauses.flush)
         await self.flush()
         self._store = None
         await asyncio.to_thread(store.close)

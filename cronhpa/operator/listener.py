@@ -168,7 +168,7 @@ class Listener:
             return
 
     async def _head(self, sock: socket.socket) -> bytes | None:
-        """The head of a request without the blank line; what was read of it if it is too long; None without one."""
+        """The head of a request without the blank line; if it is too long, its begin; None if the peer closes first."""
         loop, limit = asyncio.get_running_loop(), self._budget.head_bytes
         data = b""
         while len(data) <= limit:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 SECOND = 1.0
-# Different messages of one template, such as the objects that one failure of the API affects.
+# Different messages of one template in a second, such as one for each object that a failure of the API affects.
 _LINES_OF_TEMPLATE = 20
 # Further templates within a second count as one: some libraries put their values into the template.
 _TEMPLATES = 200

@@ -11,18 +11,17 @@ from collections.abc import Awaitable, Callable
 from cronhpa.core.observation import Absent
 from cronhpa.core.observe import Measurement
 from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, UnknownMetric
-from cronhpa.kube.metric_values import samples_of
 from cronhpa.kube.metrics import MetricReader, PodMetricsByName
 from cronhpa.sources.measured_object import MeasuredObject
 from cronhpa.sources.metric_sources import MetricSources
 
 
 class MetricQueries:
-    """list_pod_metrics: lists the namespace's pod metrics once, however often it is awaited."""
+    """list_pod_metrics: lists the namespace's pod metrics once, with a resource, however often it is awaited."""
 
     def __init__(
         self,
-        list_pod_metrics: Callable[[], Awaitable[PodMetricsByName | Absent]],
+        list_pod_metrics: Callable[[str | None], Awaitable[PodMetricsByName | Absent]],
         reader: MetricReader,
         sources: MetricSources,
     ) -> None:
@@ -35,10 +34,10 @@ class MetricQueries:
         namespace = measured.namespace
         match metric:
             case ResourceMetric():
-                listed = await self.list_pod_metrics()
+                listed = await self.list_pod_metrics(metric.name)
                 if isinstance(listed, Absent):
                     return listed
-                return samples_of(metric, [listed[pod.name] for pod in measured.pods if pod.name in listed])
+                return listed.samples(metric, [pod.name for pod in measured.pods])
             case PodsMetric():
                 samples = await self._sources.pods(metric, measured)
                 if samples is not None:

@@ -6,7 +6,7 @@ from enum import Enum
 
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.spec import CronWindow, ResourceMetric, Spec
-from cronhpa.kube.scale import is_watched
+from cronhpa.kube.scale import Targets, is_watched
 from cronhpa.operator.object_state import ObjectState
 
 # The windows of an object with many schedules, and the first import of public holidays, take a tenth of a second and
@@ -18,14 +18,17 @@ _WINDOWS_IN_LOOP_MAX = 16
 class Need(Enum):
     NOTHING = "no metric"
     POD_METRICS = "the namespace's pod metrics"
-    OTHERS = "an answer of its own: of a metrics API, of a target that is not watched, of a write in doubt, of a thread"
+    OTHERS = "an answer of its own: of a metrics API, about its target, of a write in doubt, of a thread"
 
 
-def need(state: ObjectState, now: Nanoseconds) -> Need:
+def need(state: ObjectState, now: Nanoseconds, targets: Targets) -> Need:
     """What the next reconciliation of an object waits for."""
     if state.spec is None:
         return Need.NOTHING
     if state.uncertain or state.in_doubt or not is_watched(state.spec.target) or takes_long(state, state.spec, now):
+        return Need.OTHERS
+    # The API server may be asked about the target, though it is watched.
+    if state.surplus_since is not None or (state.target is not None and targets.may_ask_for(state.target)):
         return Need.OTHERS
     if not state.spec.metrics:
         return Need.NOTHING

@@ -12,7 +12,7 @@ from cronhpa.core.reactive.replicas import MetricProposal
 from cronhpa.core.steady import Repetition
 
 
-class Newest(Struct, frozen=True, gc=False):
+class Newest(Struct, gc=False):
     """
     owner_problem: why something else may scale the target. budget_used: of the forecast, in permille of pod-hours.
     thrift: the level at which the budget lets the forecast ask. repetition: the newest turn that repeated the decision.
@@ -56,15 +56,15 @@ class Shortage:
 
 def _is_short(observation: Observation, decision: Decision) -> bool:
     for reading, asked in zip(observation.readings, decision.metrics, strict=False):
-        if isinstance(asked, MetricProposal) and asked.replicas > _ready(observation, reading):
+        if isinstance(asked, MetricProposal) and asked.replicas > _ready(observation, reading, asked):
             return True
     return False
 
 
-def _ready(observation: Observation, reading: PodCounts | ScalarReading | Absent) -> int:
-    """The pods that carry the load that was read."""
+def _ready(observation: Observation, reading: PodCounts | ScalarReading | Absent, asked: MetricProposal) -> int:
+    """The pods that carry the load that was read; for an average of one value all of the target's."""
     if isinstance(reading, PodCounts):
         return reading.ready
-    if isinstance(reading, ScalarReading) and isinstance(reading.ready, int):
+    if isinstance(reading, ScalarReading) and isinstance(reading.ready, int) and asked.value is not None:
         return reading.ready
     return observation.scale.status_replicas if isinstance(observation.scale, Scale) else 0

@@ -14,8 +14,8 @@ class Noted(Struct):
     """
     What was noted of an object last.
 
-    key: of the last change. step: of the last point. allowed: changes that may be noted at once; counted_at: when that
-    was worked out. left_out: changes since the last one that was noted.
+    key: of the last change. step: of the last point. allowed: changes that may be noted at once; counted_at: when
+    `allowed` was computed. left_out: changes since the last one that was noted.
     """
 
     key: tuple[object, ...] = ()

@@ -12,6 +12,9 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
+import msgspec
+from msgspec import Struct
+
 from cronhpa.core.decision import Decision, DecisionKind, ExpectedLoad, Proposal, Source, WindowState
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import SECOND, Nanoseconds
@@ -29,6 +32,20 @@ _SLICE = 50
 _MILLI = 1000
 _UNASKED = frozenset({DecisionKind.UNREACHABLE, DecisionKind.HELD})
 
+
+class _Condition(Struct, gc=False):
+    type: str
+    status: str
+
+
+class _Shown(Struct, gc=False):
+    """What a scrape reads of a status."""
+
+    conditions: tuple[_Condition, ...] = ()
+
+
+_SHOWN = msgspec.json.Decoder(_Shown)
+
 Lines = defaultdict[str, list[str]]
 ReadyReplicas = Callable[[str, TargetRef], int | None]
 
@@ -36,7 +53,7 @@ ReadyReplicas = Callable[[str, TargetRef], int | None]
 class ObjectMetrics:
     """
     objects: all of them, anew each time. ready: the ready pods of a target, None where no watch tells them.
-    namespaces: of the objects that are told of; empty: of all. is_told: False for no per-object family at all.
+    namespaces: of the objects with metrics; empty: all. is_told: False for no per-object family at all.
     """
 
     def __init__(
@@ -58,8 +75,9 @@ class ObjectMetrics:
         lines: Lines = defaultdict(list)
         withheld: Counter[str] = Counter()
         for count, state in enumerate(self._objects, 1):
-            if state.newest is not None:
-                withheld.update(_withheld(state.newest))
+            # What withholds is the same at each turn that repeats the decision.
+            if state.kept_newest is not None:
+                withheld.update(_withheld(state.kept_newest))
             if self._is_told and (not self._namespaces or state.namespace in self._namespaces):
                 try:
                     write(state, self._ready, now, lines)
@@ -102,7 +120,7 @@ def write(state: ObjectState, ready: ReadyReplicas, now: Nanoseconds, lines: Lin
     _write_status(state, labels, lines)
     spec, newest = state.spec, state.newest
     if spec is not None:
-        operator = escaped(state.status.get("operator", ""))
+        operator = escaped(state.operator or "")
         lines[of.INFO.name].append(
             f'{of.INFO.name}{labels},target_kind="{escaped(spec.target.kind)}",target_name="{escaped(spec.target.name)}"'
             f',mode="{spec.mode}",operator="{operator}"}} 1\n'
@@ -159,8 +177,8 @@ _KEPT = (
 
 def _write_status(state: ObjectState, labels: str, lines: Lines) -> None:
     told = lines[of.CONDITION.name]
-    for condition in state.status.get("conditions", ()):
-        kind, status = escaped(condition["type"]), escaped(condition["status"])
+    for condition in _SHOWN.decode(state.status_text).conditions:
+        kind, status = escaped(condition.type), escaped(condition.status)
         told.append(f'{of.CONDITION.name}{labels},type="{kind}",status="{status}"}} 1\n')
 
 
@@ -267,7 +285,7 @@ def escaped(text: str) -> str:
 
 def _withheld(newest: Newest) -> Iterator[str]:
     """What withholds the scale-down that the metrics of an object ask for; nothing where they ask for none."""
-    decision = newest.decision
+    decision = newest.decided
     asked = [item.replicas for item in decision.metrics if isinstance(item, MetricProposal)]
     if not asked or max(asked) >= decision.current:
         return

@@ -32,7 +32,8 @@ class ObjectWatch:
     """
     take(type, object) is called for each event.
 
-    A watch begins behind the newest list of the sweep. When it ends, for whatever reason, the sweep lists again.
+    A watch begins behind the newest list of the sweep. When it ends, for whatever reason, the sweep lists again; so it
+    does, and a watch begins anew, where the sweep's scope changes.
     """
 
     def __init__(
@@ -45,6 +46,8 @@ class ObjectWatch:
         restart_seconds: float | None = None,
     ) -> None:
         self.restarts = 0
+        self._until: dict[str, asyncio.Timeout] = {}
+        sweep.scope.on_change(self._on_rescope)
         self._client = client
         self._namespaces = namespaces or ("",)
         self._take = take
@@ -55,6 +58,18 @@ class ObjectWatch:
         """Watches until cancelled."""
         await asyncio.gather(*map(self._watch, self._namespaces))
 
+    def _on_rescope(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for until in self._until.values():
+            until.reschedule(now)
+        self._until.clear()
+
+    async def _follow(self, path: str, version: str) -> None:
+        params = self._sweep.scope.params()
+        async for kind, raw in watch_events(self._client, path, version, idle_seconds=IDLE_SECONDS, params=params):
+            if kind != "BOOKMARK":
+                self._take(kind, raw)
+
     async def _watch(self, namespace: str) -> NoReturn:
         loop = asyncio.get_running_loop()
         scope = ("namespaces", namespace) if namespace else ()
@@ -63,14 +78,17 @@ class ObjectWatch:
             await self._sweep.watchable.wait()
             begun = loop.time()
             try:
-                version = self._sweep.versions[namespace]
-                async for kind, raw in watch_events(self._client, path, version, idle_seconds=IDLE_SECONDS):
-                    if kind != "BOOKMARK":
-                        self._take(kind, raw)
+                async with asyncio.timeout(None) as self._until[namespace]:
+                    await self._follow(path, self._sweep.versions[namespace])
+            except TimeoutError:  # other shards are watched from now on; the sweep lists them
+                continue
             except ClusterError as error:
+                self._sweep.scope.note_refusal(error)
                 LOG.warning("watch of %s: %s", path, error.message)
             except Exception:
                 LOG.exception("watch of %s: it is started again", path)
+            finally:
+                self._until.pop(namespace, None)
             self.restarts += 1
             # A deletion between two watches causes no event, and a kind that is gone needs no watch: list first.
             self._sweep.request()

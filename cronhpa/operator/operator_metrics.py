@@ -42,7 +42,11 @@ class OperatorMetrics(Collector):
         controller = self._controller
         python = ".".join(str(part) for part in sys.version_info[:3])
         yield of.BUILD_INFO.samples([((RELEASE, self._commit, python), 1)])
-        yield of.LEADER.of(int(controller.replica.term > 0))
+        is_leading = int(controller.replica.term > 0)
+        yield of.LEADER.of(is_leading)
+        turnover = controller.turnover
+        yield of.SHARDS.of(1 if turnover is None else turnover.scope.shards)
+        yield of.SHARDS_SERVED.of(is_leading if turnover is None else len(turnover.served))
         yield of.OBJECTS.of(len(controller.inventory.items))
         yield of.OBJECTS_OF_OTHERS.of(sum(bool(state.other_operator) for state in controller.inventory))
         yield from self._turns()
@@ -61,7 +65,7 @@ class OperatorMetrics(Collector):
         yield of.WRITE_LAG.histogram(loop.write_lag)
         yield of.TICK_DURATION.of(loop.tick_duration / SECOND)
         yield of.OLDEST_TURN.of(control_loop.oldest_reconcile() / SECOND)
-        yield of.POD_METRICS_LISTS.of(loop.lists)
+        yield of.POD_METRICS_LISTS.of(control_loop.lists.sent)
 
     def _writes(self) -> Iterator[Metric]:
         writer = self._controller.writer

@@ -28,9 +28,10 @@ class Hpa(Struct, frozen=True):
 
 
 class Owners:
-    """The HorizontalPodAutoscalers that scale each target."""
+    """The HorizontalPodAutoscalers that scale each target. changes: how often one gained or lost a target."""
 
     def __init__(self) -> None:
+        self.changes = 0
         self._hpas: dict[tuple[str, str], TargetKey] = {}
         self._by_target: dict[TargetKey, set[str]] = {}
 
@@ -42,6 +43,7 @@ class Owners:
             if not self._by_target[before]:
                 del self._by_target[before]
         if hpa is None:
+            self.changes += 1
             return (before,) if before is not None else ()
         ref = hpa.spec.scale_target_ref
         target = (namespace, api_group(ref.api_version or ""), ref.kind, ref.name)
@@ -49,13 +51,15 @@ class Owners:
         self._by_target.setdefault(target, set()).add(name)
         if before == target:
             return ()  # only its status changed, which its controller writes all the time
+        self.changes += 1
         return (target,) if before is None else (before, target)
 
     def problem(self, state: ObjectState, rivals: Iterable[ObjectState]) -> str | None:
         """
         Why this object must hold, with the name of the other owner; None if it is the only owner.
 
-        rivals: the CronHPAs on the same target, with or without this one. A preview is no owner.
+        rivals: the CronHPAs on the same target, with or without this one, or the oldest that is active of them. A
+        preview is no owner.
         """
         target = state.target
         if target is None:
@@ -64,18 +68,18 @@ class Owners:
         if hpas:
             names = ", ".join(sorted(hpas))
             return f"HorizontalPodAutoscaler {names} scales {target[2]}/{target[3]} too: delete it or this object"
-        older = [
-            other for other in rivals if other.uid != state.uid and _is_active(other) and _age(other) < _age(state)
-        ]
+        older = [other for other in rivals if other.uid != state.uid and is_active(other) and age(other) < age(state)]
         if older:
-            oldest = min(older, key=_age)
+            oldest = min(older, key=age)
             return f"CronHPA {oldest.name} is older and scales {target[2]}/{target[3]} too: delete one of them"
         return None
 
 
-def _is_active(state: ObjectState) -> bool:
+def is_active(state: ObjectState) -> bool:
+    """Whether an object would scale its target, and so keeps younger ones from it."""
     return state.spec is not None and state.spec.mode is Mode.ACTIVE
 
 
-def _age(state: ObjectState) -> tuple[int, str, str]:
+def age(state: ObjectState) -> tuple[int, str, str]:
+    """The order of the objects on a target: the smallest is the oldest."""
     return (state.created, state.name, state.uid)

@@ -20,7 +20,8 @@ from cronhpa.page.objects import Leader, LiveObject
 from cronhpa.page.rights import BusyError, Caller, Everything, NotAuthenticatedError, Rights, UnavailableError
 from cronhpa.page.server import PageServer, PageSettings
 
-# Whoever may see some of a thousand namespaces has each of them reviewed; callers that are known wait for no stranger.
+# A caller who may see some of a thousand namespaces needs a review of each. Callers with a proven token have a pace of
+# their own, so that they do not wait for strangers.
 _KNOWN = ReviewPace(per_second=50.0, burst=200.0, entries_max=20_000)
 _STRANGERS = ReviewPace(per_second=5.0, burst=20.0)
 _PROVEN_MAX = 1_000
@@ -47,7 +48,7 @@ class InventoryObjects:
         return {namespace for namespace, _ in self._inventory.items}
 
     def leader(self) -> Leader:
-        return Leader(self._replica.term > 0, self._replica.holder)
+        return Leader(self._replica.term > 0, self._replica.holder, self._replica.part)
 
 
 def _live(state: ObjectState) -> LiveObject:
@@ -59,7 +60,7 @@ def _live(state: ObjectState) -> LiveObject:
         state.version,
         state.zone,
         state.spec_text,
-        state.status,
+        state.status_text,
     )
 
 

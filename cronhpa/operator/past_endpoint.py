@@ -1,8 +1,9 @@
 """
-The past decisions of one object over HTTP, for whoever may get the object.
+The past decisions and the recorded load of one object over HTTP, for whoever may get the object.
 
     GET /v1/namespaces/NAMESPACE/cronhpas/NAME/decision?at=INSTANT
     GET /v1/namespaces/NAMESPACE/cronhpas/NAME/timeline?from=INSTANT&to=INSTANT
+    GET /v1/namespaces/NAMESPACE/cronhpas/NAME/load?metric=METRIC
     Authorization: Bearer TOKEN
 
 INSTANT: RFC 3339. Who may not get the object is answered as if it did not exist; so is everybody about one that is not
@@ -20,7 +21,16 @@ from urllib.parse import parse_qsl, unquote
 from cronhpa.core.instant import Nanoseconds, parse_instant
 from cronhpa.history.address import StoreAddress
 from cronhpa.history.database import StoreError
-from cronhpa.history.past_answers import decision_answer, encoded_answer, timeline_answer
+from cronhpa.history.past_answers import (
+    DecisionAnswer,
+    LoadAnswer,
+    TimelineAnswer,
+    decision_answer,
+    encoded_answer,
+    load_answer,
+    timeline_answer,
+)
+from cronhpa.history.series import Series
 from cronhpa.history.store import Store
 from cronhpa.kube.errors import ClusterError
 from cronhpa.operator.access import AccessReviews, Verdict
@@ -41,16 +51,18 @@ _WHO = (
 
 
 class PastEndpoint:
-    """open_store: opens the store to read it."""
+    """clock: wall-clock time. open_store: opens the store to read it."""
 
     def __init__(
         self,
         store: StoreAddress,
         access: AccessReviews,
+        clock: Callable[[], Nanoseconds],
         open_store: Callable[[StoreAddress], Store] = Store.open_to_read,
     ) -> None:
         self._store = store
         self._access = access
+        self._clock = clock
         self._open_store = open_store
         self._readers = ThreadPoolExecutor(_READS_AT_ONCE, thread_name_prefix="past")
 
@@ -77,21 +89,17 @@ class PastEndpoint:
 
     async def _read(self, namespace: str, name: str, asked: str, query: str) -> bytes:
         try:
-            instants = {key: _instant(key, text) for key, text in parse_qsl(query, max_num_fields=8)}
+            answered = _answered(
+                namespace, name, asked, parse_qsl(query, keep_blank_values=True, max_num_fields=8), self._clock()
+            )
         except ValueError as error:
             return response(HTTPStatus.BAD_REQUEST, f"{error}\n")
-        if (asked, *sorted(instants)) not in {("decision", "at"), ("timeline", "from", "to")}:
-            text = "decision?at=INSTANT and timeline?from=INSTANT&to=INSTANT are answered\n"
-            return response(HTTPStatus.BAD_REQUEST, text)
 
         def read() -> bytes | None:
             store = self._open_store(self._store)
             try:
-                if asked == "decision":
-                    found = decision_answer(store.decisions, namespace, name, instants["at"])
-                    return None if found is None else encoded_answer(found)
-                span = instants["from"], instants["to"]
-                return encoded_answer(timeline_answer(store.decisions, namespace, name, *span))
+                found = answered(store)
+                return None if found is None else encoded_answer(found)
             finally:
                 store.close()
 
@@ -100,6 +108,24 @@ class PastEndpoint:
         except StoreError:
             return response(HTTPStatus.SERVICE_UNAVAILABLE, "the operator's store cannot be read: its log says why\n")
         return response(HTTPStatus.NOT_FOUND, _NOTHING) if found is None else response(HTTPStatus.OK, found, _JSON)
+
+
+def _answered(
+    namespace: str, name: str, asked: str, stated: list[tuple[str, str]], now: Nanoseconds
+) -> Callable[[Store], DecisionAnswer | TimelineAnswer | LoadAnswer | None]:
+    """What is read from the store to answer. Raises ValueError for a question that is none of these."""
+    fields = dict(stated)
+    match asked, sorted(fields):
+        case "decision", ["at"]:
+            at = _instant("at", fields["at"])
+            return lambda store: decision_answer(store.decisions, namespace, name, at)
+        case "timeline", ["from", "to"]:
+            begin, end = (_instant(key, fields[key]) for key in ("from", "to"))
+            return lambda store: timeline_answer(store.decisions, namespace, name, begin, end)
+        case "load", ["metric"]:
+            series = Series(namespace, name, fields["metric"])
+            return lambda store: load_answer(store.loads, series, now)
+    raise ValueError("decision?at=INSTANT, timeline?from=INSTANT&to=INSTANT and load?metric=METRIC are answered")
 
 
 def _instant(key: str, text: str) -> Nanoseconds:

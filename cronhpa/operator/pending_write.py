@@ -9,24 +9,35 @@ from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.record import Record
 from cronhpa.core.spec import Mode
+from cronhpa.core.steady import Repetition
 from cronhpa.operator.grid import LATE
-from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.installations import Claim
+from cronhpa.operator.object_state import HeldStatus, ObjectState
 from cronhpa.operator.repeatable import Seen
 from cronhpa.operator.said import About, about
+from cronhpa.operator.write_places import Urgency
 
 
 class PendingWrite:
-    """One object's decision on its way to the API."""
+    """
+    One object's decision on its way to the API.
+
+    claim: to be written before or with anything else of it. repetition: the turn, if it is one whose numbers alone are
+    written: the memory is taken over already.
+    """
 
     __slots__ = (
         "budget_used",
+        "claim",
         "decision",
         "forecast",
         "generation",
         "handed_over",
+        "held",
         "now",
         "observation",
         "owner_problem",
+        "repetition",
         "seen",
         "spec",
         "state",
@@ -44,12 +55,17 @@ class PendingWrite:
         forecast: Forecast | None = None,
         budget_used: int | None = None,
         seen: Seen | None = None,
+        claim: Claim | None = None,
+        repetition: Repetition | None = None,
     ) -> None:
         self.state, self.generation, self.turn, self.seen = state, generation, turn, seen
         self.spec, self.observation = turn.spec, turn.observation
         self.decision, self.forecast, self.owner_problem = decision, forecast, owner_problem
         self.budget_used = budget_used
+        self.claim = claim
+        self.repetition = repetition
         self.now = decision.at
+        self.held = HeldStatus(state)
         self.handed_over = asyncio.get_running_loop().time()
 
     @property
@@ -67,8 +83,11 @@ class PendingWrite:
         return about(self.state, self.generation, self.owner_problem, self.forecast, self.budget_used)
 
     @property
-    def urgency(self) -> int:
-        """Scale-ups first, then scale-downs, then those that only report."""
+    def urgency(self) -> Urgency:
         if not self.acts:
-            return 2
-        return 0 if self.decision.desired > self.decision.current else 1
+            return Urgency.STATUS
+        return Urgency.SCALE_UP if self.decision.desired > self.decision.current else Urgency.SCALE_DOWN
+
+    @property
+    def urgency_of_status(self) -> Urgency:
+        return Urgency.SCALED_STATUS if self.acts else Urgency.STATUS

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -27,13 +28,14 @@ from cronhpa.core.spec import Mode, ResourceMetric, Spec
 from cronhpa.history.series import LoadSample, Series
 from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery
+from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.pod_indexer import PodIndexer
 from cronhpa.kube.scale import ScaleTarget, Targets, is_watched
 from cronhpa.operator.budget_trackers import BudgetTrackers
 from cronhpa.operator.contest import Contest
 from cronhpa.operator.fast_path import FastPath
-from cronhpa.operator.grid import remembered_at
-from cronhpa.operator.installations import Installations
+from cronhpa.operator.grid import latest, remembered_at, resumed_at
+from cronhpa.operator.installations import Claim, Installations
 from cronhpa.operator.inventory import Inventory
 from cronhpa.operator.metric_queries import MetricQueries
 from cronhpa.operator.needs import has_heavy_schedules, takes_long
@@ -41,7 +43,7 @@ from cronhpa.operator.newest import Newest
 from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.owners import Owners
 from cronhpa.operator.pending_write import PendingWrite
-from cronhpa.operator.repeatable import Seen
+from cronhpa.operator.repeatable import Seen, surplus
 from cronhpa.operator.writer import Writer
 from cronhpa.sources.measured_object import MeasuredObject
 from cronhpa.sources.metric_sources import MetricSources
@@ -50,7 +52,7 @@ R = TypeVar("R")
 
 LOG = logging.getLogger(__name__)
 
-# The pods of a workload are told of within a second; its status follows them.
+# Watch events of a workload's pods come within a second; its status follows them.
 _UNSEEN = 30 * SECOND
 # Without counts: a text that changes would be a status write each time.
 UNSEEN = Absent(
@@ -127,18 +129,25 @@ class Reconciler:
 
     async def reconcile(self, state: ObjectState, queries: MetricQueries) -> PendingWrite | None:
         """The decision on an object, to be written; None for one that has nothing to decide."""
-        if not await self._is_claimed(state):
-            return None
+        claim = self._cluster.installations.claim(state.operator, state.namespace)
+        if claim is not None:
+            if state.in_doubt:
+                await self._writer.refresh(state)
+                claim = self._cluster.installations.claim(state.operator, state.namespace)
+            if not self.serves(state):
+                return None
         if state.spec is None:
             # The edges went with the schedules: an edge in the past would cause one reconciliation after another.
             state.next_edge = None
-            await self._writer.reject(state, self._clock())
+            await self._writer.reject(state, self._clock(), claim)
             return None
-        return await self._reconcile(state, state.spec, queries)
+        if claim is None and (drifted := self.fast_path.drifted(state)) is not None:
+            return drifted
+        return await self._reconcile(state, state.spec, queries, claim)
 
     def serves(self, state: ObjectState) -> bool:
         """Whether no other installation serves this object; notes, and says once, which one does."""
-        problem = self._cluster.installations.problem(state.status) or ""
+        problem = self._cluster.installations.problem(state.operator, state.namespace) or ""
         if problem and problem != state.other_operator:
             self._writer.tell_other_operator(state, problem, self._clock())
         if state.other_operator and not problem:
@@ -147,20 +156,20 @@ class Reconciler:
         state.other_operator = problem
         return not problem
 
-    async def _is_claimed(self, state: ObjectState) -> bool:
-        """Whether the object's status names this installation, from now on if not before."""
-        installations = self._cluster.installations
-        if installations.own is None or installations.named_in(state.status) == installations.own:
-            return True
-        if state.in_doubt:
-            await self._writer.refresh(state)
-        return self.serves(state) and await self._writer.claim(state, str(installations.own))
-
-    async def _reconcile(self, state: ObjectState, spec: Spec, queries: MetricQueries) -> PendingWrite | None:
+    async def _reconcile(
+        self, state: ObjectState, spec: Spec, queries: MetricQueries, claim: Claim | None
+    ) -> PendingWrite | None:
         generation = state.generation
         if state.in_doubt:
             await self._writer.refresh(state)
-        observation, now, seen = await self._observe(state, spec, queries)
+        observed = await self._observe(state, spec, queries, claim)
+        if observed is None:
+            return self.fast_path.drifted(state)
+        self.fast_path.tell_loads((state,))
+        observation, now, seen = observed
+        period = spec.options.sync_period
+        grid = latest(state.namespace, period, now)
+        held_until = None if state.resumed else resumed_at(state.memory, grid, period, now)
         if isinstance(observation.scale, Scale):
             current = observation.scale.spec_replicas
             memory = state.memory
@@ -169,14 +178,19 @@ class Reconciler:
             if state.contest is not None:
                 state.contest.found(current, now)
             state.memory = (
-                memory.settled(current, now) if state.resumed else resume(memory, current, now, spec.behavior)
+                memory.settled(current, now)
+                if held_until is None
+                else resume(memory, current, now, spec.behavior, held_until)
             )
             state.resumed, state.uncertain = True, False
         self._note_load(state, spec, observation, now)
         forecast, forecast_or_reason = self._forecast(state, spec, now)
         turn = Record(spec, observation, forecast_or_reason, state.memory, now)
         decided = await self._decided(state, turn)
-        decision = replace(decided, at=remembered_at(state, spec.options.sync_period, now))
+        at = remembered_at(state.memory, grid, period, now)
+        if held_until is not None:  # beside what is assumed, lest that is written for a moment's difference
+            at = max(at, held_until)
+        decision = replace(decided, at=at)
         self._writer.decisions.note_point(state, turn, decision)
         state.next_edge = None if decision.next_edge is None else decision.next_edge.at
         state.quiet = (generation, quiet_until(spec, state.next_edge, now))
@@ -184,7 +198,7 @@ class Reconciler:
         target = state.target
         if target is None:
             return None  # an edit made the spec unreadable meanwhile; the edit causes its own reconciliation
-        owner_problem = self._cluster.owners.problem(state, self._inventory.on_target(target))
+        owner_problem = self._cluster.owners.problem(state, self._inventory.rivals_on(target))
         budget_used = None
         is_current = state.generation == generation and self._inventory.items.get(state.key) is state
         if forecast is not None and owner_problem is None and spec.mode is Mode.ACTIVE and is_current:
@@ -196,7 +210,15 @@ class Reconciler:
         state.newest = Newest(decision, forecast, budget_used, thrift, owner_problem, is_preview)
         state.shortage.note(observation, decision, now)
         return PendingWrite(
-            state, generation, turn, decision, owner_problem, forecast=forecast, budget_used=budget_used, seen=seen
+            state,
+            generation,
+            turn,
+            decision,
+            owner_problem,
+            forecast=forecast,
+            budget_used=budget_used,
+            seen=seen,
+            claim=claim,
         )
 
     async def _decided(self, state: ObjectState, turn: Record) -> Decision:
@@ -220,9 +242,13 @@ class Reconciler:
             state.checked = (generation, now + DAY if state.next_edge is None else state.next_edge)
 
     async def _observe(
-        self, state: ObjectState, spec: Spec, queries: MetricQueries
-    ) -> tuple[Observation, Nanoseconds, Seen | None]:
-        """The observation of an object's target, its instant, and the target with its pods where they are known."""
+        self, state: ObjectState, spec: Spec, queries: MetricQueries, claim: Claim | None
+    ) -> tuple[Observation, Nanoseconds, Seen | None] | None:
+        """
+        The observation of an object's target, its instant, and the target with its pods where they are known.
+
+        None where the turn repeats the last one by what these metrics say, and has been taken.
+        """
         target = await self._cluster.targets.read(state.namespace, spec.target, fresh=state.uncertain)
         if isinstance(target, Absent):
             now = self._clock()
@@ -232,7 +258,8 @@ class Reconciler:
             now = self._clock()
             unknown: Measurement = selector
             return observe(spec, scale, (), [unknown] * len(spec.metrics), now, selector_problem=selector), now, None
-        pods = self._cluster.pods.matching(spec.namespace, selector)
+        match = self._cluster.pods.matching(spec.namespace, selector)
+        pods = match.pods
         blindness = self._cluster.blindness(state.namespace)
         if blindness is not None:
             # Over outdated pods the load would look like that of too few pods, and their count like the target's.
@@ -240,16 +267,19 @@ class Reconciler:
             return observe(spec, scale, pods, [blindness] * len(spec.metrics), now), now, None
         measured_object = MeasuredObject(spec.namespace, state.name, spec.target, pods, spec.options.sync_period)
         asked = (queries.measure(metric, measured_object, scale.selector) for metric in spec.metrics)
-        if all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
-            # All of them read the same LIST: tasks would only cost.
+        if len(spec.metrics) == 1 or all(isinstance(metric, ResourceMetric) for metric in spec.metrics):
+            # There is one answer to wait for, which may be the LIST of all of them: tasks would only cost.
             measured = [await measurement for measurement in asked]
         else:
             measured = list(await asyncio.gather(*asked))
+        if claim is None and self.fast_path.take_measured(state, spec, measured):
+            return None
         now = self._clock()
         unseen = self._unseen(state, spec, scale, pods, now)
         observation = observe(spec, scale, pods, measured, now, unseen=unseen)
         self._compare_ready(state, target, pods, observation)
-        return observation, now, Seen(target, pods)
+        await self._compare_replicas(state, spec, scale, pods)
+        return observation, now, Seen(target, match)
 
     def _compare_ready(
         self, state: ObjectState, target: ScaleTarget, pods: Sequence[Pod], observation: Observation
@@ -270,6 +300,26 @@ class Reconciler:
             state.misseen_since = now
         elif now - state.misseen_since >= _UNSEEN / SECOND:
             self._cluster.distrust(state.namespace)
+
+    async def _compare_replicas(self, state: ObjectState, spec: Spec, scale: Scale, pods: Sequence[Pod]) -> None:
+        """
+        Asks the API server for a target of which more pods are seen than it says it has, for a while.
+
+        A watch that lost a change of the target, or another target of its name, leaves its former replicas. Where
+        foreign pods have the same labels, as those of a canary, that costs a request for each change of their number.
+        """
+        seen = surplus(scale.spec_replicas, scale.status_replicas, pods)
+        if not is_watched(spec.target) or seen is None or seen == state.surplus:
+            state.surplus_since = None
+            return
+        now = asyncio.get_running_loop().time()
+        if state.surplus_since is None:
+            state.surplus_since = now
+        elif now - state.surplus_since >= _UNSEEN / SECOND:
+            state.surplus_since = now
+            with suppress(ClusterError):  # it is asked again
+                if await self._cluster.targets.compare(state.namespace, spec.target, scale):
+                    state.surplus = seen
 
     def _unseen(
         self, state: ObjectState, spec: Spec, scale: Scale, pods: Sequence[Pod], now: Nanoseconds

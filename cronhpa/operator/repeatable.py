@@ -2,51 +2,81 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from cronhpa.core.decision import Decision
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Pod
+from cronhpa.core.observe import active
 from cronhpa.core.predictive.floor import forecast_source
 from cronhpa.core.record import Record
+from cronhpa.core.spec import ResourceMetric
 from cronhpa.core.steady import Steady, steady
-from cronhpa.history.series import Series
-from cronhpa.kube.scale import ScaleTarget
+from cronhpa.history.series import LoadSample, Series
+from cronhpa.kube.pod_indexer import Match
+from cronhpa.kube.scale import ScaleTarget, WatchedTarget
 
 # (namespace, API group, kind, name) of a scale target.
 TargetKey = tuple[str, str, str, str]
+# (spec.replicas, status.replicas, active pods) of a target of which more pods are seen than it says it has.
+Surplus = tuple[int, int, int]
 
 
 class Seen(Struct, frozen=True):
     """What a turn has seen: the target and its pods."""
 
     target: ScaleTarget
-    pods: tuple[Pod, ...]
+    match: Match
 
 
-class Repeatable(Struct, frozen=True, gc=False):
+class Repeatable(Struct, gc=False):
     """
     What the turns of an object repeat.
 
-    key: of the target. load: the index of the metric that is the object's load, and the load's series.
+    is_listed: whether its metrics are all in the LIST of the namespace's pod metrics; else each is asked for.
+    load: the index of the metric that is the object's load, and the load's series. highest: the highest load of the
+    minute that is not told yet. owner_changes: how many changes of owners and objects had been seen when
+    another owner of the target was last looked for; -1 before.
     """
 
     steady: Steady
     key: TargetKey
-    target: ScaleTarget
+    target: WatchedTarget
+    match: Match
     names: tuple[str, ...]
+    is_listed: bool
     load: tuple[int, Series] | None
+    highest: LoadSample | None = None
+    owner_changes: int = -1
+
+
+def surplus(replicas: int, status_replicas: int, pods: Sequence[Pod]) -> Surplus | None:
+    """What is seen of a target that says it has fewer pods than have its labels; None where it has as many, or more."""
+    seen = active(pods)
+    return (replicas, status_replicas, seen) if seen > status_replicas else None
 
 
 def repeatable(
-    turn: Record, seen: Seen | None, decision: Decision, memory: Memory, name: str, key: TargetKey | None
+    turn: Record,
+    seen: Seen | None,
+    decision: Decision,
+    memory: Memory,
+    name: str,
+    key: TargetKey,
+    target: WatchedTarget | None,
 ) -> Repeatable | None:
-    """What the next turns may repeat of this one; None where they are to be decided."""
-    known = None if seen is None else steady(turn, seen.pods, decision, memory)
-    if known is None or seen is None or key is None:
+    """What the next turns may repeat of this one; None where they are to be decided. target: as it is now."""
+    if seen is None or target is None or target.target is not seen.target:
+        return None
+    known = steady(turn, seen.match.pods, decision, memory)
+    if known is None:
         return None
     spec = turn.spec
     source = forecast_source(spec)
     of_load = next((index for index, metric in enumerate(spec.metrics) if metric is source), None)
     load = None if source is None or of_load is None else (of_load, Series(spec.namespace, name, source.name))
-    return Repeatable(known, key, seen.target, tuple(pod.name for pod in seen.pods), load)
+    names = tuple(pod.name for pod in seen.match.pods)
+    is_listed = all(isinstance(metric, ResourceMetric) for metric in spec.metrics)
+    return Repeatable(known, key, target, seen.match, names, is_listed, load)

@@ -1,5 +1,5 @@
 """
-This replica in the election: its election in a thread of its own, and the event loop of the operator told of it.
+This replica in the election: the election runs in a thread of its own and reports to the operator's event loop.
 
 A thread of its own, since a decision or a list that keeps the operator's loop busy for seconds must not cost the Lease.
 """
@@ -28,7 +28,9 @@ _LOOK_SECONDS = 1.0
 class Replica(Protocol):
     """
     lease: where the others see who leads, None without an election. term: 0 while this replica does not lead.
-    holder: the leader's identity, "" while nobody leads.
+    unbroken_since: the first of the terms since which nobody else has led.
+    holder: the leader's identity, "" while nobody leads. part: what part of the objects is decided here, in words; ""
+    for all or none.
     """
 
     lease: LeaseName | None
@@ -38,9 +40,15 @@ class Replica(Protocol):
     def term(self) -> int: ...
 
     @property
+    def unbroken_since(self) -> int: ...
+
+    @property
     def holder(self) -> str: ...
 
-    def write_seconds(self) -> float: ...
+    @property
+    def part(self) -> str: ...
+
+    def fence(self, path: str) -> float: ...
 
     async def run(self) -> None: ...
 
@@ -53,15 +61,27 @@ class Replica(Protocol):
     async def release(self) -> None: ...
 
 
+class Election(Protocol):
+    """What runs in the election's thread: an `Elector`, or one of many."""
+
+    async def run(self) -> None: ...
+
+    async def step(self) -> None: ...
+
+    async def release(self) -> None: ...
+
+
 class OnlyReplica:
     """The one replica of an operator without leader election: it leads from the start to the end."""
 
     lease: LeaseName | None = None
     timing = LeaseTiming()
-    term = 1
+    term = unbroken_since = 1
     holder = ""
+    part = ""
 
-    def write_seconds(self) -> float:
+    def fence(self, path: str) -> float:
+        del path
         return math.inf
 
     async def run(self) -> None:
@@ -116,11 +136,20 @@ class ElectedReplica:
         return self._leadership.term
 
     @property
+    def unbroken_since(self) -> int:
+        return self._leadership.unbroken_since
+
+    @property
     def holder(self) -> str:
         return self._leadership.holder
 
-    def write_seconds(self) -> float:
+    @property
+    def part(self) -> str:
+        return ""
+
+    def fence(self, path: str) -> float:
         """For how many seconds from now a write may be under way; 0 or less: none may begin."""
+        del path
         return self._leadership.write_seconds()
 
     async def run(self) -> None:
@@ -144,13 +173,13 @@ class ElectedReplica:
     async def acquired(self) -> int:
         """Waits until this replica leads; its term."""
         while not self.term:
-            await self._changed()
+            await self.changed()
         return self.term
 
     async def lost(self, term: int) -> None:
         """Waits until this term has ended."""
         while self.term == term:
-            await self._changed()
+            await self.changed()
 
     async def release(self) -> None:
         """Ends the election, and gives up the Lease if this replica has it."""
@@ -165,29 +194,35 @@ class ElectedReplica:
             if self._is_stopped:  # before there was an election to stop
                 return
             async with self._connect() as client:
-                elector = Elector(
-                    Leases(client),
-                    self._name,
-                    self._identity,
-                    self._leadership,
-                    self._clock,
-                    changed=lambda: self._tell(self._change.set),
-                    may_lead=self._may_lead,
-                )
+                election = self._election_by(Leases(client))
                 stopped = asyncio.create_task(stop.wait())
-                running = asyncio.create_task(self._run(elector))
+                running = asyncio.create_task(self._run(election))
                 await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
                 for task in (running, stopped):
                     task.cancel()
                 await _end_of(running)
-                await elector.release()
+                await election.release()
         finally:
             self._election = None  # its loop is about to be closed
 
-    async def _run(self, elector: Elector) -> None:
-        await elector.step()
+    def _election_by(self, leases: Leases) -> Election:
+        return Elector(
+            leases,
+            self._name,
+            self._identity,
+            self._leadership,
+            self._clock,
+            changed=self._tell_change,
+            may_lead=self._may_lead,
+        )
+
+    async def _run(self, election: Election) -> None:
+        await election.step()
         self._tell(self._looked.set)
-        await elector.run()
+        await election.run()
+
+    def _tell_change(self) -> None:
+        self._tell(self._change.set)
 
     def _note_alive(self) -> None:
         self._alive_at = self._clock.monotonic()
@@ -196,7 +231,8 @@ class ElectedReplica:
         self._tell(self._note_alive)
         return self._clock.monotonic() - self._alive_at < _STUCK_SECONDS
 
-    async def _changed(self) -> None:
+    async def changed(self) -> None:
+        """Waits for a change of who leads, or a second."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_LOOK_SECONDS):
                 await self._change.wait()

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cronhpa.api.turn import Status
 from cronhpa.core.decision import Decision
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Absent
+from cronhpa.core.observation import Absent, PodCounts, Reading, ScalarReading, Scale
 from cronhpa.core.reactive.replicas import MetricProposal
 from cronhpa.core.record import Record
 from cronhpa.core.scheduled.conflicts import Conflict
+from cronhpa.core.steady import Repetition
 from cronhpa.operator.repeatable import Repeatable
 
 if TYPE_CHECKING:
@@ -29,50 +29,94 @@ About = tuple[int, str | None, Forecast | None, int | None, tuple[str, ...], tup
 
 class Said(Struct):
     """
-    status: the status itself, by identity. memory: as the newest decision that said nothing else has left it.
+    status: the text of the status, by identity. memory: as the newest decision that said nothing else has left it.
     decision: without its instant and its metrics. about: all else that a status is rendered from.
-    metrics, start_up, request_per_pod: the numbers that may drift, as the status says them.
-    at: the instant of the newest such decision. repeatable: what the next turns may repeat of it.
+    metrics, counts, start_up, request_per_pod: the numbers that may drift, as the status says them; metrics None where
+    it says others, which were not due.
+    at: the instant of the newest such decision. until: from this instant on the memory in the status is another one.
+    repeatable: what the next turns may repeat of it.
+    undrifted: usages at which a turn that repeated it had no number of another value than the status.
+    drifted: the turn that repeated it, whose numbers are to be written; None where none are.
     """
 
-    status: Status
+    status: bytes
     memory: Memory
     decision: Decision
     about: About
-    metrics: tuple[MetricProposal | Absent, ...]
+    metrics: tuple[MetricProposal | Absent, ...] | None
+    counts: tuple[int | Absent, ...]
     start_up: Nanoseconds | None
     request_per_pod: Mapping[str, int]
     at: Nanoseconds
+    until: Nanoseconds
     repeatable: Repeatable | None = None
+    undrifted: tuple[int, ...] | None = None
+    drifted: Repetition | None = None
+
+    @property
+    def owner_problem(self) -> str | None:
+        return self.about[1]
 
     def holds_for(self, decision: Decision, about: About, memory: Memory) -> bool:
         """Whether a status of this decision, which leaves this memory, says the same apart from numbers that drift."""
         return (
-            self.about == about
+            decision.at < self.until
+            and self.about == about
             and self.decision == _undated(decision)
             and (self.memory.zero, self.memory.scheduled_zero) == (memory.zero, memory.scheduled_zero)
         )
 
-    def has_drifted(self, metrics: tuple[MetricProposal | Absent, ...], memory: Memory) -> bool:
-        return (self.metrics, self.start_up, self.request_per_pod) != (
+    def restated(self, status: bytes, repetition: Repetition) -> Said:
+        """What is said by the status that states the numbers of a turn that repeated the decision."""
+        memory = repetition.memory
+        return replace(
+            self,
+            status=status,
+            memory=memory,
+            metrics=repetition.metrics,
+            counts=pods_counted(repetition.of.scale, repetition.of.readings),
+            start_up=memory.start_up,
+            request_per_pod=memory.request_per_pod,
+            undrifted=repetition.usages,
+        )
+
+    def has_drifted(
+        self,
+        metrics: tuple[MetricProposal | Absent, ...],
+        scale: Scale | Absent,
+        readings: Iterable[Reading],
+        memory: Memory,
+    ) -> bool:
+        return (self.metrics, self.counts, self.start_up, self.request_per_pod) != (
             metrics,
+            pods_counted(scale, readings),
             memory.start_up,
             memory.request_per_pod,
         )
 
 
+def pods_counted(scale: Scale | Absent, readings: Iterable[Reading]) -> tuple[int | Absent, ...]:
+    """The numbers of pods that a status says beside its metrics."""
+    counts: list[int | Absent] = []
+    for reading in readings:
+        if isinstance(reading, PodCounts):
+            counts += (reading.ready, reading.unready, reading.missing)
+        elif isinstance(reading, ScalarReading) and isinstance(scale, Scale):
+            counts += (reading.ready, scale.status_replicas)
+    return (*counts,)
+
+
 def said(
-    status: Status, turn: Record, decision: Decision, about: About, memory: Memory, repeatable: Repeatable | None = None
+    status: bytes, turn: Record, decision: Decision, about: About, memory: Memory, repeatable: Repeatable | None = None
 ) -> Said | None:
     """
-    What a status says that was rendered from these. None where another decision like this one would say more.
-
-    - A metric that is absent, and every other failure, is an event each time.
-    - Scale events leave the status when they are old enough, and so do recommendations that differ.
+    What a status says that was rendered from these. None where another decision like this one would say more: a metric
+    that is absent, and every other failure, is an event each time.
     """
     spec = turn.spec
     fails = decision.failure is not None or any(isinstance(metric, Absent) for metric in decision.metrics)
-    if fails or not memory.is_settled(spec.behavior, spec.options, decision.at):
+    until = memory.alike_until(decision.recommended, spec.behavior, spec.options, decision.at)
+    if fails or until <= decision.at:
         return None
     return Said(
         status,
@@ -80,9 +124,11 @@ def said(
         _undated(decision),
         about,
         decision.metrics,
+        pods_counted(turn.observation.scale, turn.observation.readings),
         memory.start_up,
         memory.request_per_pod,
         turn.now,
+        until,
         repeatable,
     )
 

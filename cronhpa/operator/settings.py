@@ -123,6 +123,17 @@ def _as_lease_duration(text: str, info: ValidationInfo) -> str:
     return text
 
 
+def _as_shards(count: int, info: ValidationInfo) -> int:
+    given = info.data.get
+    if count > 1 and not given("leader_elect"):
+        raise ValueError("shards are held by Leases: that needs CRONHPA_LEADER_ELECT=true")
+    if count > 1 and given("namespaces"):
+        raise ValueError("shards divide all namespaces: state CRONHPA_SHARDS or CRONHPA_NAMESPACES, not both")
+    if count > 1 and given("object_watch") == "kopf":
+        raise ValueError("shards are watched by CRONHPA_OBJECT_WATCH=typed alone")
+    return count
+
+
 class Settings(BaseSettings):
     """Durations are Go texts such as 15s or 5m. Settings that are flags upstream have the upstream's defaults."""
 
@@ -223,7 +234,7 @@ class Settings(BaseSettings):
         None, description="A YAML file of named sources of metrics, which need no adapter; read again when it changes."
     )
     forecast_workers: int = Field(
-        1, ge=1, le=64, description="Processes that learn and forecast; each takes some 170 MB."
+        1, ge=1, le=64, description="Processes that learn and forecast; each takes some 100 MB."
     )
     # The check of dask_scheduler reads the fields in front of it.
     dask_insecure: bool = Field(
@@ -265,6 +276,23 @@ class Settings(BaseSettings):
         description=(
             "This replica's name in the Lease, unlike that of any other process. Empty: host name and a random part."
             " With the pod's uid in it, a container that starts again leads again at once."
+        ),
+    )
+
+    shards: Annotated[int, AfterValidator(_as_shards)] = Field(
+        1,
+        ge=1,
+        le=64,
+        description=(
+            "Into how many shards the namespaces are divided, each decided by the replica that holds its Lease; 1: one"
+            " replica decides for all. 16 serve up to 16 replicas; all replicas state the same."
+        ),
+    )
+    shard_selector: bool = Field(
+        default=False,
+        description=(
+            "Whether shards are ranges that an API server with the feature gate ShardedListAndWatch leaves out by"
+            " itself; namespaces whose names differ in their last characters alone then share a shard."
         ),
     )
 

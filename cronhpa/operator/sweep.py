@@ -18,6 +18,7 @@ from msgspec import Struct
 from cronhpa.api.identity import GROUP, PLURAL, VERSION
 from cronhpa.kube.client import Client, path_of
 from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.shard_scope import ShardScope
 from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.inventory import Inventory
 
@@ -36,6 +37,8 @@ class Sweep:
     listed: set after the first list that succeeded, or that found an object.
     watchable: set while the objects can be listed and discovery names the kind. unserved: set while it does not exist.
     listed_term: the term of leadership in which the last list of all objects that succeeded was begun.
+    scope: the namespaces that are listed and watched. listed_scope: its version in which the last list of all objects
+    that succeeded was begun.
     versions: the resource version of the newest list by namespace, "" for all of them: a watch from it misses nothing.
     """
 
@@ -46,7 +49,11 @@ class Sweep:
         namespaces: tuple[str, ...],
         pauses: SweepPauses | None = None,
         term: Callable[[], int] = lambda: 1,
+        scope: ShardScope | None = None,
     ) -> None:
+        self.scope = scope or ShardScope()
+        self.listed_scope = -1
+        self.scope.on_change(self.request)
         self.listed_term = 0
         self._term = term
         self.listed = asyncio.Event()
@@ -70,12 +77,13 @@ class Sweep:
         """Lists at once and then again and again, until cancelled."""
         while True:
             has_failed = is_unserved = False
-            term = self._term()
+            term, scope = self._term(), self.scope.version
             for namespace in self._namespaces:
                 try:
                     await self.list_once(namespace)
                 except ClusterError as error:
                     has_failed = True
+                    self.scope.note_refusal(error)
                     is_unserved |= error.status == HTTPStatus.NOT_FOUND
                     where = f"namespace {namespace}" if namespace else "all namespaces"
                     LOG.warning("list of the CronHPA objects of %s: %s", where, error.message)
@@ -83,11 +91,13 @@ class Sweep:
                     has_failed = True
                     LOG.exception("the list of CronHPA objects failed; it is tried again")
             if not has_failed:
-                self.listed_term = term
+                self.listed_term, self.listed_scope = term, scope
             # If some namespaces cannot be read, the others need not wait.
             if not has_failed or self._inventory.items:
                 self.listed.set()
-            is_watchable = not has_failed and (self.watchable.is_set() or await _is_discovered(self._client))
+            is_watchable = not (has_failed or self.scope.is_empty) and (
+                self.watchable.is_set() or await _is_discovered(self._client)
+            )
             (self.watchable.set if is_watchable else self.watchable.clear)()
             (self.unserved.set if is_unserved else self.unserved.clear)()
             with suppress(TimeoutError):
@@ -123,12 +133,15 @@ class Sweep:
             await self._list(namespace)
 
     async def _list(self, namespace: str) -> None:
+        if self.scope.is_empty:  # no selector selects nothing
+            return
         uids_before = {state.uid for state in self._inventory.in_namespace(namespace)}
         self._inventory.begin_list()
         seen: set[str] = set()
         is_first = True
         scope = ("namespaces", namespace) if namespace else ()
-        async for items, version in self._client.pages(path_of("apis", GROUP, VERSION, *scope, PLURAL)):
+        path = path_of("apis", GROUP, VERSION, *scope, PLURAL)
+        async for items, version in self._client.pages(path, self.scope.params()):
             if is_first:
                 self._inventory.note_list_version(namespace, int(version) if version.isdecimal() else 0)
                 is_first = False

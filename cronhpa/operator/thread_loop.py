@@ -11,7 +11,8 @@ from typing import Any
 
 def run_in_thread(name: str, work: Callable[[], Coroutine[Any, Any, None]], *, called: str) -> asyncio.Future[None]:
     """
-    Starts a thread that runs `work` in a new event loop. Call it within a running loop, which is told of the end.
+    Starts a thread that runs `work` in a new event loop. Call it within a running loop: the end of `work` is reported
+    to that loop.
 
     The future is done when the work has ended, with a RuntimeError for whatever exception ended it.
     name: of the thread. called: what an error calls the work.

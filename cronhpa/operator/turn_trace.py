@@ -1,4 +1,4 @@
-"""What a tracer is told of a turn: its begin, and its end after the last write. Without one nothing is done."""
+"""Reports the begin of a turn, and its end after the last write, to a tracer. Does nothing without a tracer."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cronhpa.api.turn import Status
@@ -16,12 +16,23 @@ _DRIFTING_MEMORY = ("startUpSeconds", "requestPerPod")
 
 def is_worth_writing(before: Status, after: Status) -> bool:
     """Whether anything changed that a person acts on, or that a restart needs."""
-    return _substance(before) != _substance(after)
+    changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}.difference(_DRIFTING, (_DERIVED,))
+    if not before or changed.difference(_PARTS):
+        return True
+    return any(_of(_PARTS[key], before) != _PARTS[key](after) for key in changed)
 
 
 def has_drifted(before: Status, after: Status) -> bool:
     """Whether anything changed apart from what the passing of time changes."""
-    return before != after and _enduring(before) != _enduring(after)
+    return before != after and _of(_enduring, before) != _enduring(after)
+
+
+def _of(part: Callable[[Status], object], before: Status) -> object:
+    """That part of a status; None for one that no operator has written: its memory may be any JSON."""
+    try:
+        return part(before)
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        return None
 
 
 def _enduring(status: Status) -> dict[str, Any]:
@@ -59,21 +70,26 @@ def _holding(recommendations: list[Any]) -> Iterator[Any]:
         yield item
 
 
-def _substance(status: Status) -> dict[str, Any]:
-    out = {key: value for key, value in status.items() if key not in {*_DRIFTING, _DERIVED}}
-    out["conditions"] = [
+def _conditions(status: Status) -> object:
+    return [
         # A forecast's message has a number that always changes; other people's conditions may have no message at all.
         (*map(entry.get, ("type", "status", "reason")), entry["type"] != "ForecastActive" and entry.get("message"))
         for entry in status.get("conditions", [])
     ]
+
+
+def _decision(status: Status) -> object:
     decision = status.get("decision", {})
-    out["decision"] = {
-        "decidedBy": decision.get("decidedBy"),
-        "steps": [step["rule"] for step in decision.get("steps", [])],
-    }
+    return decision.get("decidedBy"), [step["rule"] for step in decision.get("steps", [])]
+
+
+def _memory(status: Status) -> object:
     memory = _lasting(status)
     memory["recommendations"] = [*_holding(memory["recommendations"])]
     for key in (*_DRIFTING_MEMORY, "version"):
         memory.pop(key, None)
-    out["memory"] = memory
-    return out
+    return memory
+
+
+# What is worth a write of a field of which not everything is.
+_PARTS = {"conditions": _conditions, "decision": _decision, "memory": _memory}

@@ -1,4 +1,10 @@
-"""Places for concurrent writes, given by urgency over all namespaces: at a shared edge reports give way to scalings."""
+"""
+Places for concurrent writes, given by urgency over all namespaces: at a shared edge reports give way to scalings.
+
+An API server has no urgency of its own: a scale write that meets 60 statuses there waits for all of them. So reports
+take few places while scale writes are on their way, and events wait for a moment without one. Where scale writes never
+end, reports take all places from time to time, until none waits.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +12,32 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from enum import IntEnum
 from heapq import heappop, heappush
 from itertools import count
+from math import inf
+
+# Concurrent writes: in all, and in one namespace, so that hanging writes of one leave room for the others.
+_CONCURRENT = 64
+_CONCURRENT_IN_NAMESPACE = 16
+# Objects of one period have ten or more phases: after so long without a scale write no further one of a step comes.
+_BUSY_SECONDS = 1.0
+# Reports under way beside scale writes: in all, and of one namespace, whose writes may hang.
+_BESIDE = 8
+_BESIDE_IN_NAMESPACE = 2
+# In a large fleet there is always some scale write. What few places cannot carry must not wait for its end: an object
+# whose status waits for three minutes looks to the liveness probe as if the process hung.
+_HELD_BACK_SECONDS = 10.0
+
+
+class Urgency(IntEnum):
+    """What a write is for; a lower number is more urgent."""
+
+    SCALE_UP = 0
+    SCALE_DOWN = 1
+    SCALED_STATUS = 2
+    """A restart needs to know of a step."""
+    STATUS = 3
 
 
 class WritePlaces:
@@ -15,48 +45,68 @@ class WritePlaces:
     So many places in all, and so many in one namespace, so that hanging writes of one leave room for the others.
 
     A place that becomes free goes to the most urgent of those who wait and whose namespace has room; among equals to
-    the first. A lower number is more urgent.
+    the first.
     """
 
-    def __init__(self, total: int, in_namespace: int) -> None:
+    def __init__(self, total: int = _CONCURRENT, in_namespace: int = _CONCURRENT_IN_NAMESPACE) -> None:
         self._free = total
         self._in_namespace = in_namespace
         self._numbers = count()
         self._taken: dict[str, int] = defaultdict(int)
+        # Of those taken, the ones of reports.
+        self._reports: dict[str, int] = defaultdict(int)
         # Who waits, by namespace: (urgency, number, future).
         self._waiting: dict[str, list[tuple[int, int, asyncio.Future[None]]]] = {}
         # (urgency, number, namespace): the first in line of each namespace that has room, and outdated entries.
         self._next: list[tuple[int, int, str]] = []
+        # When the last scale write got its place, and the call at the end of what that holds back.
+        self._scaled_at = -inf
+        self._waiting_reports = 0
+        # Since when some of those have been held back, None once none waits.
+        self._held_back_since: float | None = None
+        self._call: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
-    async def place(self, namespace: str, urgency: int) -> AsyncIterator[None]:
+    async def place(self, namespace: str, urgency: Urgency) -> AsyncIterator[None]:
         """A place among the writes."""
         await self._take(namespace, urgency)
         try:
             yield
         finally:
-            self._give_back(namespace)
+            self._give_back(namespace, urgency)
 
-    async def _take(self, namespace: str, urgency: int) -> None:
+    async def calm(self, within: float) -> None:
+        """Returns in a moment without scale writes, at the latest after so many seconds."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + within
+        while (now := loop.time()) < min(until, self._busy_until):  # noqa: ASYNC110 - the end moves with each write
+            await asyncio.sleep(min(until, self._busy_until) - now)
+
+    async def _take(self, namespace: str, urgency: Urgency) -> None:
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heappush(self._waiting.setdefault(namespace, []), (urgency, next(self._numbers), granted))
+        if _is_report(urgency):
+            self._waiting_reports += 1
         self._line_up(namespace)
         self._grant()
         try:
             await granted
         except asyncio.CancelledError:
             if granted.cancelled():
+                if _is_report(urgency):
+                    self._note_report_went()
                 self._line_up(namespace)
                 self._grant()
             else:
-                self._give_back(namespace)
+                self._give_back(namespace, urgency)
             raise
 
-    def _give_back(self, namespace: str) -> None:
+    def _give_back(self, namespace: str, urgency: int) -> None:
         self._free += 1
-        self._taken[namespace] -= 1
-        if not self._taken[namespace]:
-            del self._taken[namespace]
+        for taken in (self._taken, self._reports) if _is_report(urgency) else (self._taken,):
+            taken[namespace] -= 1
+            if not taken[namespace]:
+                del taken[namespace]
         self._line_up(namespace)
         self._grant()
 
@@ -71,13 +121,59 @@ class WritePlaces:
             heappush(self._next, (*waiting[0][:2], namespace))
 
     def _grant(self) -> None:
+        held_back: list[tuple[int, int, str]] = []
         while self._free and self._next:
             urgency, number, namespace = heappop(self._next)
+            if held_back and held_back[-1] == (urgency, number, namespace):
+                continue  # lined up again with each one behind it
             waiting = self._waiting.get(namespace)
             is_first = waiting and waiting[0][:2] == (urgency, number) and not waiting[0][2].done()
             if not waiting or not is_first or self._taken.get(namespace, 0) >= self._in_namespace:
                 continue  # outdated: the first of that namespace is lined up when it has room
+            if self._holds_back(urgency, namespace):
+                held_back.append((urgency, number, namespace))
+                if sum(self._reports.values()) >= _BESIDE:
+                    break  # the others are reports, too
+                continue
             heappop(waiting)[2].set_result(None)
             self._free -= 1
             self._taken[namespace] += 1
+            if _is_report(urgency):
+                self._reports[namespace] += 1
+                self._note_report_went()
+            else:
+                self._scaled_at = asyncio.get_running_loop().time()
             self._line_up(namespace)
+        for entry in held_back:
+            heappush(self._next, entry)
+        if held_back and self._held_back_since is None:
+            self._held_back_since = asyncio.get_running_loop().time()
+        if held_back and self._call is None:
+            self._call = asyncio.get_running_loop().call_at(self._busy_until, self._go_on)
+
+    def _note_report_went(self) -> None:
+        self._waiting_reports -= 1
+        if not self._waiting_reports:
+            self._held_back_since = None
+
+    def _holds_back(self, urgency: int, namespace: str) -> bool:
+        """Whether a report has to wait for scale writes, though there is a place."""
+        now = asyncio.get_running_loop().time()
+        if not _is_report(urgency) or now >= self._busy_until:
+            return False
+        if self._held_back_since is not None and now - self._held_back_since >= _HELD_BACK_SECONDS:
+            return False
+        return sum(self._reports.values()) >= _BESIDE or self._reports.get(namespace, 0) >= _BESIDE_IN_NAMESPACE
+
+    @property
+    def _busy_until(self) -> float:
+        """Until when a scale write counts as on its way: one that hangs does not hold reports back for longer."""
+        return self._scaled_at + _BUSY_SECONDS
+
+    def _go_on(self) -> None:
+        self._call = None
+        self._grant()
+
+
+def _is_report(urgency: int) -> bool:
+    return urgency >= Urgency.SCALED_STATUS

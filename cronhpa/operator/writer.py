@@ -2,7 +2,9 @@
 Writes decisions: in which order, and when a status is worth a write.
 
 A scale-up is done first and then written to the status. A scale-down is written to the status first: in the other
-order, after a kill in between, the next process would take the next step down too early.
+order, after a kill in between, the next process would take the next step down too early. So is a step up from a count
+that the status does not name, as in an object's first turn or the first one after a kill: the next process would not
+know that there was a step.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from cronhpa.core.decision import Failed, Outcome, Scaled, Withheld
 from cronhpa.core.instant import MINUTE, SECOND, Nanoseconds, format_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.observation import Scale
+from cronhpa.core.steady import Repetition
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError, is_ambiguous
 from cronhpa.kube.informer import resource_version
@@ -35,10 +38,11 @@ from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.decision_recorder import DecisionRecorder
 from cronhpa.operator.delaying_queue import following
 from cronhpa.operator.event_recorder import EventRecorder
+from cronhpa.operator.installations import Claim
 from cronhpa.operator.inventory import Inventory
-from cronhpa.operator.object_state import ObjectState, path_to
+from cronhpa.operator.object_state import HeldStatus, ObjectState, path_to, status_of
 from cronhpa.operator.pending_write import PendingWrite
-from cronhpa.operator.repeatable import Repeatable, repeatable
+from cronhpa.operator.repeatable import Repeatable, repeatable, surplus
 from cronhpa.operator.said import Said, said
 from cronhpa.operator.state_log import log_changes, log_event, log_scaled
 from cronhpa.operator.worth_writing import has_drifted, is_worth_writing
@@ -46,9 +50,6 @@ from cronhpa.operator.write_places import WritePlaces
 
 LOG = logging.getLogger(__name__)
 
-# Concurrent writes: in all, and in one namespace, so that hanging writes of one leave room for the others.
-_CONCURRENT = 64
-_CONCURRENT_IN_NAMESPACE = 16
 # Numbers that only drift lie within the tolerance, else they would change the recommendation: nobody scales for them.
 _DRIFT = 5 * MINUTE
 _REFUSED = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
@@ -57,7 +58,9 @@ _WRITES_PER_SECOND = 20
 
 
 class Writer:
-    def __init__(self, client: Client, targets: Targets, recorder: EventRecorder, inventory: Inventory) -> None:
+    def __init__(
+        self, client: Client, targets: Targets, recorder: EventRecorder, inventory: Inventory, places: WritePlaces
+    ) -> None:
         self.scaled = {"up": 0, "down": 0}
         self.failed = 0
         self.status_writes = 0
@@ -68,27 +71,23 @@ class Writer:
         self._inventory = inventory
         self._yield = CooperativeYield()
         # A reconciliation without a write must not wait for a place.
-        self._places = WritePlaces(_CONCURRENT, _CONCURRENT_IN_NAMESPACE)
+        self._places = places
 
     async def flush(self, batch: list[PendingWrite], done: Callable[[ObjectState], None]) -> None:
-        """
-        Writes a batch of decisions, and calls done(state) for each object at its end.
-
-        A write that fails does not affect the others.
-        """
-        writes = []
-        for pending in sorted(batch, key=lambda pending: pending.urgency):
-            await self._yield.step()
-            try:
-                is_said = self._says_nothing_new(pending)
-            except Exception:
-                LOG.exception("the turn of %s/%s could not be recorded", *pending.state.key)
-                is_said = True
-            if is_said:
-                done(pending.state)
-            else:
-                writes.append(asyncio.create_task(self._finish(pending, done), context=pending.state.context))
-        await asyncio.gather(*writes)
+        """Writes decisions, and calls done(state) at the end of each. One that fails does not affect the others."""
+        # A group, since whoever gives the batch up while its writes still begin must end those that have begun.
+        async with asyncio.TaskGroup() as writes:
+            for pending in sorted(batch, key=lambda pending: pending.urgency):
+                await self._yield.step()
+                try:
+                    is_said = self._says_nothing_new(pending)
+                except Exception:
+                    LOG.exception("the turn of %s/%s could not be recorded", *pending.state.key)
+                    is_said = True
+                if is_said:
+                    done(pending.state)
+                else:
+                    writes.create_task(self._finish(pending, done), context=pending.state.context)
 
     def _says_nothing_new(self, pending: PendingWrite) -> bool:
         """
@@ -97,115 +96,129 @@ class Writer:
         Nothing is rendered and compared then: most decisions of a fleet change nothing.
         """
         state, known = pending.state, pending.state.said
-        if known is None or known.status is not state.status or known.memory is not state.memory:
+        if pending.repetition is not None:
             return False
-        if pending.acts or state.noted.left_out or not self._is_current(pending):
+        if known is None or known.status is not state.status_text or known.memory is not state.memory:
+            return False
+        if pending.acts or pending.claim is not None or state.noted.left_out or not self._is_current(pending):
             return False
         memory = state.memory.after(pending.decision, Withheld(), pending.spec, pending.observation)
         if not known.holds_for(pending.decision, pending.about, memory):
             return False
-        if known.has_drifted(pending.decision.metrics, memory) and self.may_drift(state, pending.now):
+        metrics, seen = pending.decision.metrics, pending.observation
+        if self.may_drift(state, pending.now) and known.has_drifted(metrics, seen.scale, seen.readings, memory):
             return False
         state.memory = known.memory = memory
-        known.at, known.repeatable = pending.turn.now, _repeatable(pending, memory)
+        known.at, known.repeatable, known.undrifted = pending.turn.now, self._repeatable(pending, memory), None
         return True
 
     async def _finish(self, pending: PendingWrite, done: Callable[[ObjectState], None]) -> None:
         try:
-            if pending.acts:
-                async with self._places.place(pending.state.namespace, pending.urgency):
-                    await self._write(pending)
-            else:
-                await self._write(pending)
+            await self._write(pending)
         except Exception:
             LOG.exception("the turn of %s/%s could not be written", *pending.state.key)
         finally:
             done(pending.state)
 
-    async def reject(self, state: ObjectState, now: Nanoseconds) -> None:
+    async def reject(self, state: ObjectState, now: Nanoseconds, claim: Claim | None = None) -> None:
         """Writes the problems of an unreadable spec to the object's status."""
         text = clip("; ".join(state.problems))
         stamp = {"reason": "Unreadable", "message": text, "observedGeneration": state.generation}
-        conditions = {entry["type"]: entry for entry in state.status.get("conditions", [])}
+        held = HeldStatus(state)
+        before = held()
+        conditions = {entry["type"]: entry for entry in before.get("conditions", [])}
         for kind in ("SpecAccepted", "Ready"):
             condition = conditions.get(kind, {})
             since = condition.get("lastTransitionTime") if condition.get("status") == "False" else format_instant(now)
             conditions[kind] = {"type": kind, "status": "False", "lastTransitionTime": since, **stamp}
         # An unreadable spec has no edges: the column NEXT must not promise one.
-        kept = {key: value for key, value in state.status.items() if key not in {"nextEdge", "schedules"}}
-        status = {**kept, "conditions": list(conditions.values()), "columns": unreadable(state.status)}
+        kept = {key: value for key, value in before.items() if key not in {"nextEdge", "schedules"}}
+        status = {**kept, "conditions": list(conditions.values()), "columns": unreadable(before)}
+        if claim is not None:
+            status["operator"] = claim.lease
         self.decisions.note_unreadable(state, status, now)
-        before = state.status
         if before != status:  # with the message: the next edit may be unreadable for another reason
-            await self._put_status(state, status, now)
-            log_changes(state, before, state.status)
+            if not await self._put_status(held, status, now) and claim is not None:
+                return
+            log_changes(state, before, held())
             self._events.record(state, Event("Warning", "SpecUnreadable", text), now)
 
-    async def claim(self, state: ObjectState, lease: str) -> bool:
-        """
-        Names this installation in an object's status before the first decision on it; whether it did.
-
-        With the resource version that was seen: of two installations that want the same object, one is refused.
-        """
-        body: dict[str, Any] = {
-            "metadata": {"uid": state.uid, "resourceVersion": str(state.version)},
-            "status": {"operator": lease},
-        }
-        self.status_writes += 1
-        try:
-            written = await self._client.merge_patch(path_to(state, "status"), body, _Written)
-        except ClusterError as error:
-            state.in_doubt = is_ambiguous(error) or error.status == HTTPStatus.CONFLICT
-            if error.status == HTTPStatus.NOT_FOUND:
-                self._inventory.drop(state.key, state.uid)
-            elif error.status != HTTPStatus.CONFLICT and state.complaint != error.message:
-                LOG.warning("status of %s/%s: %s", state.namespace, state.name, error.message)
-                state.complaint = error.message
-            return False
-        version = resource_version(written.metadata)
-        if version >= state.version:
-            state.status, state.version = {**state.status, "operator": lease}, version
-        return True
+    async def _claimed(self, pending: PendingWrite) -> bool:
+        """Whether the object's status names this installation; it is written if need be, before anything is done."""
+        state, claim = pending.state, pending.claim
+        if claim is None or state.operator == claim.lease:
+            return True
+        return self._is_current(pending) and await self._put_status(
+            pending.held, {**pending.held(), "operator": claim.lease}, pending.now
+        )
 
     def tell_other_operator(self, state: ObjectState, problem: str, now: Nanoseconds) -> None:
         """Says that another installation serves an object: by an event, since the status is that installation's."""
         LOG.warning("%s/%s: %s", state.namespace, state.name, problem)
         self._events.record(state, Event("Warning", "OtherOperator", clip(problem)), now)
 
-    async def refresh(self, state: ObjectState) -> None:
-        """Reads the object anew after a status write whose answer was lost."""
+    async def refresh(self, state: ObjectState) -> bool:
+        """Reads the object anew after a status write whose answer was lost; whether it is there, and still the same."""
         try:
             self._inventory.put(await self._client.get(path_to(state), dict))
         except ClusterError as error:
             LOG.warning("%s/%s: %s", state.namespace, state.name, error.message)
-            return
+            return False
         state.in_doubt = False
+        return self._inventory.items.get(state.key) is state
 
     def _is_current(self, pending: PendingWrite) -> bool:
         """Whether the object is still the one that was decided upon: waiting for an answer can take seconds."""
-        state = pending.state
-        return self._inventory.items.get(state.key) is state and state.generation == pending.generation
+        state, claim = pending.state, pending.claim
+        return (
+            self._inventory.items.get(state.key) is state
+            and state.generation == pending.generation
+            and (claim is None or state.operator in (claim.over, claim.lease))
+        )
 
     async def _write(self, pending: PendingWrite) -> None:
         """Acts and records, and tells what the API's status says now and did not say before."""
         state = pending.state
-        if not self._is_current(pending):
+        if not self._is_current(pending) or (pending.acts and not await self._claimed(pending)):
             return
         if state.told is None:
-            state.told = state.status
-        await self._act_and_record(pending)
-        for event in transition_events(state.told, state.status, state.zone, pending.now):
-            self._events.record(state, event, pending.now)
-            log_event(state, event)
-        log_changes(state, state.told, state.status)
-        state.told = state.status
+            state.told = state.status_text
+        before = pending.held() if state.told is state.status_text else status_of(state.told)
+        if pending.repetition is not None:
+            await self._restate(pending, pending.repetition)
+        else:
+            await self._act_and_record(pending)
+        if state.told is not pending.held.text:
+            after = pending.held.given
+            for event in transition_events(before, after, state.zone, pending.now):
+                self._events.record(state, event, pending.now)
+                log_event(state, event)
+            log_changes(state, before, after)
+            state.told = pending.held.text
+
+    async def _restate(self, pending: PendingWrite, repetition: Repetition) -> None:
+        """Writes the numbers of a turn that repeated the last one: nothing else of its status differs."""
+        state, known, held = pending.state, pending.state.said, pending.held()
+        status = render(held, self._turn(pending, Withheld(), repetition.memory))
+        if known is None or known.status is not state.status_text:
+            return  # somebody else has written
+        if has_drifted(held, status):
+            async with self._places.place(state.namespace, pending.urgency_of_status):
+                if not self._is_current(pending) or not await self._put_status(pending.held, status, pending.now):
+                    return
+        state.said = known.restated(pending.held.text, repetition)
 
     async def _act_and_record(self, pending: PendingWrite) -> None:
-        state, decision, before = pending.state, pending.decision, pending.state.status
+        state, decision, before = pending.state, pending.decision, pending.held()
         if state.contest is not None and state.contest.is_unnamed:
             target = pending.spec.target
             state.contest.name(await self._targets.other_manager(state.namespace, target), target)
-        outcome = await self._act(pending) if pending.acts else Withheld()
+        outcome: Outcome = Withheld()
+        if pending.acts:
+            async with self._places.place(state.namespace, pending.urgency):
+                if not self._is_current(pending):
+                    return
+                outcome = await self._act(pending)
         if state.spec is not None and state.spec.target != pending.spec.target:
             # The object has another target by now, and its memory must not hold anything of the old target.
             return
@@ -214,33 +227,43 @@ class Writer:
         else:
             memory = state.memory.after(decision, outcome, pending.spec, pending.observation)
         turn = self._turn(pending, outcome, memory)
+        told = (*events(turn), *new_conflict_events(before, turn))
+        if told and not await self._claimed(pending):
+            return
         state.memory = memory
-        status = render(state.status, turn)
-        for event in (*events(turn), *new_conflict_events(before, turn)):
+        held = pending.held()
+        status = render(held, turn)
+        if pending.claim is not None:
+            status["operator"] = pending.claim.lease
+        for event in told:
             self._events.record(state, event, pending.now)
         self.decisions.note(state, pending.generation, pending.turn, decision, outcome, pending.owner_problem, status)
-        if not is_worth_writing(state.status, status) and (
-            not self.may_drift(state, pending.now) or not has_drifted(state.status, status)
-        ):
-            state.said = _said(pending, memory)
+        drifts = has_drifted(held, status)
+        if is_worth_writing(held, status) or (self.may_drift(state, pending.now) and drifts):
+            await self._report(pending, status, memory)
             return
-        if pending.acts:
-            await self._put_status(state, status, pending.now)
-            return
-        async with self._places.place(state.namespace, pending.urgency):
-            if self._is_current(pending) and await self._put_status(state, status, pending.now):
-                state.said = _said(pending, memory)
+        state.said = self._said(pending, memory)
+        if state.said is not None and drifts:
+            state.said.metrics = None
+
+    async def _report(self, pending: PendingWrite, status: Status, memory: Memory) -> None:
+        """Writes a status in its turn: the scale writes of others go first, since who waits for them waits for pods."""
+        state = pending.state
+        async with self._places.place(state.namespace, pending.urgency_of_status):
+            if pending.acts:
+                await self._put_status(pending.held, status, pending.now)
+            elif self._is_current(pending) and await self._put_status(pending.held, status, pending.now):
+                state.said = self._said(pending, memory)
 
     async def _act(self, pending: PendingWrite) -> Outcome:
         decision, state = pending.decision, pending.state
         assert isinstance(pending.observation.scale, Scale)
         is_down = decision.desired < decision.current
-        if is_down:
+        if is_down or not _names(decision.current, pending.held()):
             intending = state.memory.intending(decision, pending.spec, pending.observation)
-            written = await self._put_status(
-                state, render(state.status, self._turn(pending, Withheld(), intending)), pending.now
-            )
-            if not written:
+            status = render(pending.held(), self._turn(pending, Withheld(), intending))
+            written = await self._put_status(pending.held, status, pending.now)
+            if not written and is_down:
                 return Failed("the status could not be written, and a scale-down is written down before it is acted")
             if not self._is_current(pending):
                 return Withheld()
@@ -253,6 +276,11 @@ class Writer:
                 state.contest.wrote(None)
             LOG.warning("scaling %s/%s to %d: %s", state.namespace, state.name, decision.desired, error.message)
             return Failed(error.message)
+        except asyncio.CancelledError:
+            # The term ended meanwhile: it may have been done. The memory is kept if this replica leads again.
+            state.uncertain = True
+            state.memory = state.memory.intending(decision, pending.spec, pending.observation)
+            raise
         self.scaled["down" if is_down else "up"] += 1
         state.contest = state.contest or Contest()
         state.contest.wrote(decision.desired)
@@ -277,29 +305,38 @@ class Writer:
             "" if state.contest is None else state.contest.problem,
         )
 
-    async def _put_status(self, state: ObjectState, status: Status, now: Nanoseconds) -> bool:
+    async def _put_status(self, held: HeldStatus, status: Status, now: Nanoseconds) -> bool:
         """Writes a status; whether the API holds it now."""
+        state = held.state
         if state.in_doubt:
             # A patch is a difference: against a status that the API may not hold, it would leave old fields behind.
-            await self.refresh(state)
-            if state.in_doubt:
+            served_by = state.operator
+            if not await self.refresh(state) or state.operator != served_by:
                 return False
-        patch = merge_patch(state.status, status)
+        patch = merge_patch(held(), status)
         if not patch:
             return True
-        # The uid is a precondition: the status must not land on a later object of the same name.
-        body: dict[str, Any] = {"metadata": {"uid": state.uid}, "status": patch}
+        body: dict[str, Any] = {"status": patch}
+        claims = "operator" in patch
+        if claims:  # of two installations that want the same object, one is refused
+            body["metadata"] = {"resourceVersion": str(state.version)}
         self.status_writes += 1
         try:
             written = await self._client.merge_patch(path_to(state, "status"), body, _Written)
+            written.check(state.uid)
         except ClusterError as error:
-            if error.status in _REFUSED and "memory" in patch and set(patch) != {"memory"}:
+            needed = {"memory", "operator"} & set(patch)
+            if error.status in _REFUSED and needed and needed != set(patch):
                 # A restart needs the memory; people can wait for the rest.
                 LOG.warning("status of %s/%s is refused, its memory alone is written: %s", *state.key, error.message)
-                return await self._put_status(state, {**state.status, "memory": status["memory"]}, now)
+                needed_alone = {**held(), **{key: status[key] for key in needed}}
+                return await self._put_status(held, needed_alone, now)
             if error.status == HTTPStatus.NOT_FOUND:
                 self._inventory.drop(state.key, state.uid)
-            state.in_doubt = is_ambiguous(error)
+            is_conflict = claims and error.status == HTTPStatus.CONFLICT
+            state.in_doubt = is_ambiguous(error) or is_conflict
+            if is_conflict:
+                return False
             # Once, not at every reconciliation: a right that was taken away is missing for every object.
             if state.complaint != error.message:
                 LOG.warning("status of %s/%s: %s", state.namespace, state.name, error.message)
@@ -309,7 +346,8 @@ class Writer:
         state.written = now
         version = resource_version(written.metadata)
         if version >= state.version:  # else somebody wrote later, and the watch has delivered that version already
-            state.status, state.version = status, version
+            held.put(status, patch, written.status or {})
+            state.version = version
         return True
 
     def may_drift(self, state: ObjectState, now: Nanoseconds) -> bool:
@@ -321,20 +359,42 @@ class Writer:
         if state.written is None:  # what was read at the start is as good as written now
             state.written = now
         interval = max(_DRIFT, len(self._inventory.items) * SECOND // _WRITES_PER_SECOND)
+        written, for_interval, at = state.drifts
+        if written != state.written or for_interval != interval:  # of most objects it is asked at each turn
+            at = following(state.uid, interval, state.written)
+            state.drifts = (state.written, interval, at)
         # The clock may step back.
-        return following(state.uid, interval, state.written) <= now or now < state.written
+        return at <= now or now < state.written
+
+    def _said(self, pending: PendingWrite, memory: Memory) -> Said | None:
+        """What the status says now that a turn has left this memory."""
+        text, decision = pending.held.text, pending.decision
+        return said(text, pending.turn, decision, pending.about, memory, self._repeatable(pending, memory))
+
+    def _repeatable(self, pending: PendingWrite, memory: Memory) -> Repeatable | None:
+        state = pending.state
+        key = state.target
+        if key is None:
+            return None
+        target, seen = self._targets.watched(key), pending.seen
+        if target is not None and seen is not None:
+            more = surplus(target.replicas, target.status_replicas, seen.match.pods)
+            if more is not None and more != state.surplus:
+                return None  # the target or the pods may be outdated: the reconciler finds out
+        return repeatable(pending.turn, seen, pending.decision, memory, state.name, key, target)
 
 
-def _said(pending: PendingWrite, memory: Memory) -> Said | None:
-    """What the status says now that a turn has left this memory."""
-    decision = pending.decision
-    return said(pending.state.status, pending.turn, decision, pending.about, memory, _repeatable(pending, memory))
-
-
-def _repeatable(pending: PendingWrite, memory: Memory) -> Repeatable | None:
-    state = pending.state
-    return repeatable(pending.turn, pending.seen, pending.decision, memory, state.name, state.target)
+def _names(count: int, status: Status) -> bool:
+    """Whether a new process would find in this status that this was the count before a step."""
+    memory = status.get("memory")
+    return isinstance(memory, dict) and memory.get("replicas") == count and not memory.get("intent")
 
 
 class _Written(msgspec.Struct):
     metadata: Meta = Meta()
+    status: dict[str, Any] | None = None
+
+    def check(self, uid: str) -> None:
+        """Raises ClusterError for a later object of the name: an API server compares no uid with that of a status."""
+        if self.metadata.uid not in {"", uid}:
+            raise ClusterError(HTTPStatus.NOT_FOUND, "NotFound", "it is gone, and a later object of its name got it")

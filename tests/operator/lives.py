@@ -138,6 +138,17 @@ def cronhpa(api: ModelApi, name: str = "shop", namespace: str = "prod", **spec: 
     api.create("cronhpas", namespace, name, spec=stated)
 
 
+# Objects that are at rest unless something happens to them.
+NEIGHBOURS = ("rest-0", "rest-1", "rest-2", "rest-3")
+
+
+def at_rest(api: ModelApi, name: str) -> None:
+    """An object with two pods at 50 %, which is what it asks for."""
+    deployment(api, name, replicas=2)
+    api.load["prod", name] = 1000
+    cronhpa(api, name, behavior=rules(one_pod_each(15), one_pod_each(30)) if name == "rest-3" else None)
+
+
 def status(api: ModelApi, name: str = "shop", namespace: str = "prod") -> dict[str, Any]:
     return api.objects["cronhpas"][namespace, name].get("status", {})
 

@@ -14,10 +14,10 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
+from copied import copied
 from kubernetes.client import Configuration
 
 from cronhpa.core.instant import HOUR, SECOND, format_instant, parse_instant
@@ -73,7 +73,7 @@ class Fault:
 class ModelApi:
     """
     writes: the PATCHes of operators. scalings: (instant, target, from, to) of each change of a target's replicas.
-    latency: seconds until a request (method, path) is looked at. version: the newest resource version.
+    latency: seconds until a request (method, path) is looked at. unknown: fields of a status that its CRD lacks.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,8 @@ class ModelApi:
         self.clock_offset = 0
         self.on_write: Callable[[int, bool], bool] | None = None
         self.latency: Callable[[str, str], float] = lambda _method, _path: 0.001
-        self.version = 100
+        self.version = 100  # the newest resource version
+        self.unknown: tuple[str, ...] = ()
         self._watchers: dict[str, list[asyncio.Queue[tuple[str, dict[str, Any]]]]] = defaultdict(list)
 
     def now(self) -> int:
@@ -110,7 +111,7 @@ class ModelApi:
             "creationTimestamp": format_instant(self.now() // SECOND * SECOND),
             **body.pop("metadata", {}),
         }
-        self.objects[plural][key] = item = {"metadata": meta, **deepcopy(body)}
+        self.objects[plural][key] = item = {"metadata": meta, **copied(body)}
         self._tell(plural, "ADDED", item)
         self._fit_pods(plural, item)
         return item
@@ -118,8 +119,8 @@ class ModelApi:
     def edit(self, plural: str, namespace: str, name: str, **body: Any) -> None:
         """A merge patch of the object itself; `status` too, as somebody with the right to it may."""
         item = self.objects[plural][namespace, name]
-        before = deepcopy(item)
-        _merge(item, body)
+        before = copied(item)
+        merge(item, body)
         self._changed(plural, before, item)
 
     def delete(self, plural: str, namespace: str, name: str) -> None:
@@ -169,7 +170,7 @@ class ModelApi:
             await self._go_wrong(fault)
         answer = self._do(method, path, query, body)
         if fault is not None and fault.applied:
-            answer = deepcopy(answer)  # what happens from now on is not in it
+            answer = copied(answer)  # what happens from now on is not in it
             await self._go_wrong(fault)
         return answer
 
@@ -232,7 +233,7 @@ class ModelApi:
         version = body["metadata"].get("resourceVersion", item["metadata"]["resourceVersion"])
         if version != item["metadata"]["resourceVersion"]:
             raise RefusedError(409, "Conflict", f"the version is {item['metadata']['resourceVersion']}, not {version}")
-        before = deepcopy(item)
+        before = copied(item)
         item["spec"] = body["spec"]
         self._changed(plural, before, item)
         return item
@@ -241,24 +242,26 @@ class ModelApi:
         number = len(self.writes)
         if self.on_write is not None and self.on_write(number, False):
             raise ConnectionResetError("stopped before the write")
-        meta = body.get("metadata", {})
-        for key in ("uid", "resourceVersion"):
-            if key in meta and meta[key] != item["metadata"][key]:
-                raise RefusedError(409, "Conflict", f"the {key} is {item['metadata'][key]}, not {meta[key]}")
+        version, stated = item["metadata"]["resourceVersion"], body.get("metadata", {})
+        # A uid would be no precondition: a status subresource keeps the object's own metadata, whatever is stated.
+        if stated.get("resourceVersion", version) != version:
+            raise RefusedError(409, "Conflict", f"the version is {version}, not {stated['resourceVersion']}")
         self.writes.append((self.now(), path, body))
-        before = deepcopy(item)
+        before = copied(item)
         if below == "scale":
             item["spec"]["replicas"] = body["spec"]["replicas"]
         elif below == "status":
-            _merge(item, {"status": body["status"]})
+            merge(item, {"status": body["status"]})
         else:
-            _merge(item, {key: value for key, value in body.items() if key != "metadata"})
+            merge(item, {key: value for key, value in body.items() if key != "metadata"})
         self._changed(plural, before, item)
         if self.on_write is not None and self.on_write(number, True):
             raise ConnectionResetError("stopped after the write")
         return _scale(item) if below == "scale" else item
 
     def _changed(self, plural: str, before: dict[str, Any], item: dict[str, Any]) -> None:
+        for unknown in self.unknown:
+            item.get("status", {}).pop(unknown, None)
         if before == item:
             return  # a write that changes nothing has no version and no event
         self.version += 1
@@ -275,7 +278,7 @@ class ModelApi:
 
     def _tell(self, plural: str, kind: str, item: dict[str, Any]) -> None:
         for queue in self._watchers[plural]:
-            queue.put_nowait((kind, deepcopy(item)))
+            queue.put_nowait((kind, copied(item)))
 
     def _fit_pods(self, plural: str, item: dict[str, Any]) -> None:
         if plural != "deployments":
@@ -318,7 +321,7 @@ class ModelApi:
     def _measured(self, api: str, namespace: str, what: str) -> dict[str, Any]:
         stamp = format_instant(self.now() // SECOND * SECOND)
         if api == "external.metrics":
-            return {"items": [{"value": str(self.external[what])}]}
+            return {"items": [{"value": str(self.external[what])}] if what in self.external else []}
         assert (api, what) == ("metrics", "pods"), f"{api}/{what} is not modelled"
         items = []
         for key, item in self.objects["pods"].items():
@@ -342,7 +345,7 @@ def _scale(item: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _merge(into: dict[str, Any], patch: dict[str, Any]) -> None:
+def merge(into: dict[str, Any], patch: dict[str, Any]) -> None:
     """RFC 7386, in place."""
     for key, value in patch.items():
         if value is None:
@@ -350,9 +353,9 @@ def _merge(into: dict[str, Any], patch: dict[str, Any]) -> None:
         elif isinstance(value, dict):
             if not isinstance(into.get(key), dict):
                 into[key] = {}
-            _merge(into[key], value)
+            merge(into[key], value)
         else:
-            into[key] = deepcopy(value)
+            into[key] = copied(value)
 
 
 class ModelClient(Client):

@@ -15,10 +15,13 @@ from simulated_replica import LEASE
 from simulated_world import LEASES, Violation, World
 
 from cronhpa.core.instant import SECOND
+from cronhpa.kube.lease import LeaseName
 
 # A decision is remembered under its grid instant, at most a tenth of a period and an answer earlier.
 _SLACK = 5.0
 _DEFAULT_WINDOW = 300.0
+# What a sample covers: of a pod that was not Ready for all of it, it does not count.
+_SAMPLED = 30.0
 # Longer than a reconciliation may take, and than a sync period.
 _ONE_TURN = 75.0
 # A decision is in the status after a few requests, of 20 ms each in calm weather.
@@ -33,12 +36,14 @@ _SWEPT = 330.0
 class Judge:
     """
     stirs: (second, what) of everything that was done to the system. recommended: (second, who, count) of each decision.
-    written: (second, from, to) of each scale write. since: since when something holds, by its name.
+    written: (second, from, to) of each scale write. lease: by which the object is decided. since: since when something
+    holds, by its name.
     """
 
     world: World
     name: str = "shop"
     namespace: str = "prod"
+    lease: LeaseName = LEASE
     stirs: list[tuple[float, str]] = field(default_factory=list)
     recommended: list[tuple[float, str, int]] = field(default_factory=list)
     written: list[tuple[float, int, int]] = field(default_factory=list)
@@ -67,7 +72,7 @@ class Judge:
     def check(self, client: Any, plural: str, below: str | None, item: Any, body: Any) -> None:
         if plural == LEASES:
             return
-        lease = self.world.objects[LEASES].get((LEASE.namespace, LEASE.name))
+        lease = self.world.objects[LEASES].get((self.lease.namespace, self.lease.name))
         holder = (lease or {"spec": {}})["spec"].get("holderIdentity", "")
         if holder not in {"", client.who}:
             self.fail("S4", f"{client.who} writes {plural}/{below} while {holder} leads")
@@ -95,6 +100,8 @@ class Judge:
         now, spec = self.world.seconds(), self.spec
         if self._lasts("blind", _ONE_TURN):
             self.fail("S2", f"{old} to {new} without evidence")
+        if self._stirred("forged", math.inf):
+            return  # docs/security.md: it may make the operator forget a window and a period
         rules = spec.get("behavior", {}).get("scaleDown", {})
         window = float(rules.get("stabilizationWindowSeconds", _DEFAULT_WINDOW))
         span = max(window, *(float(policy["periodSeconds"]) for policy in rules.get("policies", [])), 0.0) + 60
@@ -129,9 +136,10 @@ class Judge:
         assert self.spec is not None
         now, spec = self.world.seconds(), self.spec
         window = spec.get("behavior", {}).get("scaleDown", {}).get("stabilizationWindowSeconds", _DEFAULT_WINDOW)
-        if self.world.start_up is not None and not window:
+        if self.world.start_up is not None and window < _SAMPLED + spec["syncPeriodSeconds"]:
             # The upstream's arithmetic: a pod that has just become Ready does not count and takes its share of the
-            # load, so the others look idle for half a minute. Without a window the new pod goes, and is asked for anew.
+            # load, so the others look idle for half a minute. Where no window reaches back to the turn before that, the
+            # new pod goes, and is asked for anew.
             return
         replicas = self.world.replicas(self.namespace, self.name)
         load = self.world.load[self.namespace, self.name]
@@ -149,6 +157,8 @@ class Judge:
             self.fail("S7", f"{statuses} status writes in the last 300 s")
 
     def check_parts(self, replicas: Any) -> None:
+        if self.violation is not None:
+            raise self.violation
         for replica in replicas:
             for error in replica.failed:
                 self.fail("L2", f"{replica.who} lost a part: {error!r}")

@@ -1,26 +1,32 @@
 """
 An hour of an installation in virtual time, drawn from a seed: two replicas, a load, edits, and what goes wrong.
 
+Three of four hours have a replica that leads; of the fourth, two to four replicas share shards.
+
 For forty minutes something happens again and again; then everything is mended, and the hour ends in calm.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import random
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from typing import Any
 
+from copied import copied
 from lives import CPU, cronhpa, deployment
 from simulated_invariants import Judge
-from simulated_replica import SimulatedReplica
+from simulated_replica import LEASE, SimulatedReplica
+from simulated_shards import SHARDS, SimulatedShardReplica
 from simulated_world import Violation, World
 from virtual_time import live
 
 from cronhpa.core.decide import decide
-from cronhpa.core.instant import SECOND
+from cronhpa.core.instant import SECOND, format_instant
+from cronhpa.kube.shard_scope import shard_of
+from cronhpa.operator.shard_election import shard_lease
 
 HOUR = 3600.0
 _STIRRED = 2400.0
@@ -46,6 +52,10 @@ class Hour:
     def __init__(self, seed: int, deciding: Any = decide) -> None:
         self.dice = random.Random(seed)
         random.seed(seed)  # the jitter of informers
+        # Of each fourth hour the replicas share the objects instead of one that leads.
+        self._has_shards = seed % 4 == 3
+        # Of each fifth somebody who may write statuses forges them.
+        self._has_forger = seed % 5 == 1
         self._deciding = deciding
         self._starts = 0
 
@@ -53,6 +63,8 @@ class Hour:
         self.world = world = World(self.dice)
         self.judge = judge = Judge(world)
         world.check = judge.check
+        if self._has_shards:
+            judge.lease = shard_lease(LEASE, shard_of(judge.namespace, SHARDS), SHARDS)
         dice = self.dice
         world.start_up = dice.choice([None, None, 5.0, 20.0])
         deployment(world, replicas=dice.randint(1, 8))
@@ -71,7 +83,8 @@ class Hour:
 
     def _replica(self) -> SimulatedReplica:
         self._starts += 1
-        return SimulatedReplica(self.world, f"replica-{self._starts}", self.judge.note, self._deciding)
+        kind = SimulatedShardReplica if self._has_shards else SimulatedReplica
+        return kind(self.world, f"replica-{self._starts}", self.judge.note, self._deciding)
 
     def _spec(self) -> dict[str, Any]:
         dice = self.dice
@@ -108,6 +121,8 @@ class Hour:
         pause = self.dice.choice([20.0, 60.0, 180.0])
         while world.seconds() < _STIRRED - 420:
             await asyncio.sleep(self.dice.expovariate(1 / pause))
+            if world.seconds() > _STIRRED:  # a pause of half an hour: the calm has begun
+                break
             under_way.add(asyncio.create_task(self.dice.choice(stirs)()))
             for task in [task for task in under_way if task.done()]:
                 task.result()
@@ -134,6 +149,7 @@ class Hour:
             self._load: 8, self._storm: 4, self._outage: 2, self._slowness: 1, self._cut_watches: 2, self._silence: 2,
             self._kill: 4, self._stop: 2, self._freeze: 2, self._partition: 2, self._edit: 3, self._recreate: 1,
             self._recreate_target: 1, self._by_hand: 2, self._foreign: 1, self._blindness: 3, self._clock: 1,
+            self._join: 4 * self._has_shards, self._forge: 4 * self._has_forger,
         }  # fmt: skip
 
     async def _lasting(self, what: str, least: float, most: float) -> None:
@@ -174,52 +190,64 @@ class Hour:
         self.judge.stir(f"watch of {plural} cut")
 
     async def _silence(self) -> None:
-        plural = self.dice.choice(["cronhpas", "pods"])
+        plural = self.dice.choice(["cronhpas", "pods", "deployments"])
         self.world.weather.silent.add(plural)
         await self._lasting(f"silence of {plural}", 30, 300)
         self.world.weather.silent.discard(plural)
         self.judge.end(f"silence of {plural}")
 
     def _any_replica(self) -> Iterator[int]:
-        whole = [
-            place
-            for place, each in enumerate(self.replicas)
-            if each.is_running and not (each.client.is_cut or each.client.is_frozen)
-        ]
+        whole = [place for place, each in enumerate(self.replicas) if each.is_whole]
         return iter(self.dice.sample(whole, min(len(whole), 1)))
 
     async def _kill(self) -> None:
         for place in self._any_replica():
-            replica, self.replicas[place] = self.replicas[place], self._replica()
+            replica, fresh = self.replicas[place], self._replica()
+            self.replicas[place] = fresh
             await replica.kill()
             await self._lasting(f"kill of {replica.who}", 0.1, 90)
             self.judge.end(f"kill of {replica.who}")
-            self.replicas[place].start()
+            fresh.start()
             self.judge.stir("start")
 
     async def _stop(self) -> None:
         for place in self._any_replica():
             self.judge.stir("stop")
-            replica, self.replicas[place] = self.replicas[place], self._replica()
+            replica, fresh = self.replicas[place], self._replica()
+            self.replicas[place] = fresh
             await replica.stop()
             await asyncio.sleep(self.dice.uniform(0.1, 60))
-            self.replicas[place].start()
+            fresh.start()
             self.judge.stir("start")
+
+    async def _join(self) -> None:
+        """One replica more for a while: it gets a share of the shards, and gives it back."""
+        if len(self.replicas) == SHARDS:
+            return
+        replica = self._replica()
+        self.replicas.append(replica)
+        replica.start()
+        self.judge.stir("start")
+        await asyncio.sleep(self.dice.uniform(5, 300))
+        if replica.is_whole and replica in self.replicas:
+            self.judge.stir("stop")
+            self.replicas.remove(replica)
+            await replica.stop()
 
     async def _freeze(self) -> None:
         for place in self._any_replica():
             replica = self.replicas[place]
-            replica.set(frozen=True)
+            replica.freeze()
             await self._lasting(f"freeze of {replica.who}", 2, 150)
-            replica.set(frozen=False)
+            replica.thaw()
             self.judge.end(f"freeze of {replica.who}")
 
     async def _partition(self) -> None:
         for place in self._any_replica():
             replica = self.replicas[place]
-            replica.set(cut=True)
+            replica.cut()
             await self._lasting(f"partition of {replica.who}", 2, 200)
-            replica.set(cut=False)
+            replica.mend()
             self.judge.end(f"partition of {replica.who}")
 
     async def _edit(self) -> None:
@@ -231,7 +259,7 @@ class Hour:
         spec["maxReplicas"] = max(spec["maxReplicas"], spec["minReplicas"])
         self.judge.stir("edit")
         # A list of the spec is replaced as a whole, and a part that is not edited stays.
-        self.world.edit("cronhpas", "prod", "shop", spec=deepcopy(spec))
+        self.world.edit("cronhpas", "prod", "shop", spec=copied(spec))
 
     async def _recreate(self) -> None:
         if "deleted" in self.judge.since:
@@ -239,7 +267,7 @@ class Hour:
         self.world.delete("cronhpas", "prod", "shop")
         self.judge.stir("object deleted")
         await self._lasting("deleted", 0.1, 360)
-        cronhpa(self.world, **deepcopy(self.judge.spec or {}))
+        cronhpa(self.world, **copied(self.judge.spec or {}))
         self.judge.end("deleted")
         self.judge.stir("object created")
 
@@ -251,6 +279,36 @@ class Hour:
         await asyncio.sleep(self.dice.uniform(0.1, 60))
         deployment(self.world, replicas=self.dice.randint(1, 8))
         self.judge.stir("target created")
+
+    async def _forge(self) -> None:
+        """What a memory can say at worst; a status that names no operator, or one that is not there."""
+        if ("prod", "shop") not in self.world.objects["cronhpas"]:
+            return
+        self.judge.stir("forged")
+        memory = {
+            "version": 1,
+            "recommendations": self._some(lambda: {"replicas": self._count(), "time": self._moment()}),
+            "scaleUpEvents": self._some(lambda: {"change": self._count(), "time": self._moment()}),
+            "scaleDownEvents": self._some(lambda: {"change": self._count(), "time": self._moment()}),
+            "replicas": self._count(),
+            "zero": self.dice.random() < 0.5,
+            "startUpSeconds": self.dice.choice([0, 5, 3600, 10**9]),
+            "intent": {"from": self._count(), "to": self._count(), "time": self._moment()},
+        }
+        for key in self.dice.sample(sorted(memory), self.dice.randint(0, 4)):
+            memory[key] = self.dice.choice([None, "text", -1, [], {}, 10**30])
+        operator = self.dice.choice([None, "elsewhere/nobody", "no-name", "a/b/c"])
+        self.world.edit("cronhpas", "prod", "shop", status={"memory": memory, "operator": operator})
+
+    def _some(self, made: Callable[[], Any]) -> list[Any]:
+        return [made() for _ in range(self.dice.randint(0, 4))]
+
+    def _count(self) -> int:
+        return self.dice.choice([0, 1, self.dice.randint(1, 30), 2**31 - 1])
+
+    def _moment(self) -> str:
+        ago = self.dice.choice([0, 10, 200, 3000, -5, -3600, 10**9])
+        return format_instant(self.world.operators_now() // SECOND * SECOND - ago * SECOND)
 
     async def _by_hand(self) -> None:
         if ("prod", "shop") in self.world.objects["deployments"]:
@@ -288,6 +346,8 @@ def live_through(seed: int, deciding: Any = decide) -> World:
     log.propagate = False
     log.addHandler(errors)
     hour = Hour(seed, deciding)
+    # A seventh of an hour's CPU is the collector's, which finds little: what an hour leaves goes with the next one.
+    gc.disable()
     try:
         world = live(hour.live)
     except Violation as violation:
@@ -295,6 +355,7 @@ def live_through(seed: int, deciding: Any = decide) -> World:
     except Exception as error:
         raise Violation(f"the simulation ended with {error!r}") from error
     finally:
+        gc.enable()
         log.setLevel(level)
         log.propagate = propagates
         log.removeHandler(errors)

@@ -9,9 +9,11 @@ from typing import Any
 
 from lives import StubForecasts
 from simulated_world import SimulatedClient, World
+from virtual_time import process_context
 
 from cronhpa.core.decide import decide
 from cronhpa.core.spec import ControllerOptions
+from cronhpa.kube.fence import unfenced
 from cronhpa.kube.lease import LeaseName, Leases
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.controller import Controller
@@ -19,7 +21,7 @@ from cronhpa.operator.election import Elector, Leadership, LeaseTiming
 
 LEASE = LeaseName("cronhpa-system", "cronhpa")
 # Four times client-go's: three quarters of an hour's requests would be those of the election.
-TIMING = LeaseTiming(lease=60.0, renew_deadline=40.0, retry=8.0)
+TIMING = LeaseTiming(lease=60.0, renew_deadline=40.0, retry=12.0)
 
 
 class Candidate:
@@ -27,6 +29,7 @@ class Candidate:
 
     lease: LeaseName | None = LEASE
     timing = TIMING
+    part = ""
 
     def __init__(self, client: SimulatedClient, leadership: Leadership, clock: Clock) -> None:
         self._leadership = leadership
@@ -42,10 +45,14 @@ class Candidate:
         return self._leadership.term
 
     @property
+    def unbroken_since(self) -> int:
+        return self._leadership.unbroken_since
+
+    @property
     def holder(self) -> str:
         return self._leadership.holder
 
-    def write_seconds(self) -> float:
+    def fence(self, _path: str) -> float:
         return self._leadership.write_seconds()
 
     async def run(self) -> None:
@@ -76,10 +83,9 @@ class SimulatedReplica:
         self.who, self.world = who, world
         self._noted, self._deciding = noted, deciding
         clock = Clock(world.operators_now, world.seconds)
-        leadership = Leadership(TIMING, clock.monotonic)
-        self.client = SimulatedClient(world, who, fence=leadership.write_seconds)
-        self.lease_client = SimulatedClient(world, who, fence=lambda: float("inf"), seconds=TIMING.renew_deadline / 2)
-        self.candidate = Candidate(self.lease_client, leadership, clock)
+        self.lease_client = SimulatedClient(world, who, fence=unfenced, seconds=TIMING.renew_deadline / 2)
+        self.candidate = self.candidate_by(clock)
+        self.client = SimulatedClient(world, who, fence=self.candidate.fence)
         self.controller = Controller(
             self.client,
             clock,
@@ -88,12 +94,39 @@ class SimulatedReplica:
             decide=self._decide,
             replica=self.candidate,
         )
+        self._is_cut = self._is_frozen = False
+        self._loop: Any = asyncio.get_running_loop()
+        self._context = process_context(self)
         self._tasks: list[asyncio.Task[Any]] = []
         self._scaling: asyncio.Task[Any] | None = None
 
-    def set(self, **state: bool) -> None:
+    def candidate_by(self, clock: Clock) -> Any:
+        """How it takes part in the election."""
+        return Candidate(self.lease_client, Leadership(TIMING, clock.monotonic), clock)
+
+    def cut(self) -> None:
+        """Nothing gets through to the API server, in either direction, and nobody is told."""
+        self._is_cut = True
         for client in (self.client, self.lease_client):
-            client.set(**state)
+            client.cut()
+
+    def mend(self) -> None:
+        self._is_cut = False
+        for client in (self.client, self.lease_client):
+            client.mend()
+
+    def freeze(self) -> None:
+        """SIGSTOP."""
+        self._is_frozen = True
+        self._loop.freeze(self)
+
+    def thaw(self) -> None:
+        self._is_frozen = False
+        self._loop.thaw(self)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.is_running and not (self._is_cut or self._is_frozen)
 
     @property
     def is_running(self) -> bool:
@@ -106,9 +139,13 @@ class SimulatedReplica:
         return [task.exception() or RuntimeError("a part ended") for task in ended if not task.cancelled()]
 
     def start(self) -> None:
-        self._tasks = [asyncio.create_task(self._elect())]
-        self._tasks += [asyncio.create_task(work) for _, work in self.controller.watching()]
-        self._scaling = asyncio.create_task(self._scale())
+        self._tasks = [self._task(self._elect())]
+        self._tasks += [self._task(work) for _, work in self.controller.watching()]
+        self._scaling = self._task(self._scale())
+
+    def _task(self, work: Any) -> asyncio.Task[Any]:
+        """In this process: frozen with it."""
+        return asyncio.create_task(work, context=self._context.copy())
 
     async def _elect(self) -> None:
         await self.candidate.run()
@@ -119,11 +156,14 @@ class SimulatedReplica:
 
     async def kill(self) -> None:
         for client in (self.client, self.lease_client):
-            client.is_dead = True
+            client.die()
         await self._end(0)
 
     async def stop(self) -> None:
         """SIGTERM: what is under way ends, and the Lease is given up, in the order of `operator.app`."""
+        await self._task(self._stop())
+
+    async def _stop(self) -> None:
         assert self._scaling is not None
         self._scaling.cancel()
         await asyncio.gather(self._scaling, return_exceptions=True)

@@ -1,6 +1,6 @@
 """
 The model API for a whole simulated installation: watches that begin behind a version, requests that fail by chance, and
-a client for each process that can be cut off, frozen and killed.
+a client for each process that can be cut off and killed.
 
 What is written is held against the invariants here, at the moment at which it is applied.
 """
@@ -8,18 +8,21 @@ What is written is held against the invariants here, at the moment at which it i
 from __future__ import annotations
 
 import asyncio
+import math
 from bisect import bisect_right
 from collections import defaultdict
 from contextlib import suppress
-from copy import deepcopy
+from contextvars import Context
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+from copied import copied
 from kubernetes.client import Configuration
-from model_api import PATH, ModelApi, RefusedError
+from model_api import PATH, START, ModelApi, RefusedError
 
 from cronhpa.api.identity import PLURAL
+from cronhpa.core.instant import SECOND
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.fence import FENCED, NOT_LEADING
@@ -27,6 +30,19 @@ from cronhpa.kube.fence import FENCED, NOT_LEADING
 _BOOKMARK_SECONDS = 60.0
 _WATCHED = {PLURAL, "deployments", "pods", "horizontalpodautoscalers"}
 LEASES = "leases"
+
+
+_API_SERVER = Context()
+# A timer may ring a rounding error early.
+_EARLY = 1e-6
+
+
+class Request(NamedTuple):
+    client: SimulatedClient
+    method: str
+    path: str
+    query: dict[str, str]
+    body: Any
 
 
 class Violation(AssertionError):  # noqa: N818 - what it is called
@@ -50,7 +66,8 @@ class Weather:
 class World(ModelApi):
     """
     check(client, kind, subresource, object, body) raises Violation for a write that must not be. operators_offset: how
-    far the clock of the operators' nodes is ahead of the others'. counts: how often each fault befell a request.
+    far the clock of the operators' nodes is ahead of the others'. unlistable: kinds for whose lists nobody has a right.
+    counts: how often each fault befell a request.
     """
 
     def __init__(self, dice: Random) -> None:
@@ -59,18 +76,23 @@ class World(ModelApi):
         self.weather = Weather()
         self.operators_offset = 0
         self.check: Any = lambda *_: None
+        self.unlistable: set[str] = set()
         self.counts: dict[str, int] = defaultdict(int)
         self._log: dict[str, list[tuple[int, str, bytes]]] = defaultdict(list)
         self._news: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._epochs: dict[str, int] = defaultdict(int)
         self._writer: SimulatedClient | None = None
+        self._loop = asyncio.get_running_loop()
+
+    def now(self) -> int:
+        return START + self.clock_offset + round(self._loop.time() * SECOND)
 
     def operators_now(self) -> int:
         return self.now() + self.operators_offset
 
     def seconds(self) -> float:
         """Since the start, of a clock that nobody sets."""
-        return asyncio.get_running_loop().time()
+        return self._loop.time()
 
     def cut_watches(self, plural: str) -> None:
         self._epochs[plural] += 1
@@ -86,19 +108,44 @@ class World(ModelApi):
             self._log[plural].append((int(meta["resourceVersion"]), meta["namespace"], line))
             self._wake(plural)
 
-    async def answer_to(
-        self, client: SimulatedClient, method: str, path: str, query: dict[str, str], body: Any
-    ) -> bytes:
-        weather, dice = self.weather, self.dice
-        await asyncio.sleep(weather.latency * (0.5 + dice.random()))
-        if weather.is_down:
-            raise ConnectionResetError("the API server is away")
-        after = self._befall(method)
-        self._writer = client
-        answer = msgspec.json.encode(self._do(method, path, query, body))
-        if after:
-            await self._end(after)
+    async def answer_to(self, asked: Request, until: float) -> bytes:
+        """What the API server answers, whatever becomes of who asks. Raises TimeoutError at the second `until`."""
+        seconds = self.weather.latency * (0.5 + self.dice.random())
+        if self.seconds() + seconds >= until:
+            await asyncio.sleep(until - self.seconds())
+            raise TimeoutError
+        loop = asyncio.get_running_loop()
+        answered = loop.create_future()
+        loop.call_later(seconds, self._serve, asked, answered, context=_API_SERVER)
+        answer, late = await answered
+        if late:
+            await asyncio.sleep(min(late, until - self.seconds()))
+            if self.seconds() + _EARLY >= until:
+                raise TimeoutError
         return answer
+
+    def _serve(self, asked: Request, answered: asyncio.Future[tuple[bytes, float]]) -> None:
+        """Sets the answer, and for how long it is on its way; or what is raised in its place."""
+        try:
+            answer = self._served(asked)
+        except Exception as error:  # noqa: BLE001 - whoever asked gets it
+            if not answered.done():
+                answered.set_exception(error)
+            return
+        if not answered.done():
+            answered.set_result(answer)
+
+    def _served(self, asked: Request) -> tuple[bytes, float]:
+        if self.weather.is_down:
+            raise ConnectionResetError("the API server is away")
+        if asked.method == "GET" and asked.path.rpartition("/")[2] in self.unlistable:
+            raise RefusedError(403, "Forbidden", f"{asked.client.who} cannot list it")
+        after = self._befall(asked.method)
+        self._writer = asked.client
+        answer = msgspec.json.encode(self._do(asked.method, asked.path, asked.query, asked.body))
+        if after == "lost":
+            raise ConnectionResetError("the answer was lost")
+        return answer, self.dice.uniform(1, 30) if after == "slow" else 0.0
 
     def _befall(self, method: str) -> str:
         """Raises what befalls a request before it is done; the fault that befalls its answer, "" for none."""
@@ -117,15 +164,11 @@ class World(ModelApi):
             raise ConnectionResetError(name)
         return ""
 
-    async def _end(self, how: str) -> None:
-        if how == "slow":
-            await asyncio.sleep(self.dice.uniform(1, 30))
-            return
-        raise ConnectionResetError("the answer was lost")
-
     def _patched(self, plural: str, item: dict[str, Any], below: str | None, path: str, body: Any) -> Any:
         assert self._writer is not None
-        self.check(self._writer, plural, below, item, body)
+        version = item["metadata"]["resourceVersion"]
+        if body.get("metadata", {}).get("resourceVersion", version) == version:  # else it is refused
+            self.check(self._writer, plural, below, item, body)
         return super()._patched(plural, item, below, path, body)
 
     def create(self, plural: str, namespace: str, name: str, **body: Any) -> dict[str, Any]:
@@ -176,7 +219,7 @@ class World(ModelApi):
         meta = item["metadata"]
         count = self.ready(meta["namespace"], meta["name"])
         if item["status"].get("readyReplicas") != count:
-            before = deepcopy(item)
+            before = copied(item)
             item["status"]["readyReplicas"] = count
             self._changed("deployments", before, item)
 
@@ -208,55 +251,58 @@ class World(ModelApi):
 
 class SimulatedClient(Client):
     """
-    The client of one process. who: its name. is_cut: nothing gets through, in either direction. is_frozen: the process
-    stands still. is_dead: it hears nothing any more.
+    The client of one process. who: its name. is_cut: nothing gets through, in either direction. is_dead: it hears
+    nothing any more.
     """
 
     def __init__(self, world: World, who: str, *, fence: Any, seconds: float = 15.0) -> None:
         super().__init__(Configuration(host="http://model"), timeout_seconds=seconds, fence=fence)
         self.who = who
-        self.is_cut = self.is_frozen = self.is_dead = False
+        self.is_cut = self.is_dead = False
         self._world, self._seconds, self._fence = world, seconds, fence
-        self._moved = asyncio.Event()
+        self._mended = asyncio.Event()
 
-    def set(self, *, cut: bool | None = None, frozen: bool | None = None) -> None:
-        self.is_cut = self.is_cut if cut is None else cut
-        self.is_frozen = self.is_frozen if frozen is None else frozen
-        self._moved.set()
-        self._moved = asyncio.Event()
+    def cut(self) -> None:
+        self.is_cut = True
+        self._mended.clear()
 
-    async def reachable(self) -> None:
-        """Returns when the process runs and the network is whole."""
-        while self.is_cut or self.is_frozen or self.is_dead:
-            await self._moved.wait()
+    def mend(self) -> None:
+        self.is_cut = False
+        self._mended.set()
+
+    def die(self) -> None:
+        self.is_dead = True
+        self._mended.clear()
+
+    async def reachable(self, until: float = math.inf) -> None:
+        """Returns when the network is whole. Raises TimeoutError where that is not so in time."""
+        if self.is_dead:
+            await asyncio.Event().wait()
+        if self.is_cut:
+            async with asyncio.timeout_at(None if until == math.inf else until):
+                await self._mended.wait()
 
     async def _try(self, method, path, body, _content_type, params, _bytes_max, places):
         self.requests[method, "200"] += 1
         is_write = method != "GET"
-        seconds = min(self._seconds, places.fence()) if is_write else self._seconds
+        seconds = min(self._seconds, places.fence(path)) if is_write else self._seconds
         if seconds <= 0:
             raise ClusterError(412, NOT_LEADING, FENCED)
-        asked = msgspec.json.decode(body) if body else None
+        asked = Request(self, method, path, dict(params or {}), msgspec.json.decode(body) if body else None)
+        until = self._world.seconds() + seconds
         try:
-            async with asyncio.timeout(seconds):
-                await self.reachable()
-                # The last look, as the body leaves.
-                if is_write and places.fence() <= 0:
-                    raise ConnectionAbortedError(FENCED)
-                answer = await self._world.answer_to(self, method, path, dict(params or {}), asked)
-                await self.reachable()
+            await self.reachable(until)
+            # The last look, as the body leaves.
+            if is_write and places.fence(path) <= 0:
+                raise ConnectionAbortedError(FENCED)
+            answer = await self._world.answer_to(asked, until)
+            await self.reachable(until)
         except RefusedError as refusal:
             seconds = 2.0 if refusal.status == 429 else None
             raise ClusterError(refusal.status, refusal.reason, refusal.message, (), seconds) from refusal
         except (OSError, TimeoutError) as error:
-            await self._thawed()
             raise ClusterError(0, "Unreachable", f"{method} {path}: {type(error).__name__}") from error
         return answer
-
-    async def _thawed(self) -> None:
-        """A frozen process learns of nothing, not even of a timeout."""
-        while self.is_frozen or self.is_dead:
-            await self._moved.wait()
 
     async def watch(self, path, resource_version, *, idle_seconds, params=None):  # noqa: ARG002 - the real one takes them
         self.requests["WATCH", "200"] += 1
@@ -271,5 +317,4 @@ class SimulatedClient(Client):
                 elif found["namespace"] in {None, namespace}:
                     yield line
         except (OSError, TimeoutError) as error:
-            await self._thawed()
             raise ClusterError(0, "Unreachable", f"watch of {path}: {error}") from error

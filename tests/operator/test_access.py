@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from cronhpa.api.identity import AUDIENCE
 from cronhpa.kube.errors import ClusterError
-from cronhpa.operator.access import AUDIENCE, AccessReviews, Verdict
+from cronhpa.operator.access import AccessReviews, Verdict
 
 ANNA = {"username": "anna", "uid": "u-1", "groups": ["team-shop"], "extra": {"scopes": ["a"]}}
 

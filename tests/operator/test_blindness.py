@@ -1,5 +1,7 @@
 """cronhpa.operator.controller: after a watch is lost for good, what was seen before is not believed for long."""
 
+import asyncio
+
 from lives import Life, condition, cronhpa, deployment, status, timeline, until
 from model_api import Fault, ModelApi
 from virtual_time import live
@@ -153,3 +155,106 @@ def test_a_pod_of_a_stateful_set_that_does_not_end_keeps_nothing_from_scaling_do
             return [replicas for _, target, _, replicas in api.scalings if target == "prod/shop"]
 
     assert live(scenario)[:1] == [1]
+
+
+def test_a_change_of_the_target_that_its_watch_lost_is_learnt_from_the_conflict():
+    """
+    Somebody sets four replicas to seven, and only the pods are told. Four cores over seven pods ask for eight; that
+    write meets the seven, and the next turn goes on from there.
+    """
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=4)
+        api.load["prod", "shop"] = 2000
+        cronhpa(api, maxReplicas=40)
+        async with Life(api):
+            await until(60)
+            api.freeze_watches("deployments")
+            api.edit("deployments", "prod", "shop", spec={"replicas": 7})
+            api.load["prod", "shop"] = 4000
+            await until(100)
+            return [change[1:] for change in timeline(api)]
+
+    assert [(4, 7), (7, 8)] == live(scenario)
+
+
+def test_a_target_whose_creation_its_watch_lost_is_scaled():
+    """Two pods carry 2 cores, which at 50 % need four. Nothing but the API server itself tells of the new target."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=6)
+        api.load["prod", "shop"] = 3000
+        cronhpa(api, behavior=QUICK)
+        async with Life(api):
+            await until(20)
+            api.delete("deployments", "prod", "shop")
+            await until(60)
+            gone = condition(api, "AbleToScale")
+            api.freeze_watches("deployments")
+            deployment(api, replicas=2)
+            api.load["prod", "shop"] = 2000
+            asked = api.count("GET", "/shop/scale")
+            await until(150)
+            return gone, asked, [change[1:] for change in timeline(api)]
+
+    gone, asked, changes = live(scenario)
+
+    assert ("False", "FailedGetScale") == (gone["status"], gone["reason"])
+    assert 1 <= asked <= 2  # once a minute, of a turn each quarter of one
+    assert [(2, 4)] == changes
+
+
+def test_a_target_that_is_made_anew_while_its_watch_is_frozen_is_seen_as_it_is():
+    """
+    The one that was there had six replicas, and the new one has seven. 3.5 cores over seven pods are 50 %, which is
+    what the object asks for; but it allows six.
+    """
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=6)
+        api.load["prod", "shop"] = 3000
+        cronhpa(api, maxReplicas=6)
+        async with Life(api):
+            await until(350)
+            api.freeze_watches("deployments")
+            api.delete("deployments", "prod", "shop")
+            deployment(api, replicas=7)
+            api.load["prod", "shop"] = 3500
+            await until(450)
+            return [change[1:] for change in timeline(api)]
+
+    assert [(7, 6)] == live(scenario)
+
+
+def test_a_target_that_changes_while_it_is_asked_about_costs_no_list_where_its_watch_tells_of_it():
+    """A canary has the labels of the target. Lists are made anew once in five minutes at most, and it comes later."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api)
+        api.load["prod", "shop"] = 1000
+        cronhpa(api)
+        (pod, *_) = api.objects["pods"].values()
+        canary = {key: pod[key] for key in ("spec", "status")}
+        is_asked = asyncio.Event()
+
+        def latency(method, path):
+            if (method, path[-6:]) != ("GET", "/scale"):
+                return 0.001
+            is_asked.set()
+            return 10
+
+        async with Life(api):
+            await until(310)
+            api.latency = latency
+            api.create("pods", "prod", "canary", metadata={"labels": {"app": "shop"}}, **canary)
+            await is_asked.wait()
+            api.edit("deployments", "prod", "shop", spec={"replicas": 3})
+            api.load["prod", "shop"] = 1500
+            await asyncio.sleep(30)
+            return api.count("GET", "/apis/apps/v1/deployments")
+
+    assert 1 == live(scenario)

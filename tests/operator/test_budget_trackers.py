@@ -15,7 +15,8 @@ from cronhpa.operator.budget_trackers import BudgetTrackers
 SHOP = Series("prod", "shop", "requests")
 HOUR_NOW = NOW // HOUR
 FORECAST = replace(
-    forecast(150, 150, metric="requests", issued_at=NOW, start=NOW), thrifty=((120.0, 120.0), (110.0, 110.0))
+    forecast(150, 150, metric="requests", issued_at=NOW, start=NOW),
+    thrifty=((120.0, 120.0), (110.0, 110.0), (105.0, 105.0)),
 )
 
 
@@ -71,8 +72,8 @@ def test_a_budget_that_is_spent_is_told_with_its_numbers_and_kept_over_a_restart
     budgets.load(Spend(SHOP, HOUR_NOW - i, 3600.0, 36_000.0) for i in range(168, -1, -1))
 
     assert (
-        "the forecast added 10.0 % pod-hours over the last seven days, budgetPercent allows 5 %"
-        == budgets.limit(SHOP, of(), FORECAST, NOW).message
+        "the forecast added 10.0 % pod-hours over the last seven days: it pauses from 6 % on, "
+        "1.2 x the 5 % of budgetPercent" == budgets.limit(SHOP, of(), FORECAST, NOW).message
     )
     assert 100 == budgets.used_permille(SHOP)
     assert FORECAST == BudgetTrackers().limit(SHOP, of(), FORECAST, NOW)
@@ -86,13 +87,14 @@ def test_a_budget_that_lasts_is_no_reason_to_wait():
 
 
 def test_near_its_budget_the_forecast_is_that_of_dearer_pods():
-    """A tenth was used: of a budget of 11 % that is 91 %, of one of 10 % all of it, of one of 9 % 111 %."""
+    """A tenth was used: of a budget of 11 % that is 91 %, of 10 % all of it, of 9 % 111 %, of 8 % 125 %."""
     budgets = BudgetTrackers()
     budgets.load(Spend(SHOP, HOUR_NOW - i, 3600.0, 36_000.0) for i in range(168, -1, -1))
 
     assert FORECAST.thrifty[0] == budgets.limit(SHOP, of(budget=11), FORECAST, NOW).asked
     assert FORECAST.thrifty[1] == budgets.limit(SHOP, of(budget=10), FORECAST, NOW + HOUR // 2).asked
-    assert "BudgetSpent" == budgets.limit(SHOP, of(budget=9), FORECAST, NOW + HOUR).reason
+    assert FORECAST.thrifty[2] == budgets.limit(SHOP, of(budget=9), FORECAST, NOW + 3 * HOUR // 4).asked
+    assert "BudgetSpent" == budgets.limit(SHOP, of(budget=8), FORECAST, NOW + HOUR).reason
 
 
 def test_what_the_store_could_not_write_is_written_the_next_time():

@@ -12,8 +12,7 @@ from cronhpa.core.decide import decide
 from cronhpa.core.instant import DAY, HOUR, SECOND
 from cronhpa.core.memory import Memory, ScaleEvent
 from cronhpa.operator.delaying_queue import following
-from cronhpa.operator.grid import remembered_at
-from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.grid import latest, remembered_at
 
 
 def shop(replicas=2, load=1000, **spec):
@@ -69,13 +68,13 @@ def test_a_policy_of_a_period_allows_a_step_a_turn_though_metrics_come_faster_ea
 def test_what_comes_between_two_turns_is_remembered_by_its_own_time():
     """An edit right after a turn is no second step of that turn, and one in the middle none at all."""
     memory = Memory(scale_ups=(ScaleEvent(1, START),))
-    item = ObjectState("prod", "shop", "uid", START)
     grid = following("prod", 15 * SECOND, START)
 
-    assert grid == remembered_at(item, 15 * SECOND, grid + SECOND)
-    assert grid + 2 * SECOND == remembered_at(item, 15 * SECOND, grid + 2 * SECOND)
-    item.memory = replace(memory, scale_downs=(ScaleEvent(1, grid),))
-    assert grid + SECOND == remembered_at(item, 15 * SECOND, grid + SECOND)
+    assert grid == latest("prod", 15 * SECOND, grid) == latest("prod", 15 * SECOND, grid + 14 * SECOND)
+    assert grid == remembered_at(memory, grid, 15 * SECOND, grid + SECOND)
+    assert grid + 2 * SECOND == remembered_at(memory, grid, 15 * SECOND, grid + 2 * SECOND)
+    scaled = replace(memory, scale_downs=(ScaleEvent(1, grid),))
+    assert grid + SECOND == remembered_at(scaled, grid, 15 * SECOND, grid + SECOND)
 
 
 def test_a_count_that_somebody_changes_waits_for_the_next_turn():

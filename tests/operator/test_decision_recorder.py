@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import tracemalloc
 from itertools import pairwise
 
 import pytest
@@ -11,13 +12,14 @@ from model_api import ModelApi
 from msgspec.structs import replace
 from virtual_time import live
 
-from core.situations import NO_METRICS, NOW, cpu, forecast, recommended, seen, situations, spec
+from core.situations import NO_METRICS, NOW, cpu, forecast, queue, recommended, seen, situations, spec
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Failed, Scaled, Withheld
 from cronhpa.core.instant import MINUTE, SECOND
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import PodCounts
+from cronhpa.core.observation import Observation, PodCounts, ScalarReading, Scale
 from cronhpa.core.record import Record, decode
+from cronhpa.core.spec import ExternalMetric, MetricTarget
 from cronhpa.history.points import POINT_STEP
 from cronhpa.operator.decision_recorder import DecisionRecorder, encoded, point_of, spec_text
 from cronhpa.operator.object_state import ObjectState
@@ -106,6 +108,21 @@ def test_a_change_is_kept_with_the_object_as_it_was_and_the_inputs_of_its_decisi
     assert record == decode(bytes(change.decision.turn))
 
 
+def test_a_status_waits_as_text():
+    """A thousand changes of one edge; beside its text a change has its turn. As dicts, these conditions take 7 kB."""
+    recorder, states = DecisionRecorder(), [shop() for _ in range(1000)]
+    conditions = [{"type": f"Kind{number}", "status": "True", "reason": "Deciding"} for number in range(30)]
+    text = len(json.dumps(conditions))
+    tracemalloc.start()
+
+    for state in states:
+        note(recorder, state, turn(), status={"conditions": [dict(condition) for condition in conditions]})
+
+    waiting = tracemalloc.get_traced_memory()[0] / len(states)
+    tracemalloc.stop()
+    assert waiting < text + 2500
+
+
 @given(situations())
 def test_the_turn_that_is_kept_is_decided_as_it_was(situation):
     """Without the forecast's loads at other prices, among which the budget has chosen before the decision."""
@@ -154,6 +171,19 @@ def test_a_point_says_what_the_forecast_asked_for_and_the_bounds_in_force():
     point = point_of(record, decision)
 
     assert (3, 50, None) == (point.floor, point.cap, point.forecast)
+
+
+def test_where_no_metric_counts_ready_pods_a_point_has_none():
+    """Found: it said 0, and the page hatched each minute of an object with an External metric by AverageValue."""
+    average, value = queue(10), ExternalMetric("queue", MetricTarget("Value", value=10_000))
+    seen_by = {average: ScalarReading(40_000, 0), value: ScalarReading(10_000, 4)}
+
+    def ready(*metrics):
+        observation = Observation(Scale(4, 4, "app=shop"), tuple(seen_by[metric] for metric in metrics))
+        record = Record(spec(metrics=metrics), observation, None, Memory(), NOW)
+        return point_of(record, decide(record.spec, observation, None, Memory(), NOW)).ready
+
+    assert [None, 4, 4] == [ready(average), ready(value), ready(average, value)]
 
 
 def test_where_no_metric_can_be_read_a_point_has_no_load():
@@ -232,3 +262,28 @@ def test_of_a_life_every_change_of_the_count_is_kept():
     counts = [json.loads(bytes(each.decision.body))["status"]["desiredReplicas"] for each in changes]
     assert [after for _, _, _, after in scalings] == [after for before, after in pairwise(counts) if after != before]
     assert len(scalings) > 3
+
+
+@pytest.mark.parametrize("checks_fast_path", [True, False], ids=["decided", "repeated"])
+def test_of_a_life_the_last_change_is_kept_once_there_is_room_though_nothing_changes_any_more(checks_fast_path):
+    """70 edits, one a second, of which 60 and one a minute have room. A minute later the last one is kept."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api)
+        api.load["prod", "shop"] = 1000
+        cronhpa(api)
+        async with Life(api, checks_fast_path=checks_fast_path) as life:
+            for number in range(70):
+                await asyncio.sleep(1)
+                api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": 11 + number})
+            await asyncio.sleep(1)
+            at_once = encoded(life.controller.writer.decisions.take(1000))
+            await asyncio.sleep(75)
+            return at_once, encoded(life.controller.writer.decisions.take(1000))
+
+    at_once, (*_, last) = live(scenario)
+
+    assert json.loads(bytes(at_once[-1].decision.body))["spec"]["maxReplicas"] < 80
+    assert 80 == json.loads(bytes(last.decision.body))["spec"]["maxReplicas"]
+    assert last.decision.left_out > 0

@@ -1,10 +1,14 @@
 """cronhpa.operator.delaying_queue, cronhpa.operator.owners: whose turn it is, and whose target."""
 
+import asyncio
 from types import SimpleNamespace
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
+from lives import Life, condition, cronhpa, deployment, status, until
+from model_api import START, ModelApi
+from virtual_time import live
 
 from cronhpa.core.instant import MILLISECOND, SECOND
 from cronhpa.core.spec import Mode
@@ -47,6 +51,19 @@ def test_what_is_dropped_or_cleared_is_due_no_more_until_put_again():
     assert due.next_at() is None
     due.put(A, 8)
     assert 8 == due.next_at()
+
+
+@given(st.lists(st.tuples(st.sets(st.sampled_from("abcd")), st.integers(0, 9)), max_size=8), st.integers(0, 9))
+def test_keys_that_are_put_together_are_due_as_if_each_were_put_by_itself(puts, now):
+    one_by_one, together = DelayingQueue(), DelayingQueue()
+    for names, at in puts:
+        keys = [("prod", name) for name in sorted(names)]
+        together.put_together(keys, at)
+        for key in keys:
+            one_by_one.put(key, at)
+
+    assert one_by_one.pop(now) == together.pop(now)
+    assert one_by_one.next_at() == together.next_at()
 
 
 @given(st.text(max_size=20), st.integers(1, 3600), st.integers(0, 2**62))
@@ -122,3 +139,28 @@ def test_targets_are_told_of_an_hpa_that_comes_moves_and_goes_and_of_nothing_els
 
     assert [(shop,), (), (shop, new), (new,), ()] == told
     assert owners.problem(claim("mine", 1), []) is None
+
+
+def test_an_object_holds_as_soon_as_an_older_one_takes_its_target():
+    """The younger one has a turn a minute. It says that it holds before its next one is due."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=4)
+        api.load["prod", "shop"] = 2000
+        cronhpa(api, name="older", scaleTargetRef={"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart"})
+        await asyncio.sleep(2)
+        cronhpa(api, syncPeriodSeconds=60)
+        async with Life(api):
+            after_a_turn = (following("prod", 60 * SECOND, START + 60 * SECOND) - START) / SECOND + 5
+            await until(after_a_turn)
+            turn = status(api)["conditions"]
+            ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+            api.edit("cronhpas", "prod", "older", spec={"scaleTargetRef": ref})
+            await until(after_a_turn + 3)
+            return {each["type"]: each["status"] for each in turn}, condition(api, "TargetOwned")
+
+    before, told = live(scenario)
+
+    assert "True" == before["TargetOwned"]
+    assert ("False", True) == (told["status"], "CronHPA older" in told["message"])

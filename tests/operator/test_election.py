@@ -144,6 +144,62 @@ def test_a_leader_that_cannot_renew_stops_writing_long_before_another_may_lead()
     assert [number for _, number in terms] == [1, 0, 2]  # what others did meanwhile is unknown: a new term
 
 
+def terms_around(trouble, meanwhile):
+    """The last term after 100 s with a trouble of 40 s, and the first of those since which nobody else led."""
+
+    async def scenario():
+        leases = ModelLeases()
+        one = Replica(leases, "one")
+        task = asyncio.create_task(one.elector.run())
+        await until(10)
+        leases.trouble = lambda: trouble(leases)
+        await until(50)
+        meanwhile(leases)
+        leases.trouble = lambda: ("", 0.0)
+        await until(100)
+        task.cancel()
+        return one.leadership.term, one.leadership.unbroken_since
+
+    return live(scenario)
+
+
+def another_leads(leases):
+    before = leases.lease.spec
+    spec = LeaseSpec("two", 1, "later", "later", before.lease_transitions + 1)
+    leases.put(leases.lease.version, spec)
+
+
+def test_who_leads_again_knows_whether_somebody_else_led_in_between():
+    refused = ("refused", 0.0)
+
+    assert (2, 1) == terms_around(lambda _: refused, lambda _: None)
+    assert (2, 2) == terms_around(lambda _: refused, another_leads)
+
+
+def test_a_lease_that_was_deleted_meanwhile_may_have_been_another_ones():
+    def deleted(leases):
+        leases.lease = None
+
+    assert (2, 2) == terms_around(lambda _: ("refused", 0.0), deleted)
+
+
+def test_a_lease_taken_back_by_a_write_whose_answer_was_lost_was_another_ones_in_between():
+    """At second 35 another replica has led and is dead; the next write takes the Lease, and nobody is told so."""
+    done = []
+
+    def trouble(leases):
+        if asyncio.get_running_loop().time() < 35:
+            return "refused", 0.0
+        if not done:
+            done.append(another_leads(leases))
+        return ("lost", 0.0) if leases.asked[-1] == "replace" else ("", 0.0)
+
+    def is_taken(leases):
+        assert "one" == leases.lease.spec.holder
+
+    assert (2, 2) == terms_around(trouble, is_taken)
+
+
 def test_a_short_outage_costs_no_term():
     async def scenario():
         leases = ModelLeases()

@@ -13,6 +13,7 @@ from cronhpa.core.instant import MINUTE
 from cronhpa.operator import event_recorder as module
 from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.write_places import Urgency, WritePlaces
 
 GONE = Event("Warning", "FailedGetScale", 'deployments.apps "shop" not found')
 
@@ -27,7 +28,7 @@ def written(record, *faults):
     async def scenario():
         api = ModelApi()
         api.faults = list(faults)
-        recorder = EventRecorder(ModelClient(api))
+        recorder = EventRecorder(ModelClient(api), WritePlaces())
         tasks = [asyncio.create_task(recorder.run())]
         await record(recorder)
         await recorder.flushed()
@@ -41,7 +42,7 @@ def written(record, *faults):
 def test_an_event_names_its_object():
     async def scenario():
         api = ModelApi()
-        recorder = EventRecorder(ModelClient(api))
+        recorder = EventRecorder(ModelClient(api), WritePlaces())
         task = asyncio.create_task(recorder.run())
         recorder.record(item(), GONE, START)
         await recorder.flushed()
@@ -53,6 +54,58 @@ def test_an_event_names_its_object():
     live(scenario)
 
 
+def test_events_wait_for_a_moment_without_scale_writes_and_not_for_ever():
+    """Scale writes go on all the time, each 0.3 s: an event is written after a second."""
+
+    async def scenario():
+        api, places = ModelApi(), WritePlaces()
+        recorder = EventRecorder(ModelClient(api), places)
+        task = asyncio.create_task(recorder.run())
+        loop = asyncio.get_running_loop()
+
+        async def scale():
+            while True:
+                async with places.place("prod", Urgency.SCALE_UP):
+                    await asyncio.sleep(0.3)
+
+        scaling = asyncio.create_task(scale())
+        await asyncio.sleep(0)
+        recorder.record(item(), GONE, START)
+        await asyncio.sleep(0.9)
+        before = len(api.objects["events"])
+        await recorder.flushed()
+        task.cancel()
+        scaling.cancel()
+        return before, loop.time()
+
+    before, written_at = live(scenario)
+    assert 0 == before
+    assert 1 <= written_at < 1.5
+
+
+def test_events_keep_up_with_steps_that_never_end():
+    """
+    10,000 objects with a step each quarter of an hour are eleven steps a second, and an event of each.
+
+    Found: eight writers that each wait a second are eight events a second. The others waited longer and longer.
+    """
+
+    async def scenario():
+        api, places = ModelApi(), WritePlaces()
+        recorder = EventRecorder(ModelClient(api), places)
+        task = asyncio.create_task(recorder.run())
+        seconds = 120
+        for number in range(11 * seconds):
+            async with places.place("prod", Urgency.SCALE_UP):
+                recorder.record(item(f"shop-{number}"), GONE, START)
+            await asyncio.sleep(1 / 11)
+        written = len(api.objects["events"])
+        task.cancel()
+        return 11 * seconds - written
+
+    assert live(scenario) <= 11 * 12
+
+
 @pytest.mark.parametrize("cut", [".", "-", ".-"], ids=["dot", "dash", "both"])
 def test_the_event_of_a_long_name_has_a_name_that_the_api_takes(cut):
     """200 characters of the object's name are kept, and `a.` before another dot is no DNS subdomain."""
@@ -60,7 +113,7 @@ def test_the_event_of_a_long_name_has_a_name_that_the_api_takes(cut):
 
     async def scenario():
         api = ModelApi()
-        recorder = EventRecorder(ModelClient(api))
+        recorder = EventRecorder(ModelClient(api), WritePlaces())
         task = asyncio.create_task(recorder.run())
         recorder.record(item(name), GONE, START)
         await recorder.flushed()

@@ -1,134 +1,32 @@
-"""cronhpa.operator.fast_path, cronhpa.operator.repeatable, cronhpa.operator.grid: repeated turns change nothing."""
+"""
+cronhpa.operator.fast_path, cronhpa.operator.repeatable, cronhpa.operator.grid: repeated turns change nothing, whether
+they are taken one by one or together.
+"""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-import msgspec
+import pytest
+from happenings import EDGE, QUEUE, happenings, highest, lived, specs
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lives import CPU, Life, condition, cronhpa, deployment, one_pod_each, rules, until
-from model_api import Fault, ModelApi
+from lives import CPU, NEIGHBOURS, Life, condition, cronhpa, deployment, one_pod_each, rules, until
+from model_api import START, Fault, ModelApi
 from virtual_time import live
 
-from cronhpa.core.instant import DAY, SECOND
-
-# Of an instant as text, behind its tenths of a second.
-FRACTION = re.compile(r"(T\d\d:\d\d:\d\d\.\d)\d+")
-EDGE = {"name": "rush", "start": "2 7 * * *", "end": "5 7 * * *", "timeZone": "UTC", "minReplicas": 7}
-MEMORY = {
-    "type": "Resource",
-    "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}},
-}
+from cronhpa.core import steady
+from cronhpa.core.decide import decide
+from cronhpa.core.instant import DAY, MINUTE
+from cronhpa.core.reactive.replicas import measure
 
 
-def lived(happenings: Any, spec: Any, *, checks: bool) -> tuple[Any, int, int]:
-    """
-    What a life of so many turns leaves: writes, stored loads and points, the memory. And how many turns were repeated,
-    or compared. checks: every turn is decided.
-    """
-
-    async def scenario() -> Any:
-        api = ModelApi()
-        deployment(api, replicas=5)
-        api.load["prod", "shop"] = 2500
-        cronhpa(api, **spec)
-        async with Life(api, checks_fast_path=checks) as life:
-            for turn, (what, number) in enumerate(happenings):
-                await until(turn * 15 + 8)
-                HAPPENS[what](api, number)
-            await until(len(happenings) * 15 + 16)
-            controller = life.controller
-            found = {
-                "writes": api.writes,
-                "loads": [*controller.reconciler.loads],
-                "points": controller.writer.decisions.take_points(10_000),
-                "memory": life.memory(),
-                "turns": controller.control_loop.metrics.reconciles,
-            }
-            fast_path = controller.reconciler.fast_path
-            return in_tenths(msgspec.to_builtins(found)), fast_path.repeated, fast_path.compared
-
-    return live(scenario)
-
-
-def in_tenths(value: Any) -> Any:
-    """Instants in tenths of a second: the model's clock counts the passes of the loop, which differ."""
-    if isinstance(value, dict):
-        return {key: in_tenths(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [in_tenths(entry) for entry in value]
-    if isinstance(value, str):
-        return FRACTION.sub(r"\1", value)
-    return value * 10 // SECOND if isinstance(value, int) and value > DAY else value
-
-
-def _rival(api: ModelApi, _: int) -> None:
-    """Another autoscaler of the target comes, or goes."""
-    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
-    if api.objects["horizontalpodautoscalers"]:
-        api.delete("horizontalpodautoscalers", "prod", "rival")
-    else:
-        api.create("horizontalpodautoscalers", "prod", "rival", spec={"scaleTargetRef": target})
-
-
-def _clock(api: ModelApi, seconds: int) -> None:
-    """By up to 35 s: a step of more than five makes every object due."""
-    api.clock_offset += (seconds - 5) * 7 * SECOND
-
-
-def _selector(api: ModelApi, number: int) -> None:
-    labels = {"app": "shop" if number % 2 else "other"}
-    api.edit("deployments", "prod", "shop", spec={"selector": {"matchLabels": labels}})
-
-
-def _pod(api: ModelApi, number: int) -> None:
-    """A pod fails, or runs again."""
-    if ("prod", "shop-000") in api.objects["pods"]:
-        api.edit("pods", "prod", "shop-000", status={"phase": "Running" if number % 2 else "Failed"})
-
-
-HAPPENS = {
-    "load": lambda api, number: api.load.update({("prod", "shop"): number}),
-    "no metrics": lambda api, _: api.load.pop(("prod", "shop"), None),
-    "forged": lambda api, number: api.edit("cronhpas", "prod", "shop", status={"desiredReplicas": number}),
-    "edited": lambda api, number: api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": 5 + number % 6}),
-    "scaled by hand": lambda api, number: api.edit("deployments", "prod", "shop", spec={"replicas": number % 8}),
-    "rival": _rival,
-    "selector": _selector,
-    "pod": _pod,
-    "blind": lambda api, _: api.cut_watches("pods"),
-    "clock": _clock,
-}
-loads = st.sampled_from([2300, 2400, 2500, 2500, 2500, 2500, 2700, 4000])
-happenings = st.lists(
-    st.one_of(
-        *([st.tuples(st.just("load"), loads)] * 5),
-        st.tuples(st.sampled_from([what for what in HAPPENS if what != "load"]), st.integers(0, 10)),
-    ),
-    min_size=1,
-    max_size=40,
-)
-specs = st.sampled_from(
-    [
-        {},
-        {"behavior": rules(one_pod_each(15), one_pod_each(30))},
-        {"schedules": [EDGE]},
-        {"metrics": None, "schedules": [EDGE]},
-        {"metrics": [CPU, MEMORY]},
-        {"mode": "Preview"},
-        {"minReplicas": 5, "behavior": rules(one_pod_each(60, window=60), one_pod_each(60, window=120))},
-    ]
-)
-
-
-@given(happenings, specs)
+@given(happenings, specs, st.sampled_from([None, 20.0]))
 @settings(max_examples=40)
-def test_a_life_with_repeated_turns_writes_stores_and_remembers_the_same(happenings, spec):
+def test_a_life_with_repeated_turns_writes_stores_and_remembers_the_same(happenings, spec, start_up):
     """In the life that decides every turn, each one that could be repeated is compared as well."""
-    repeating, repeated, _ = lived(happenings, spec, checks=False)
-    deciding, _, compared = lived(happenings, spec, checks=True)
+    repeating, repeated, _ = lived(happenings, spec, checks=False, neighbours=NEIGHBOURS, start_up=start_up)
+    deciding, _, compared = lived(happenings, spec, checks=True, neighbours=NEIGHBOURS, start_up=start_up)
 
     assert deciding == repeating
     assert compared >= repeated
@@ -171,11 +69,81 @@ def test_pods_that_are_not_watched_any_more_are_not_believed_because_they_were_b
     assert "False" == live(scenario)
 
 
+def test_the_load_of_the_minute_under_way_is_stored_of_an_object_that_another_replica_decides_from_now_on():
+    """The shard is given up in the sixth minute of an object at rest."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=5)
+        api.load["prod", "shop"] = 2500
+        cronhpa(api)
+        async with Life(api, checks_fast_path=False) as life:
+            await until(5 * 60 + 40)
+            life.inventory.drop_all(lambda _: True)
+            return life.controller.reconciler.fast_path.repeated, highest(life.controller.reconciler.loads)
+
+    repeated, stored = live(scenario)
+
+    assert repeated > 10
+    assert (("shop", START // MINUTE + 5), 2.5) == stored[-1]
+
+
 def test_a_quiet_life_repeats_all_turns_but_the_first():
     """The first turn at one load is decided and written, and the others repeat it."""
     found, repeated, _ = lived([("load", 2500)] * 20, {}, checks=False)
 
     assert found["turns"] - 1 == repeated >= 20
+
+
+@pytest.mark.parametrize(("start_up", "decided"), [(None, 5), (20.0, 8)])
+def test_after_a_scaling_turns_are_repeated_but_for_those_at_which_its_past_ends(start_up, decided):
+    """
+    Five pods at 80 % become eight at 50 % in the third of 40 turns. Five were asked for until then, and leave the
+    window five minutes later: at one turn for decisions, at the next for the status. New pods count from the fourth
+    turn on, whose samples of 30 s lie behind their readiness.
+    """
+    happens = [("load", 2500)] * 2 + [("load", 4000)] * 38
+
+    found, repeated, _ = lived(happens, {}, checks=False, start_up=start_up)
+
+    assert 8 == found["memories"]["shop"]["replicas"]
+    assert decided == found["turns"] - repeated
+
+
+def test_a_turn_whose_own_metric_asks_for_the_same_count_is_repeated_and_asks_once():
+    """Five pods of 10 each. 54 is within the tolerance of 10 %; the numbers are due in the status once or twice."""
+    queues = [("queue", turn % 9) for turn in range(40)]
+
+    found, repeated, _ = lived(queues, {"metrics": [QUEUE]}, checks=False)
+
+    assert repeated >= 36
+    assert 3 == len(found["points"])
+    assert 2 <= len(found["writes"]) <= 4
+
+
+def test_a_turn_of_an_own_metric_whose_number_is_due_in_the_status_is_remembered_once():
+    """Found: it was taken, and decided nevertheless, so that its recommendation was remembered twice."""
+    queues = [("queue", turn % 9) for turn in range(40)]
+
+    repeating, *_ = lived(queues, {"metrics": [QUEUE]}, checks=False)
+    deciding, *_ = lived(queues, {"metrics": [QUEUE]}, checks=True)
+
+    assert deciding == repeating
+
+
+def test_at_rest_no_metric_is_measured_anew_even_where_its_numbers_may_be_written(monkeypatch):
+    """They may be from some time within the first five of these fifteen minutes on: that is looked at once."""
+    measured = []
+
+    def noting(*given: Any) -> Any:
+        measured.append(given)
+        return measure(*given)
+
+    monkeypatch.setattr(steady, "measure", noting)
+    _, repeated, _ = lived([("load", 2500)] * 60, {}, checks=False)
+
+    assert repeated >= 60
+    assert 1 <= len(measured) <= 5  # three for the points of 07:00, 07:05 and 07:10
 
 
 def test_a_load_that_wanders_within_the_tolerance_is_repeated_until_its_numbers_are_due_in_the_status():
@@ -185,3 +153,104 @@ def test_a_load_that_wanders_within_the_tolerance_is_repeated_until_its_numbers_
     assert repeated >= 34
     assert 3 == len(found["points"])  # of 07:00, 07:05 and 07:10
     assert 2 <= len(found["writes"]) <= 4
+
+
+def test_a_canary_under_the_labels_of_the_target_is_asked_about_once_and_its_turns_are_repeated():
+    """Five pods of the target and one of a canary, at 50 % each, which is what is asked for: nothing changes."""
+
+    async def scenario() -> Any:
+        api = ModelApi()
+        deployment(api, replicas=5)
+        api.load["prod", "shop"] = 2500
+        (pod, *_) = api.objects["pods"].values()
+        canary = {key: pod[key] for key in ("spec", "status")}
+        api.create("pods", "prod", "canary", metadata={"labels": {"app": "shop"}}, **canary)
+        cronhpa(api)
+        async with Life(api, checks_fast_path=False) as life:
+            await until(120)
+            asked, repeated = api.count("GET", "/shop/scale"), life.controller.reconciler.fast_path.repeated
+            await until(600)
+            return (
+                asked,
+                api.count("GET", "/shop/scale") - asked,
+                life.controller.reconciler.fast_path.repeated - repeated,
+                api.scalings,
+            )
+
+    asked, more, repeated, scalings = live(scenario)
+
+    # 480 s are 32 turns.
+    assert (1, 0, []) == (asked, more, scalings)
+    assert repeated >= 28
+
+
+@pytest.mark.parametrize("metrics", [[CPU], [QUEUE]], ids=["listed", "asked for"])
+def test_numbers_that_are_due_in_the_status_are_written_without_a_decision(metrics):
+    """
+    Fifteen minutes within the tolerance, in which numbers are due three times or so.
+
+    Found: of a metric that is asked for, such a turn was repeated and decided, and its recommendation remembered twice.
+    """
+    decisions = []
+
+    def counting(*given: Any) -> Any:
+        decisions.append(None)
+        return decide(*given)
+
+    async def scenario() -> Any:
+        api = ModelApi()
+        deployment(api, replicas=5)
+        cronhpa(api, metrics=metrics)
+
+        def move(turn: int) -> None:
+            api.load["prod", "shop"] = 2500 + 10 * (turn % 7)
+            api.external["queue"] = 50 + turn % 4
+
+        move(0)
+        async with Life(api, decide=counting, checks_fast_path=False) as life:
+            await until(40)
+            decided, written = len(decisions), len(api.writes)
+            for turn in range(60):
+                move(turn)
+                await until(40 + turn * 15)
+            remembered = [entry.at for entry in life.memory().recommendations]
+            (shown,) = api.objects["cronhpas"]["prod", "shop"]["status"]["currentMetrics"]
+            return len(decisions) - decided, len(api.writes) - written, shown, remembered
+
+    more, written, shown, remembered = live(scenario)
+
+    assert 0 == more
+    assert 2 <= written <= 4
+    assert shown[shown["type"].lower()]["current"]["averageValue"] not in {"500m", "10"}
+    assert sorted({*remembered}) == sorted(remembered)
+
+
+def test_numbers_of_a_turn_are_not_written_over_an_edit_that_came_right_after_it(monkeypatch):
+    """The load of the twelfth minute drifts; before its numbers are written, the maximum is 6 instead of 10."""
+
+    async def scenario() -> Any:
+        api = ModelApi()
+        deployment(api, replicas=5)
+        api.load["prod", "shop"] = 2500
+        cronhpa(api)
+        async with Life(api, checks_fast_path=False) as life:
+            await until(11 * 60)
+            api.load["prod", "shop"] = 2550
+            fast_path = life.controller.reconciler.fast_path
+            take, left_at = fast_path.take, []
+
+            def taking(states: Any, listed: Any) -> Any:
+                taken, left = take(states, listed)
+                if left and not left_at:
+                    left_at.append(len(api.writes))
+                    api.edit("cronhpas", "prod", "shop", spec={"maxReplicas": 6})
+                    life.inventory.put(api.objects["cronhpas"]["prod", "shop"])
+                return taken, left
+
+            monkeypatch.setattr(fast_path, "take", taking)
+            await until(12 * 60)
+            return [body["status"] for _, _, body in api.writes[left_at[0] :]]
+
+    first, *_ = live(scenario)
+
+    assert (2, 6) == (first["observedGeneration"], first["effectiveMaxReplicas"])

@@ -9,6 +9,7 @@ from virtual_time import live
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.lease import Lease, LeaseName, LeaseSpec
 from cronhpa.operator.installations import Installations
+from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.replica import OnlyReplica
 
 OWN, OTHER = LeaseName("ops", "cronhpa"), LeaseName("laptop", "cronhpa")
@@ -32,13 +33,13 @@ def looked_at(leases, seconds, *, then=lambda: None, later=0.0):
     async def scenario():
         installations = Installations(OWN, leases, 15.0, asyncio.get_running_loop().time)
         task = asyncio.create_task(installations.run())
-        named = {"operator": str(OTHER)}
-        seen = [installations.problem(named)]
+        named = str(OTHER)
+        seen = [installations.problem(named, "prod")]
         await asyncio.sleep(seconds)
-        seen.append(installations.problem(named))
+        seen.append(installations.problem(named, "prod"))
         then()
         await asyncio.sleep(later)
-        seen.append(installations.problem(named))
+        seen.append(installations.problem(named, "prod"))
         task.cancel()
         return seen
 
@@ -48,9 +49,16 @@ def looked_at(leases, seconds, *, then=lambda: None, later=0.0):
 def test_an_object_that_names_nobody_or_us_or_no_lease_is_ours():
     installations = Installations(OWN, Leases("1"), 15.0, lambda: 0.0)
 
-    assert [
-        installations.problem(text) for text in ({}, {"operator": str(OWN)}, {"operator": "a/b/c"}, {"operator": 7})
-    ] == [None] * 4
+    named = []
+    for status_ in ({}, {"operator": str(OWN)}, {"operator": "a/b/c"}, {"operator": 7}):
+        state = ObjectState("prod", "shop", "1", 0)
+        state.status = status_
+        named.append(state.operator)
+
+    assert [installations.problem(name, "prod") for name in named] == [None] * 4
+    claims = [installations.claim(name, "prod") for name in named]
+    assert [None if claim is None else claim.over for claim in claims] == [None, None, "a/b/c", None]
+    assert [0, 2, 3] == [index for index, claim in enumerate(claims) if claim is not None]
 
 
 def test_until_a_lease_is_known_to_be_dead_its_installation_serves():
@@ -110,7 +118,7 @@ def test_objects_of_hundreds_of_dead_installations_are_all_taken_over():
         task = asyncio.create_task(installations.run())
         counts = []
         for _ in range(6):
-            held = [name for name in names if installations.problem({"operator": str(name)}) is not None]
+            held = [name for name in names if installations.problem(str(name), "prod") is not None]
             counts.append(len(held))
             await asyncio.sleep(15)
         task.cancel()
@@ -130,7 +138,7 @@ def test_an_installation_that_no_object_names_is_forgotten():
     async def scenario():
         installations = Installations(OWN, leases, 15.0, asyncio.get_running_loop().time)
         task = asyncio.create_task(installations.run())
-        installations.problem({"operator": str(OTHER)})
+        installations.problem(str(OTHER), "prod")
         await asyncio.sleep(3 * 3600)
         task.cancel()
 
@@ -163,8 +171,40 @@ def test_the_first_decision_on_an_object_names_the_installation_and_the_status_k
     assert now["desiredReplicas"] == 6  # 3 cores at 50 % of one
 
 
-def test_of_two_installations_that_want_one_object_one_serves_it():
-    """Both see an object that names nobody, and both want to write their name: the resource version decides."""
+def test_a_first_decision_that_scales_nothing_names_the_installation_in_its_one_status_write():
+    async def scenario():
+        api = ModelApi()
+        deployment(api)
+        cronhpa(api)
+        api.load["prod", "shop"] = 1000
+        async with Life(api, replica=Named(OWN)):
+            await until(60)
+            return api.writes, status(api)
+
+    writes, now = live(scenario)
+
+    (body,) = [body for _, path, body in writes if path.endswith("/shop/status")]
+    assert {"operator": "ops/cronhpa", "desiredReplicas": 2}.items() <= body["status"].items()
+    assert "resourceVersion" in body["metadata"]
+    assert 2 == now["desiredReplicas"]
+
+
+def test_a_spec_that_cannot_be_read_is_told_by_the_installation_that_claims_its_object():
+    async def scenario():
+        api = ModelApi()
+        cronhpa(api, maxReplicas="many")
+        async with Life(api, replica=Named(OWN)):
+            await until(60)
+            return [body["status"] for _, path, body in api.writes if path.endswith("/shop/status")]
+
+    (written,) = live(scenario)
+
+    assert "ops/cronhpa" == written["operator"]
+    assert {"Unreadable"} == {condition["reason"] for condition in written["conditions"]}
+
+
+def contended(load):
+    """Two installations see an object come at the same time, and both want it: which of them hold, and the model."""
 
     async def renewed(api):
         for name in (OWN, OTHER):
@@ -181,17 +221,39 @@ def test_of_two_installations_that_want_one_object_one_serves_it():
             await until(5)
             deployment(api)
             cronhpa(api)
-            api.load["prod", "shop"] = 3000
+            if load:
+                api.load["prod", "shop"] = load
             await until(120)
             held = [bool(life.inventory.items["prod", "shop"].other_operator) for life in (one, two)]
             renewing.cancel()
-            return held, status(api)["operator"], api.scalings
+            return held, api
 
-    held, served_by, scalings = live(scenario)
-
+    held, api = live(scenario)
     assert sorted(held) == [False, True]
-    assert served_by == str((OWN, OTHER)[held[0]])
-    assert [(before, after) for _, _, before, after in scalings] == [(2, 4), (4, 6)]  # at most doubled at a time
+    assert status(api)["operator"] == str((OWN, OTHER)[held[0]])
+    return api
+
+
+def test_of_two_installations_that_want_one_object_one_serves_it():
+    """The resource version decides who writes its name, and who does not scales nothing."""
+    api = contended(3000)
+
+    assert [(before, after) for _, _, before, after in api.scalings] == [(2, 4), (4, 6)]  # at most doubled at a time
+
+
+def test_of_two_installations_that_have_nothing_to_scale_one_reports():
+    """The one that is refused sees the other's name in the status, and tries no more."""
+    api = contended(1000)
+
+    reports = [body["status"] for _, path, body in api.writes if path.endswith("/shop/status")]
+    assert [True] == ["operator" in each for each in reports]
+
+
+def test_of_two_installations_that_can_decide_nothing_one_tells_why():
+    api = contended(0)
+
+    told = [event["reason"] for event in api.objects["events"].values()]
+    assert (1, 1) == (told.count("FailedComputeMetricsReplicas"), told.count("OtherOperator"))
 
 
 def test_an_installation_with_a_longer_lease_serves_for_as_long_as_that_lasts():

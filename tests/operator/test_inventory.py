@@ -1,9 +1,13 @@
 """cronhpa.operator.inventory, cronhpa.operator.object_state: objects as last seen, in any order."""
 
 import asyncio
+import json
 from types import SimpleNamespace
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from lives import CPU, Life, condition, cronhpa, deployment, status, until
 from model_api import Fault, ModelApi, ModelClient
 from virtual_time import live
@@ -15,6 +19,7 @@ from cronhpa.core.reactive.replicas import MetricProposal
 from cronhpa.core.spec import ControllerOptions
 from cronhpa.operator.contest import Contest
 from cronhpa.operator.inventory import Inventory
+from cronhpa.operator.owners import Owners
 from cronhpa.operator.sweep import Sweep
 
 KEY = ("prod", "shop")
@@ -51,6 +56,78 @@ def test_a_damaged_memory_is_told_once_and_begun_anew(caplog):
     assert Memory() == told.item.memory
     told_of = [record.getMessage().partition(",")[0] for record in caplog.records]
     assert ["status.memory of prod/shop is damaged"] == told_of
+
+
+@pytest.mark.parametrize("levels", [900, 950, 1000, 5000])
+def test_an_object_that_is_nested_too_deep_to_be_read_is_decided_all_the_same(levels):
+    """The API server takes any JSON as `status.memory`."""
+    told = Told()
+    deep = f'{{"version":1,"recommendations":{"[" * levels}{"]" * levels}}}'
+    for version, most in ((10, 7), (11, 8)):
+        text = json.dumps(body(version, generation=version, maxReplicas=most, status={"memory": 0}))
+        told.inventory.apply_event("MODIFIED", msgspec.Raw(text.replace('"memory": 0', f'"memory": {deep}').encode()))
+        assert (most, Memory()) == (told.item.spec.max_replicas, told.item.memory)
+    told.inventory.apply_event("DELETED", msgspec.Raw(text.replace('"memory": 0', f'"memory": {deep}').encode()))
+
+    assert ["one"] == told.gone
+
+
+@pytest.mark.parametrize("levels", [99, 600, 900])
+def test_a_status_in_doubt_that_is_nested_deep_is_read_and_decided_on(levels):
+    """Somebody's status of a few hundred levels can be parsed, and is more than recursion in Python bears."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api, replicas=5)
+        api.load["prod", "shop"] = 2500
+        cronhpa(api)
+        async with Life(api) as life:
+            await until(20)
+            deep = "the end"
+            for _ in range(levels):
+                deep = {"deeper": deep}
+            api.version += 1
+            item = api.objects["cronhpas"]["prod", "shop"]
+            item["metadata"]["resourceVersion"], item["status"]["deep"] = str(api.version), deep
+            (state,) = life.inventory
+            state.in_doubt = True
+            api.load["prod", "shop"] = 4000
+            await until(60)
+            return api.replicas("prod", "shop"), state.in_doubt, life.control_loop.metrics.errors
+
+    assert (8, False, 0) == live(scenario)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=1, max_size=25),
+    st.lists(st.tuples(st.integers(0, 24), st.sampled_from(["gone", "Active", "Preview"])), max_size=5),
+)
+def test_of_very_many_objects_on_a_target_the_oldest_that_acts_says_as_much_as_all(made, edits):
+    """Minutes after seven at which each was made, and whether it acts; then some go, or are edited."""
+    inventory, owners = Told().inventory, Owners()
+
+    def put(number, version, generation, minute, mode):
+        item = body(version, uid=f"uid-{number}", name=f"object-{number}", generation=generation, mode=mode)
+        item["metadata"]["creationTimestamp"] = f"2027-01-15T07:{minute:02}:00Z"
+        inventory.put(item)
+
+    def agrees():
+        items = inventory.in_namespace("prod")
+        return all(
+            owners.problem(item, inventory.on_target(item.target))
+            == owners.problem(item, inventory.rivals_on(item.target))
+            for item in items
+        )
+
+    for number, (minute, acts) in enumerate(made):
+        put(number, 1, 1, minute, "Active" if acts else "Preview")
+    assert agrees()
+    for version, (number, what) in enumerate(edits, 2):
+        if what == "gone":
+            inventory.drop(("prod", f"object-{number}"))
+        elif ("prod", f"object-{number}") in inventory.items:
+            put(number, version, version, made[number][0], what)
+        assert agrees()
 
 
 def test_an_older_state_than_the_one_known_is_ignored():
@@ -293,3 +370,14 @@ def test_what_is_wrong_with_a_spec_is_told_on_its_object_and_told_anew_when_some
             assert writes == len(api.writes)
 
     live(scenario)
+
+
+def test_what_was_seen_of_the_pods_of_one_target_is_not_believed_of_another():
+    inventory = Inventory(ControllerOptions(), lambda _: None, lambda _: None)
+    inventory.put(body(1))
+    state = inventory.items[KEY]
+    state.surplus, state.surplus_since, state.misseen_since, state.unseen_since = (5, 5, 6), 1.0, 1.0, 1
+
+    inventory.put(body(2, generation=2, scaleTargetRef={**TARGET, "name": "cart"}))
+
+    assert [None] * 4 == [state.surplus, state.surplus_since, state.misseen_since, state.unseen_since]

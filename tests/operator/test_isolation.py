@@ -1,16 +1,24 @@
-"""cronhpa.operator.metric_queries: what hangs delays only those that asked it: the others keep their period of 15 s."""
+"""
+cronhpa.operator.metric_queries, cronhpa.operator.pod_metric_lists: what hangs delays only those that asked it. The
+others keep their period of 15 s.
+"""
 
 import asyncio
 from itertools import pairwise
 
 import pytest
-from lives import CPU, Life, cronhpa, deployment, external, until
-from model_api import Fault, ModelApi
+from lives import CPU, Life, condition, cronhpa, deployment, external, until
+from model_api import START, Fault, ModelApi
 from virtual_time import live
 
 from cronhpa.core.instant import SECOND
+from cronhpa.operator.delaying_queue import following
 
 NIGHT = {"name": "night", "start": "0 22 * * *", "end": "0 6 * * *", "minReplicas": 1}
+MEMORY = {
+    "type": "Resource",
+    "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}},
+}
 METRICS = {"cpu": [CPU], "schedule": None}
 
 
@@ -157,3 +165,71 @@ def test_a_namespace_that_cannot_be_listed_keeps_no_other_from_being_decided():
 
     assert replicas == 6
     assert lists <= 20  # the sweep tries again every five seconds
+
+
+def test_a_resource_that_is_asked_for_while_the_list_is_under_way_is_read_all_the_same():
+    """Of the list only what the namespace asks for is decoded: after an edit that can be more than at its beginning."""
+
+    async def scenario():
+        api = ModelApi()
+        for name in ("first", "second"):
+            deployment(api, name, replicas=5)
+            api.load["prod", name] = 2500
+            cronhpa(api, name, metrics=[MEMORY])
+        turn = (following("prod", 15 * SECOND, START + 20 * SECOND) - START) / SECOND
+        async with Life(api):
+            await until(turn - 1)
+            answered = asyncio.Event()
+            api.faults = [Fault("GET", "/metrics.k8s.io/", waits=answered)]
+            await until(turn + 1)
+            api.edit("cronhpas", "prod", "second", spec={"metrics": [CPU]})
+            answered.set()
+            await until(turn + 5)
+        told = [event for event in api.objects["events"].values() if "cpu" in event["message"]]
+        assert [] == told
+        assert "ValidMetricFound" == condition(api, "ScalingActive", "second")["reason"]
+
+    live(scenario)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "schedule"])
+def test_questions_about_targets_that_are_not_there_delay_no_neighbour(kind):
+    """Nor where another kind of targets cannot be listed."""
+
+    async def scenario():
+        api = ModelApi()
+        unlisted = Fault("GET", "^/apis/apps/v1/statefulsets$", status=403, times=None)
+        api.faults = [unlisted]
+        cronhpa(api, "set", scaleTargetRef={"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "set"})
+        for number in range(20):
+            cronhpa(api, f"missing-{number}", metrics=METRICS[kind], schedules=[NIGHT])
+        healthy(api, kind)
+        async with Life(api) as life:
+            await until(30)
+            api.faults = [unlisted, Fault("GET", "missing-.*/scale$", hangs=True, times=None)]
+            assert await longest_gap(life, api, 200) < 15.5
+
+    live(scenario)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "schedule"])
+def test_questions_about_pods_that_targets_do_not_count_delay_no_neighbour(kind):
+    """Each has a canary of its labels."""
+
+    async def scenario():
+        api = ModelApi()
+        for number in range(20):
+            name = f"canaried-{number}"
+            deployment(api, name)
+            api.load["prod", name] = 500
+            pod = next(pod for (_, each), pod in api.objects["pods"].items() if each.startswith(name))
+            canary = {key: pod[key] for key in ("spec", "status")}
+            api.create("pods", "prod", f"canary-{number}", metadata={"labels": {"app": name}}, **canary)
+            cronhpa(api, name, metrics=METRICS[kind], schedules=[NIGHT])
+        healthy(api, kind)
+        api.faults = [Fault("GET", "canaried-.*/scale$", hangs=True, times=None)]
+        async with Life(api) as life:
+            assert await longest_gap(life, api, 150) < 15.5
+            assert api.count("GET", "/scale") >= 20
+
+    live(scenario)

@@ -45,7 +45,7 @@ def foreseeing(life, cores):
 
 def test_a_forecast_that_costs_too_much_in_a_day_waits_and_the_target_goes_back():
     """
-    Two pods would do, the forecast asks for four: 11 % of a day, 5.28 pod-hours, are spent after 2.64 hours of two pods
+    Two pods would do, the forecast asks for four: 12 % of a day, 5.76 pod-hours, are spent after 2.88 hours of two pods
     more.
     """
 
@@ -57,11 +57,11 @@ def test_a_forecast_that_costs_too_much_in_a_day_waits_and_the_target_goes_back(
             assert (4, "Forecast/cpu") == (status(api)["desiredReplicas"], status(api)["decision"]["decidedBy"])
             assert "Acting" == condition(api, "ForecastActive")["reason"]
             used = status(api)["forecast"]["budgetUsedPermille"]
-            await until(2.9 * 3600)
+            await until(3.1 * 3600)
 
             spent = condition(api, "ForecastActive")
             assert ("False", "BudgetSpent") == (spent["status"], spent["reason"])
-            assert "2 x the 5 % of budgetPercent are allowed" in spent["message"]
+            assert "2.4 x the 5 % of budgetPercent" in spent["message"]
             assert 2 == status(api)["desiredReplicas"]
         # 2.5 h of 168 h, twice the pods: 14.9 permille.
         assert 14 <= used <= 15
@@ -179,3 +179,28 @@ async def lived(work, is_over):
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert is_over()
+
+
+def test_the_objects_that_ask_for_a_forecast_are_known_without_a_look_at_the_others():
+    """Of three objects one asks for it from the first, one since an edit, and one not any more; then one is deleted."""
+
+    async def scenario():
+        api = ModelApi()
+        for name, asked in (("first", {}), ("edited", None), ("former", {})):
+            deployment(api, name)
+            cronhpa(api, name, forecast=asked)
+        found = []
+        async with Life(api) as life:
+            asking = life.controller.forecast_objects.values()
+            await until(1)
+            found.append({state.name for state in asking})
+            api.edit("cronhpas", "prod", "edited", spec={"forecast": {}})
+            api.edit("cronhpas", "prod", "former", spec={"forecast": None})
+            await until(2)
+            found.append({state.name for state in asking})
+            api.delete("cronhpas", "prod", "first")
+            await until(3)
+            found.append({state.name for state in asking})
+        return found
+
+    assert [{"first", "former"}, {"first", "edited"}, {"edited"}] == live(scenario)

@@ -252,6 +252,56 @@ def test_a_scale_down_is_void_when_its_object_changes_while_it_is_written_down(c
     live(scenario)
 
 
+def test_a_status_that_a_later_object_of_the_name_got_is_not_taken_for_written():
+    """
+    The object is made anew while its scale-down is written down, and the watch does not tell. The API server looks at
+    no uid of a status: the new object, which may not go below 6, has the status of the old one.
+    """
+
+    async def scenario():
+        api = shop(6, 1000)
+        goes_on = asyncio.Event()
+        async with Life(api) as life:
+            api.faults = [Fault("PATCH", "cronhpas/shop/status", waits=goes_on)]
+            await until(5)
+            api.freeze_watches("cronhpas")
+            deleted(api)
+            cronhpa(api, minReplicas=6)
+            goes_on.set()
+            await until(60)
+            assert status(api)
+            assert {} == life.inventory.items
+        assert [] == timeline(api)
+
+    live(scenario)
+
+
+def test_an_object_clears_the_status_that_an_earlier_one_of_its_name_left_in_it():
+    """The first status of the old object, with all of its memory, goes to the new one, which has another target."""
+
+    async def scenario():
+        window = {"name": "night", "start": "0 20 * * *", "end": "0 6 * * *", "timeZone": "UTC", "maxReplicas": 5}
+        api = shop(2, 1000, schedules=[window])
+        deployment(api, "new", 8)
+        api.load["prod", "new"] = 4000
+        goes_on = asyncio.Event()
+        async with Life(api) as life:
+            api.faults = [Fault("PATCH", "cronhpas/shop/status", waits=goes_on)]
+            await until(5)
+            deleted(api)
+            cronhpa(api, scaleTargetRef={"apiVersion": "apps/v1", "kind": "Deployment", "name": "new"})
+            goes_on.set()
+            await until(60)
+            assert status(api) == life.inventory.items["prod", "shop"].status
+            return status(api), [entry.replicas for entry in life.memory().recommendations]
+
+    shown, remembered = live(scenario)
+
+    assert ("Deployment/new", 8) == (shown["target"], shown["memory"]["replicas"])
+    assert "schedules" not in shown
+    assert {8} == {*remembered}
+
+
 def test_a_new_target_inherits_nothing_of_a_decision_that_was_under_way():
     """
     The scale write of the old target waits while the object is pointed at another one.

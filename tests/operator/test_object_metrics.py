@@ -14,7 +14,7 @@ from virtual_time import live
 from cronhpa.core.decision import BY_NOBODY, Decision, DecisionKind
 from cronhpa.core.forecast import Forecast, TrackRecord
 from cronhpa.core.instant import MINUTE, SECOND, format_instant, to_datetime
-from cronhpa.core.observation import Absent, Observation, PodCounts, Scale
+from cronhpa.core.observation import Absent, Observation, PodCounts, ScalarReading, Scale
 from cronhpa.core.reactive.replicas import MetricProposal
 from cronhpa.operator.families import FAMILIES, OBJECT_FAMILIES, FamilyKind
 from cronhpa.operator.newest import Shortage
@@ -264,6 +264,24 @@ def test_pods_are_too_few_from_the_turn_that_sees_it_to_the_one_that_sees_enough
         shortage.note(*_turn(asked, ready), at * SECOND)
 
     assert (30, 50) == (shortage.seconds(60 * SECOND), shortage.seconds(80 * SECOND))
+
+
+@pytest.mark.parametrize(("proposal", "short"), [
+    (MetricProposal("queue", 5, average_value=10_000), 0),
+    (MetricProposal("queue", 6, average_value=12_000), 60),
+    (MetricProposal("queue", 5, value=50_000), 60),
+])  # fmt: skip
+def test_of_an_average_of_one_value_all_pods_of_the_target_count(proposal, short):
+    """
+    Five pods. Ready ones are counted for a Value target alone, where none is.
+
+    Found: an object with an External metric by AverageValue was under-provisioned all the time.
+    """
+    shortage = Shortage()
+    decision = Decision(0, DecisionKind.COMPUTED, 5, proposal.replicas, BY_NOBODY, metrics=(proposal,))
+    shortage.note(Observation(Scale(5, 5, ""), (ScalarReading(50_000, 0),)), decision, 0)
+
+    assert short == shortage.seconds(60 * SECOND)
 
 
 def test_a_metric_that_is_absent_asks_for_nothing():

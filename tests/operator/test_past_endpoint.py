@@ -9,11 +9,12 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from cronhpa.core.instant import DAY, HOUR, format_instant, parse_instant
+from cronhpa.core.instant import DAY, HOUR, MINUTE, format_instant, parse_instant
 from cronhpa.history.decisions import KeptDecision
-from cronhpa.history.past_answers import CHANGES_MAX, DecisionAnswer, TimelineAnswer
+from cronhpa.history.past_answers import CHANGES_MAX, DecisionAnswer, LoadAnswer, TimelineAnswer
 from cronhpa.history.past_decision import PastDecision
 from cronhpa.history.points import Point
+from cronhpa.history.series import LoadSample, Series
 from cronhpa.history.store import Store
 from cronhpa.kube.errors import ClusterError
 from cronhpa.operator.access import Verdict
@@ -61,7 +62,7 @@ def ask(path, *requests, rights=None, budget=None):
     """(status, body, headers) of each request (target, headers)."""
 
     async def scenario():
-        endpoint = PastEndpoint(path, rights or Rights())
+        endpoint = PastEndpoint(path, rights or Rights(), lambda: NOW + 3 * HOUR)
         listener = Listener("127.0.0.1", 0, {}, budget, {BELOW: endpoint.answer})
         serving = asyncio.create_task(listener.run())
         answers = []
@@ -99,6 +100,48 @@ def test_a_timeline_is_told_with_what_was_in_force_at_its_begin(path):
     answer = msgspec.json.decode(body, type=TimelineAnswer)
     assert 200 == status
     assert (0, [1, 2], None) == (answer.before.desired, [each.desired for each in answer.changes], answer.go_on)
+
+
+def test_the_recorded_load_is_told_to_who_may_get_the_object(path):
+    """Of the metric that is asked for; of one without a load as much as of an object that never was."""
+    store = Store(path)
+    store.loads.record([LoadSample(Series("prod", "shop", "cpu"), NOW + at * MINUTE, 1.5 + at) for at in range(2)])
+    store.loads.record([LoadSample(Series("prod", "secret", "cpu"), NOW, 9.0)])
+    store.close()
+
+    def load(name, metric):
+        return f"{BELOW}prod/cronhpas/{name}/load?metric={metric}", ANNA
+
+    known, unknown, nameless, secret = ask(
+        path, load("shop", "cpu"), load("shop", "memory"), load("shop", ""), load("secret", "cpu")
+    )
+
+    answer = msgspec.json.decode(known[1], type=LoadAnswer)
+    assert 200 == known[0]
+    assert [(NOW + MINUTE, NOW + MINUTE // 2, 1.5), (NOW + 2 * MINUTE, NOW + 3 * MINUTE // 2, 2.5)] == [
+        (each.end, each.middle, each.value) for each in answer.maxima
+    ]
+    assert {(404, b"nothing is known here of this object, or not to you\n")} == {
+        answer[:2] for answer in (unknown, nameless, secret)
+    }
+
+
+def test_a_row_of_the_far_future_costs_a_reader_nothing(path):
+    """
+    A clock that was wrong for a moment leaves one. Up to the year 2260 there are 123 million minutes, which took
+    minutes of CPU and a gigabyte when each was looked up.
+    """
+    store = Store(path)
+    series = Series("prod", "shop", "cpu")
+    far = [parse_instant("2260-01-01T00:00:00Z"), parse_instant("1970-01-01T00:00:00Z")]
+    store.loads.record([LoadSample(series, at, 1.5) for at in (NOW, *far)])
+    store.close()
+    begun = time.process_time()
+
+    ((status, body, _),) = ask(path, (f"{BELOW}prod/cronhpas/shop/load?metric=cpu", ANNA))
+
+    assert time.process_time() - begun < 10
+    assert (200, [NOW + MINUTE]) == (status, [end for end, _, _ in msgspec.json.decode(body)["maxima"]])
 
 
 def test_who_may_not_get_an_object_is_told_as_much_as_of_one_that_never_was(path):
@@ -236,7 +279,7 @@ def test_connections_that_are_pushed_out_leave_two_reads_under_way(path):
         return Store.open_to_read(path)
 
     async def scenario():
-        endpoint = PastEndpoint(path, Rights(), slow)
+        endpoint = PastEndpoint(path, Rights(), lambda: NOW + 3 * HOUR, slow)
         request = Request(*decision().split("?"), {"authorization": ANNA["Authorization"]})
         for _ in range(3):
             asking = [asyncio.create_task(endpoint.answer(request)) for _ in range(10)]
@@ -259,7 +302,7 @@ def test_a_slow_store_keeps_no_other_route_waiting(path):
         return Store.open_to_read(path)
 
     async def scenario():
-        endpoint = PastEndpoint(path, Rights(), slow)
+        endpoint = PastEndpoint(path, Rights(), lambda: NOW + 3 * HOUR, slow)
         listener = Listener(
             "127.0.0.1",
             0,

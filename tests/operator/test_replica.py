@@ -113,13 +113,13 @@ async def threads_ended():
 
 async def test_the_first_candidate_leads_and_the_lease_says_so(server):
     one = replica(server, "one")
-    assert (0, "", True) == (one.term, one.holder, one.write_seconds() <= 0)
+    assert (0, "", True) == (one.term, one.holder, one.fence("") <= 0)
 
     async with running(one):
         await one.first_look()
         assert 1 == await one.acquired()
         assert ("one", "one") == (one.holder, server.holder)
-        assert one.write_seconds() > 0
+        assert one.fence("") > 0
 
 
 async def test_a_release_wakes_who_waits_for_the_end_of_the_term_and_ends_the_thread(server):
@@ -134,7 +134,7 @@ async def test_a_release_wakes_who_waits_for_the_end_of_the_term_and_ends_the_th
 
         await asyncio.wait_for(waiting, 5)
         assert (0, "") == (one.term, server.holder)
-        assert one.write_seconds() <= 0
+        assert one.fence("") <= 0
         await threads_ended()
         # An election that was ended on purpose is no error.
         await asyncio.wait_for(election, 5)
@@ -154,7 +154,7 @@ async def test_who_waits_leads_soon_after_a_release(server):
             # Of a Lease that was given up nothing is left but a second of the fast clock, and a look every 50 ms.
             assert 1 == await asyncio.wait_for(acquiring, 10)
             assert "other" == server.holder
-            assert one.write_seconds() <= 0 < other.write_seconds()
+            assert one.fence("") <= 0 < other.fence("")
 
 
 async def test_a_candidate_that_is_cancelled_gives_the_lease_up(server):
@@ -190,7 +190,7 @@ async def test_a_loop_that_is_stuck_does_not_renew_and_leads_anew_once_it_goes_o
 
         begun = time.monotonic()
         time.sleep(6)  # noqa: ASYNC251 - the loop is to be stuck
-        renewed, may_write = server.renewed_at - begun, one.write_seconds()
+        renewed, may_write = server.renewed_at - begun, one.fence("")
 
         # Renewed while it may only be busy, and no more for longer than a Lease lasts.
         assert 1.5 < renewed < 4
@@ -239,6 +239,6 @@ async def test_a_candidate_that_never_ran_has_nothing_to_release(server):
 async def test_the_only_candidate_leads_from_the_start_and_may_always_write():
     only = OnlyReplica()
 
-    assert (1, None, float("inf")) == (await only.acquired(), only.lease, only.write_seconds())
+    assert (1, None, float("inf")) == (await only.acquired(), only.lease, only.fence(""))
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(only.lost(1), 0.05)

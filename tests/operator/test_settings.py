@@ -28,6 +28,22 @@ def test_a_setting_is_an_environment_variable(monkeypatch):
     assert {"cpu": "sum(rate(x[5m]))"} == Settings().prometheus_queries
 
 
+@pytest.mark.parametrize(
+    ("others", "problem"),
+    [
+        ({"leader_elect": False}, "shards are held by Leases"),
+        ({"namespaces": "shop"}, "not both"),
+        ({"object_watch": "kopf"}, "typed alone"),
+    ],
+)
+def test_shards_need_leases_all_namespaces_and_the_typed_watch(others, problem):
+    assert 16 == Settings(shards=16).shards
+    assert 1 == Settings(**others).shards
+
+    with pytest.raises(ValidationError, match=problem):
+        Settings(shards=16, **others)
+
+
 def test_namespaces_are_parted_by_commas():
     assert ("prod", "shop") == Settings(namespaces=" prod, shop,,").namespace_names
     assert () == Settings().namespace_names

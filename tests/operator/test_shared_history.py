@@ -41,6 +41,7 @@ class Replica:
 
     def __init__(self, address, **pauses):
         self.leads = False
+        self.on_look = lambda: None
         self.loads = deque()
         self.budgets = BudgetTrackers()
         self.service = ForecastService(address, time.monotonic)
@@ -51,9 +52,14 @@ class Replica:
             objects=(),
             loads=self.loads,
             budgets=self.budgets,
-            is_leading=lambda: self.leads,
+            is_leading=self.look,
             pauses=LearningPauses(**{"flush": 0.02, "forecast": 0.05, "idle": 0.02, "restart": 0.1, **pauses}),
         )
+
+    def look(self):
+        """Learning looks who leads."""
+        self.on_look()
+        return self.leads
 
     def knows_a_forecast(self):
         return not isinstance(self.service.latest(SHOP), Absent)
@@ -204,6 +210,27 @@ async def test_loads_that_a_replica_saw_are_stored_before_another_one_leads(addr
             assert [SHOP] == store.loads.series()
 
 
+async def test_loads_that_are_told_a_moment_after_the_end_of_a_term_are_stored(address):
+    """Who was told first that it leads no more, the turns or the history, is chance: here the history is."""
+    one, told = Replica(address), []
+    one.leads = True
+
+    def look():
+        if not one.leads and not told:
+            told.append(LoadSample(SHOP, time.time_ns(), 3.0))
+            asyncio.get_running_loop().call_soon(one.loads.append, told[0])
+
+    one.on_look = look
+    async with running(one):
+        await until(lambda: one.learning.is_open)
+        one.leads = False
+        await until(lambda: told and not one.learning.is_open)
+
+        assert not one.loads
+        with closing(Store.open_to_read(address)) as store:
+            assert [SHOP] == store.loads.series()
+
+
 async def test_a_database_that_is_down_at_the_start_is_named_once_and_found_when_it_is_back(address, caplog):
     down = Replica(PostgresAddress("postgresql://app:geheim@127.0.0.1:1/x"))
     async with running(down):
@@ -264,3 +291,23 @@ async def test_a_forecast_that_is_older_than_the_known_one_is_not_taken_over(add
 def stored(address):
     with closing(Store.open_to_read(address)) as store:
         return store.spend.since(0)
+
+
+async def test_who_takes_a_shard_reads_what_another_replica_learnt_of_it(address):
+    """With shards both decide, each for its own: nobody follows."""
+    one, other = Replica(address), Replica(address)
+    one.leads = other.leads = True
+    hour = time.time_ns() // HOUR - 1
+    async with running(one, other):
+        await until(lambda: one.learning.is_open and other.learning.is_open)
+        with closing(Store(address)) as store:
+            store.fits.save(Fit("m", 1, 1, b""), {SHOP: FitInfo(1)})
+            store.forecasts.save([(SHOP, made_now())])
+        other.budgets.restore([Spend(SHOP, hour, 360_000.0, BASE)])
+        await until(lambda: stored(address) == [Spend(SHOP, hour, 360_000.0, BASE)])
+        assert not one.knows_a_forecast()
+
+        one.learning.read_again()
+
+        await until(one.knows_a_forecast)
+        await until(lambda: permille(one.budgets) == 60)

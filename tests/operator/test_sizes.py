@@ -24,6 +24,7 @@ from cronhpa.kube.pods import LABELS_MAX, RawPod, excess
 from cronhpa.operator.delaying_queue import DelayingQueue
 from cronhpa.operator.event_recorder import EventRecorder
 from cronhpa.operator.object_state import ObjectState
+from cronhpa.operator.write_places import WritePlaces
 
 WEB = TargetRef("apps/v1", "Deployment", "web")
 
@@ -138,8 +139,8 @@ def test_a_pod_of_more_than_any_pod_has_is_not_counted(large, told):
 # --- what is left behind -----------------------------------------------------------------------------------------
 
 
-def test_events_go_with_their_object():
-    recorder = EventRecorder(None)
+async def test_events_go_with_their_object():
+    recorder = EventRecorder(None, WritePlaces())
     state = ObjectState("prod", "web", "uid", 0)
     for number in range(5):
         recorder.record(state, Event("Warning", "SpecUnreadable", f"{number}"), number)
@@ -180,3 +181,35 @@ def test_an_edit_of_the_forecast_metric_leaves_nothing_of_the_series_before_it()
         assert ["queue-0", "queue-1", "queue-2"] == [series.metric for series in life.forecasts.forgotten]
 
     live(scenario)
+
+
+def test_targets_that_are_not_there_are_asked_for_a_thousand_times_a_minute_whatever_names_them():
+    """A tenant's 2,100 objects, each with a turn in 15 s. Less than a minute has a part of two."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api)
+        for number in range(2100):
+            cronhpa(api, f"missing-{number:04d}")
+        async with Life(api):
+            await until(50)
+            return api.count("GET", "/scale")
+
+    assert 1000 <= live(scenario) <= 2000
+
+
+def test_so_many_are_asked_for_also_where_they_are_asked_for_at_the_same_time():
+    """Each is in a namespace of its own, and an answer takes a while."""
+
+    async def scenario():
+        api = ModelApi()
+        deployment(api)
+        cronhpa(api)
+        for number in range(1300):
+            cronhpa(api, f"missing-{number:04d}", namespace=f"team-{number:04d}", metrics=None, minReplicas=2)
+        api.latency = lambda _, path: 0.05 if "missing" in path and path.endswith("/scale") else 0.001
+        async with Life(api):
+            await until(40)
+            return api.count("GET", "/scale")
+
+    assert 1000 == live(scenario)

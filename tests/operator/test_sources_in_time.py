@@ -49,11 +49,28 @@ class Sources(MetricSources):
         return self.load(self._api.now() // SECOND * SECOND)
 
 
-def reactions(metric, objects, seconds):
+def one_by_one(seconds):
+    """The latency of an API server that does a write in so many seconds, and one after the other."""
+    free_at = 0.0
+
+    def latency(method, _):
+        nonlocal free_at
+        now = asyncio.get_running_loop().time()
+        if method == "GET":
+            return 0.001
+        free_at = max(free_at, now) + seconds
+        return free_at - now
+
+    return latency
+
+
+def reactions(metric, objects, seconds, latency=None):
     """Seconds from the step to each object's scale write, sorted; and the queries a second after the step."""
 
     async def scenario():
         api = ModelApi()
+        if latency is not None:
+            api.latency = latency
         for number in range(objects):
             namespace, name = f"team-{number % NAMESPACES}", f"app-{number}"
             deployment(api, name, namespace=namespace)
@@ -75,6 +92,18 @@ def test_200_objects_answer_a_step_that_their_pods_tell_within_two_seconds():
     lags, _ = reactions(IN_FLIGHT, 200, 3)
 
     assert lags[0] > 0
+    assert lags[int(0.99 * 200) - 1] <= 2
+
+
+def test_the_reports_of_the_first_objects_do_not_stand_before_the_scale_writes_of_the_last():
+    """
+    An API server that does 200 writes a second, as one of two cores: for the 200 scale writes it needs a second, for
+    them with their statuses and events four.
+
+    Found: the last of 200 were scaled after 4.3 s where it was busy.
+    """
+    lags, _ = reactions(IN_FLIGHT, 200, 8, latency=one_by_one(0.005))
+
     assert lags[int(0.99 * 200) - 1] <= 2
 
 

@@ -81,6 +81,28 @@ async def test_many_objects_of_one_query_follow_their_own_series_for_a_request_a
     assert 45.0 == loads[Series("team-4", "app-4", "requests")]
 
 
+async def test_a_url_scales_its_object_holds_it_while_there_is_no_number_and_is_recorded_as_load():
+    """10 a pod: 58 need 6 pods; what comes later is null, which is no zero."""
+    api, answers = ModelApi(), [{"queue": {"length": 58}}]
+    deployment(api)
+    cronhpa(api, metrics=[asks("External", "queue", 10)], **QUICK)
+
+    async def answer(request):
+        assert "/prod/shop" == request.path
+        return web.json_response(answers[-1])
+
+    stated = {"url": "http://127.0.0.1:PORT/$namespace/$target", "value": "queue.length"}
+    async with life_with(api, answer, {"queue": {"url": stated}}) as life:
+        await eventually(lambda: replicas(api)["prod", "shop"] == 6)
+        loads = {sample.series: sample.value for sample in life.controller.reconciler.loads}
+        answers.append({"queue": {"length": None}})
+        await eventually(lambda: "queue.length is null" in condition(api, "ScalingActive").get("message", ""))
+        held = replicas(api)["prod", "shop"]
+
+    assert 58.0 == loads[Series("prod", "shop", "queue")]
+    assert 6 == held
+
+
 def replicas(api):
     return {key: item["spec"]["replicas"] for key, item in api.objects["deployments"].items()}
 

@@ -1,0 +1,76 @@
+"""The LISTs of pod metrics: one for each namespace at a moment, with the resources that its objects ask for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from cronhpa.core.observation import Absent
+from cronhpa.core.spec import ResourceMetric
+from cronhpa.kube.client import Client
+from cronhpa.kube.metrics import PodMetricsByName, list_pod_metrics
+from cronhpa.operator.inventory import Inventory
+
+# Half of the shortest period: every tick has a list of its own.
+_SHARED_SECONDS = 0.5
+# Of more namespaces the resources are looked up anew: those that are gone must not be kept for ever.
+_NAMESPACES_KEPT = 10_000
+
+_Request = list[asyncio.Task[PodMetricsByName | Absent]]
+
+
+class PodMetricLists:
+    """sent: how many were sent."""
+
+    def __init__(self, client: Client, inventory: Inventory) -> None:
+        self.sent = 0
+        self._client = client
+        self._inventory = inventory
+        # The newest LIST of each namespace, with the resources that are read of it, empty before it is sent; for a
+        # moment.
+        self._requests: dict[tuple[str, frozenset[str]], _Request] = {}
+        # The resources that the objects of a namespace ask for; after so many changes of them.
+        self._resources: dict[str, tuple[int, frozenset[str]]] = {}
+
+    def of(self, namespace: str) -> Callable[[str | None], Awaitable[PodMetricsByName | Absent]]:
+        """
+        The LIST of a namespace's pod metrics: sent at the first call, shared by all calls and by the ticks of a moment.
+
+        At a shared edge objects are due one by one, as their writes end. A call names the resource that it must hold,
+        if any: an object that was edited since the LIST was sent may ask for another one, and for a LIST of its own.
+        """
+        resources = self._resources_in(namespace)
+        request = self._request(namespace, resources)
+
+        async def listed(resource: str | None) -> PodMetricsByName | Absent:
+            nonlocal resources, request
+            if resource is not None and resource not in resources:
+                resources = self._resources_in(namespace) | {resource}
+                request = self._request(namespace, resources)
+            if not request:
+                self.sent += 1
+                request.append(asyncio.create_task(list_pod_metrics(self._client, namespace, resources)))
+            return await asyncio.shield(request[0])
+
+        return listed
+
+    def _request(self, namespace: str, resources: frozenset[str]) -> _Request:
+        """The LIST with these resources of this moment, empty before it is sent."""
+        request = self._requests.get((namespace, resources))
+        if request is None:
+            request = self._requests[namespace, resources] = []
+            asyncio.get_running_loop().call_later(_SHARED_SECONDS, self._requests.pop, (namespace, resources))
+        return request
+
+    def _resources_in(self, namespace: str) -> frozenset[str]:
+        """The resources that the objects of a namespace ask for."""
+        changes = self._inventory.changes_in(namespace)
+        known, resources = self._resources.get(namespace, (-1, frozenset[str]()))
+        if known != changes:
+            specs = [state.spec for state in self._inventory.in_namespace(namespace) if state.spec is not None]
+            metrics = (metric for spec in specs for metric in spec.metrics if isinstance(metric, ResourceMetric))
+            resources = frozenset(metric.name for metric in metrics)
+            self._resources[namespace] = (changes, resources)
+            while len(self._resources) > _NAMESPACES_KEPT:
+                self._resources.pop(next(iter(self._resources)))
+        return resources

@@ -1,0 +1,174 @@
+"""
+Who holds which shards: a Lease for each shard, and a Lease for each replica that takes part.
+
+The Leases of the shards are elected like any other one (`election`), each with a fence of its own. Those of the
+replicas say how many there are, so that each takes no more than its share: a replica has one of them, whichever was
+free. All of them have fixed names, so that rights can name them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from cronhpa.kube.errors import ClusterError
+from cronhpa.kube.lease import Lease, LeaseName
+from cronhpa.kube.shard_scope import ShardScope
+from cronhpa.operator.clock import Clock
+from cronhpa.operator.election import Elector, Leadership, LeaseStore, LeaseTiming
+from cronhpa.operator.shard_plan import plan
+
+LOG = logging.getLogger(__name__)
+
+_NAMESPACE = re.compile(r"/namespaces/([^/]+)/")
+
+
+class ListedLeases(LeaseStore, Protocol):
+    """`kube.lease.Leases`, or a model of it."""
+
+    async def in_namespace(self, namespace: str) -> Mapping[LeaseName, Lease]: ...
+
+
+def shard_lease(installation: LeaseName, shard: int, shards: int, *, by_server: bool = False) -> LeaseName:
+    """
+    The Lease of a shard.
+
+    Its name says how namespaces are divided: while replicas with two ways run, the statuses say whose an object is.
+    """
+    return LeaseName(
+        installation.namespace, f"{installation.name}-{'range' if by_server else 'shard'}-{shard}-of-{shards}"
+    )
+
+
+def replica_lease(installation: LeaseName, number: int) -> LeaseName:
+    return LeaseName(installation.namespace, f"{installation.name}-replica-{number}")
+
+
+class Holdings:
+    """
+    What a process knows of the shards of a scope; the election's thread writes it, but for `empty`.
+
+    leaving: shards that are to be given up. empty: the term of those in which nothing is decided or written any more;
+    they are given up at the next step.
+    """
+
+    def __init__(self, scope: ShardScope, timing: LeaseTiming, monotonic: Callable[[], float]) -> None:
+        self.scope = scope
+        self.shards = tuple(Leadership(timing, monotonic) for _ in range(scope.shards))
+        self.leaving: frozenset[int] = frozenset()
+        self.empty: Mapping[int, int] = {}
+
+    def terms(self) -> dict[int, int]:
+        """The term in which each shard is held that is."""
+        return {shard: term for shard, leadership in enumerate(self.shards) if (term := leadership.term)}
+
+    def fence(self, path: str) -> float:
+        """For how many seconds from now a write to a path may be under way: by the Lease of its namespace's shard."""
+        found = _NAMESPACE.search(path)
+        if found is None:  # nothing outside of namespaces is written
+            return 0.0
+        return self.shards[self.scope.shard_of(found[1])].write_seconds()
+
+
+class ShardElection:
+    """
+    Takes and renews the Leases of a fair share of the shards, and gives up what is above it.
+
+    shards, replicas: their Leases, all in one namespace. identity: of this replica, unlike that of any other.
+    changed() is called after each change of `holdings`.
+    may_lead: whether the process makes progress; one that is stuck gives its Leases to replicas that do.
+    """
+
+    def __init__(  # noqa: PLR0913 - its parts by their names
+        self,
+        leases: ListedLeases,
+        shards: Sequence[LeaseName],
+        replicas: Sequence[LeaseName],
+        identity: str,
+        holdings: Holdings,
+        clock: Clock,
+        *,
+        changed: Callable[[], None],
+        may_lead: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._leases, self._namespace, self._identity = leases, shards[0].namespace, identity
+        self._holdings, self._clock, self._changed = holdings, clock, changed
+        timing = self._timing = holdings.shards[0].timing
+
+        def elector(name: LeaseName, leadership: Leadership) -> tuple[LeaseName, Elector]:
+            quiet: Callable[[], None] = lambda: None  # noqa: E731 - told once, at the end of a step
+            return name, Elector(leases, name, identity, leadership, clock, changed=quiet, may_lead=may_lead)
+
+        self._shards = dict(map(elector, shards, holdings.shards))
+        self._replicas = dict(elector(name, Leadership(timing, clock.monotonic)) for name in replicas)
+        self._problem = ""
+
+    async def run(self) -> None:
+        """Takes, renews and gives up until cancelled."""
+        while True:
+            await self.step()
+            await asyncio.sleep(self._timing.retry / 2)
+
+    async def step(self) -> None:
+        """One look at all Leases; renewals where they are due; at most one move, and no move without a look."""
+        before = self._holdings.terms()
+        electors = [*self._shards.values(), *self._replicas.values()]
+        due = [each for each in electors if each.leadership.is_leading and self._is_due(each.leadership)]
+        is_seen, *_ = await asyncio.gather(self._look(), *(each.step() for each in due))
+        if is_seen:
+            await self._take_part()
+            await self._move()
+        if before != self._holdings.terms() or self._holdings.leaving:
+            self._changed()
+
+    async def release(self) -> None:
+        """Gives all Leases up for good."""
+        await asyncio.gather(*(each.release() for each in (*self._replicas.values(), *self._shards.values())))
+        self._changed()
+
+    def _is_due(self, leadership: Leadership) -> bool:
+        # Between two looks lies half of the time between two renewals.
+        return leadership.unrenewed_seconds() > 0.75 * self._timing.retry
+
+    async def _look(self) -> bool:
+        """Whether the Leases could be listed."""
+        try:
+            async with asyncio.timeout(self._timing.renew_deadline / 2):
+                listed = await self._leases.in_namespace(self._namespace)
+        except (ClusterError, TimeoutError) as error:
+            text = error.message if isinstance(error, ClusterError) else "the API server does not answer"
+            if text != self._problem:
+                LOG.warning("Leases of %s: %s", self._namespace, text)
+                self._problem = text
+            return False
+        self._problem = ""
+        for electors in (self._shards, self._replicas):
+            for name in electors.keys() & listed.keys():
+                electors[name].observe(listed[name])
+        return True
+
+    async def _take_part(self) -> None:
+        """Takes the Lease of a replica where this one has none."""
+        if any(each.leadership.is_leading for each in self._replicas.values()):
+            return
+        free = next((each for each in self._replicas.values() if not each.holder), None)
+        if free is not None:
+            await free.step()
+
+    async def _move(self) -> None:
+        holdings, electors = self._holdings, tuple(self._shards.values())
+        terms, empty = holdings.terms(), holdings.empty
+        done = {shard for shard in holdings.leaving & terms.keys() if empty.get(shard) == terms[shard]}
+        await asyncio.gather(*(electors[shard].give_up() for shard in done))
+        if not any(each.leadership.is_leading for each in self._replicas.values()):
+            return
+        # What is leaving leaves, whatever has changed since: its objects may be forgotten already.
+        leaving = frozenset(shard for shard in holdings.leaving if electors[shard].leadership.is_leading)
+        holders = [each.holder for each in electors]
+        live = (each.holder for each in self._replicas.values())
+        move = plan(holders, live, self._identity, leaving)
+        holdings.leaving = leaving.union(move.give)
+        await asyncio.gather(*(electors[shard].step() for shard in move.take if shard not in done))

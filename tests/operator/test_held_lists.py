@@ -1,0 +1,215 @@
+"""cronhpa.operator.held_lists: of the pod metrics of a namespace one list at a time is waited for, or held."""
+
+import asyncio
+from itertools import pairwise
+
+from lives import Life, at_rest, cronhpa, deployment, timeline, until
+from model_api import START, Fault, ModelApi
+from virtual_time import live
+
+from cronhpa.core.instant import HOUR, SECOND
+from cronhpa.operator.held_lists import HeldLists
+
+NAMES = [f"shop-{number}" for number in range(10)]
+
+
+def fleet(period=600):
+    api = ModelApi()
+    for name in NAMES:
+        deployment(api, name)
+        api.load["prod", name] = 1000
+        cronhpa(api, name, syncPeriodSeconds=period)
+    return api
+
+
+def edited(api, name):
+    api.edit("cronhpas", "prod", name, spec={"minReplicas": 4})
+
+
+def lists(api, since):
+    return [at for at, _, path in api.asked if "/metrics.k8s.io" in path and at >= since]
+
+
+def test_objects_that_become_due_while_a_list_is_under_way_share_the_next_one():
+    """
+    A LIST takes 4 s, and ten objects are edited, one each 0.6 s. The first edit sends a LIST; the next six, at 0.6 to
+    3.6 s, wait for it and share one, and so do the three at 4.2 to 5.4 s: three LISTs, of which no two overlap.
+    """
+
+    async def scenario():
+        api = fleet()
+        async with Life(api, checks_fast_path=False):
+            await until(60)
+            api.latency = lambda _method, path: 4.0 if "/metrics.k8s.io" in path else 0.0
+            for number, name in enumerate(NAMES):
+                await until(60 + 0.6 * number)
+                edited(api, name)
+            await until(80)
+            return api, [api.replicas("prod", name) for name in NAMES]
+
+    api, replicas = live(scenario)
+    sent = lists(api, START + 60 * SECOND)
+
+    assert [4] * 10 == replicas
+    assert 3 == len(sent)
+    assert all(later - earlier >= 4 * SECOND for earlier, later in pairwise(sent))
+
+
+def test_a_list_that_hangs_holds_nobody_up_for_longer_than_five_seconds():
+    """The LIST of the first edit hangs until its deadline of 15 s; the object that is edited next has its own."""
+
+    async def scenario():
+        api = fleet()
+        async with Life(api, checks_fast_path=False):
+            await until(60)
+            api.faults = [Fault("GET", "/metrics.k8s.io", hangs=True)]
+            edited(api, NAMES[0])
+            await until(61)
+            edited(api, NAMES[1])
+            await until(65)
+            waiting = api.replicas("prod", NAMES[1])
+            await until(67)
+            return waiting, api.replicas("prod", NAMES[1]), api.replicas("prod", NAMES[0])
+
+    assert (2, 4, 2) == live(scenario)
+
+
+def test_what_waits_for_lists_that_hang_begins_no_later_than_who_comes_after_it():
+    """
+    Four LISTs hang until their deadlines of 15 s. The object of 62 s waits for the one of 60 s. At 65.5 s, more than
+    five seconds later, another object need not wait, and neither does the first one any more.
+
+    Found: the later ones began alone, each time with a new list to wait for, and the first one waited on.
+    """
+
+    async def scenario():
+        api = fleet()
+        async with Life(api, checks_fast_path=False):
+            await until(60)
+            api.faults = [Fault("GET", "/metrics.k8s.io", hangs=True, times=4)]
+            for seconds, name in zip((60, 62, 65.5, 70.8, 76.1), NAMES, strict=False):
+                await until(seconds)
+                edited(api, name)
+            await until(120)
+        return timeline(api, f"prod/{NAMES[1]}")
+
+    assert [(65 + 15, 2, 4)] == live(scenario)
+
+
+def test_an_object_at_rest_that_is_edited_while_the_list_of_all_is_under_way_has_one_turn():
+    """
+    Four pods of a load for sixty: the default rate doubles them each turn. The LIST takes 4 s, the next turn 15 s more.
+
+    Found: the object's turn came with the list that it was at rest with, and once more when it had waited for its end.
+    """
+
+    async def scenario():
+        api = ModelApi()
+        at_rest(api, "rest-0")
+        deployment(api, replicas=4)
+        api.load["prod", "shop"] = 2000
+        cronhpa(api, maxReplicas=100)
+        async with Life(api, checks_fast_path=False) as life:
+            await until(100)
+            assert life.inventory.items["prod", "shop"].rest is not None
+            sent = asyncio.Event()
+
+            def latency(_method, path):
+                if "/metrics.k8s.io" not in path:
+                    return 0.0
+                sent.set()
+                return 4.0
+
+            api.latency = latency
+            await sent.wait()
+            api.load["prod", "shop"] = 30_000
+            edited(api, "shop")
+            await asyncio.sleep(10)
+        return [(before, after) for _, before, after in timeline(api)]
+
+    assert [(4, 8)] == live(scenario)
+
+
+def test_an_object_that_waits_while_the_clock_steps_back_has_its_turns_by_the_new_clock():
+    """Found: it was due an hour later, when it had become due by the old clock."""
+
+    async def scenario():
+        api = fleet(period=15)
+        async with Life(api, checks_fast_path=False):
+            await until(60)
+            api.latency = lambda _method, path: 4.0 if "/metrics.k8s.io" in path else 0.0
+            edited(api, NAMES[0])
+            await until(60.6)
+            edited(api, NAMES[1])
+            await until(61)
+            api.clock_offset -= HOUR
+            await until(90)
+            api.load["prod", NAMES[1]] = 4000
+            await until(120)
+        return [(before, after) for _, before, after in timeline(api, f"prod/{NAMES[1]}")]
+
+    assert [(2, 4), (4, 8)] == live(scenario)
+
+
+def test_a_namespace_whose_lists_are_always_waited_for_has_one_timer():
+    """
+    A hundred turns of two seconds, one after another, and a key that becomes due at the beginning of each.
+
+    Found: each turn left a timer, which set another one when it rang while a key waited: 100 after 100 turns.
+    """
+    key = ("prod", "shop")
+
+    async def scenario():
+        loop = asyncio.get_running_loop()
+        timers, call_at = [], loop.call_at
+
+        def counted(when, callback, *args, **named):
+            timer = call_at(when, callback, *args, **named)
+            if "_let_go" in str(callback):
+                timers.append(timer)
+            return timer
+
+        loop.call_at = counted
+        held = HeldLists(lambda key, due_at: held.is_held("prod") and held.wait("prod", key, due_at), lambda: None)
+        for _ in range(100):
+            with held.holding("prod"):
+                held.wait("prod", key, START)
+                await asyncio.sleep(2)
+                waiting = [timer for timer in timers if not timer.cancelled() and timer.when() > loop.time()]
+        return len(waiting)
+
+    assert 1 == live(scenario)
+
+
+def test_a_key_that_is_dropped_while_it_waits_is_not_put_again():
+    """Else an object of a shard that was lost would be looked at each second for as long as another replica has it."""
+    put = []
+
+    async def scenario():
+        held = HeldLists(lambda key, due_at: put.append((key, due_at)), lambda: None)
+        with held.holding("prod"):
+            for name in NAMES[:2]:
+                held.wait("prod", ("prod", name), START)
+            held.drop(("prod", NAMES[0]))
+
+    live(scenario)
+
+    assert [(("prod", NAMES[1]), START)] == put
+
+
+def test_an_object_that_is_deleted_while_it_waits_for_a_list_is_forgotten():
+    async def scenario():
+        api = fleet()
+        async with Life(api, checks_fast_path=False) as life:
+            await until(60)
+            api.latency = lambda _method, path: 4.0 if "/metrics.k8s.io" in path else 0.0
+            edited(api, NAMES[0])
+            await until(61)
+            edited(api, NAMES[1])
+            await until(62)
+            api.delete("cronhpas", "prod", NAMES[1])
+            await until(80)
+            await asyncio.sleep(0)
+            return api.replicas("prod", NAMES[0]), api.replicas("prod", NAMES[1]), life.control_loop.metrics.errors
+
+    assert (4, 2, 0) == live(scenario)

@@ -1,0 +1,35 @@
+"""cronhpa.operator.namespace_tasks: a shard that is given up ends its own tasks, and no others."""
+
+import asyncio
+
+from virtual_time import live
+
+from cronhpa.operator.namespace_tasks import NamespaceTasks
+
+
+def test_the_tasks_of_a_namespace_end_in_time_or_are_cancelled_and_those_of_others_go_on():
+    """Tasks of 1, 3 and 9 s; the one of 1 s begins another one of 1 s at its end. Two seconds and a half are given."""
+    ended = []
+
+    async def scenario():
+        tasks = NamespaceTasks()
+
+        async def take(name, seconds, then=None):
+            await asyncio.sleep(seconds)
+            ended.append(name)
+            if then is not None:
+                tasks.spawn(take(then, 1), "given up")
+
+        tasks.spawn(take("short", 1, then="its next"), "given up")
+        tasks.spawn(take("long", 9), "given up")
+        tasks.spawn(take("another's", 3), "kept")
+
+        begun = asyncio.get_running_loop().time()
+        await tasks.close(2.5, lambda namespace: namespace == "given up")
+        took = asyncio.get_running_loop().time() - begun
+        assert ["short", "its next"] == ended
+        await asyncio.sleep(10)
+        return took
+
+    assert 2.5 == round(live(scenario), 3)
+    assert ["short", "its next", "another's"] == ended

@@ -1,0 +1,150 @@
+"""cronhpa.operator.controller, cronhpa.operator.inventory: what a replica remembers from one term to the next."""
+
+import asyncio
+
+import pytest
+from lives import Life, cronhpa, deployment, one_pod_each, rules, timeline, until
+from model_api import START, Fault, ModelApi
+from virtual_time import live
+
+from cronhpa.core.instant import SECOND
+from cronhpa.operator.replica import OnlyReplica
+
+
+class SometimesLeader(OnlyReplica):
+    """A replica whose term ends and begins as the test says; each change is told."""
+
+    def __init__(self):
+        self.term = 1
+        self._terms = 1
+        self._change = asyncio.Event()
+
+    async def acquired(self):
+        while not self.term:
+            await self._change.wait()
+        return self.term
+
+    async def lost(self, term):
+        while self.term == term:
+            await self._change.wait()
+
+    def end(self):
+        self.term = 0
+        self._tell()
+
+    def lead_again(self, *, others_led):
+        self._terms += 1
+        self.term = self._terms
+        if others_led:
+            self.unbroken_since = self.term
+        self._tell()
+
+    def _tell(self):
+        self._change.set()
+        self._change = asyncio.Event()
+
+
+def a_shop(replicas, load, **spec):
+    api = ModelApi()
+    deployment(api, replicas=replicas)
+    api.load["prod", "shop"] = load
+    cronhpa(api, **spec)
+    return api
+
+
+def lapse(*, others_led, clock=0):
+    """
+    Six pods are needed, and five from 100 s on, but for the seconds 150 to 180: no status of that could be written, and
+    nobody leads from 180 s to 220 s. When it falls to five, in seconds.
+    """
+
+    async def scenario():
+        api = a_shop(6, 3000)
+        replica = SometimesLeader()
+        async with Life(api, replica=replica):
+            await until(100)
+            api.load["prod", "shop"] = 2500
+            await until(150)
+            api.faults = [Fault("PATCH", "/status", status=500, times=None)]
+            api.load["prod", "shop"] = 3000
+            await until(180)
+            replica.end()
+            api.faults = []
+            api.load["prod", "shop"] = 2500
+            api.clock_offset = clock * SECOND
+            await until(220)
+            replica.lead_again(others_led=others_led)
+            await until(700)
+        ((at, _, replicas),) = timeline(api)
+        assert 5 == replicas
+        return at - clock
+
+    return live(scenario)
+
+
+def test_who_leads_again_after_nobody_else_remembers_what_it_could_not_write_down():
+    """The default window of 300 s, a turn of 15 s: six were asked for between 165 s and 180 s."""
+    assert 465 <= lapse(others_led=False) <= 495
+
+
+def test_who_leads_again_after_somebody_else_begins_with_the_status():
+    """It says that six were asked for between 85 s and 100 s: what nobody could write down, nobody else knew."""
+    assert 385 <= lapse(others_led=True) <= 415
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_clock_that_is_set_while_nobody_leads_opens_no_window(hours):
+    """What is remembered is as old as before."""
+    assert 465 <= lapse(others_led=False, clock=hours * 3600) <= 495
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+@pytest.mark.parametrize("is_up", [True, False])
+def test_a_scale_that_was_under_way_at_the_end_of_a_term_counts_if_it_was_done(is_done, is_up):
+    """One pod in 100 s: the next one 100 s after the first, if that was done; else both are made from 40 s on."""
+
+    async def scenario():
+        slow = one_pod_each(100)
+        api = a_shop(4, 4000 if is_up else 1000, behavior=rules(slow, slow))
+        held = Fault("PATCH", "/scale", applied=is_done, hangs=True)
+        api.faults = [held]
+        replica = SometimesLeader()
+        async with Life(api, replica=replica):
+            await until(10)
+            assert 1 == held.met
+            replica.end()
+            await until(40)
+            replica.lead_again(others_led=False)
+            await until(130)
+        return timeline(api)
+
+    step = 1 if is_up else -1
+    changes = live(scenario)
+
+    assert [(4, 4 + step), (4 + step, 4 + 2 * step)][: len(changes)] == [change[1:] for change in changes]
+    if is_done:
+        assert 2 == len(changes)
+        assert 100 <= changes[1][0] - changes[0][0] <= 125
+    else:
+        assert 1 == len(changes)
+        assert 40 <= changes[0][0] <= 56
+
+
+@pytest.mark.parametrize("end", [lambda replica, _: replica.end(), lambda _, inventory: inventory.drop_all(bool)])
+def test_the_loads_of_repeated_turns_are_told_when_a_term_ends_or_a_shard_is_given_up(end):
+    """A turn that is repeated keeps the highest load of its minute: whoever decides next knows nothing of it."""
+
+    async def scenario():
+        api = a_shop(5, 2500)
+        replica = SometimesLeader()
+        async with Life(api, replica=replica, checks_fast_path=False) as life:
+            await until(125)
+            loads = life.controller.reconciler.loads
+            assert START + 120 * SECOND > max(sample.at for sample in loads)
+            assert life.controller.reconciler.fast_path.repeated
+            await until(170)
+            end(replica, life.inventory)
+            await until(171)
+            return (max(sample.at for sample in loads) - START) // SECOND
+
+    assert live(scenario) >= 120
