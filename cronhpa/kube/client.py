@@ -24,6 +24,7 @@ from msgspec import Struct
 from yarl import URL
 
 from cronhpa.core.printable import shortened, without_userinfo
+from cronhpa.kube.depth import decoded
 from cronhpa.kube.errors import UNREADABLE, Cause, ClusterError, text_of
 from cronhpa.kube.fence import FENCED, NOT_LEADING, Fence, FencedBody, unfenced
 from cronhpa.kube.session import CONNECT_SECONDS, USER_AGENT, ApiSession
@@ -52,6 +53,7 @@ _PAGE_PARTS = 8
 _ERROR_BYTES = 2**18
 _MESSAGE_MAX = 4096
 _REASON = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,255}")
+_UNQUOTED = re.compile(r"[A-Za-z0-9_.~*:-]+")
 TOO_LARGE = "TooLarge"
 # Only so many answers longer than this are read at once, for each metrics API and for everything else: all of them
 # together would take a gigabyte. The others stay in the sender's buffers meanwhile.
@@ -89,17 +91,16 @@ def path_of(*segments: str) -> str:
 
     Raises ClusterError for "", "." and "..", which no object can be called.
     """
-    for segment in segments:
-        if segment in {"", ".", ".."}:
-            raise ClusterError(HTTPStatus.NOT_FOUND, "NotFound", f'"{segment}" is no name in the Kubernetes API')
-    return "/" + "/".join(quote(segment, safe="*:") for segment in segments)
+    if bad := {"", ".", ".."}.intersection(segments):
+        raise ClusterError(HTTPStatus.NOT_FOUND, "NotFound", f'"{bad.pop()}" is no name in the Kubernetes API')
+    return "/" + "/".join(text if _UNQUOTED.fullmatch(text) else quote(text, safe="*:") for text in segments)
 
 
 class Client:
     """
     One session to one API server. Open it as an async context manager.
 
-    fence: for how many seconds from now a write may be under way; 0 or less refuses it.
+    fence: for how many seconds from now a write to a path may be under way; 0 or less refuses it.
     agent: how the audit log of the API server names this process. traces: what is told of each request.
     """
 
@@ -114,14 +115,14 @@ class Client:
     ) -> None:
         self.configuration = configuration
         self._timeout_seconds = timeout_seconds
-        # By verb and code of the answer; "error" without one.
+        # By verb and status code; "error" for a request without an answer.
         self.requests: Counter[tuple[str, str]] = Counter()
         self._places = _Places(_REQUESTS_AT_ONCE, fence)
-        # They change nothing, so a replica that does not lead sends them, too.
+        # Reviews change nothing, so a replica that does not lead sends them, too.
         self._review_places = _Places(_REVIEWS_AT_ONCE, unfenced)
         self._metric_places: dict[str, _Places] = {}
         self._host = str(configuration.host).rstrip("/")
-        # When the API server answered last, whatever it said, of the event loop's clock; None before it was asked.
+        # The event loop's time of the last answer, errors included but no refused watch; None until it is open.
         self.succeeded_at: float | None = None
         self._session = ApiSession(configuration, agent, traces)
         self._throttles = Throttles(timeout_seconds)
@@ -135,11 +136,11 @@ class Client:
         await self._session.close()
 
     async def rotated(self) -> None:
-        """Connects anew where certificates were rotated; requests find out by themselves within a minute."""
+        """Connects anew if the certificates were rotated. Requests notice a rotation by themselves within a minute."""
         await self._session.follow_rotation()
 
     async def get(self, path: str, kind: type[T], params: Mapping[str, str] | None = None) -> T:
-        """The object at a path. Raises ClusterError, also for an answer that is not what it should be."""
+        """The object at a path. Raises ClusterError, also for an answer of another shape."""
         return decode(await self._request("GET", path, params=params), kind, path)
 
     async def read(self, path: str, params: Mapping[str, str] | None = None, *, bytes_max: int = _SHORT_BYTES) -> bytes:
@@ -162,10 +163,10 @@ class Client:
         return decode(answer, kind, path)
 
     async def review(self, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
-        """What the API answers to a POST that changes nothing, and so is for replicas that do not lead, too."""
-        asked = msgspec.json.encode(body)
+        """The answer to a POST that changes nothing: replicas that do not lead may send it, too."""
+        content = msgspec.json.encode(body)
         places = self._review_places
-        answer = await self._placed("POST", path, asked, "application/json", None, _OBJECT_BYTES, places)
+        answer = await self._placed("POST", path, content, "application/json", None, _OBJECT_BYTES, places)
         return decode(answer, kind, path)
 
     async def post(self, path: str, body: Mapping[str, Any], params: Mapping[str, str] | None = None) -> None:
@@ -196,9 +197,9 @@ class Client:
         """
         going, size = "", _PAGE
         while True:
-            asked = {**(params or {}), "limit": str(size), **({"continue": going} if going else {})}
+            query = {**(params or {}), "limit": str(size), **({"continue": going} if going else {})}
             try:
-                answer = await self._request("GET", path, params=asked, bytes_max=_PAGE_BYTES)
+                answer = await self._request("GET", path, params=query, bytes_max=_PAGE_BYTES)
             except ClusterError as error:
                 if error.reason != TOO_LARGE or size == 1:
                     raise
@@ -293,9 +294,9 @@ class Client:
                 seconds, data = self._timeout_seconds, None
                 if body is not None:
                     headers["Content-Type"] = content_type
-                    data = FencedBody(body, places.fence)
+                    data = FencedBody(body, places.fence, path)
                 if method != "GET":
-                    seconds = min(seconds, places.fence())
+                    seconds = min(seconds, places.fence(path))
                     if seconds <= 0:
                         raise ClusterError(HTTPStatus.PRECONDITION_FAILED, NOT_LEADING, f"{method} {path}: {FENCED}")
                 # A redirect would send the token and the query wherever an aggregated API points.
@@ -377,9 +378,9 @@ async def _lines(content: aiohttp.StreamReader, path: str) -> AsyncIterator[byte
 
 
 def decode(answer: bytes, kind: type[T], path: str) -> T:
-    """A typed answer. Raises ClusterError when it is truncated, no JSON, too deep, or of another shape."""
+    """A typed answer, without what is too deep. Raises ClusterError for one cut off, no JSON, or of another shape."""
     try:
-        return msgspec.json.decode(answer, type=kind)
+        return decoded(lambda text: msgspec.json.decode(text, type=kind), answer)
     except UNREADABLE as error:
         raise ClusterError(0, "Malformed", f"the answer of {path} cannot be read: {error}") from error
 

@@ -53,9 +53,9 @@ def find_access(kubeconfig: str | None = None, context: str | None = None) -> Ac
         merged = kube_config.KubeConfigMerger(location)  # type: ignore[no-untyped-call]  # kubernetes is untyped here
         nodes = () if merged.config is None else merged.config.value["contexts"]
         named = {str(node["name"]): node.value.get("context") or {} for node in nodes}
-        # As kubectl reads several files: the first that states one. The package takes the last.
+        # Of several files kubectl takes the first current-context, and the package the last.
         stated = (text.get("current-context") for text in merged.config_files.values())
-        current = context or next((each for each in stated if each), None)
+        current = context or next((name for name in stated if name), None)
     # The package and the lines above raise anything for a file that is no kubeconfig: TypeError, YAMLError, ...
     except Exception as error:
         raise _no_way(f"{location}: {text_of(error)}") from error
@@ -79,8 +79,8 @@ def _of_pod(location: str) -> Access:
 
 
 def _namespace_of(context: Any) -> str:
-    found = context.get("namespace") if isinstance(context, dict) else None
-    return str(found) if found else _DEFAULT_NAMESPACE
+    namespace = context.get("namespace") if isinstance(context, dict) else None
+    return str(namespace) if namespace else _DEFAULT_NAMESPACE
 
 
 def _no_context(current: object, named: Iterable[str], location: str) -> str:

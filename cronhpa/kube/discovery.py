@@ -13,7 +13,7 @@ from cronhpa.kube.errors import ClusterError
 
 _KEEP_SECONDS = 600.0
 _KEEP_VERSIONS_SECONDS = 30.0
-# Groups that the API served: CRDs come and go, so the oldest entries are dropped.
+# Cached groups. CRDs come and go, so the oldest entry is dropped.
 _GROUPS_KEPT = 1000
 _NOT_FOUND = 404
 
@@ -69,7 +69,7 @@ class Discovery:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._groups: dict[str, tuple[float, list[str]]] = {}
-        self._known: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
+        self._resources: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
 
     async def resource(self, api_version: str, kind: str) -> Resource:
         """The resource of a kind. Raises ClusterError when the API does not serve it."""
@@ -89,9 +89,9 @@ class Discovery:
         text = f'unable to map kind {full} to resource: no matches for kind "{kind}" in group "{group}"'
         raise ClusterError(_NOT_FOUND, "NoKindMatch", text)
 
-    async def version(self, group: str, known: Sequence[str]) -> str | None:
-        """The version of an API to use: the server's preferred one if it is in `known`, else the first one that is."""
-        return next((name for name in await self._versions(group) if name in known), None)
+    async def version(self, group: str, usable: Sequence[str]) -> str | None:
+        """The version of an API to use: the server's preferred one if it is `usable`, else the first that is."""
+        return next((name for name in await self._versions(group) if name in usable), None)
 
     async def _versions(self, group: str) -> list[str]:
         """The versions of a group, empty if the API lacks it. Cached for 30 s: an adapter may be replaced."""
@@ -112,7 +112,7 @@ class Discovery:
 
     async def _kinds(self, group: str, version: str) -> dict[str, str]:
         now = asyncio.get_running_loop().time()
-        kept = self._known.get((group, version))
+        kept = self._resources.get((group, version))
         if kept is not None and now - kept[0] < _KEEP_SECONDS:
             return kept[1]
         path = Resource(group, version, "").root
@@ -124,13 +124,13 @@ class Discovery:
                 raise
             # Absence is not cached: the CRD of a group may be created at any moment.
             return {}
-        _keep(self._known, (group, version), (now, kinds))
+        _keep(self._resources, (group, version), (now, kinds))
         return kinds
 
 
-def _keep(known: dict[K, V], key: K, value: V) -> None:
+def _keep(cache: dict[K, V], key: K, value: V) -> None:
     """Keeps a value as the newest, and drops the oldest beyond the limit."""
-    known.pop(key, None)
-    known[key] = value
-    if len(known) > _GROUPS_KEPT:
-        del known[next(iter(known))]
+    cache.pop(key, None)
+    cache[key] = value
+    if len(cache) > _GROUPS_KEPT:
+        del cache[next(iter(cache))]

@@ -50,5 +50,5 @@ def is_ambiguous(error: ClusterError) -> bool:
 
 
 def text_of(error: BaseException) -> str:
-    """The text of an error without passwords of URLs; its type if it has no text, as a timeout."""
+    """The text of an error without passwords of URLs; its type if it has no text, such as that of a timeout."""
     return without_userinfo(str(error)) or type(error).__name__

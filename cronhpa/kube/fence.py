@@ -8,15 +8,16 @@ from collections.abc import Callable
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 
-# For how many seconds from now a write may be under way; 0 or less: none may begin.
-Fence = Callable[[], float]
+# For how many seconds from now a write to a path may be under way; 0 or less: none may begin.
+Fence = Callable[[str], float]
 
 NOT_LEADING = "NotLeading"
 FENCED = "this process does not lead any more, or cannot renew its Lease: it writes nothing"
 
 
-def unfenced() -> float:
-    """The fence of a process that no other one takes the place of."""
+def unfenced(path: str) -> float:
+    """The fence of a process without an election: it lets every write pass."""
+    del path
     return math.inf
 
 
@@ -28,11 +29,11 @@ class FencedBody(aiohttp.BytesPayload):
     the request itself: this is the last moment before the bytes leave. The server refuses a request without its body.
     """
 
-    def __init__(self, body: bytes, fence: Fence) -> None:
+    def __init__(self, body: bytes, fence: Fence, path: str) -> None:
         super().__init__(body)
-        self._fence = fence
+        self._fence, self._path = fence, path
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        if self._fence() <= 0:
+        if self._fence(self._path) <= 0:
             raise ConnectionAbortedError(FENCED)
         await super().write_with_length(writer, content_length)

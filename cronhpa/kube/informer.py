@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Mapping
 from sys import intern
 from typing import Generic, Protocol, TypeVar
 
@@ -20,6 +21,7 @@ from msgspec import Struct
 from cronhpa.kube.client import Client, decode
 from cronhpa.kube.errors import UNREADABLE, ClusterError
 from cronhpa.kube.pods import Meta
+from cronhpa.kube.shard_scope import ShardScope
 
 LOG = logging.getLogger(__name__)
 
@@ -69,6 +71,8 @@ class Informer(Generic[T]):
     The objects of one resource by (namespace, name); `run` keeps them up to date.
 
     changed(namespace, name, object) is called for each object that was created or changed, with None for a deleted one.
+    scope: the namespaces that are watched; what lies in others is discarded before it is decoded. listed_scope: the
+    scope's version in which the last list was begun.
     """
 
     def __init__(
@@ -79,8 +83,10 @@ class Informer(Generic[T]):
         changed: Callable[[str, str, T | None], None],
         *,
         keep: bool = True,
+        scope: ShardScope | None = None,
     ) -> None:
         self.path = path
+        self.listed_scope = -1
         self.objects: dict[tuple[str, str], T] = {}
         self.synced = asyncio.Event()
         self.restarts = 0
@@ -89,31 +95,49 @@ class Informer(Generic[T]):
         self._client = client
         self._changed = changed
         self._keep = keep
-        self._versions: dict[tuple[str, str], int] = {}
+        # By namespace, then by name: a tuple of both as the key would take memory for each pod.
+        self._versions: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self._list_version = 0
         self._heard = 0.0
         self._lost: float | None = None
         self._listed_at = 0.0
         self._until: asyncio.Timeout | None = None
         self._decoder = msgspec.json.Decoder(kind)
+        self._scope = scope or ShardScope()
+        self._rescoped = asyncio.Event()
+        self._scope.on_change(self._on_rescope)
 
     @property
     def silent_seconds(self) -> float:
-        """Seconds since the last answer of the API server; 0 before the first list."""
-        return asyncio.get_running_loop().time() - self._heard if self._heard else 0.0
+        """Seconds since the last answer of the API server; 0 before the first list, and while nothing is watched."""
+        if not self._heard or self._scope.is_empty:
+            return 0.0
+        return asyncio.get_running_loop().time() - self._heard
 
     @property
     def is_current(self) -> bool:
         """Whether the objects can be believed: they were listed, and are watched or were a moment ago."""
-        lost = 0.0 if self._lost is None else asyncio.get_running_loop().time() - self._lost
-        return self.synced.is_set() and lost < _BELIEVED_SECONDS
+        if self._lost is not None and asyncio.get_running_loop().time() - self._lost >= _BELIEVED_SECONDS:
+            return False
+        return self.synced.is_set()
+
+    def doubt(self) -> None:
+        """Clears `synced` if the objects cannot be believed: who waits for `synced` then waits for the next list."""
+        if not self.is_current:
+            self.synced.clear()
 
     def list_again(self) -> None:
-        """Ends the watch and lists anew, at most once in five minutes: somebody has seen that it may lack something."""
+        """Ends the watch and lists anew, at most once in five minutes: the caller saw that the watch lost an event."""
         now = asyncio.get_running_loop().time()
         if self._until is not None and now - self._listed_at > _DISTRUST_SECONDS and not self._until.expired():
-            LOG.warning("%s is listed again: what is seen does not agree with something else", self.path)
+            LOG.warning("%s is listed again: its watch seems to have lost an event", self.path)
             self._until.reschedule(now)
+
+    def _on_rescope(self) -> None:
+        """Ends the watch: the namespaces in the new scope have to be listed first."""
+        self._rescoped.set()
+        if self._until is not None and not self._until.expired():
+            self._until.reschedule(asyncio.get_running_loop().time())
 
     async def _follow_for_a_while(self, version: str) -> None:
         """
@@ -139,11 +163,19 @@ class Informer(Generic[T]):
         while True:
             begun = loop.time()
             try:
+                self._rescoped.clear()
                 version = await self._list()
                 self.synced.set()
                 begun = loop.time()
-                await self._follow_for_a_while(version)
+                if self._scope.is_empty:
+                    await self._rescoped.wait()
+                elif not self._rescoped.is_set():
+                    await self._follow_for_a_while(version)
+                if self._rescoped.is_set():
+                    failures = 0
+                    continue
             except ClusterError as error:
+                self._scope.note_refusal(error)
                 self.problem = error.message
                 LOG.warning("watch of %s: %s", self.path, error.message)
             except Exception as error:
@@ -161,37 +193,46 @@ class Informer(Generic[T]):
 
     def note(self, meta: Meta) -> bool:
         """Notes the version of an object that was read or written elsewhere; whether it is newer than the known one."""
-        key, version = (meta.namespace, meta.name), resource_version(meta)
-        if version < self._versions.get(key, -1):
+        versions, version = self._versions[meta.namespace], resource_version(meta)
+        if version < versions.get(meta.name, -1):
             return False
-        self._versions[key] = version
+        versions[meta.name] = version
         return True
 
     async def _list(self) -> str:
         """Takes over one list; returns its resource version."""
-        seen: set[tuple[str, str]] = set()
-        version = ""
-        async for items, at in self._client.pages(self.path):
-            if not version:
-                self._note_list(int(at) if at.isdecimal() else 0)
-            version = at
-            for raw in items:
-                listed = self._decode(raw)
-                # An object that cannot be read still exists: its known state stays.
-                seen.add(self._key(raw) if listed is None else self._put(listed))
-            await asyncio.sleep(0)
+        names_listed: defaultdict[str, set[str]] = defaultdict(set)
+        version, scope = "", self._scope.version
+        if not self._scope.is_empty:  # no selector selects nothing
+            async for items, at in self._client.pages(self.path, self._scope.params()):
+                if not version:
+                    self._note_list(int(at) if at.isdecimal() else 0)
+                version = at
+                for raw in filter(self._is_watched, items):
+                    listed = self._decode(raw)
+                    # An object that cannot be read still exists: its known state stays.
+                    namespace, name = self._key(raw) if listed is None else self._put(listed)
+                    names_listed[namespace].add(name)
+                await asyncio.sleep(0)
+        self.listed_scope = scope
         self._heard = self._listed_at = asyncio.get_running_loop().time()
         self._lost = None
-        for key in [key for key in self._versions if key not in seen]:
-            self._drop(key)
+        for namespace, versions in tuple(self._versions.items()):
+            for name in [name for name in versions if name not in names_listed[namespace]]:
+                self._drop((namespace, name))
         return version
 
     def _note_list(self, version: int) -> None:
         """Believes a list that is older than the one before: the API's store was restored from a backup."""
         if version < self._list_version:
             LOG.warning("%s went back from version %d to %d: it is taken anew", self.path, self._list_version, version)
-            self._versions = dict.fromkeys(self._versions, -1)
+            for versions in self._versions.values():
+                versions.update(dict.fromkeys(versions, -1))
         self._list_version = version
+
+    def _is_watched(self, raw: msgspec.Raw) -> bool:
+        """By the metadata alone: an object of another replica's shard is decoded no further."""
+        return self._scope.is_whole or self._scope.holds(self._key(raw)[0])
 
     def _key(self, raw: msgspec.Raw) -> tuple[str, str]:
         try:
@@ -201,9 +242,11 @@ class Informer(Generic[T]):
         return (meta.namespace, meta.name)
 
     async def _follow(self, version: str) -> None:
-        async for kind, raw in watch_events(self._client, self.path, version, idle_seconds=IDLE_SECONDS):
+        async for kind, raw in watch_events(
+            self._client, self.path, version, idle_seconds=IDLE_SECONDS, params=self._scope.params()
+        ):
             self._heard = asyncio.get_running_loop().time()
-            if kind == "BOOKMARK":
+            if kind == "BOOKMARK" or not self._is_watched(raw):
                 continue
             changed = self._decode(raw)
             if changed is None:
@@ -222,12 +265,10 @@ class Informer(Generic[T]):
             return None
 
     def _put(self, obj: T) -> tuple[str, str]:
-        # Every object brings its namespace as a text of its own, and its key stays.
+        # Each decoded object has its own copy of the namespace's name, and the object may be kept.
         key = (intern(obj.metadata.namespace), obj.metadata.name)
-        version = resource_version(obj.metadata)
-        if version < self._versions.get(key, -1):
+        if not self.note(obj.metadata):
             return key
-        self._versions[key] = version
         if self._keep:
             self.objects[key] = obj
         try:
@@ -237,20 +278,23 @@ class Informer(Generic[T]):
         return key
 
     def _drop(self, key: tuple[str, str]) -> None:
-        self._versions.pop(key, None)
+        namespace, name = key
+        self._versions[namespace].pop(name, None)
+        if not self._versions[namespace]:
+            del self._versions[namespace]
         self.objects.pop(key, None)
         self._changed(*key, None)
 
 
 async def watch_events(
-    client: Client, path: str, version: str, *, idle_seconds: float
+    client: Client, path: str, version: str, *, idle_seconds: float, params: Mapping[str, str] | None = None
 ) -> AsyncIterator[tuple[str, msgspec.Raw]]:
     """
     The events of a watch: type and object, bookmarks included.
 
     Ends where the server ends it, also for a version that is too old; then list anew. Raises ClusterError.
     """
-    async for line in client.watch(path, version, idle_seconds=idle_seconds):
+    async for line in client.watch(path, version, idle_seconds=idle_seconds, params=params):
         signal = decode(line, _Signal, path)
         if signal.type == "ERROR":
             failure = decode(bytes(signal.object), _Failure, path)

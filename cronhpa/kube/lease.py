@@ -52,13 +52,14 @@ class LeaseSpec(Struct, frozen=True, rename="camel"):
 
 
 class LeaseMeta(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What a PUT must send back: a field that it leaves out is one that it takes away."""
+    """The metadata that a PUT sends back: the API server removes each field that the PUT leaves out."""
 
     resource_version: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: list[dict[str, Any]] = []
     finalizers: list[str] = []
+    name: str = ""
 
 
 class Lease(Struct, frozen=True):
@@ -68,6 +69,10 @@ class Lease(Struct, frozen=True):
     @property
     def version(self) -> str:
         return self.metadata.resource_version
+
+
+class _Leases(Struct, frozen=True):
+    items: tuple[Lease, ...] = ()
 
 
 class Leases:
@@ -84,6 +89,12 @@ class Leases:
             if error.status == HTTPStatus.NOT_FOUND:
                 return None
             raise
+
+    async def in_namespace(self, namespace: str) -> dict[LeaseName, Lease]:
+        """All Leases of a namespace."""
+        path = path_of("apis", GROUP, VERSION, "namespaces", namespace, "leases")
+        listed = await self._client.get(path, _Leases)
+        return {LeaseName(namespace, lease.metadata.name): lease for lease in listed.items}
 
     async def create(self, name: LeaseName, spec: LeaseSpec) -> Lease:
         """The new Lease. Status 409 if there is one by now."""
@@ -105,5 +116,5 @@ def _path(name: LeaseName) -> str:
 
 
 def _body(name: LeaseName, lease: Lease) -> dict[str, Any]:
-    meta = {"name": name.name, "namespace": name.namespace, **to_builtins(lease.metadata)}
+    meta = {**to_builtins(lease.metadata), "name": name.name, "namespace": name.namespace}
     return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "Lease", "metadata": meta, "spec": to_builtins(lease.spec)}

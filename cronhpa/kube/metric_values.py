@@ -6,11 +6,14 @@ Answers are distrusted: a number that cannot be read, or is not finite, is no sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from itertools import islice
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, defstruct
 
 from cronhpa.core.instant import SECOND, Nanoseconds, parse_duration, parse_instant
 from cronhpa.core.observation import Absent, Sample
@@ -20,6 +23,10 @@ from cronhpa.core.spec import ResourceMetric
 
 _CUSTOM_WINDOW_SECONDS = 60
 _TIME_LENGTH_MAX = 64
+_NANOS_A_MILLI = 10**6
+# A billion cores. `parse_milli` reads the texts of more, with bounds of its own.
+_NANOS_MAX = 10**18
+_INTEGERS = msgspec.json.Decoder(list[int])
 EMPTY = Absent("NoMetrics", "no metrics returned from resource metrics API")
 
 
@@ -27,18 +34,39 @@ class _Meta(Struct, frozen=True, gc=False):
     name: str = ""
 
 
-class _Usage(Struct, gc=False):
+Q = TypeVar("Q")
+
+
+class _Usage(Struct, Generic[Q], gc=False):
     name: str = ""
-    usage: dict[str, Any] | None = None
+    usage: Q | None = None
 
 
-class PodMetrics(Struct, gc=False):
-    """One pod's metrics, with times and quantities as text: most of them are never read."""
+class PodMetrics(Struct, Generic[Q], gc=False):
+    """
+    One pod's metrics, with times and quantities as text: most of them are never read.
+
+    Q: the quantities of a container, a dict or `quantities_of`.
+    """
 
     metadata: _Meta = _Meta()
     timestamp: str = ""
     window: str = ""
-    containers: list[_Usage] | None = None
+    containers: list[_Usage[Q]] | None = None
+
+
+@lru_cache(maxsize=8)
+def _struct_of(resources: frozenset[str]) -> type[Struct]:
+    return defstruct("Quantities", [(name, Any, None) for name in sorted(resources)], gc=False)
+
+
+def quantities_of(resources: frozenset[str]) -> Any:
+    """
+    The type in which to decode a container's quantities where these resources are asked for.
+
+    Metrics servers state cpu and memory alone. A struct of them takes less memory than a dict for each container.
+    """
+    return _struct_of(resources) if resources <= {"cpu", "memory"} else dict[str, Any]
 
 
 class _ObjectRef(Struct, frozen=True):
@@ -75,13 +103,13 @@ def _duration(text: str) -> Nanoseconds:
 
 
 def _milli(value: Any) -> int:
-    """A quantity in milli-units, as text or as a number. Raises ValueError for all else, however deep it is."""
+    """A quantity, given as text or as a number, in milli-units. Raises ValueError for any other type."""
     if not isinstance(value, str | int | float):
         raise ValueError(f"a {type(value).__name__} is no quantity")  # noqa: TRY004 - of what came, not of our code
     return parse_milli(str(value))
 
 
-def samples_of(metric: ResourceMetric, items: Iterable[PodMetrics]) -> dict[str, Sample] | Absent:
+def samples_of(metric: ResourceMetric, items: Iterable[PodMetrics[Any]]) -> dict[str, Sample] | Absent:
     """
     The samples of a resource by pod name.
 
@@ -92,14 +120,14 @@ def samples_of(metric: ResourceMetric, items: Iterable[PodMetrics]) -> dict[str,
     has_items = False
     for pod_metrics in items:
         has_items = True
-        sample = _sample(metric, pod_metrics)
+        sample = _sample(metric.name, metric.container, pod_metrics)
         if sample is not None:
             samples[pod_metrics.metadata.name] = sample
     return samples if has_items else EMPTY
 
 
-def _sample(metric: ResourceMetric, pod_metrics: PodMetrics) -> Sample | None:
-    usage = _usage(metric, pod_metrics)
+def _sample(resource: str, container: str | None, pod_metrics: PodMetrics[Any]) -> Sample | None:
+    usage = _usage(resource, container, pod_metrics)
     if usage is None:
         return None
     try:
@@ -108,34 +136,76 @@ def _sample(metric: ResourceMetric, pod_metrics: PodMetrics) -> Sample | None:
         return None
 
 
-def usage_of(metric: ResourceMetric, names: Iterable[str], listed: Mapping[str, PodMetrics]) -> int | None:
-    """The sum of the samples of the pods with these names, milli-units; None if any of them has no sample."""
-    total = 0
-    timestamp: str | None = None
-    window: str | None = None
-    for name in names:
-        pod_metrics = listed.get(name)
-        usage = None if pod_metrics is None else _usage(metric, pod_metrics)
-        if pod_metrics is None or usage is None:
-            return None
-        # The pods of a node are measured at one instant: its text is read once.
-        if pod_metrics.timestamp != timestamp or pod_metrics.window != window:
-            if _sample(metric, pod_metrics) is None:
-                return None
-            timestamp, window = pod_metrics.timestamp, pod_metrics.window
-        total += usage
-    return total
+def usages_of(resource: str, container: str | None, items: Sequence[PodMetrics[Any]]) -> dict[str, int]:
+    """
+    The values of the samples by pod name, milli-units. container: of a ContainerResource.
+
+    In nearly every namespace each pod has a sample: then all quantities are parsed together.
+    """
+    if container is None and items:
+        try:
+            return _usages_of_all(resource, items)
+        except (AttributeError, IndexError, TypeError, ValueError):
+            pass  # one of them has no sample: each is read by itself
+    usages: dict[str, int] = {}
+    for pod_metrics in items:
+        sample = _sample(resource, container, pod_metrics)
+        if sample is None:
+            usages.pop(pod_metrics.metadata.name, None)
+        else:
+            usages[pod_metrics.metadata.name] = sample.value
+    return usages
 
 
-def _usage(metric: ResourceMetric, pod_metrics: PodMetrics) -> int | None:
-    """The usage of a pod, or of its container that the metric names; None if any of it cannot be read."""
+def _usages_of_all(resource: str, items: Sequence[PodMetrics[Any]]) -> dict[str, int]:
+    """The usages if each pod has a sample. Raises for anything that `_sample` may read otherwise."""
+    for at in {pod.timestamp for pod in items}:
+        _instant(at)
+    for window in {pod.window for pod in items}:
+        _duration(window)
+    counts = [len(pod.containers or ()) for pod in items]
+    containers = [container for pod in items for container in pod.containers or ()]
+    if 0 in counts:
+        raise ValueError("a pod without containers has no sample")
+    values = _milli_of([*map(attrgetter(f"usage.{resource}"), containers)])
+    if len(containers) != len(items):
+        rest = iter(values)
+        values = [sum(islice(rest, count)) for count in counts]
+    return dict(zip([pod.metadata.name for pod in items], values, strict=True))
+
+
+def _milli_of(texts: list[str]) -> list[int]:
+    """`parse_milli` of each text. Raises for every text that it refuses, and for some that it reads."""
+    # Metrics servers write nanocores. Joined to one JSON list of integers, all of them are decoded at once.
+    together = ",".join(texts).encode("ascii")
+    numbers = together.replace(b"n,", b",")
+    if len(together) - len(numbers) != len(texts) - 1 or not numbers.endswith(b"n"):
+        others = [text for text in texts if text[-1:] != "n"]
+        if not others:
+            raise ValueError("one text holds two numbers")
+        if 2 * len(others) > len(texts):
+            millis = [parse_milli(text) for text in texts]
+            if min(millis) < 0:
+                raise ValueError("one of them is negative")
+            return millis
+        return _milli_of([text if text[-1:] == "n" else f"{parse_milli(text) * _NANOS_A_MILLI}n" for text in texts])
+    if not numbers[:-1].replace(b",", b"").isdigit():
+        raise ValueError("not all of them are digits and an n")
+    nanos = _INTEGERS.decode(b"[%b]" % numbers[:-1])
+    if len(nanos) != len(texts) or max(nanos) > _NANOS_MAX:
+        raise ValueError("one text holds two numbers, or more than anybody uses")
+    unit = _NANOS_A_MILLI
+    return [-(-number // unit) for number in nanos]
+
+
+def _usage(resource: str, wanted: str | None, pod_metrics: PodMetrics[Any]) -> int | None:
+    """The usage of a pod, or of its container of this name; None if any of it cannot be read."""
     total, counted = 0, False
-    resource, wanted = metric.name, metric.container
     for container in pod_metrics.containers or ():
         if wanted is not None and container.name != wanted:
             continue
         usage = container.usage
-        text = None if usage is None else usage.get(resource)
+        text = usage.get(resource) if type(usage) is dict else getattr(usage, resource, None)
         if text is None:
             return None
         try:
@@ -151,7 +221,7 @@ def _usage(metric: ResourceMetric, pod_metrics: PodMetrics) -> int | None:
 
 
 def pod_samples(items: Iterable[CustomMetric]) -> dict[str, Sample] | Absent:
-    """The samples of a Pods metric by pod name; a value that cannot be read is none."""
+    """The samples of a Pods metric by pod name; a value that cannot be read is no sample."""
     samples: dict[str, Sample] = {}
     has_items = False
     for metric in items:
@@ -179,8 +249,8 @@ def external_value(items: Iterable[ExternalMetricValue]) -> int | Absent:
     """
     The sum of an External metric's values in milli-units.
 
-    A running sum below zero counts as the largest number there is, as in the upstream: its guard against overflow
-    takes a negative metric for one.
+    A running sum below zero counts as the largest number there is, as in the upstream: its guard takes any negative
+    sum for an overflow.
     """
     total, has_items = 0, False
     for metric in items:

@@ -8,8 +8,9 @@ in a thread; an answer longer than any real one is not read.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property, lru_cache
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -17,7 +18,7 @@ from msgspec import Struct
 
 from cronhpa.core.observation import Absent, Sample
 from cronhpa.core.observe import INVALID_METRIC_SELECTOR
-from cronhpa.core.spec import ExternalMetric, LabelSelector, ObjectMetric, PodsMetric
+from cronhpa.core.spec import ExternalMetric, LabelSelector, ObjectMetric, PodsMetric, ResourceMetric
 from cronhpa.kube.client import TOO_LARGE, Client
 from cronhpa.kube.discovery import Discovery
 from cronhpa.kube.errors import UNREADABLE, ClusterError
@@ -29,11 +30,14 @@ from cronhpa.kube.metric_values import (
     external_value,
     object_value,
     pod_samples,
+    quantities_of,
+    samples_of,
+    usages_of,
 )
 
 RESOURCE_API = "/apis/metrics.k8s.io/v1beta1"
 CUSTOM_GROUP = "custom.metrics.k8s.io"
-# What is read of a value is spelled alike in both.
+# Both versions spell alike the fields that are read.
 CUSTOM_VERSIONS = ("v1beta2", "v1beta1")
 EXTERNAL_API = "/apis/external.metrics.k8s.io/v1beta1"
 # 120,000 pods of one namespace: a cluster has 150,000 at most.
@@ -46,22 +50,21 @@ _VALUES_BYTES = 2**20
 _AT_ONCE_BYTES = 2**17
 # A pod's metrics have a dozen commas. A list of nothing but commas would be a gigabyte once decoded.
 _COMMAS_MAX = 2_000_000
+# The commas of 3,000 pods: a list with no more of them, of up to a megabyte, is decoded in the event loop, too.
+_COMMAS_AT_ONCE = 40_000
+_LIST_AT_ONCE_BYTES = 2**20
+# The commas of shorter lists are not counted: whatever these hold is decoded fast enough.
+_UNCOUNTED_BYTES = 2**19
 # Answers that a tick keeps for objects with the same query.
 _KEPT_BYTES = 2**24
 
 
 T = TypeVar("T")
-
-
-class _PodMetricsList(Struct):
-    items: list[PodMetrics] | None
+_PodDecoder = msgspec.json.Decoder[PodMetrics[Any]]
 
 
 class _RawList(Struct):
     items: list[msgspec.Raw] | None
-
-
-_POD_METRICS = msgspec.json.Decoder(PodMetrics)
 
 
 class _Listing(Struct, Generic[T]):
@@ -70,22 +73,86 @@ class _Listing(Struct, Generic[T]):
     items: list[T] | None
 
 
+@lru_cache(maxsize=8)
+def _pod_decoders(quantities: Any) -> tuple[msgspec.json.Decoder[Any], msgspec.json.Decoder[Any]]:
+    """Of a list, and of one of its items."""
+    item = PodMetrics[quantities]
+    return msgspec.json.Decoder(_Listing[item]), msgspec.json.Decoder(item)
+
+
 _CustomList = _Listing[CustomMetric]
 _ExternalList = _Listing[ExternalMetricValue]
 _CUSTOM_METRIC = msgspec.json.Decoder(CustomMetric)
 _EXTERNAL_METRIC = msgspec.json.Decoder(ExternalMetricValue)
 
 
-PodMetricsByName = Mapping[str, PodMetrics]
+class PodMetricsByName(Mapping[str, PodMetrics[Any]]):
+    """
+    The metrics of a namespace's pods by pod name. The usages of a resource and container are computed at the first
+    request and kept; a repeated turn needs nothing else.
+    """
+
+    def __init__(self, items: list[PodMetrics[Any]]) -> None:
+        self._items = items
+        self._usages: dict[tuple[str, str | None], dict[str, int]] = {}
+
+    @cached_property
+    def by_name(self) -> dict[str, PodMetrics[Any]]:
+        return {pod.metadata.name: pod for pod in self._items}
+
+    def __getitem__(self, name: str) -> PodMetrics[Any]:
+        return self.by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.by_name)
+
+    def __len__(self) -> int:
+        return len(self.by_name)
+
+    def usage(self, metric: ResourceMetric, names: Iterable[str]) -> int | None:
+        """The sum of the samples of the pods with these names, milli-units; None if any of them has no sample."""
+        usages = self._usages.get((metric.name, metric.container))
+        if usages is None:
+            usages = self._usages_of(metric.name, metric.container)
+        try:
+            return sum(map(usages.__getitem__, names))
+        except KeyError:
+            return None
+
+    def samples(self, metric: ResourceMetric, names: Iterable[str]) -> dict[str, Sample] | Absent:
+        """The samples of the pods with these names that have one, by name."""
+        by_name = self.by_name
+        return samples_of(metric, [by_name[name] for name in names if name in by_name])
+
+    def usages(self, resource: str, container: str | None = None) -> Mapping[str, int]:
+        """The samples of the pods that have one, by pod name, milli-units. container: of a ContainerResource."""
+        usages = self._usages.get((resource, container))
+        return self._usages_of(resource, container) if usages is None else usages
+
+    def _usages_of(self, resource: str, container: str | None) -> dict[str, int]:
+        usages = self._usages[resource, container] = usages_of(resource, container, self._items)
+        return usages
 
 
-async def list_pod_metrics(client: Client, namespace: str) -> PodMetricsByName | Absent:
-    """The metrics of a namespace's pods by pod name, or why there are none."""
+async def list_pod_metrics(
+    client: Client, namespace: str, resources: frozenset[str] | None = None
+) -> PodMetricsByName | Absent:
+    """
+    The metrics of a namespace's pods by pod name, or why there are none.
+
+    resources: the resources that the caller reads, None for all of them: others need not be decoded.
+    """
+    list_decoder, decoder = _pod_decoders(dict[str, Any] if resources is None else quantities_of(resources))
     try:
         answer = await client.read(f"{RESOURCE_API}/namespaces/{namespace}/pods", bytes_max=_POD_LIST_BYTES)
     except ClusterError as error:
         return _unfetched("resource", error)
-    return await _apart(_pods_by_name, answer)
+    commas = answer.count(b",") if len(answer) > _UNCOUNTED_BYTES else 0
+    if commas > _COMMAS_MAX:
+        return _unfetched("resource", ClusterError(0, TOO_LARGE, "the answer holds more than there can be of pods"))
+    if len(answer) <= _LIST_AT_ONCE_BYTES and commas <= _COMMAS_AT_ONCE:
+        return _pods_at_once(answer, list_decoder, decoder)
+    return await asyncio.to_thread(_pods_in_thread, answer, decoder, resources or ())
 
 
 async def _apart(read: Callable[[bytes], T], answer: bytes) -> T:
@@ -93,45 +160,60 @@ async def _apart(read: Callable[[bytes], T], answer: bytes) -> T:
     return await asyncio.to_thread(read, answer) if len(answer) > _AT_ONCE_BYTES else read(answer)
 
 
-def _pods_by_name(answer: bytes) -> PodMetricsByName | Absent:
-    if answer.count(b",") > _COMMAS_MAX:
-        return _unfetched("resource", ClusterError(0, TOO_LARGE, "the answer holds more than there can be of pods"))
-    problem: Absent | None = None
-    if len(answer) <= _AT_ONCE_BYTES:
-        listed = _decode(answer, _PodMetricsList, "resource")
-        if not isinstance(listed, Absent):
-            return {pod.metadata.name: pod for pod in listed.items or ()}
-        problem = listed
-    # One unreadable pod must not cost the namespace: read the others.
+def _pods_at_once(
+    answer: bytes, list_decoder: msgspec.json.Decoder[_Listing[PodMetrics[Any]]], decoder: _PodDecoder
+) -> PodMetricsByName | Absent:
+    try:
+        return PodMetricsByName(list_decoder.decode(answer).items or [])
+    except UNREADABLE as error:
+        return _pods_by_name(answer, decoder, _unreadable("resource", error))
+
+
+def _pods_in_thread(answer: bytes, decoder: _PodDecoder, resources: Iterable[str]) -> PodMetricsByName | Absent:
+    """The pods, with the usages of these resources computed: in the event loop that would delay everything else."""
+    listed = _pods_by_name(answer, decoder)
+    if isinstance(listed, PodMetricsByName):
+        for resource in resources:
+            listed.usages(resource)
+    return listed
+
+
+def _pods_by_name(answer: bytes, decoder: _PodDecoder, problem: Absent | None = None) -> PodMetricsByName | Absent:
+    """
+    The pods read one by one: one that is unreadable must not cost the namespace the others.
+
+    problem: of an answer that could not be read as a whole.
+    """
     raws = _decode(answer, _RawList, "resource")
     if isinstance(raws, Absent):
         return raws
-    readable = {}
+    readable = []
     for raw in raws.items or ():
         try:
-            pod = _POD_METRICS.decode(raw)
+            pod = decoder.decode(raw)
         except UNREADABLE as error:
             problem = problem or _unreadable("resource", error)
         else:
-            readable[pod.metadata.name] = pod
-    return readable if readable or problem is None else problem
+            readable.append(pod)
+    return PodMetricsByName(readable) if readable or problem is None else problem
 
 
 class MetricReader:
     """
-    The custom and external metrics of one tick: each query is sent once, however many objects have it.
+    The custom and external metrics of one tick: each query is sent, and its answer read, once, however many objects
+    have it.
     """
 
     def __init__(self, client: Client, discovery: Discovery) -> None:
         self._client = client
         self._discovery = discovery
-        self._asked: dict[str, asyncio.Task[bytes | Absent]] = {}
+        self._queries: dict[tuple[str, Callable[[bytes], Any]], asyncio.Task[Any]] = {}
         self._kept_bytes = 0
 
     async def pods(self, namespace: str, metric: PodsMetric, selector: str) -> dict[str, Sample] | Absent:
         """The samples of a Pods metric over the pods that a selector text selects."""
-        items = await self._custom(namespace, ("pods", "*", metric.name), metric.selector, _POD_VALUES_BYTES, selector)
-        return items if isinstance(items, Absent) else pod_samples(items)
+        path = ("pods", "*", metric.name)
+        return await self._custom(namespace, path, metric.selector, _POD_VALUES_BYTES, _samples_by_pod, selector)
 
     async def object(self, namespace: str, metric: ObjectMetric) -> int | Absent:
         """The value of an Object metric."""
@@ -146,13 +228,7 @@ class MetricReader:
             except ClusterError as error:
                 return _unfetched("custom", error)
             path = (resource.full_name, described.name, metric.name)
-        items = await self._custom(namespace, path, metric.selector, _VALUES_BYTES)
-        if isinstance(items, Absent):
-            return items
-        if len(items) != 1:
-            text = f"the custom metrics API server returned {len(items)} results when we asked for exactly one"
-            return Absent("NotOne", f"unable to fetch metrics from custom metrics API: {text}")
-        return object_value(items[0])
+        return await self._custom(namespace, path, metric.selector, _VALUES_BYTES, _value_of_one)
 
     async def external(self, namespace: str, metric: ExternalMetric) -> int | Absent:
         """The sum of an External metric."""
@@ -160,9 +236,7 @@ class MetricReader:
         if isinstance(text, Absent):
             return text
         path = f"{EXTERNAL_API}/namespaces/{namespace}/{quote(metric.name, safe='')}"
-        answer = await self._read(path, {"labelSelector": text}, "external", _VALUES_BYTES)
-        items = answer if isinstance(answer, Absent) else await _apart(_external_values, answer)
-        return items if isinstance(items, Absent) else external_value(items)
+        return await self._read(path, {"labelSelector": text}, "external", _VALUES_BYTES, _sum_of_all)
 
     async def _custom(
         self,
@@ -170,12 +244,13 @@ class MetricReader:
         path: tuple[str, ...],
         series: LabelSelector | None,
         bytes_max: int,
+        read: Callable[[bytes], T | Absent],
         selector: str = "",
-    ) -> list[CustomMetric] | Absent:
+    ) -> T | Absent:
         """
-        The values at a path below a namespace of custom.metrics.k8s.io, in the version that the server prefers.
+        `read` of the answer at a path below a namespace of custom.metrics.k8s.io, in the server's preferred version.
 
-        series: which series count. selector: which pods.
+        series: selects the series that count. selector: a text, selects the pods.
         """
         text = label_text(series)
         if isinstance(text, Absent):
@@ -191,27 +266,32 @@ class MetricReader:
         parts = "/".join(quote(part, safe="*") for part in path)
         params = {"labelSelector": selector, "metricLabelSelector": text}
         full = f"/apis/{CUSTOM_GROUP}/{version}/namespaces/{namespace}/{parts}"
-        answer = await self._read(full, params, "custom", bytes_max)
-        return answer if isinstance(answer, Absent) else await _apart(_custom_values, answer)
+        return await self._read(full, params, "custom", bytes_max, read)
 
-    async def _read(self, path: str, params: Mapping[str, str], api: str, bytes_max: int) -> bytes | Absent:
-        key = f"{path}?{sorted(params.items())}"
-        if key not in self._asked:
-            self._asked[key] = asyncio.ensure_future(self._fetch(path, params, api, bytes_max))
-        return await asyncio.shield(self._asked[key])
+    async def _read(
+        self, path: str, params: Mapping[str, str], api: str, bytes_max: int, read: Callable[[bytes], T | Absent]
+    ) -> T | Absent:
+        key = (f"{path}?{sorted(params.items())}", read)
+        query: asyncio.Task[T | Absent] | None = self._queries.get(key)
+        if query is None:
+            query = self._queries[key] = asyncio.create_task(self._fetch(path, params, api, bytes_max, read))
+        return await asyncio.shield(query)
 
-    async def _fetch(self, path: str, params: Mapping[str, str], api: str, bytes_max: int) -> bytes | Absent:
-        asked = {key: value for key, value in params.items() if value}
+    async def _fetch(
+        self, path: str, params: Mapping[str, str], api: str, bytes_max: int, read: Callable[[bytes], T | Absent]
+    ) -> T | Absent:
+        stated = {key: value for key, value in params.items() if value}
         try:
-            answer = await self._client.read(path, asked, bytes_max=bytes_max)
+            answer = await self._client.read(path, stated, bytes_max=bytes_max)
         except ClusterError as error:
             return _unfetched(api, error)
         self._kept_bytes += len(answer)
         if self._kept_bytes > _KEPT_BYTES:
             # Better to send a query twice than to keep a gigabyte of answers.
-            self._asked.clear()
+            self._queries.clear()
             self._kept_bytes = 0
-        return answer
+        # Of a long answer the numbers are parsed in the thread, too.
+        return await _apart(read, answer)
 
 
 def label_text(selector: LabelSelector | None) -> str | Absent:
@@ -253,12 +333,24 @@ def _unreadable(api: str, error: Exception) -> Absent:
     return Absent("Malformed", f"unable to fetch metrics from {api} metrics API: the answer cannot be read: {error}")
 
 
-def _custom_values(answer: bytes) -> list[CustomMetric] | Absent:
-    return _values(answer, _CustomList, _CUSTOM_METRIC, "custom")
+def _samples_by_pod(answer: bytes) -> dict[str, Sample] | Absent:
+    items = _values(answer, _CustomList, _CUSTOM_METRIC, "custom")
+    return items if isinstance(items, Absent) else pod_samples(items)
 
 
-def _external_values(answer: bytes) -> list[ExternalMetricValue] | Absent:
-    return _values(answer, _ExternalList, _EXTERNAL_METRIC, "external")
+def _value_of_one(answer: bytes) -> int | Absent:
+    items = _values(answer, _CustomList, _CUSTOM_METRIC, "custom")
+    if isinstance(items, Absent):
+        return items
+    if len(items) != 1:
+        text = f"the custom metrics API server returned {len(items)} results when we asked for exactly one"
+        return Absent("NotOne", f"unable to fetch metrics from custom metrics API: {text}")
+    return object_value(items[0])
+
+
+def _sum_of_all(answer: bytes) -> int | Absent:
+    items = _values(answer, _ExternalList, _EXTERNAL_METRIC, "external")
+    return items if isinstance(items, Absent) else external_value(items)
 
 
 def _values(answer: bytes, whole: type[_Listing[T]], one: msgspec.json.Decoder[T], api: str) -> list[T] | Absent:

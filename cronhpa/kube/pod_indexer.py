@@ -1,17 +1,24 @@
-"""An index of pods by label, so that a selector examines only the pods that share one of its labels."""
+"""
+An index of pods by the labels that selectors ask for, so that a selector examines only the pods that share one of them.
+
+Pods have more labels than selectors ask for, so only the keys that a selector has asked for are indexed. Names are kept
+as the keys of a dict: a small dict takes less memory than a set.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cronhpa.core.observation import Pod
-from cronhpa.kube.label_selector import Selector
+from cronhpa.kube.label_selector import REQUIREMENTS_MAX, Selector
 
-# Selectors whose matches are kept for one label: a target has one, and a custom resource may state another each time.
+# How many label keys are indexed in a namespace: no fewer than one selector may have. How many selectors' matches are
+# kept for one label: a target has one selector, but a custom resource may state another one each time.
+_KEYS_KEPT = REQUIREMENTS_MAX
 _MATCHES_KEPT = 100
 
 
@@ -20,58 +27,77 @@ class _Entry(Struct, gc=False):
     labels: Mapping[str, str]
 
 
+class Match(Struct, gc=False):
+    """The pods that a selector matches. is_current: False once a pod, or the set of them, may have changed."""
+
+    pods: tuple[Pod, ...]
+    is_current: bool = True
+
+
+class _Labelled(Struct, gc=False):
+    """The names of the pods with a label. matched: what selectors that ask for it matched, until such a pod changes."""
+
+    names: dict[str, None] = field(default_factory=dict)
+    matched: dict[Selector, Match] = field(default_factory=dict)
+
+
 class PodIndexer:
-    """Pods by namespace and by each of their labels, so that a selector examines only a few pods."""
+    """Pods by namespace and by their labels of each key that a selector has asked for."""
 
     def __init__(self) -> None:
         self._entries: dict[str, dict[str, _Entry]] = defaultdict(dict)
-        self._by_label: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-        # What selectors that ask for a label matched, until a pod with that label changes.
-        self._matched: dict[tuple[str, str, str], dict[Selector, tuple[Pod, ...]]] = {}
+        # By namespace, key and value of a label.
+        self._by_label: dict[str, dict[str, dict[str, _Labelled]]] = {}
+        # By namespace and what a pod's name begins with: the name of a pod that was probably made by the same template.
+        self._templates: dict[str, dict[str, str]] = defaultdict(dict)
 
     def put(self, namespace: str, labels: Mapping[str, str], pod: Pod) -> None:
         before = self._entries[namespace].get(pod.name)
         if before is not None:
             pod = _with_first_ready(before.pod, pod)
-        sibling = before or self._sibling(namespace, labels)
+        sibling = before or self._sibling(namespace, pod.name)
         if sibling is not None:
-            # Most pods are made by a template: one object for all of them, a kilobyte less for each.
+            # Most pods are made by a template: those of one template share their labels and containers.
             if sibling.labels == labels:
                 labels = sibling.labels
             if sibling.pod.containers == pod.containers:
                 pod = replace(pod, containers=sibling.pod.containers)
-        if before is None or before.labels is not labels:
+        if before is not None and before.labels is not labels:
             self.drop(namespace, pod.name)
-            for key, value in labels.items():
-                self._by_label[namespace, key, value].add(pod.name)
         self._entries[namespace][pod.name] = _Entry(pod, labels)
-        self._forget_matches(namespace, labels)
+        self._templates[namespace].setdefault(_template(pod.name), pod.name)
+        for key, by_value in self._by_label.get(namespace, {}).items():
+            if key in labels:
+                labelled = by_value.get(labels[key])
+                if labelled is None:
+                    labelled = by_value[labels[key]] = _Labelled()
+                labelled.names[pod.name] = None
+                _outdate(labelled.matched)
 
-    def _forget_matches(self, namespace: str, labels: Mapping[str, str]) -> None:
-        for key, value in labels.items():
-            self._matched.pop((namespace, key, value), None)
-
-    def _sibling(self, namespace: str, labels: Mapping[str, str]) -> _Entry | None:
-        """A pod that shares the rarest of these labels."""
-        sets = [names for item in labels.items() if (names := self._by_label.get((namespace, *item)))]
-        if not sets:
-            return None
-        rarest = min(sets, key=len)
-        return self._entries[namespace][next(iter(rarest))]
+    def _sibling(self, namespace: str, name: str) -> _Entry | None:
+        """A pod that was probably made by the same template; else the newest one, whose containers may be equal."""
+        entries = self._entries[namespace]
+        sibling = self._templates[namespace].get(_template(name)) or next(reversed(entries), None)
+        return None if sibling is None else entries.get(sibling)
 
     def drop(self, namespace: str, name: str) -> None:
         entries = self._entries.get(namespace, {})
         entry = entries.pop(name, None)
         if entry is None:
             return
+        template = _template(name)
+        if self._templates[namespace].get(template) == name:
+            del self._templates[namespace][template]
+        for key, by_value in self._by_label.get(namespace, {}).items():
+            labelled = by_value.get(entry.labels[key]) if key in entry.labels else None
+            if labelled is not None:
+                _outdate(labelled.matched)
+                labelled.names.pop(name, None)
+                if not labelled.names:
+                    del by_value[entry.labels[key]]
         if not entries:
-            del self._entries[namespace]
-        self._forget_matches(namespace, entry.labels)
-        for key, value in entry.labels.items():
-            names = self._by_label[namespace, key, value]
-            names.discard(name)
-            if not names:
-                del self._by_label[namespace, key, value]
+            del self._entries[namespace], self._templates[namespace]
+            self._by_label.pop(namespace, None)
 
     def names(self) -> set[tuple[str, str]]:
         return {(namespace, name) for namespace, entries in self._entries.items() for name in entries}
@@ -79,29 +105,61 @@ class PodIndexer:
     def count(self) -> int:
         return sum(map(len, self._entries.values()))
 
-    def matching(self, namespace: str, selector: Selector) -> tuple[Pod, ...]:
+    def matching(self, namespace: str, selector: Selector) -> Match:
         """The pods of a namespace that a selector matches, in arbitrary order."""
         entries = self._entries.get(namespace)
         if not entries:
-            return ()
-        asked = [
-            (namespace, requirement.key, requirement.values[0])
+            return Match((), is_current=False)
+        labels = [
+            self._with_key(namespace, requirement.key).get(requirement.values[0])
             for requirement in selector.requirements
             if requirement.operator == "in" and len(requirement.values) == 1
         ]
-        if not asked:
-            return _matched(entries.values(), selector)
-        if any(label not in self._by_label for label in asked):
-            return ()
-        # Whoever matches has every label that is asked for: a change of any such pod is one of a pod with the first.
-        known = self._matched.setdefault(asked[0], {})
-        pods = known.get(selector)
-        if pods is None:
-            if len(known) == _MATCHES_KEPT:
-                known.clear()
-            candidates = min((self._by_label[label] for label in asked), key=len)
-            pods = known[selector] = _matched((entries[name] for name in candidates), selector)
-        return pods
+        if not labels:
+            return Match(_matched(entries.values(), selector), is_current=False)
+        labelled = [pods for pods in labels if pods is not None]
+        if len(labelled) < len(labels):
+            return Match((), is_current=False)
+        # A pod that matches has all of these labels. So each change of such a pod outdates the first label's matches.
+        matched = labelled[0].matched
+        match = matched.get(selector)
+        if match is None:
+            if len(matched) == _MATCHES_KEPT:
+                _outdate(matched)
+            candidates = min((pods.names for pods in labelled), key=len)
+            if len(selector.requirements) == 1:
+                match = Match(tuple(entries[name].pod for name in candidates))
+            else:
+                match = Match(_matched((entries[name] for name in candidates), selector))
+            matched[selector] = match
+        return match
+
+    def _with_key(self, namespace: str, key: str) -> dict[str, _Labelled]:
+        """The pods with a label of this key, by its value."""
+        by_key = self._by_label.setdefault(namespace, {})
+        by_value = by_key.pop(key, None)
+        if by_value is not None:
+            by_key[key] = by_value  # the newest again: a new key of the same selector must not push this one out
+        else:
+            if len(by_key) == _KEYS_KEPT:
+                for labelled in by_key.pop(next(iter(by_key))).values():
+                    _outdate(labelled.matched)
+            by_value = by_key[key] = {}
+            for name, entry in self._entries[namespace].items():
+                if key in entry.labels:
+                    by_value.setdefault(entry.labels[key], _Labelled()).names[name] = None
+        return by_value
+
+
+def _template(name: str) -> str:
+    """What the names of pods of one template have in common: `shop-5d5f` of `shop-5d5f-abcde`, `db` of `db-0`."""
+    return name.rpartition("-")[0]
+
+
+def _outdate(matched: dict[Selector, Match]) -> None:
+    for match in matched.values():
+        match.is_current = False
+    matched.clear()
 
 
 def _matched(entries: Iterable[_Entry], selector: Selector) -> tuple[Pod, ...]:

@@ -80,7 +80,8 @@ LABELS_MAX = 500
 _CONTAINERS_MAX = 500
 _REQUESTS_MAX = 5000
 _PORTS_MAX = 5000
-_TIME_LENGTH_MAX = 64
+# Longer times and quantities are not cached.
+_KEPT_LENGTH_MAX = 64
 # The longest text of an IPv6 address, with a zone.
 _IP_LENGTH_MAX = 64
 
@@ -88,14 +89,24 @@ _IP_LENGTH_MAX = 64
 def excess(raw: RawPod) -> str | None:
     """Which limit a pod exceeds; None for a pod within all of them."""
     containers = (*(raw.spec.containers or ()), *(raw.spec.init_containers or ()))
-    resources = (raw.spec.resources, *(container.resources for container in containers))
-    counts = (
+    ports, requests = 0, _count(raw.spec.resources)
+    for container in containers:
+        requests += _count(container.resources)
+        if container.ports:
+            ports += len(container.ports)
+    for what, count, limit in (
         ("labels", len(raw.metadata.labels or ()), LABELS_MAX),
         ("containers", len(containers), _CONTAINERS_MAX),
-        ("ports", sum(len(container.ports or ()) for container in containers), _PORTS_MAX),
-        ("requests", sum(len(one.requests or ()) for one in resources if one is not None), _REQUESTS_MAX),
-    )
-    return next((f"{count} {what}, at most {limit} are read" for what, count, limit in counts if count > limit), None)
+        ("ports", ports, _PORTS_MAX),
+        ("requests", requests, _REQUESTS_MAX),
+    ):
+        if count > limit:
+            return f"{count} {what}, at most {limit} are read"
+    return None
+
+
+def _count(resources: _Resources | None) -> int:
+    return 0 if resources is None or resources.requests is None else len(resources.requests)
 
 
 def pod_from(raw: RawPod) -> Pod:
@@ -107,7 +118,7 @@ def pod_from(raw: RawPod) -> Pod:
     ready = next((condition for condition in raw.status.conditions or () if condition.type == "Ready"), None)
     return Pod(
         name=raw.metadata.name,
-        # One text for all pods: a word of a few letters takes 50 bytes.
+        # All pods share one text for each phase and each Ready status.
         phase=intern(raw.status.phase),
         deleting=raw.metadata.deletion_timestamp is not None,
         ready=intern(ready.status) if ready else "",
@@ -142,11 +153,12 @@ def _container(raw: _RawContainer, *, is_init: bool) -> Container:
 def _instant(text: str | None) -> int:
     if not text:
         return 0
-    return _kept_instant(text) if len(text) <= _TIME_LENGTH_MAX else parse_instant(text)
+    return _kept_instant(text) if len(text) <= _KEPT_LENGTH_MAX else parse_instant(text)
 
 
-# The pods of a rollout share a few instants.
+# The pods of a rollout share a few instants, and those of a cluster a few requests.
 _kept_instant = lru_cache(maxsize=1024)(parse_instant)
+_kept_milli = lru_cache(maxsize=512)(parse_milli)
 
 
 _NONE: Mapping[str, int] = {}
@@ -158,7 +170,9 @@ def _milli(quantities: Mapping[str, Any] | None) -> Mapping[str, int]:
     out = {}
     for name, text in quantities.items():
         try:
-            out[name] = parse_milli(str(text))
+            quantity = str(text)
+            milli = _kept_milli(quantity) if len(quantity) <= _KEPT_LENGTH_MAX else parse_milli(quantity)
+            out[intern(name)] = milli
         except ValueError:
             continue
     return out

@@ -19,12 +19,15 @@ from msgspec.structs import replace
 
 from cronhpa.core.observation import Absent, Scale
 from cronhpa.core.spec import TargetRef
-from cronhpa.kube.client import FIELD_MANAGER, Client
+from cronhpa.kube.client import Client
 from cronhpa.kube.discovery import Discovery, Resource
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.informer import Informer
 from cronhpa.kube.label_selector import REQUIREMENTS_MAX, SELECTOR_LENGTH_MAX, Selector, select, selector_text
+from cronhpa.kube.managed_fields import replicas_manager
 from cronhpa.kube.pods import Meta
+from cronhpa.kube.shard_scope import ShardScope
+from cronhpa.kube.target_questions import TargetQuestions
 
 LOG = logging.getLogger(__name__)
 
@@ -77,10 +80,11 @@ class ScaleTarget(Struct, frozen=True):
     ready: int | None = None
 
 
-class _Watched(Struct):
+class WatchedTarget(Struct):
     """
-    A target as last seen by its informer. selector: as JSON, None if it is too long to be read.
+    A target as seen by its informer. selector: as JSON, None if it is too long to be read.
     target: made at the first read; it keeps its parsed selector until the selector changes.
+    is_newest: until the informer sees another version.
     """
 
     replicas: int
@@ -88,7 +92,14 @@ class _Watched(Struct):
     ready_replicas: int
     version: str
     selector: bytes | None
+    informer: Informer[Workload] | None = None
     target: ScaleTarget | None = None
+    is_newest: bool = True
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the target is still like this."""
+        return self.is_newest and self.informer is not None and self.informer.is_current
 
     def read(self) -> ScaleTarget:
         if self.target is None:
@@ -98,7 +109,7 @@ class _Watched(Struct):
             self.target = ScaleTarget(scale, selector, self.ready_replicas)
         return self.target
 
-    def after(self, before: _Watched | None) -> _Watched:
+    def after(self, before: WatchedTarget | None) -> WatchedTarget:
         """This version of a target, with the parsed selector of the version before if the selector is the same."""
         if before is not None and before.target is not None and before.selector == self.selector:
             self.target = replace(
@@ -127,33 +138,6 @@ class _Scale(Struct, frozen=True):
     status: _ScaleStatus
 
 
-class _SpecFields(Struct):
-    replicas: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="f:replicas")
-
-
-class _Fields(Struct):
-    spec: _SpecFields = msgspec.field(default_factory=_SpecFields, name="f:spec")
-
-
-class _Managed(Struct):
-    manager: str = ""
-    time: str = ""
-    fields_v1: _Fields = msgspec.field(default_factory=_Fields, name="fieldsV1")
-
-
-class _ManagedMeta(Struct):
-    name: str = ""
-    managed_fields: tuple[_Managed, ...] = msgspec.field(default=(), name="managedFields")
-
-
-class _ManagedObject(Struct):
-    metadata: _ManagedMeta
-
-
-class _ManagedList(Struct):
-    items: tuple[_ManagedObject, ...] = ()
-
-
 class Targets:
     """
     changed(namespace, group, kind, name) is called when a watched target is created or deleted. A change of its
@@ -167,16 +151,19 @@ class Targets:
         discovery: Discovery,
         changed: Callable[[str, str, str, str], None],
         namespaces: tuple[str, ...],
+        scope: ShardScope | None = None,
     ) -> None:
+        self._scope = scope or ShardScope()
         self._client = client
         self._discovery = discovery
         self._changed = changed
         self._namespaces = namespaces or ("",)
         self._informers: dict[tuple[Resource, str], Informer[Workload]] = {}
-        # The same by API version, kind and scope.
+        # By scope, group and kind.
         self._of_kind: dict[tuple[str, str, str], Informer[Workload]] = {}
-        self._seen: dict[tuple[str, str, str, str], _Watched] = {}
+        self._seen: dict[tuple[str, str, str, str], WatchedTarget] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._questions = TargetQuestions()
 
     @property
     def informers(self) -> list[Informer[Workload]]:
@@ -211,27 +198,60 @@ class Targets:
             if fresh or informer is None or not informer.is_current:
                 scale = _scale(await self._get(resource, namespace, ref.name))
                 return ScaleTarget(scale, select(scale.selector))
+            seen = self._seen.get((namespace, resource.group, ref.kind, ref.name))
+            return await self._asked_for(informer, resource, namespace, ref) if seen is None else seen.read()
         except ClusterError as error:
             return Absent("FailedGetScale", error.message)
-        seen = self._seen.get((namespace, resource.group, ref.kind, ref.name))
-        if seen is None:
+
+    async def compare(self, namespace: str, ref: TargetRef, seen: Scale) -> bool:
+        """
+        Whether the API server states the replicas of a watched target that `seen` has.
+
+        If the watch has not delivered what the API server states, the kind is listed again. Raises ClusterError.
+        """
+        resource = await self._discovery.resource(ref.api_version, ref.kind)
+        informer = self._informer(resource, ref.kind, namespace)
+        key = namespace, resource.group, ref.kind, ref.name
+        stated = await self._questions.known(key, lambda: self._get(resource, namespace, ref.name))
+        if stated is None:
+            return False
+        replicas = stated.spec.replicas, stated.status.replicas
+        is_as_seen = replicas == (seen.spec_replicas, seen.status_replicas)
+        # The watch may have delivered the change during the request.
+        newest = self._seen.get(key)
+        is_delivered = newest is not None and (newest.replicas, newest.status_replicas) == replicas
+        if informer is not None and not is_as_seen and not is_delivered:
+            informer.list_again()
+        return is_as_seen
+
+    def may_ask_for(self, key: tuple[str, str, str, str]) -> bool:
+        """Whether a read of this target (namespace, group, kind, name) takes a request, as its watch lacks it."""
+        if key in self._seen:
+            return False
+        namespace, group, kind, _ = key
+        informer = self._of_kind.get((self._scope_of(namespace), group, kind))
+        return informer is not None and informer.is_current and self._questions.may_ask_for(key)
+
+    async def _asked_for(
+        self, informer: Informer[Workload], resource: Resource, namespace: str, ref: TargetRef
+    ) -> ScaleTarget | Absent:
+        """A target that its watch lacks, by a request: the watch may have lost the event of its creation."""
+        key = namespace, resource.group, ref.kind, ref.name
+        stated = await self._questions.missing(key, lambda: self._get(resource, namespace, ref.name))
+        if stated is None:
             return Absent("FailedGetScale", f'{resource.full_name} "{ref.name}" not found')
-        return seen.read()
+        informer.list_again()
+        scale = _scale(stated)
+        return ScaleTarget(scale, select(scale.selector))
 
     def ready(self, namespace: str, ref: TargetRef) -> int | None:
-        """The ready pods that a watched target states; None where no watch tells them."""
+        """The number of ready pods that a watched target states; None for a target that is not watched."""
         seen = self._seen.get((namespace, ref.api_version.rpartition("/")[0], ref.kind, ref.name))
         return None if seen is None else seen.ready_replicas
 
-    def watched(self, key: tuple[str, str, str, str], api_version: str) -> ScaleTarget | None:
-        """
-        The target as its informer knows it, if it was read from there before; None if a read has to say.
-
-        key: namespace, group, kind and name. The answer is the same object as long as nothing of the target changes.
-        """
-        seen = self._seen.get(key)
-        informer = self._of_kind.get((api_version, key[2], key[0] if self._namespaces != ("",) else ""))
-        return None if informer is None or seen is None or not informer.is_current else seen.target
+    def watched(self, key: tuple[str, str, str, str]) -> WatchedTarget | None:
+        """The target (namespace, group, kind, name) as its informer knows it; None for one that is not watched."""
+        return self._seen.get(key)
 
     async def write(self, namespace: str, ref: TargetRef, seen: Scale, replicas: int) -> None:
         """
@@ -253,6 +273,8 @@ class Targets:
                     raise
                 now = await self._get(resource, namespace, ref.name)
                 if now.spec.replicas != seen.spec_replicas:
+                    # The watch may have lost that change: the next turn must not decide on the replicas of before it.
+                    self._note(resource, namespace, ref, now, now.status.replicas)
                     text = f"the replicas were changed from {seen.spec_replicas} to {now.spec.replicas} meanwhile"
                     raise ClusterError(_CONFLICT, "Conflict", text) from error
                 version = now.metadata.resource_version
@@ -262,46 +284,45 @@ class Targets:
         raise ClusterError(_CONFLICT, "Conflict", f"the target changed {_ATTEMPTS} times while it was being scaled")
 
     async def other_manager(self, namespace: str, ref: TargetRef) -> str:
-        """The newest field manager of the target's replicas that is not this operator; "" where none is told."""
+        """The newest field manager of the target's replicas that is not this operator; "" if none is stated."""
         try:
             resource = await self._discovery.resource(ref.api_version, ref.kind)
-            # A list of one object: the right to list the watched kinds is there already.
-            only = {"fieldSelector": f"metadata.name={ref.name}"}
-            listed = await self._client.get(resource.path(namespace), _ManagedList, only)
+            return await replicas_manager(self._client, resource.path(namespace), ref.name)
         except ClusterError as error:
-            LOG.info("who else changes the replicas of %s/%s cannot be seen: %s", namespace, ref.name, error.message)
+            LOG.info("the field managers of %s/%s cannot be read: %s", namespace, ref.name, error.message)
             return ""
-        others = [
-            entry
-            for item in listed.items
-            if item.metadata.name == ref.name
-            for entry in item.metadata.managed_fields
-            if entry.manager != FIELD_MANAGER and bytes(entry.fields_v1.spec.replicas)
-        ]
-        return max(others, key=lambda entry: entry.time, default=_Managed()).manager
 
     async def _get(self, resource: Resource, namespace: str, name: str) -> _Scale:
         return await self._client.get(f"{resource.path(namespace, name)}/scale", _Scale)
 
-    def _note(self, resource: Resource, namespace: str, ref: TargetRef, written: _Scale) -> None:
-        """Caches our own write: the next reconciliation must not act on a scale that the watch has not updated yet."""
-        informer = self._informers.get((resource, namespace if self._namespaces != ("",) else ""))
+    def _note(
+        self, resource: Resource, namespace: str, ref: TargetRef, stated: _Scale, status_replicas: int | None = None
+    ) -> None:
+        """
+        Caches our own write, or what was read: the next reconciliation must not act on a scale that the watch has not
+        updated yet. status_replicas: None for a write, whose answer still states the number of before.
+        """
+        informer = self._informers.get((resource, self._scope_of(namespace)))
         key = (namespace, resource.group, ref.kind, ref.name)
-        before, version = self._seen.get(key), written.metadata.resource_version
+        before, version = self._seen.get(key), stated.metadata.resource_version
         if (
             informer is not None
             and before is not None
             and informer.note(Meta(ref.name, namespace, resource_version=version))
         ):
-            seen = _Watched(
-                written.spec.replicas, before.status_replicas, before.ready_replicas, version, before.selector
-            )
+            before.is_newest = False
+            status = before.status_replicas if status_replicas is None else status_replicas
+            ready, selector = before.ready_replicas, before.selector
+            seen = WatchedTarget(stated.spec.replicas, status, ready, version, selector, informer)
             self._seen[key] = seen.after(before)
+
+    def _scope_of(self, namespace: str) -> str:
+        return namespace if self._namespaces != ("",) else ""
 
     def _informer(self, resource: Resource, kind: str, namespace: str) -> Informer[Workload] | None:
         if (resource.group, resource.version, kind) not in WATCHED:
             return None
-        scope = namespace if self._namespaces != ("",) else ""
+        scope = self._scope_of(namespace)
         informer = self._informers.get((resource, scope))
         if informer is None:
             path = (
@@ -313,10 +334,9 @@ class Targets:
                 Workload,
                 lambda ns, name, item: self._on_change(informer, (ns, resource.group, kind, name), item),
                 keep=False,
+                scope=self._scope,
             )
-            self._informers[resource, scope] = informer
-            version = f"{resource.group}/{resource.version}" if resource.group else resource.version
-            self._of_kind[version, kind, scope] = informer
+            self._informers[resource, scope] = self._of_kind[scope, resource.group, kind] = informer
             self._tasks.append(asyncio.create_task(informer.run(), name=f"watch {path}"))
         return informer
 
@@ -324,8 +344,10 @@ class Targets:
         self, informer: Informer[Workload] | None, key: tuple[str, str, str, str], workload: Workload | None
     ) -> None:
         before = self._seen.pop(key, None)
+        if before is not None:
+            before.is_newest = False
         if workload is not None:
-            self._seen[key] = _watched(workload).after(before)
+            self._seen[key] = _watched(workload, informer).after(before)
         if (workload is None) == (before is None):
             return
         # The targets of the first list existed before: the reconciliation that asked for them reads them anyway.
@@ -337,12 +359,13 @@ def _scale(scale: _Scale) -> Scale:
     return Scale(scale.spec.replicas, scale.status.replicas, scale.status.selector, scale.metadata.resource_version)
 
 
-def _watched(workload: Workload) -> _Watched:
+def _watched(workload: Workload, informer: Informer[Workload] | None) -> WatchedTarget:
     wanted = 1 if workload.spec.replicas is None else workload.spec.replicas
     selector = bytes(workload.spec.selector)
     kept = None if len(selector) > _SELECTOR_JSON_MAX else selector
     status = workload.status
-    return _Watched(wanted, status.replicas, status.ready_replicas, workload.metadata.resource_version, kept)
+    version = workload.metadata.resource_version
+    return WatchedTarget(wanted, status.replicas, status.ready_replicas, version, kept, informer)
 
 
 def workload_selector_text(selector: Any) -> str | Absent:

@@ -22,7 +22,7 @@ CONNECT_SECONDS = 10.0
 _READ_BYTES = 2**16
 # A projected token is rotated long before it expires; client-go reads it anew as often.
 _TOKEN_SECONDS = 60.0
-# After a connection that TLS refused, certificates are looked at this often at most.
+# The files of the certificates are read no more often than this, however many connections TLS refuses.
 _TLS_SECONDS = 10.0
 
 

@@ -1,5 +1,5 @@
 """
-What the API server asked to be asked later: 429 of its priority and fairness, and 503 with Retry-After.
+Requests that the API server wants later: it answered 429 (priority and fairness), or 503 with Retry-After.
 
 Each method and path is throttled by itself, so that one that has to wait delays no other.
 """
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 # Whoever asks for no pause at all must not be asked in a circle.
 _LEAST_SECONDS = 0.5
-# Whoever does not say when: after a second, and twice as long each time.
+# The first pause if the server does not say how long; each later one is twice as long.
 _FIRST_SECONDS = 1.0
 _DOUBLINGS = 5
 _KEPT = 4096
@@ -36,7 +36,7 @@ class _Throttle(Struct):
 
 class Throttles:
     """
-    seconds_max: a path is silent no longer than this, whatever the server says: a broken one must not silence us.
+    seconds_max: the longest pause of a path, whatever the server says: a broken server must not silence the operator.
 
     `now` is in seconds of the event loop's clock.
     """
@@ -50,8 +50,8 @@ class Throttles:
 
     def seconds(self, method: str, path: str, now: float) -> float:
         """For how long this request must wait; 0 for one that may be sent."""
-        known = self._throttled.get((method, path))
-        return 0.0 if known is None else max(known.until - now, 0.0)
+        throttle = self._throttled.get((method, path))
+        return 0.0 if throttle is None else max(throttle.until - now, 0.0)
 
     def look(self, method: str, path: str, now: float) -> None:
         """Raises ClusterError for a request that must wait."""
@@ -83,8 +83,8 @@ class Throttles:
         if error is None or (error.status != HTTPStatus.TOO_MANY_REQUESTS and error.retry_after is None):
             self._throttled.pop(key, None)
             return
-        known = self._throttled.pop(key, None)
-        times = 0 if known is None else known.times
+        before = self._throttled.pop(key, None)
+        times = 0 if before is None else before.times
         seconds = error.retry_after
         if seconds is None:
             jitter = 0.5 + random.random() / 2  # noqa: S311 - jitter, no secret
@@ -96,14 +96,14 @@ class Throttles:
     def _make_room(self, now: float) -> None:
         if len(self._throttled) < _KEPT:
             return
-        for key in [key for key, known in self._throttled.items() if known.until <= now]:
+        for key in [key for key, throttle in self._throttled.items() if throttle.until <= now]:
             del self._throttled[key]
         while len(self._throttled) >= _KEPT:
             del self._throttled[next(iter(self._throttled))]
 
 
 def retry_after(status: int, header: str | None) -> float | None:
-    """The seconds of a Retry-After header; None where there is none, or where the status asks for no patience."""
+    """The seconds of a Retry-After header; None without one, and with a status other than 429 and 503."""
     if status not in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE} or header is None:
         return None
     # The API server writes seconds, never a date.

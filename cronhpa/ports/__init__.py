@@ -1,1 +1,1 @@
-"""Ports of our own: how connections are accepted, for /metrics and probes as for the page."""
+"""The operator's own ports: how they accept connections, both for /metrics and probes and for the page."""

@@ -1,8 +1,8 @@
 """
-Connections of a port of ours: bound, accepted at a pace, and which one gives way to a new one.
+Connections of one of the operator's ports: it is bound, it accepts at a pace, and old connections give way to new ones.
 
-A new connection is always accepted. Where there is no room, the oldest one of the address that holds most gives way, so
-that one address cannot push out another.
+A new connection is always accepted. If there is no room, the oldest connection of the address that has most gives way,
+so that one address cannot push out another.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 LOG = logging.getLogger(__name__)
 
 ACCEPTS_AT_ONCE = 8
-"""Not more than one address may hold at a port, so that each is read once before another can push it out."""
+"""No more than one address may have at a port, so that each is read once before another can push it out."""
 # Connections that wait in the kernel to be accepted.
 _BACKLOG = 256
 _ACCEPTS_PAUSE_SECONDS = 0.01
@@ -26,7 +26,7 @@ _NO_ROOM_SECONDS = 0.1
 
 
 class OpenConnection(Protocol):
-    """A connection that is open. peer: its address."""
+    """An open connection. peer: the address of the other side."""
 
     peer: str
 
@@ -64,18 +64,18 @@ async def accepted(listening: socket.socket) -> AsyncIterator[tuple[socket.socke
 
 def gives_way(peer: str, held: Iterable[H], *, connections: int, per_peer: int) -> H | None:
     """
-    The connection that a new one of this address pushes out; None where there is room for both.
+    The connection that gives way to a new one from `peer`; None if there is room for both.
 
-    held: the oldest first. connections: at most, of all addresses; per_peer: of one.
+    held: the open connections, the oldest first. connections: the limit for all addresses. per_peer: for one address.
     """
-    kept = list(held)
-    counts = Counter(each.peer for each in kept)
+    open_ones = list(held)
+    counts = Counter(connection.peer for connection in open_ones)
     if counts[peer] >= per_peer:
         peers = {peer}
-    elif len(kept) >= connections:
+    elif len(open_ones) >= connections:
         most = max(counts.values())
-        peers = {each for each, count in counts.items() if count == most}
+        peers = {address for address, count in counts.items() if count == most}
     else:
         return None
-    # The oldest, not one without a request: among readers that do not read, that is the new probe.
-    return next(each for each in kept if each.peer in peers)
+    # The oldest one, not one without a request: that could be a new probe among old clients that read no answer.
+    return next(connection for connection in open_ones if connection.peer in peers)

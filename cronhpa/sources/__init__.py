@@ -1,1 +1,1 @@
-"""Metrics without an adapter: named sources, asked by the operator itself: a Prometheus, or the pods of the target."""
+"""Metrics without an adapter: named sources that the operator asks: a Prometheus, the target's pods, or a URL."""

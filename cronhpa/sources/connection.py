@@ -1,7 +1,7 @@
 """
-Requests to sources: who is trusted, who we are, how long and how much. No redirect is followed, no cookie is kept.
+Requests to sources: TLS, login, deadline, size. No redirect is followed, no cookie is kept.
 
-An error is told in words that fit into a condition: they are the same each time, and name no address of the operator's.
+An error's text fits into a condition: it is the same each time, and names no address that the operator uses.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from cronhpa.core.printable import without_userinfo
-from cronhpa.sources.definition import PodsSource, PrometheusSource
+from cronhpa.core.printable import without_secrets, without_userinfo
+from cronhpa.sources.definition import Definition, PodsSource, PrometheusSource, UrlSource
 
 # Logins are rotated files; they are read again this often.
 _LOGIN_SECONDS = 5.0
 _AGENT = "cronhpa"
 _READ_BYTES = 2**16
-# Connections wait for the next period of some seconds. For a longer one none is kept: there may be 100,000 pods.
+# Connections are kept for a period of some seconds. For a longer one none is kept: there may be 100,000 pods.
 _IDLE_SECONDS = 5.0
 
 
 class NoAnswerError(Exception):
-    """There is no answer. reason: a word for machines. cause: what the log tells besides."""
+    """There is no usable answer. reason: a word for machines. cause: a text for the log alone."""
 
     def __init__(self, reason: str, message: str, cause: str = "") -> None:
         self.reason, self.message, self.cause = reason, message, cause
@@ -44,11 +44,12 @@ class SourceConnection:
     connections_max: at once; 0 is no limit.
     """
 
-    def __init__(self, definition: PrometheusSource | PodsSource, *, connections_max: int) -> None:
+    def __init__(self, definition: Definition, *, connections_max: int) -> None:
         self._definition = definition
         self._connections_max = connections_max
         self._session: aiohttp.ClientSession | None = None
         self._login: dict[str, str] = {}
+        self._secrets: tuple[str, ...] = ()
         self._login_at: float | None = None
 
     async def close(self) -> None:
@@ -77,6 +78,23 @@ class SourceConnection:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _no_answer(error, definition.timeout_seconds) from None
 
+    async def read(
+        self, method: str, url: URL, *, bytes_max: int, headers: Mapping[str, str], form: Any = None
+    ) -> tuple[aiohttp.ClientResponse, bytes]:
+        """
+        The response and its body, without the login that was sent: words of it may stand in conditions, which tenants
+        read. Raises NoAnswerError as `send` does, and for a body of more than bytes_max.
+        """
+        body = bytearray()
+
+        def take(part: bytes) -> None:
+            body.extend(part)
+            if len(body) > bytes_max:
+                raise NoAnswerError("TooLarge", f"its answer is longer than {bytes_max} bytes")
+
+        response = await self.send(method, url, take, headers=headers, form=form)
+        return response, without_secrets(bytes(body), self._secrets)
+
     async def _open(self) -> aiohttp.ClientSession:
         context = await asyncio.to_thread(_tls, self._definition)
         if self._session is None:  # else another request opened it meanwhile
@@ -93,19 +111,19 @@ class SourceConnection:
         return self._session
 
     async def _stated_headers(self) -> dict[str, str]:
-        """The headers that the definition states, and its login."""
+        """The headers that the definition states, with its login."""
         definition = self._definition
         if isinstance(definition, PodsSource):
-            # Whoever owns a pod would own whatever is sent to it: no login goes to pods.
+            # The owner of a pod reads everything that is sent to it: no login goes to pods.
             return {}
         now = asyncio.get_running_loop().time()
         if self._login_at is None or now - self._login_at > _LOGIN_SECONDS:
-            self._login = await asyncio.to_thread(_login, definition)
+            self._login, self._secrets = await asyncio.to_thread(_login, definition)
             self._login_at = now
         return {**definition.headers, **self._login}
 
 
-def _tls(definition: PrometheusSource | PodsSource) -> ssl.SSLContext | bool:
+def _tls(definition: Definition) -> ssl.SSLContext | bool:
     """Raises OSError, of which SSLError is one, for files that cannot be used."""
     if not definition.files:
         return True
@@ -116,13 +134,18 @@ def _tls(definition: PrometheusSource | PodsSource) -> ssl.SSLContext | bool:
     return context
 
 
-def _login(definition: PrometheusSource) -> dict[str, str]:
+def _login(definition: PrometheusSource | UrlSource) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The secret headers, and the secret texts in them."""
+    secret = {name: _read(path) for name, path in definition.header_files.items()}
+    texts = tuple(secret.values())
     if definition.token_file is not None:
-        return {"Authorization": f"Bearer {_read(definition.token_file)}"}
+        token = _read(definition.token_file)
+        return {**secret, "Authorization": f"Bearer {token}"}, (*texts, token)
     if definition.password_file is not None:
-        pair = f"{definition.username}:{_read(definition.password_file)}"
-        return {"Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
-    return {}
+        password = _read(definition.password_file)
+        pair = b64encode(f"{definition.username}:{password}".encode()).decode()
+        return {**secret, "Authorization": f"Basic {pair}"}, (*texts, pair, password)
+    return secret, texts
 
 
 def _read(path: Path) -> str:
@@ -133,7 +156,7 @@ def _read(path: Path) -> str:
 
 
 def refuse_status(response: aiohttp.ClientResponse) -> None:
-    """Raises NoAnswerError for a response that is no answer to what was asked."""
+    """Raises NoAnswerError for a response with a status other than 200."""
     status = response.status
     if status == HTTPStatus.OK:
         return
@@ -142,10 +165,15 @@ def refuse_status(response: aiohttp.ClientResponse) -> None:
     raise NoAnswerError(f"HTTP{status}", f"it answered {status}")
 
 
+def no_answer_within(seconds: float) -> str:
+    """The message of a request that its deadline ended."""
+    return f"it gave no answer within {seconds:g} s"
+
+
 def _no_answer(error: Exception, seconds: float) -> NoAnswerError:
     cause = without_userinfo(str(error)) or type(error).__name__
     if isinstance(error, TimeoutError):
-        return NoAnswerError("Timeout", f"it gave no answer within {seconds:g} s", cause)
+        return NoAnswerError("Timeout", no_answer_within(seconds), cause)
     if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
         return NoAnswerError("Untrusted", "TLS: its certificate, or ours, is not trusted or cannot be read", cause)
     if isinstance(error, aiohttp.ClientConnectorError):

@@ -1,12 +1,13 @@
 """
-The file of sources: what whoever runs the operator writes, checked as a whole. No tenant's text stands in it.
+The file of sources, checked as a whole. The operator's administrator writes it; no tenant's text stands in it.
 
-Each source has a name, by which a metric of an object asks for it, and is either `prometheus` or `pods`.
+Each source is one of `prometheus`, `pods` and `url`, and has a name by which the metrics of objects ask for it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -17,15 +18,18 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from cronhpa.api.yaml_loader import Loader, line_of
-from cronhpa.core.printable import printable, shortened
+from cronhpa.core.printable import printable, shortened, without_userinfo
 from cronhpa.history.prometheus import PrometheusError, prometheus_url
 from cronhpa.history.promql import MetricName, QueryError, QueryTemplate
+from cronhpa.sources.url_template import UrlTemplate, checked_path
+from cronhpa.sources.value_path import ValuePath
 
 # A ConfigMap holds 1 MiB.
 BYTES_MAX = 2**20
 _NODES_MAX = 50_000
-_FOUND_MAX = 200
+_INPUT_MAX = 200
 _LABEL = r"^[a-zA-Z_][a-zA-Z0-9_]*$"
+_METRIC = r"^[a-zA-Z_:][a-zA-Z0-9_:]*$"
 _PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?")
 _PORT_MAX = 65535
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
@@ -52,17 +56,23 @@ def _as_url(text: str) -> str:
     return text.rstrip("/")
 
 
-def _as_query(text: str) -> str:
-    try:
-        QueryTemplate(text)
-    except QueryError as problem:
-        raise ValueError(str(problem)) from None
-    return text
+def _as_template(template: Callable[[str], object]) -> AfterValidator:
+    """Accepts a text that this kind of template can be made of."""
+
+    def check(text: str) -> str:
+        try:
+            template(text)
+        except QueryError as problem:
+            raise ValueError(str(problem)) from None
+        return text
+
+    return AfterValidator(check)
 
 
-def _as_headers(headers: dict[str, str]) -> dict[str, str]:
+def _as_headers(headers: dict[str, Any]) -> dict[str, Any]:
     for name, value in headers.items():
-        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+        # Of a file only the name is known here.
+        if not _HEADER_NAME.fullmatch(name) or not (isinstance(value, Path) or _HEADER_VALUE.fullmatch(value)):
             raise ValueError(f"{name!r} is no header of one line")
         if name.lower() in _OWN_HEADERS:
             raise ValueError(
@@ -81,9 +91,8 @@ def _as_port(value: object) -> object:
     raise ValueError("it is no port")
 
 
-def _as_path(text: str) -> str:
-    if not re.fullmatch(r"/[A-Za-z0-9._~!$&'()*+,;=:@%/-]*(\?[A-Za-z0-9._~!$&'()*+,;=:@%/?\[\]-]*)?", text):
-        raise ValueError("it is no path")
+def _as_value_path(text: str) -> str:
+    ValuePath(text)
     return text
 
 
@@ -94,7 +103,7 @@ class _Strict(BaseModel):
 
 
 class _Tls(_Strict):
-    """With which certificates a server is trusted, and with which the operator proves itself."""
+    """The authorities whose certificates are trusted, and the operator's own certificate."""
 
     ca_file: Path | None = Field(
         None, description="a PEM file: the authorities that are trusted instead of the system's"
@@ -109,7 +118,7 @@ class _Tls(_Strict):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        return tuple(each for each in (self.ca_file, self.cert_file, self.key_file) if each is not None)
+        return tuple(file for file in (self.ca_file, self.cert_file, self.key_file) if file is not None)
 
     @model_validator(mode="after")
     def _has_both(self) -> Self:
@@ -118,10 +127,36 @@ class _Tls(_Strict):
         return self
 
 
-class PrometheusSource(_Tls):
+class _Asked(_Tls):
+    """The operator's login and headers, and its deadline."""
+
+    timeout_seconds: float = Field(5, gt=0, le=30, description="a number of seconds, more than 0, at most 30")
+    max_age_seconds: int = Field(120, ge=1, le=3600, description="a whole number of seconds from 1 to 3600")
+    token_file: Path | None = Field(None, description="a file with a bearer token")
+    username: str | None = Field(None, pattern=r"^[^:\x00-\x1f\x7f]+$", description="a user name without a colon")
+    password_file: Path | None = Field(None, description="a file with the password of username")
+    headers: Annotated[dict[str, str], AfterValidator(_as_headers)] = Field(
+        {}, description="further headers, such as X-Scope-OrgID: shop"
+    )
+    header_files: Annotated[dict[str, Path], AfterValidator(_as_headers)] = Field(
+        {}, description="further headers that are secret, each with the file of its value, such as X-API-KEY: /FILE"
+    )
+
+    @model_validator(mode="after")
+    def _has_one_login(self) -> Self:
+        if (self.username is None) != (self.password_file is None):
+            raise ValueError("username and passwordFile go together: name both or none")
+        if self.username is not None and self.token_file is not None:
+            raise ValueError("it has two logins: name tokenFile, or username and passwordFile")
+        if twice := {name.lower() for name in self.headers} & {name.lower() for name in self.header_files}:
+            raise ValueError(f"{min(twice)} stands in headers and in headerFiles: name it once")
+        return self
+
+
+class PrometheusSource(_Asked):
     """One number for each object, by an instant query."""
 
-    query: Annotated[str, AfterValidator(_as_query)] = Field(
+    query: Annotated[str, _as_template(QueryTemplate)] = Field(
         min_length=1,
         max_length=16_384,
         description="PromQL; $namespace, $name, $kind, $target and $metric within the quotes of label matchers",
@@ -132,21 +167,9 @@ class PrometheusSource(_Tls):
     join: dict[Literal["namespace", "name", "kind", "target"], Annotated[str, Field(pattern=_LABEL)]] = Field(
         {}, description="a label of the answer's series for namespace, name, kind or target of the object"
     )
-    timeout_seconds: float = Field(5, gt=0, le=30, description="a number of seconds, more than 0, at most 30")
-    max_age_seconds: int = Field(120, ge=1, le=3600, description="a whole number of seconds from 1 to 3600")
-    token_file: Path | None = Field(None, description="a file with a bearer token")
-    username: str | None = Field(None, pattern=r"^[^:\x00-\x1f\x7f]+$", description="a user name without a colon")
-    password_file: Path | None = Field(None, description="a file with the password of username")
-    headers: Annotated[dict[str, str], AfterValidator(_as_headers)] = Field(
-        {}, description="further headers, such as X-Scope-OrgID: shop"
-    )
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
-        if (self.username is None) != (self.password_file is None):
-            raise ValueError("username and passwordFile go together: name both or none")
-        if self.username is not None and self.token_file is not None:
-            raise ValueError("it has two logins: name tokenFile, or username and passwordFile")
         if self.join and "namespace" not in self.join and "namespace" not in QueryTemplate(self.query).names:
             raise ValueError(
                 "join names no label of the namespace: objects of one name in two namespaces would get each other's "
@@ -162,11 +185,11 @@ class PodsSource(_Tls):
         description="a number from 1 to 65535, or the name of a container's port"
     )
     metric: str = Field(
-        pattern=r"^[a-zA-Z_:][a-zA-Z0-9_:]*$",
+        pattern=_METRIC,
         max_length=253,
         description="the name of a sample, such as requests_total",
     )
-    path: Annotated[str, AfterValidator(_as_path)] = Field("/metrics", description="a path that begins with /")
+    path: Annotated[str, AfterValidator(checked_path)] = Field("/metrics", description="a path that begins with /")
     scheme: Literal["http", "https"] = Field("http", description="http or https")
     labels: dict[Annotated[str, Field(pattern=_LABEL)], str] = Field(
         {}, description="labels with the values that a sample must have to count"
@@ -181,14 +204,57 @@ class PodsSource(_Tls):
     )
 
 
+class UrlSource(_Asked):
+    """One number for each object, from an HTTP endpoint that answers with one."""
+
+    url: Annotated[str, _as_template(UrlTemplate)] = Field(
+        max_length=4096,
+        description="http(s)://HOST:PORT/PATH?QUERY; $namespace, $name, $kind, $target and $metric behind the host",
+    )
+    format: Literal["json", "yaml", "text", "prometheus"] = Field(
+        "json", description="json, yaml, text (the number alone) or prometheus (a page of a text format)"
+    )
+    value: Annotated[str, AfterValidator(_as_value_path)] | None = Field(
+        None, description="for json and yaml: the path of the number, such as queues.0.length"
+    )
+    metric: str | None = Field(
+        None, pattern=_METRIC, max_length=253, description="for prometheus: the name of a sample, such as queue_length"
+    )
+    labels: dict[Annotated[str, Field(pattern=_LABEL)], str] = Field(
+        {}, description="for prometheus: labels with the values that a sample must have to count"
+    )
+    combine: Literal["sum", "average", "max"] | None = Field(
+        None, description="for prometheus: sum, average or max of several samples; absent: there must be one"
+    )
+
+    @model_validator(mode="after")
+    def _has_place(self) -> Self:
+        wanted = {"text": set(), "prometheus": {"metric"}}.get(self.format, {"value"})
+        allowed = wanted | ({"labels", "combine"} if self.format == "prometheus" else set())
+        stated = {field for field in ("value", "metric", "labels", "combine") if getattr(self, field)}
+        if wanted - stated:
+            raise ValueError(f"format {self.format} needs {min(wanted)}: it says where the number stands")
+        if stated - allowed:
+            raise ValueError(f"{min(stated - allowed)} means nothing with format {self.format}: leave it out")
+        return self
+
+
+Definition = PrometheusSource | PodsSource | UrlSource
+
+
 class _Named(_Strict):
     prometheus: PrometheusSource | None = None
     pods: PodsSource | None = None
+    url: UrlSource | None = None
+
+    @property
+    def definitions(self) -> list[Definition]:
+        return [source for source in (self.prometheus, self.pods, self.url) if source is not None]
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
-        if (self.prometheus is None) == (self.pods is None):
-            raise ValueError("exactly one of prometheus and pods is accepted")
+        if len(self.definitions) != 1:
+            raise ValueError("exactly one of prometheus, pods and url is accepted")
         return self
 
 
@@ -206,31 +272,27 @@ class _File(_Strict):
     )
 
 
-Definition = PrometheusSource | PodsSource
-
-
 def parse_sources(text: str, where: str, *, default_url: str | None = None) -> dict[str, Definition]:
     """
     The sources of a file by name.
 
-    where: what its errors call it. default_url: the Prometheus of sources without a `url`.
-    Raises SourcesError with every problem that there is, each with its line.
+    where: the file's name in errors. default_url: the Prometheus of sources without a `url`.
+    Raises SourcesError with every problem, each with its line.
     """
     body, node, repeated = _loaded(text, where)
     problems = [
-        f"{where}:{each.line}: {each.key} stands here for the second time, after line {each.first_line}: "
+        f"{where}:{key.line}: {key.key} stands here for the second time, after line {key.first_line}: "
         "each name once is accepted"
-        for each in repeated
+        for key in repeated
     ]
     try:
         file = _File.model_validate(body)
     except ValidationError as error:
-        problems += [_told(each, node, where) for each in error.errors()]
+        problems += [_told(problem, node, where) for problem in error.errors()]
         raise SourcesError(tuple(problems)) from None
-    found: dict[str, Definition] = {}
+    definitions: dict[str, Definition] = {}
     for name, source in file.sources.items():
-        definition = source.prometheus or source.pods
-        assert definition is not None, "checked by _Named"
+        (definition,) = source.definitions
         if isinstance(definition, PrometheusSource) and definition.url is None:
             if default_url is None:
                 problems.append(
@@ -239,10 +301,10 @@ def parse_sources(text: str, where: str, *, default_url: str | None = None) -> d
                 )
                 continue
             definition = definition.model_copy(update={"url": default_url.rstrip("/")})
-        found[name] = definition
+        definitions[name] = definition
     if problems:
         raise SourcesError(tuple(problems))
-    return found
+    return definitions
 
 
 def _loaded(text: str, where: str) -> tuple[Any, Any, list[Any]]:
@@ -267,7 +329,7 @@ def _loaded(text: str, where: str) -> tuple[Any, Any, list[Any]]:
 def _told(error: ErrorDetails, node: Any, where: str) -> str:
     """`FILE:LINE: FIELD: what was found: what is wrong: what is accepted`."""
     path = tuple(part for part in error["loc"] if part != "[key]")
-    # Of a union pydantic names the branch too; no field of the file is called so.
+    # pydantic adds the branch of a union to the path; no field of the file has such a name.
     path = tuple(part for part in path if not isinstance(part, str) or "[" not in part)
     field = ".".join(("", *map(str, path)))[1:] or "the file"
     kind, message = error["type"], error["msg"].removeprefix("Value error, ")
@@ -277,18 +339,22 @@ def _told(error: ErrorDetails, node: Any, where: str) -> str:
     if kind == "missing":
         return f"{where}:{line}: {field}: it is missing{_accepted(path)}"
     if kind == "extra_forbidden":
-        known = ", ".join(_fields(path[:-1]))
-        return f"{where}:{line}: {field}: there is no such field: {known} are accepted"
-    found = error["input"]
-    said = "" if isinstance(found, dict | BaseModel) else f"{printable(shortened(repr(found), _FOUND_MAX))}: "
-    return f"{where}:{line}: {field}: {said}{message}{_accepted(path)}"
+        fields = ", ".join(_fields(path[:-1]))
+        return f"{where}:{line}: {field}: there is no such field: {fields} are accepted"
+    value = error["input"]
+    shown = (
+        ""
+        if isinstance(value, dict | BaseModel)
+        else f"{printable(shortened(without_userinfo(repr(value)), _INPUT_MAX))}: "
+    )
+    return f"{where}:{line}: {field}: {shown}{message}{_accepted(path)}"
 
 
 def _model(path: tuple[Any, ...]) -> type[BaseModel] | None:
     """The model whose fields stand below a path."""
     models: dict[int, type[BaseModel]] = {0: _File, 2: _Named}
     if len(path) == 3:  # noqa: PLR2004 - sources, name, kind
-        kinds: dict[str, type[BaseModel]] = {"prometheus": PrometheusSource, "pods": PodsSource}
+        kinds: dict[str, type[BaseModel]] = {"prometheus": PrometheusSource, "pods": PodsSource, "url": UrlSource}
         return kinds.get(str(path[2]))
     return models.get(len(path))
 
@@ -310,16 +376,16 @@ def _accepted(path: tuple[Any, ...]) -> str:
 
 
 def _line(node: Any, path: tuple[Any, ...]) -> int:
-    """The line of the field, or of the deepest one above it that is there."""
+    """The line of the field; if it is missing, of the deepest field above it."""
     line = 1 if node is None else line_of(node)
     for part in path:
         if isinstance(node, yaml.MappingNode):
-            found = next(((key, value) for key, value in reversed(node.value) if key.value == str(part)), None)
+            entry = next(((key, value) for key, value in reversed(node.value) if key.value == str(part)), None)
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-            found = (node.value[part], node.value[part])
+            entry = (node.value[part], node.value[part])
         else:
-            found = None
-        if found is None:
+            entry = None
+        if entry is None:
             return line
-        line, node = line_of(found[0]), found[1]
+        line, node = line_of(entry[0]), entry[1]
     return line

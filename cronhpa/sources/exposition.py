@@ -1,8 +1,8 @@
 """
 The samples of one metric on a page of the Prometheus or the OpenMetrics text format.
 
-A page may be megabytes long and the parser takes 20 us a line: of a page only the lines of the metric are kept, while
-it comes. prometheus_client's parsers read those.
+A page may be megabytes long, and the parsers of prometheus_client are slow: only the lines of the metric are kept while
+the page arrives, and only those are parsed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from cronhpa.sources.connection import NoAnswerError
 
 ACCEPT = "text/plain;version=0.0.4;q=1,application/openmetrics-text;version=1.0.0;q=0.5"
 # Real pages have some thousand lines; one with the histograms of every path, 4 MiB.
-_PAGE_BYTES = 2**22
+PAGE_BYTES = 2**22
 _LINE_BYTES = 2**16
-# Of one metric of one pod: some hundred lines.
+# Lines cost more than bytes: a page of nothing but line ends is a few kB when compressed, and would be parsed for long.
+_LINES_MAX = 100_000
+# One metric of one pod has some hundred lines.
 _KEPT_BYTES = 2**16
+_KEPT_LINES = 2000
 # What a family's samples may be called after its own name.
 _SUFFIXES = ("_total", "_count", "_sum", "_bucket", "_created", "_info", "_gsum", "_gcount")
 _CUMULATIVE = {"counter": ("", "_total"), "histogram": ("_count", "_sum", "_bucket"), "summary": ("_count", "_sum")}
@@ -40,30 +43,33 @@ class PageSample(Struct, frozen=True):
 
 
 class MetricSamples(Struct, frozen=True):
-    """is_cumulative: whether they count up from a start, so that only their rate is a load."""
+    """is_cumulative: whether the values count up from a start, so that only their rate is a load."""
 
     samples: tuple[PageSample, ...]
     is_cumulative: bool
 
 
 class PageReader:
-    """Takes a page part by part and keeps the lines of one metric. Raises NoAnswerError for a page without bounds."""
+    """Takes a page part by part and keeps the lines of one metric. Raises NoAnswerError for a page that is too long."""
 
     def __init__(self, metric: str) -> None:
         families = {metric, *(metric.removesuffix(suffix) for suffix in _SUFFIXES)} - {""}
         self._metric = metric
         self._families = {family.encode() for family in families}
-        # OpenMetrics' parser reads a family as a whole: it wants the last bucket of a histogram.
+        # OpenMetrics' parser reads whole families: it refuses a histogram without its last bucket.
         self._samples = self._families | {f"{family}{suffix}".encode() for family in families for suffix in _SUFFIXES}
         self._begun = b""
         self._lines: list[bytes] = []
-        self._size = self._kept = 0
+        self._size = self._count = self._kept = 0
         self._has_end = False
 
     def take(self, part: bytes) -> None:
         self._size += len(part)
-        if self._size > _PAGE_BYTES:
-            raise NoAnswerError("TooLarge", f"its page is longer than {_PAGE_BYTES} bytes")
+        if self._size > PAGE_BYTES:
+            raise NoAnswerError("TooLarge", f"its page is longer than {PAGE_BYTES} bytes")
+        self._count += part.count(b"\n")
+        if self._count > _LINES_MAX:
+            raise NoAnswerError("TooLarge", f"its page has more than {_LINES_MAX} lines")
         *lines, self._begun = (self._begun + part).split(b"\n")
         if len(self._begun) > _LINE_BYTES:
             raise NoAnswerError("TooLarge", f"a line of its page is longer than {_LINE_BYTES} bytes")
@@ -83,6 +89,8 @@ class PageReader:
             if self._kept > _KEPT_BYTES:
                 raise NoAnswerError("TooLarge", f"its page has more than {_KEPT_BYTES} bytes of {self._metric}")
             self._lines.append(line)
+            if len(self._lines) > _KEPT_LINES:
+                raise NoAnswerError("TooLarge", f"its page has more than {_KEPT_LINES} lines of {self._metric}")
 
     @property
     def is_long(self) -> bool:
@@ -100,13 +108,13 @@ class PageReader:
         lines = [*self._lines, _END] if is_openmetrics else self._lines
         try:
             text = b"\n".join(lines).decode() + "\n"
-            found, is_cumulative = self._parsed(text, is_openmetrics=is_openmetrics, labels=labels)
-        except Exception:  # noqa: BLE001 - the parsers raise anything for a text that is none
+            samples, is_cumulative = self._parsed(text, is_openmetrics=is_openmetrics, labels=labels)
+        except Exception:  # noqa: BLE001 - the parsers raise anything for a text of another format
             raise NoAnswerError("Malformed", f"its lines of {self._metric} are no exposition format") from None
-        if not found:
+        if not samples:
             stated = "".join(f' with {label}="{value}"' for label, value in labels.items())
             raise NoAnswerError("NoSample", f"its page has no {self._metric}{stated}")
-        return MetricSamples(tuple(found), is_cumulative)
+        return MetricSamples(tuple(samples), is_cumulative)
 
     def _parsed(self, text: str, *, is_openmetrics: bool, labels: Mapping[str, str]) -> tuple[list[PageSample], bool]:
         families = (
@@ -114,7 +122,7 @@ class PageReader:
             if is_openmetrics
             else prometheus_families(text)
         )
-        found: list[PageSample] = []
+        samples: list[PageSample] = []
         is_cumulative = False
         for family in families:
             # The parser of the Prometheus format adds _total to a counter that was written without it.
@@ -124,14 +132,14 @@ class PageReader:
                 if sample.name != name or any(sample.labels.get(key) != of for key, of in labels.items()):
                     continue
                 at = None if sample.timestamp is None else float(sample.timestamp)
-                found.append(PageSample(tuple(sorted(sample.labels.items())), float(sample.value), at))
+                samples.append(PageSample(tuple(sorted(sample.labels.items())), float(sample.value), at))
                 suffix = sample.name.removeprefix(family.name)
                 is_cumulative = suffix in _CUMULATIVE.get(family.type, ())
-        return found, is_cumulative
+        return samples, is_cumulative
 
 
 def current(samples: MetricSamples, now_seconds: float, max_age_seconds: int) -> MetricSamples:
-    """The samples, each a finite number of 0 or more and of now. Raises NoAnswerError where one is not."""
+    """The samples unchanged. Raises NoAnswerError if one is not finite, negative or too old."""
     for sample in samples.samples:
         if not isfinite(sample.value):
             raise NoAnswerError("NoNumber", f"its number is {sample.value}")
@@ -143,7 +151,7 @@ def current(samples: MetricSamples, now_seconds: float, max_age_seconds: int) ->
 
 
 def combined(values: list[float], how: str) -> float:
-    """The number of a pod from those of its samples; at least one."""
+    """The number of a pod from the values of its samples, of which there is at least one."""
     match how:
         case "max":
             return max(values)

@@ -1,4 +1,4 @@
-"""The file of sources while the operator runs: read again when it changes; a broken one leaves the former sources."""
+"""The file of sources while the operator runs: read again when it changes. A broken file leaves the former sources."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SourcesFile:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:
-        """Puts the file in force as it is now; one that cannot be used leaves what was, and is logged once."""
+        """Puts the present file in force. A file that cannot be used is logged once and changes nothing."""
         read = await asyncio.to_thread(self._read)
         if read.problem:
             if read.problem != self._sources.problem:
@@ -58,7 +58,7 @@ class SourcesFile:
             with self._path.open("rb") as file:
                 content = file.read(BYTES_MAX + 1)
             definitions = parse_sources(content.decode(), str(self._path), default_url=self._default_url)
-            return _Read(definitions, {name: _digest(each) for name, each in definitions.items()})
+            return _Read(definitions, {name: _digest(source) for name, source in definitions.items()})
         except UnicodeDecodeError as error:
             return _Read(problem=f"{self._path}: {error.reason} at byte {error.start}: UTF-8 text is accepted")
         except (OSError, SourcesError) as error:

@@ -1,4 +1,4 @@
-"""Whose metric is asked for."""
+"""The object whose metric a source is asked for."""
 
 from __future__ import annotations
 
@@ -17,3 +17,9 @@ class MeasuredObject(Struct, frozen=True):
     target: TargetRef
     pods: tuple[Pod, ...]
     period: Nanoseconds
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The values of the placeholders and join labels of a definition."""
+        target = self.target
+        return {"namespace": self.namespace, "name": self.name, "kind": target.kind, "target": target.name}

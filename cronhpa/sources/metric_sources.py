@@ -1,4 +1,4 @@
-"""The named sources of the operator: which metric is answered by which of them, and which by the metrics APIs."""
+"""The named sources of the operator: which source answers a metric, and which metrics are left to the metrics APIs."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.observation import Absent, Sample
 from cronhpa.core.observe import INVALID_METRIC_SELECTOR
 from cronhpa.core.spec import ExternalMetric, PodsMetric
-from cronhpa.sources.definition import Definition, PrometheusSource
+from cronhpa.sources.definition import Definition, PodsSource, PrometheusSource
 from cronhpa.sources.measured_object import MeasuredObject
 from cronhpa.sources.prometheus_value import PrometheusValues
 from cronhpa.sources.scraping import PodScrapes
+from cronhpa.sources.url_value import UrlValues
 
 T = TypeVar("T", int, dict[str, Sample])
 
 
 class MetricSources:
     """
-    problem: why the file of sources is not in force, "" while it is. Until a first file is, nothing is a source.
+    problem: why the file of sources is not in force, "" while it is. Before the first file there is no source.
 
-    A name that is a source is answered by it alone; None says that a metric is no source's.
+    A metric with the name of a source is answered by that source alone. None says that no source serves a metric.
     """
 
     def __init__(self, clock: Callable[[], Nanoseconds]) -> None:
         self.problem = ""
         self._clock = clock
-        # With a digest of the certificates that they were opened with.
+        # Each with a digest of the certificates that its connections were opened with.
         self._definitions: dict[str, tuple[Definition, bytes]] = {}
-        self._values: dict[str, PrometheusValues] = {}
+        self._values: dict[str, PrometheusValues | UrlValues] = {}
         self._scrapes: dict[str, PodScrapes] = {}
-        # Replaced ones end their requests; they are closed at the next replacement.
-        self._former: list[PrometheusValues | PodScrapes] = []
+        # Replaced sources, which may end their requests; they are closed at the next replacement.
+        self._former: list[PrometheusValues | UrlValues | PodScrapes] = []
         self._requests_before: dict[str, int] = {}
 
     @property
@@ -44,7 +45,7 @@ class MetricSources:
         return {name: now.get(name, 0) + self._requests_before.get(name, 0) for name in {*now, *self._requests_before}}
 
     def queries_at(self, url: str) -> dict[str, str]:
-        """The queries that a Prometheus answers for one object each, by source: its past can be asked by them, too."""
+        """The queries for one object, by source, of the Prometheus at a URL: the past can be queried by them, too."""
         stated = {name: definition for name, (definition, _) in self._definitions.items()}
         return {
             name: definition.query
@@ -53,7 +54,7 @@ class MetricSources:
         }
 
     async def replace(self, definitions: Mapping[str, Definition], certificates: Mapping[str, bytes]) -> None:
-        """These sources and no others from now on. One that is as before keeps its connections and its counters."""
+        """Replaces all sources by these. An unchanged source keeps its connections and its counters."""
         former, self._former = self._former, []
         wanted = {name: (definition, certificates.get(name, b"")) for name, definition in definitions.items()}
         for name in [name for name, stated in self._definitions.items() if wanted.get(name) != stated]:
@@ -65,8 +66,10 @@ class MetricSources:
                 continue
             if isinstance(definition, PrometheusSource):
                 self._values[name] = PrometheusValues(name, definition, self._clock)
-            else:
+            elif isinstance(definition, PodsSource):
                 self._scrapes[name] = PodScrapes(name, definition, self._clock)
+            else:
+                self._values[name] = UrlValues(name, definition, self._clock)
         self._definitions = wanted
         await asyncio.gather(*(source.close() for source in former))
 
@@ -76,7 +79,7 @@ class MetricSources:
         )
 
     async def external(self, metric: ExternalMetric, measured: MeasuredObject) -> int | Absent | None:
-        """The number of an External metric in milli-units; None where it is no source's."""
+        """The number of an External metric in milli-units; None for a metric that no source serves."""
         if metric.name in self._scrapes:
             return _wrong(metric.name, "it reads pods: ask for it by type: Pods")
         source = self._values.get(metric.name)
@@ -87,9 +90,10 @@ class MetricSources:
         return _named(metric.name, await source.value(measured))
 
     async def pods(self, metric: PodsMetric, measured: MeasuredObject) -> dict[str, Sample] | Absent | None:
-        """The samples of a Pods metric by pod name; None where it is no source's."""
+        """The samples of a Pods metric by pod name; None for a metric that no source serves."""
         if metric.name in self._values:
-            return _wrong(metric.name, "it asks a Prometheus: ask for it by type: External")
+            server = "a URL" if isinstance(self._values[metric.name], UrlValues) else "a Prometheus"
+            return _wrong(metric.name, f"it asks {server}: ask for it by type: External")
         source = self._scrapes.get(metric.name)
         if source is None:
             return None
@@ -98,15 +102,15 @@ class MetricSources:
         return _named(metric.name, await source.samples(measured))
 
     def explained(self, absent: Absent) -> Absent:
-        """Why the metrics API has no such metric, where it may have been meant for a file that is not in force."""
+        """The reason for an absent metric; while the file of sources is unusable, a sentence that says so is added."""
         if not self.problem:
             return absent
         told = f"{absent.message}; and the operator's file of sources cannot be used: its log says why"
         return Absent(absent.reason, told)
 
 
-def _named(name: str, found: T | Absent) -> T | Absent:
-    return Absent(found.reason, f"source {name}: {found.message}") if isinstance(found, Absent) else found
+def _named(name: str, value: T | Absent) -> T | Absent:
+    return Absent(value.reason, f"source {name}: {value.message}") if isinstance(value, Absent) else value
 
 
 def _wrong(name: str, message: str) -> Absent:
@@ -114,7 +118,7 @@ def _wrong(name: str, message: str) -> Absent:
 
 
 def _selected(name: str) -> Absent:
-    """No series is chosen by what a tenant writes: a selector that were ignored would look as if it chose."""
+    """A tenant's text chooses no series; a selector that was ignored silently would look as if it did."""
     return Absent(
         INVALID_METRIC_SELECTOR,
         f"source {name} takes no selector: which series count is in the operator's file of sources; leave selector out",

@@ -1,5 +1,5 @@
 """
-Which pods are asked, and what their numbers say of the others.
+Which pods of a target are asked, and the numbers that are assumed for the others.
 
 The mean of n of N pods is within 5 % of the mean of all of them at 95 % confidence where
 
@@ -20,7 +20,7 @@ from cronhpa.core.observation import Pod
 
 _Z, _ERROR = 1.96, 0.05
 POPULATION_MIN = 30
-# c is measured on a sample itself: on 30 pods it is 13 % off as often as not.
+# The variation itself is measured on a sample, and is inexact.
 _MARGIN = 1.25
 UNKNOWN_VARIATION = 1.0
 
@@ -36,7 +36,7 @@ def sample_size(population: int, variation: float) -> int:
 
 
 def variation_of(values: Sequence[float]) -> float:
-    """Their coefficient of variation; 0 where all are 0. Needs at least two."""
+    """The coefficient of variation of at least two values; 0 if all are 0."""
     mean = sum(values) / len(values)
     if mean <= 0:
         return 0.0
@@ -45,9 +45,9 @@ def variation_of(values: Sequence[float]) -> float:
 
 def chosen(pods: Sequence[Pod], count: int, salt: str) -> list[Pod]:
     """
-    So many of the pods, drawn by a hash of their names, so that the next draw takes the same: a rate needs two.
+    `count` of the pods, drawn by a hash of their names, so that the next draw takes the same: a rate needs two scrapes.
 
-    salt: what no owner of a pod knows, so that nobody names pods into the sample or out of it.
+    salt: a secret of the operator, so that nobody can choose names that are in the sample, or out of it.
     """
     if count >= len(pods):
         return list(pods)
@@ -58,8 +58,8 @@ def extended(answered: Mapping[str, float], asked: int, others: Iterable[str]) -
     """
     The numbers of the pods that answered, and their mean for those that were not asked.
 
-    Of these the same share stays without a number as of the pods that were asked: a pod that does not answer is a
-    missing pod, and no fewer are missing for having been left out of the sample.
+    Of the pods that were not asked, the same share gets no number as of those that were asked: a pod without an answer
+    is a missing pod, and the sample must not lower the share of missing pods.
     """
     names = sorted(others)
     if not answered or not names:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from array import array
+
 from msgspec import Struct
 
 from cronhpa.sources.exposition import PageSample
 
-# A rate over less is noise.
+# A rate over a shorter span is noise.
 _SPAN_SECONDS = 0.2
 
 
 class _Counts(Struct, frozen=True):
+    """
+    The counters of one scrape. at: seconds.
+
+    keys: a 64-bit hash of each counter's labels. A pod may have thousands of counters and a tenant thousands of pods:
+    with labels as texts these could fill the operator's memory.
+    """
+
     at: float
-    values: dict[tuple[tuple[str, str], ...], float]
+    keys: array[int]
+    values: array[float]
 
 
 class PodRates:
@@ -23,19 +33,23 @@ class PodRates:
 
     def rates(self, samples: tuple[PageSample, ...], at: float) -> tuple[list[float], float] | None:
         """
-        The rate of each counter, a second, and the seconds that it is of; None at the first scrape.
+        The rate of each counter per second, and the seconds between the two scrapes; None at the first scrape.
 
-        A counter that went down began anew at 0, and so did one that was not there before.
+        A counter that went down, or is new, began at 0.
         at: seconds of a clock that never goes back.
         """
         before = self._before
         if before is not None and at - before.at < _SPAN_SECONDS:
             return None
-        self._before = _Counts(at, {sample.labels: sample.value for sample in samples})
+        keys = array("q", [hash(sample.labels) for sample in samples])
+        self._before = _Counts(at, keys, array("d", [sample.value for sample in samples]))
         if before is None:
             return None
         seconds = at - before.at
-        return [_increase(before.values.get(each.labels, 0.0), each.value) / seconds for each in samples], seconds
+        values = dict(zip(before.keys, before.values, strict=True))
+        return [
+            _increase(values.get(key, 0.0), sample.value) / seconds for key, sample in zip(keys, samples, strict=True)
+        ], seconds
 
 
 def _increase(before: float, value: float) -> float:

@@ -1,8 +1,8 @@
 """
 The number of each pod of a target, read from the pods themselves.
 
-Owns which addresses may be asked: the IP of a ready pod of the target, as its status states it, at the port that the
-source names. Never a node's address, the operator's own machine, or a link-local one as a cloud's metadata service has.
+This file owns which addresses may be asked: the IP of a ready pod of the target, as its status states it, at the port
+that the source names. Never a node's, a loopback or a link-local address: a cloud's metadata service has the last.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import secrets
 from collections import Counter
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from weakref import WeakValueDictionary
 
 from yarl import URL
 
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.observation import Absent, Pod, Sample
-from cronhpa.sources.connection import NoAnswerError, SourceConnection, refuse_status
+from cronhpa.sources.connection import NoAnswerError, SourceConnection, no_answer_within, refuse_status
 from cronhpa.sources.definition import PodsSource
 from cronhpa.sources.exposition import ACCEPT, PageReader, combined, current
 from cronhpa.sources.measured_object import MeasuredObject
@@ -26,17 +27,19 @@ from cronhpa.sources.rates import PodRates
 from cronhpa.sources.shared import SharedAnswers
 from cronhpa.sources.vector import milli_of
 
-# Requests of one source under way: each has a socket.
+# Concurrent requests of one source: each has a socket.
 _REQUESTS_AT_ONCE = 256
-# What is remembered of an object that asks no more.
+# The share of one namespace, whose pods may all hang: the other namespaces have the rest.
+_OF_ONE_NAMESPACE = _REQUESTS_AT_ONCE * 3 // 4
+# How long an object's last scrapes are remembered.
 _KEPT_SECONDS = 600.0
 FIRST_SCRAPE = "its rate is known from the second scrape on"
 
 Address = IPv4Address | IPv6Address
 
 
-class _Seen:
-    """What the last scrapes of an object's pods found."""
+class _LastScrapes:
+    """The variation of an object's pods, and their counters, at the last scrapes."""
 
     def __init__(self) -> None:
         self.variation = UNKNOWN_VARIATION
@@ -54,7 +57,9 @@ class PodScrapes:
         self._clock = clock
         self._salt = secrets.token_hex(16)
         self._connection = SourceConnection(definition, connections_max=_REQUESTS_AT_ONCE)
-        self._seen: dict[tuple[str, str], _Seen] = {}
+        self._scrapes: dict[tuple[str, str], _LastScrapes] = {}
+        # For the namespaces whose pods are being asked.
+        self._places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._answers: SharedAnswers[dict[str, Sample] | Absent] = SharedAnswers(self._seconds)
         self._headers = {"Accept": ACCEPT, "X-Prometheus-Scrape-Timeout-Seconds": f"{definition.timeout_seconds:g}"}
 
@@ -66,7 +71,7 @@ class PodScrapes:
         await self._connection.close()
 
     async def samples(self, measured: MeasuredObject) -> dict[str, Sample] | Absent:
-        """A sample for each pod that is known of, by the pod's name; or why there is none."""
+        """The samples by pod name, those that are assumed included; or why there is none."""
         key = (measured.namespace, measured.name)
         return await self._answers.ask(
             (key, measured.target), key, measured.period / SECOND, lambda: self._scraped(key, measured)
@@ -76,41 +81,45 @@ class PodScrapes:
         ready = [pod for pod in measured.pods if pod.ready == "True" and pod.phase == "Running" and not pod.deleting]
         if not ready:
             return Absent("NoReadyPod", "none of the target's pods is ready, and only ready pods are asked")
-        seen = self._seen_of(key)
-        asked = chosen(ready, sample_size(len(ready), seen.variation), self._salt)
-        found = await asyncio.gather(*(self._read(pod, seen) for pod in asked))
+        last = self._last_scrapes(key)
+        asked = chosen(ready, sample_size(len(ready), last.variation), self._salt)
+        places = self._places.setdefault(measured.namespace, asyncio.Semaphore(_OF_ONE_NAMESPACE))
+        answers = await asyncio.gather(*(self._read(pod, last, places) for pod in asked))
         now = self._clock()
-        seen.rates = {(pod.name, pod.created): seen.rates[pod.name, pod.created] for pod in measured.pods
-                      if (pod.name, pod.created) in seen.rates}  # fmt: skip
-        values = {pod.name: each[0] for pod, each in zip(asked, found, strict=True) if not isinstance(each, str)}
+        last.rates = {(pod.name, pod.created): last.rates[pod.name, pod.created] for pod in measured.pods
+                      if (pod.name, pod.created) in last.rates}  # fmt: skip
+        values = {
+            pod.name: answer[0] for pod, answer in zip(asked, answers, strict=True) if not isinstance(answer, str)
+        }
         if not values:
-            # Of several problems the most frequent; its words name no pod, so the condition stays as it is.
-            problem = Counter(each for each in found if isinstance(each, str)).most_common(1)[0][0]
+            # Of several problems the most frequent. Its text names no pod, so the condition does not change each time.
+            problem = Counter(answer for answer in answers if isinstance(answer, str)).most_common(1)[0][0]
             return Absent("NoPodAnswered", f"no pod that was asked has a number: {problem}")
         if len(values) > 1:
-            seen.variation = variation_of(list(values.values()))
-        window = max(round(each[1] * SECOND) for each in found if not isinstance(each, str))
+            last.variation = variation_of(list(values.values()))
+        window = max(round(answer[1] * SECOND) for answer in answers if not isinstance(answer, str))
         names = {pod.name for pod in asked}
         everyone = extended(values, len(asked), (pod.name for pod in ready if pod.name not in names))
         return {name: Sample(round(value * 1000), now, window) for name, value in everyone.items()}
 
-    def _seen_of(self, key: tuple[str, str]) -> _Seen:
+    def _last_scrapes(self, key: tuple[str, str]) -> _LastScrapes:
         now = self._seconds()
-        if key not in self._seen:
-            self._seen = {each: seen for each, seen in self._seen.items() if now - seen.at < _KEPT_SECONDS}
-            self._seen[key] = _Seen()
-        seen = self._seen[key]
-        seen.at = now
-        return seen
+        if key not in self._scrapes:
+            self._scrapes = {name: last for name, last in self._scrapes.items() if now - last.at < _KEPT_SECONDS}
+            self._scrapes[key] = _LastScrapes()
+        last = self._scrapes[key]
+        last.at = now
+        return last
 
-    async def _read(self, pod: Pod, seen: _Seen) -> tuple[float, float] | str:
-        """A pod's number and the seconds that it is of, 0 for a gauge; or why there is none."""
+    async def _read(self, pod: Pod, last: _LastScrapes, places: asyncio.Semaphore) -> tuple[float, float] | str:
+        """A pod's number and the seconds that its rate covers, 0 for a gauge; or why there is none."""
         definition = self._definition
         try:
             url = address_of(pod, definition)
-            self.requests += 1
             page = PageReader(definition.metric)
-            response = await self._connection.send("GET", url, page.take, headers=self._headers)
+            async with asyncio.timeout(definition.timeout_seconds), places:
+                self.requests += 1
+                response = await self._connection.send("GET", url, page.take, headers=self._headers)
             refuse_status(response)
             kind = response.headers.get("Content-Type", "")
             if page.is_long:
@@ -118,11 +127,13 @@ class PodScrapes:
             else:
                 read = page.samples(kind, definition.labels)
             samples = current(read, self._clock() / SECOND, definition.max_age_seconds)
+        except TimeoutError:
+            return no_answer_within(definition.timeout_seconds)
         except NoAnswerError as error:
             return error.message
         if not samples.is_cumulative:
             return _bounded(combined([sample.value for sample in samples.samples], definition.combine), 0.0)
-        rates = seen.rates.setdefault((pod.name, pod.created), PodRates()).rates(samples.samples, self._seconds())
+        rates = last.rates.setdefault((pod.name, pod.created), PodRates()).rates(samples.samples, self._seconds())
         if rates is None:
             return FIRST_SCRAPE
         return _bounded(combined(rates[0], definition.combine), rates[1])
@@ -134,10 +145,10 @@ def _bounded(value: float, seconds: float) -> tuple[float, float] | str:
 
 
 def address_of(pod: Pod, definition: PodsSource) -> URL:
-    """Where a pod is asked. Raises NoAnswerError for a pod without an address of its own, or without the port."""
+    """The URL of a pod. Raises NoAnswerError for a pod without an address of its own, or without the port."""
     port = definition.port if isinstance(definition.port, int) else _port_named(pod, definition.port)
     if pod.on_host_network:
-        # Its IP is the node's, where the kubelet listens, and a tenant names the port.
+        # The pod's IP is its node's, where the kubelet listens, and a tenant names the port.
         raise NoAnswerError("NotAsked", "it runs in its node's network, and no node is asked")
     try:
         address = _plain(ip_address(pod.ip))

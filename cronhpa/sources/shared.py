@@ -1,8 +1,8 @@
 """
 Answers that several objects share: one request a period, however many objects ask.
 
-An object never gets the same answer in two of its periods: it makes the next request, and the others share that one.
-So no phase of their periods makes an answer older than a period or doubles the requests.
+An object never gets the same answer in two of its periods: it sends the next request, and the other objects share that
+one. So no answer is older than a period, and requests are not doubled, whatever the phases of the periods.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-# A turn that comes out of turn, at an edge or after an edit, takes an answer that is no older than this.
+# A turn between two periods, at an edge or after an edit, takes an answer that is no older than this.
 _MOMENT_SECONDS = 0.5
-# Answers that nobody asked for any more are forgotten after so long, looked at once in so many requests.
+# An answer is dropped after so long. Old answers are looked for once in so many requests.
 _KEPT_SECONDS = 600.0
 _LOOKED_AT = 1000
 
@@ -30,7 +30,7 @@ class _Shared(Generic[T]):
 
 
 class SharedAnswers(Generic[T]):
-    """Answers by what was asked. clock: seconds."""
+    """Answers by question. clock: seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -40,7 +40,7 @@ class SharedAnswers(Generic[T]):
     async def ask(
         self, question: Hashable, asker: Hashable, period_seconds: float, send: Callable[[], Awaitable[T]]
     ) -> T:
-        """The answer to a question, from `send` where none may be shared."""
+        """The answer to a question: a shared one if there is one that may be, else that of `send`."""
         now = self._clock()
         shared = self._by_question.get(question)
         if shared is None or not self._may_share(shared, asker, now - shared.begun, period_seconds):
@@ -62,7 +62,7 @@ class SharedAnswers(Generic[T]):
         if self._until_look > 0:
             return
         self._until_look = _LOOKED_AT
-        old = [each for each, shared in self._by_question.items() if now - shared.begun > _KEPT_SECONDS]
+        old = [question for question, shared in self._by_question.items() if now - shared.begun > _KEPT_SECONDS]
         for question in old:
             del self._by_question[question]
 

@@ -1,7 +1,7 @@
 """
 The answer of Prometheus' instant query, and the one number of an object in it.
 
-Distrusted: what is no finite number of 0 or more, of now, and of this object alone, is "no value" with its reason.
+Answers are distrusted: anything but one finite, recent number of 0 or more for the object is "no value" with a reason.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Vector:
     """
     The numbers of one answer by the values of their labels.
 
-    labels: which ones tell the objects apart; none: the answer is one number, of whoever asked.
+    labels: the labels that tell objects apart; without any the answer is one number, for the object that asked.
     """
 
     def __init__(self, labels: Sequence[str], points: Mapping[tuple[str, ...], _Point | None]) -> None:
@@ -73,7 +73,7 @@ class Vector:
 
 
 def read_vector(body: bytes, labels: Sequence[str]) -> Vector:
-    """Raises NoAnswerError for what is no answer of Prometheus' HTTP API, and for an error that it tells."""
+    """The numbers of an answer. Raises NoAnswerError for an answer of another API, and for an error of Prometheus."""
     try:
         answer = _ANSWER.decode(body)
         if answer.status == "error" or answer.error:
@@ -94,13 +94,13 @@ def read_vector(body: bytes, labels: Sequence[str]) -> Vector:
 
 
 def _by_labels(series: list[_Series], labels: Sequence[str]) -> dict[tuple[str, ...], _Point | None]:
-    """A point for each combination of label values, None where several series have it. Histograms are no points."""
-    found: dict[tuple[str, ...], _Point | None] = {}
-    for each in series:
-        of = tuple([each.metric.get(label, "") for label in labels])
-        point = each.value if each.value is not None else (0.0, "a histogram")
-        found[of] = None if of in found else point
-    return found
+    """A point for each combination of label values, None where several series have it. A histogram's is no number."""
+    points: dict[tuple[str, ...], _Point | None] = {}
+    for one in series:
+        of = tuple([one.metric.get(label, "") for label in labels])
+        point = one.value if one.value is not None else (0.0, "a histogram")
+        points[of] = None if of in points else point
+    return points
 
 
 def milli_value(point: _Point, now: Nanoseconds, max_age_seconds: int) -> int | Absent:
@@ -117,7 +117,7 @@ def milli_value(point: _Point, now: Nanoseconds, max_age_seconds: int) -> int | 
 
 
 def milli_of(value: float) -> int | Absent:
-    """A load in milli-units; Absent for what is not finite, negative or beyond any quantity."""
+    """A load in milli-units; Absent for a number that is not finite, negative or beyond any quantity."""
     if not isfinite(value):
         return Absent("NoNumber", f"its number is {value}")
     if value < 0:

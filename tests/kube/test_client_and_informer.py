@@ -5,10 +5,14 @@ import socket
 import ssl
 from asyncio.sslproto import SSLProtocol
 from socket import TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL
+from urllib.parse import quote
 
 import pytest
 from aiohttp import web
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
 
+from cronhpa.kube.client import path_of
 from cronhpa.kube.credentials import keepalive_socket
 from cronhpa.kube.errors import ClusterError
 from cronhpa.kube.informer import Informer
@@ -32,6 +36,21 @@ async def eventually(check, seconds=5.0):
     async with asyncio.timeout(seconds):
         while not check():  # noqa: ASYNC110 - what is waited for is anybody's state, not an event
             await asyncio.sleep(0.01)
+
+
+@given(st.text() | st.from_regex(r"[A-Za-z0-9_.~*:-]+", fullmatch=True))
+@example("a/../b?c#d%2e")
+@example("shop\n")
+def test_whatever_a_segment_of_a_path_is_it_is_quoted_as_one(text):
+    assume(text not in {"", ".", ".."})
+
+    assert "/apis/" + quote(text, safe="*:") == path_of("apis", text)
+
+
+@pytest.mark.parametrize("text", ["", ".", ".."])
+def test_what_would_leave_its_segment_is_no_name(text):
+    with pytest.raises(ClusterError, match="is no name"):
+        path_of("apis", text)
 
 
 class Watched:

@@ -58,7 +58,7 @@ def test_behind_a_closed_fence_nothing_is_written_and_everything_is_read():
             await refused(client.delete("/a", {})),
         ]
 
-    server, errors = asyncio.run(with_client(lambda: 0.0, story))
+    server, errors = asyncio.run(with_client(lambda _: 0.0, story))
 
     assert (server.reads, server.bodies) == (1, [])
     assert {error.reason for error in errors} == {NOT_LEADING}
@@ -69,7 +69,7 @@ def test_a_fence_that_closes_while_the_connection_is_made_keeps_the_body_back():
     """The first look is before the connection, the second when the body leaves."""
     looks = []
 
-    def fence():
+    def fence(_path):
         looks.append(1)
         return 5.0 if len(looks) == 1 else 0.0
 
@@ -90,7 +90,7 @@ def test_a_write_under_way_is_ended_when_its_time_is_up():
         error = await refused(client.merge_patch("/a", {}, dict))
         return error, asyncio.get_running_loop().time() - began
 
-    _, (error, seconds) = asyncio.run(with_client(lambda: 0.3, story))
+    _, (error, seconds) = asyncio.run(with_client(lambda _: 0.3, story))
 
     assert is_ambiguous(error)
     assert seconds < 5

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cronhpa.core.instant import SECOND, parse_instant
 from cronhpa.core.observation import Absent, Sample
@@ -20,10 +21,11 @@ from cronhpa.kube.metric_values import (
     external_value,
     object_value,
     pod_samples,
+    quantities_of,
     samples_of,
-    usage_of,
+    usages_of,
 )
-from cronhpa.kube.metrics import MetricReader, list_pod_metrics
+from cronhpa.kube.metrics import MetricReader, PodMetricsByName, list_pod_metrics
 from kube.fake_api import FakeApi, answering
 
 NOON = "2026-11-23T12:00:00Z"
@@ -114,12 +116,78 @@ some_pods = st.lists(
 @given(some_pods, st.sampled_from([CPU, APP]))
 def test_the_usage_of_all_pods_is_the_sum_of_their_samples_or_nothing(pods, metric):
     """Nothing where any of them has no sample, or is not listed."""
-    listed = {f"pod-{index}": item for index, item in enumerate(pods)}
-    samples = [samples_of(metric, [item]) for item in pods]
-    complete = all(samples)
+    for index, item in enumerate(pods):
+        item.metadata = replace(item.metadata, name=f"pod-{index}")
+    listed = PodMetricsByName(pods)
+    samples = samples_of(metric, pods)
+    complete = len(samples) == len(pods)
 
-    assert (sum(found["a"].value for found in samples) if complete else None) == usage_of(metric, listed, listed)
-    assert usage_of(metric, [*listed, "another"], listed) is None
+    assert (sum(found.value for found in samples.values()) if complete else None) == listed.usage(metric, listed)
+    assert listed.usage(metric, [*listed, "another"]) is None
+
+
+nanocores = st.integers(0, 10**12).map("{}n".format)
+odd = st.sampled_from(
+    [
+        "0",
+        "0n",
+        "250m",
+        "17u",
+        "3",
+        "1.5",
+        "007n",
+        "1n,2n",
+        "1n,2",
+        "-5n",
+        "-5m",
+        "1e3n",
+        "n",
+        "",
+        " 5n",
+        "5 n",
+        "\u0665n",
+    ]
+)
+long = st.sampled_from(["9" * 18 + "n", "9" * 19 + "n", "9" * 63 + "n", "9" * 64 + "n", "104456Ki"])
+
+
+@given(st.lists(st.lists(nanocores | nanocores | nanocores | odd | long, max_size=2), max_size=6))
+def test_quantities_that_are_read_together_are_read_as_each_by_itself(given_pods):
+    """Where all are nanocores, where some are not, and where one cannot be read at all."""
+    told = [
+        {
+            "metadata": {"name": f"pod-{index}"},
+            "timestamp": NOON,
+            "window": "30s",
+            "containers": [{"name": "app", "usage": {"cpu": text}} for text in texts],
+        }
+        for index, texts in enumerate(given_pods)
+    ]
+    each_alone = (sampled(CPU, msgspec.convert(pod, PodMetrics)) for pod in told)
+    alone = {name: value for found in each_alone for name, value in found.items()}
+
+    for resources in (frozenset({"cpu"}), frozenset({"cpu", "memory"}), frozenset({"cpu", "gpu"})):
+        pods = msgspec.convert(told, list[PodMetrics[quantities_of(resources)]])
+        assert alone == usages_of("cpu", None, pods)
+
+
+@pytest.mark.parametrize("others", [[], ["2"], ["5n", "250m", "1"]])
+def test_a_negative_usage_is_no_sample_beside_others_that_are_no_nanocores_either(others):
+    """-1 + 2 would be the load of half of the pods that are there."""
+    told = [msgspec.to_builtins(pod_metrics(f"pod-{at}", app=text)) for at, text in enumerate(["-1", *others])]
+    pods = msgspec.convert(told, list[PodMetrics[quantities_of(frozenset({"cpu"}))]])
+
+    assert sampled(CPU, *pods) == usages_of("cpu", None, pods)
+    assert "pod-0" not in usages_of("cpu", None, pods)
+
+
+@given(some_pods, st.sampled_from([CPU, APP]))
+def test_of_a_pod_that_is_listed_twice_the_last_counts(pods, metric):
+    """All of them are called a."""
+    listed = PodMetricsByName(pods)
+    sample = samples_of(metric, [listed["a"]])
+
+    assert (sample["a"].value if sample else None) == listed.usage(metric, ["a"])
 
 
 # --- custom and external metrics ---------------------------------------------------------------------------------
@@ -268,6 +336,29 @@ async def test_a_pod_that_cannot_be_read_does_not_cost_the_others_of_its_namespa
         found = await list_pod_metrics(client, "prod")
 
     assert {"good", "fine"} == set(found)
+
+
+anything = st.one_of(st.none(), st.integers(), st.floats(), st.text(max_size=3), st.lists(st.none(), max_size=1))
+quantities = st.one_of(st.sampled_from(["250m", "1", "64Mi", "-1", "x"]), anything)
+usages = st.one_of(st.dictionaries(st.sampled_from(["cpu", "memory", "example.com/fpga"]), quantities), anything)
+usage_lists = st.lists(
+    st.lists(st.fixed_dictionaries({"name": st.sampled_from(["app", "proxy"]), "usage": usages}), max_size=2),
+    max_size=3,
+)
+
+
+@given(usage_lists, st.sampled_from([CPU, APP]))
+async def test_where_other_resources_are_not_decoded_the_samples_are_the_same(containers, metric):
+    """The operator decodes what its objects ask for."""
+    answer = {"items": [told_of(f"pod-{place}", containers=each) for place, each in enumerate(containers)]}
+
+    whole = await listed(answer)
+    for resources in ({"cpu"}, {"cpu", "memory"}, {"cpu", "example.com/fpga"}):
+        part = await list_pod_metrics(Answering(answer), "prod", frozenset(resources))
+        if not isinstance(part, Absent):
+            assert samples_of(metric, whole.values()) == samples_of(metric, part.values())
+            assert whole.usages("cpu", metric.container) == part.usages("cpu", metric.container)
+        assert type(whole) is type(part)
 
 
 @pytest.mark.parametrize("items", [[7, None], 7], ids=["none readable", "no list"])

@@ -71,6 +71,7 @@ async def test_a_pods_metric_is_asked_with_both_selectors_and_once_for_all():
 
     asked = [item for item in api.asked if item[1].startswith(CUSTOM)]
     assert 12_500 == found[0]["shop-1"].value
+    assert all(each is found[0] for each in found)  # the answer was read once, too
     assert [("GET", f"{CUSTOM}/pods/*/rps", {"labelSelector": "app=shop", "metricLabelSelector": "verb=GET"})] == asked
 
 

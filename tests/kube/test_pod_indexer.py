@@ -50,7 +50,7 @@ def test_the_index_answers_as_looking_at_every_pod_does(changes, questions):
     for selector in questions:
         for namespace in ("prod", "test", "dev"):
             naive = {name for (home, name), of in known.items() if home == namespace and selector.matches(of)}
-            found = [item.name for item in index.matching(namespace, selector)]
+            found = [item.name for item in index.matching(namespace, selector).pods]
             assert naive == set(found)
             assert len(naive) == len(found)
 
@@ -79,7 +79,7 @@ def test_the_index_gives_the_pod_as_it_was_put_last():
     index.put("prod", SHOP, pod("a", phase="Pending"))
     index.put("prod", dict(SHOP), pod("a", phase="Running"))
 
-    assert ("Running",) == tuple(item.phase for item in index.matching("prod", parse_selector("app=shop")))
+    assert ("Running",) == tuple(item.phase for item in index.matching("prod", parse_selector("app=shop")).pods)
 
 
 def test_a_pod_that_lost_its_readiness_and_got_it_back_took_as_long_to_start_as_it_did():
@@ -89,7 +89,7 @@ def test_a_pod_that_lost_its_readiness_and_got_it_back_took_as_long_to_start_as_
     for ready, since in lives:
         index.put("prod", SHOP, pod("a", ready=ready, started=began, ready_since=began + since * SECOND))
 
-    (found,) = index.matching("prod", parse_selector("app=shop"))
+    (found,) = index.matching("prod", parse_selector("app=shop")).pods
     assert began + 2460 * SECOND == found.ready_since
     assert 25 * SECOND == start_up([found])
 
@@ -99,11 +99,45 @@ def test_another_pod_of_the_same_name_has_its_own_start():
     for start, since in ((began, began + 20 * SECOND), (began + MINUTE, began + MINUTE + 40 * SECOND)):
         index.put("prod", SHOP, pod("shop-0", started=start, ready_since=since))
 
-    assert 45 * SECOND == start_up(index.matching("prod", parse_selector("app=shop")))
+    assert 45 * SECOND == start_up(index.matching("prod", parse_selector("app=shop")).pods)
 
 
 def test_pods_of_other_namespaces_are_never_meant():
     index = PodIndexer()
     index.put("prod", SHOP, pod("a"))
 
-    assert () == index.matching("test", parse_selector("app=shop"))
+    assert () == index.matching("test", parse_selector("app=shop")).pods
+
+
+def test_a_change_is_noticed_by_a_selector_of_the_oldest_key_that_is_indexed_and_of_a_new_one():
+    """A hundred keys are, and each of a hundred selectors has asked for one."""
+    index, of = PodIndexer(), {f"key-{number}": "v" for number in range(101)}
+    index.put("prod", of, pod("a"))
+    for number in range(100):
+        index.matching("prod", parse_selector(f"key-{number}=v"))
+    selector = parse_selector("key-0=v,key-100=v")
+    known = index.matching("prod", selector)
+
+    index.put("prod", of, pod("b"))
+
+    assert not known.is_current
+    assert {"a", "b"} == {item.name for item in index.matching("prod", selector).pods}
+
+
+def test_labels_that_no_selector_asks_for_take_no_room_in_the_index():
+    """Of five labels of each of a hundred templates, one is asked for."""
+
+    def traced(keys):
+        index = PodIndexer()
+        tracemalloc.start()
+        for template in range(100):
+            of = {f"key-{number}": f"{template}" for number in range(keys)}
+            for number in range(10):
+                index.put("prod", dict(of), pod(f"shop-{template}-{number}"))
+            index.matching("prod", parse_selector(f"key-0={template}"))
+        size = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        return size / 1000
+
+    # The texts of four labels more are a tenth of 400 B, as ten pods share them. Indexed, each would take 80 B a pod.
+    assert traced(5) - traced(1) < 100

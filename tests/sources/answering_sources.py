@@ -1,5 +1,7 @@
 """Real HTTP servers as a Prometheus and as pods, on loopback."""
 
+import asyncio
+import gzip
 from contextlib import asynccontextmanager
 
 from aiohttp import web
@@ -44,3 +46,18 @@ def vector(*series, at=NOON / SECOND):
     """An answer of an instant query: (labels, number as text)."""
     result = [{"metric": metric, "value": [at, number]} for metric, number in series]
     return web.json_response({"status": "success", "data": {"resultType": "vector", "result": result}})
+
+
+async def endless(_request):
+    """64 MiB of blanks in 64 KB of gzip."""
+    return web.Response(body=gzip.compress(b" " * 2**26), headers={"Content-Encoding": "gzip"})
+
+
+async def drips(request):
+    """A byte each 20 ms, for two seconds."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    for _ in range(100):
+        await response.write(b" ")
+        await asyncio.sleep(0.02)
+    return response

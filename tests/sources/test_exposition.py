@@ -75,9 +75,11 @@ def test_the_instant_of_a_sample_is_read():
         (b"load many\n", "Malformed", "no exposition format"),
         (b"load \xff\n", "Malformed", "no exposition format"),
         (b"<html>load 3</html>", "NoSample", "its page has no load"),
-        (b"load 3\n" * 20_000, "TooLarge", "its page has more than 65536 bytes of load"),
+        (b'load{path="%b"} 3\n' % (b"x" * 100) * 600, "TooLarge", "its page has more than 65536 bytes of load"),
+        (b"load 3\n" * 2001, "TooLarge", "its page has more than 2000 lines of load"),
         (b"# " + b"x" * 70_000, "TooLarge", "a line of its page is longer than 65536 bytes"),
-        (b"# more\n" * 700_000, "TooLarge", "its page is longer than 4194304 bytes"),
+        ((b"# " + b"x" * 100 + b"\n") * 45_000, "TooLarge", "its page is longer than 4194304 bytes"),
+        (b"\n" * 100_001, "TooLarge", "its page has more than 100000 lines"),
     ],
 )
 def test_what_is_no_page_of_the_metric_is_refused_with_the_reason(page, reason, words):
@@ -86,6 +88,13 @@ def test_what_is_no_page_of_the_metric_is_refused_with_the_reason(page, reason, 
 
     assert reason == refused.value.reason
     assert words in refused.value.message
+
+
+def test_a_page_of_the_longest_is_read():
+    """100,000 lines, 2,000 of them of the metric."""
+    page = b"load 3\n" * 2000 + b"other 4\n" * 98_000
+
+    assert (2000, {3.0}) == (len(values(page, "load", size=2**16)[0]), set(values(page, "load", size=2**16)[0]))
 
 
 def test_a_page_of_openmetrics_that_was_cut_is_no_page():

@@ -34,6 +34,7 @@ async def with_sources(certificates=None, **sources):
 
 REQUESTS = {"prometheus": {"query": "up"}}
 INFLIGHT = {"pods": {"port": 1, "metric": "inflight", "podNetworks": ["127.0.0.0/8"]}}
+LENGTH = {"url": {"url": "http://127.0.0.1:9/", "format": "text"}}
 
 
 async def test_a_name_that_is_no_source_is_left_to_the_metrics_apis():
@@ -44,19 +45,23 @@ async def test_a_name_that_is_no_source_is_left_to_the_metrics_apis():
     await sources.close()
 
 
-async def test_both_kinds_of_sources_answer_by_their_names():
+async def test_each_kind_of_source_answers_by_its_name():
     async def answer(request):
+        if request.path == "/queue":
+            return web.json_response({"length": 9})
         return vector(({}, "42")) if request.method == "POST" else web.Response(text="inflight 7\n")
 
     async with serving(answer) as port:
         sources = await with_sources(
             requests={"prometheus": {"query": "up", "url": f"http://127.0.0.1:{port}"}},
             inflight={"pods": INFLIGHT["pods"] | {"port": port}},
+            queue={"url": {"url": f"http://127.0.0.1:{port}/queue", "value": "length"}},
         )
+        assert 9000 == await sources.external(external("queue"), measured())
         assert 42_000 == await sources.external(external("requests"), measured())
         samples = await sources.pods(of_pods("inflight"), measured(pods=[pod(1)]))
         assert {"shop-1": 7000} == {name: sample.value for name, sample in samples.items()}
-        assert {"requests": 1, "inflight": 1} == sources.requests
+        assert {"requests": 1, "inflight": 1, "queue": 1} == sources.requests
         await sources.close()
 
 
@@ -71,12 +76,14 @@ async def test_an_absence_names_its_source():
 
 
 async def test_a_source_that_is_asked_as_the_other_type_says_which_type_it_is_of():
-    sources = await with_sources(requests=REQUESTS, inflight=INFLIGHT)
+    sources = await with_sources(requests=REQUESTS, inflight=INFLIGHT, length=LENGTH)
 
     wrong = await sources.external(external("inflight"), measured())
     assert Absent("WrongType", "source inflight: it reads pods: ask for it by type: Pods") == wrong
     wrong = await sources.pods(of_pods("requests"), measured())
     assert Absent("WrongType", "source requests: it asks a Prometheus: ask for it by type: External") == wrong
+    wrong = await sources.pods(of_pods("length"), measured())
+    assert Absent("WrongType", "source length: it asks a URL: ask for it by type: External") == wrong
     await sources.close()
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from aiohttp import web
 from answering_sources import NOON, measured, pod, serving
+from msgspec.structs import replace
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from cronhpa.core.observation import Absent
@@ -86,6 +87,28 @@ async def test_a_pod_without_an_answer_is_missing_and_no_zero(trouble):
 
     assert {"shop-1": 25_000} == values(found)
     assert (1, 1, 25_000, 10_000) == (counts.ready, counts.missing, counts.usage, counts.missing_usage)
+
+
+async def test_pods_of_one_namespace_that_hang_take_no_time_of_the_pods_of_another():
+    """300 requests to the one wait for their second; those to the other come a moment later and take a fifth of one."""
+
+    async def answer(request):
+        await asyncio.sleep(60 if pod_of(request) == 1 else 0.2)
+        return page("inflight 7\n")
+
+    hanging = [replace(pod(1), name=f"hanging-{number}") for number in range(300)]
+    async with serving(answer, ADDRESSES) as port:
+        asked = scrapes(port, timeoutSeconds=1)
+        try:
+            theirs = asyncio.create_task(asked.samples(measured(namespace="hostile", pods=hanging)))
+            await asyncio.sleep(0.1)
+            found = await asked.samples(measured(namespace="prod", pods=[pod(2)]))
+            refused = await theirs
+        finally:
+            await asked.close()
+
+    assert {"shop-2": 7_000} == values(found)
+    assert refused.message.endswith("it gave no answer within 1 s")
 
 
 async def test_where_no_pod_answers_the_most_frequent_reason_is_told():

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import yaml
 
-from cronhpa.sources.definition import PodsSource, PrometheusSource, parse_sources
+from cronhpa.sources.definition import PodsSource, PrometheusSource, UrlSource, parse_sources
 from cronhpa.sources.pod_sample import sample_size
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sources.md").read_text()
 
 
 def test_every_field_of_a_source_is_on_the_page_and_no_other():
-    prometheus, pods = (part.partition("\n\n")[2] for part in re.split(r"^## .*$", PAGE, flags=re.MULTILINE)[1:])
+    prometheus, pods, url = (part.partition("\n\n")[2] for part in re.split(r"^## .*$", PAGE, flags=re.MULTILINE)[1:])
 
-    for text, model in ((prometheus, PrometheusSource), (pods, PodsSource)):
+    for text, model in ((prometheus, PrometheusSource), (pods, PodsSource), (url, UrlSource)):
         rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", text.partition("\n\n")[0], re.MULTILINE)
         assert {field.alias for field in model.model_fields.values()} == set(re.findall(r"\w+", " ".join(rows)))
 
@@ -30,5 +30,5 @@ def test_the_sizes_of_samples_are_those_of_the_formula():
 def test_the_example_is_a_file_of_sources():
     example = re.search(r"```yaml\n(sources:.*?)```", PAGE, re.DOTALL)[1]
 
-    assert {"requests", "inflight"} == set(parse_sources(example, "docs/sources.md"))
+    assert {"requests", "inflight", "players"} == set(parse_sources(example, "docs/sources.md"))
     assert yaml.safe_load(example)

@@ -1,0 +1,134 @@
+"""cronhpa.kube.depth: what is nested too deep is left out, and nothing else."""
+
+import json
+import re
+import time
+import tracemalloc
+
+import msgspec
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from cronhpa.kube.depth import DEPTH_MAX, shallow
+from kube.fake_api import FakeApi, answering
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(values)
+def test_what_is_not_deep_stays_as_it_is(value):
+    text = json.dumps(value).encode()
+
+    assert text == shallow(text)
+
+
+# Of what goes deeper than this, the part beyond DEPTH_MAX is left out.
+TOO_DEEP = 200
+
+
+@given(values, st.sampled_from(["[", '{"a\\"[":']), st.integers(1, 12_000))
+@example("", "[", TOO_DEEP - 1)
+@example("", "[", TOO_DEEP)
+def test_what_is_too_deep_becomes_an_empty_text_and_what_is_beside_it_stays(value, opening, levels):
+    closing = "]" if opening == "[" else "}"
+    deep = opening * levels + "1" + closing * levels
+    text = f'{{"before":{json.dumps(value)},"deep":{deep},"after":{json.dumps(value)}}}'.encode()
+
+    found = msgspec.json.decode(shallow(text))
+
+    assert value == found["before"] == found["after"]
+    inner = found["deep"]
+    is_whole = levels < TOO_DEEP
+    for _ in range(levels if is_whole else DEPTH_MAX - 1):
+        inner = inner[0] if isinstance(inner, list) else next(iter(inner.values()))
+    assert inner == (1 if is_whole else "")
+
+
+def token_by_token(text):
+    """`shallow` as it is meant: of each list or object at level DEPTH_MAX + 1, how deep it goes."""
+    parts, level, kept, opening, deepest = [], 0, 0, 0, 0
+    for token in re.finditer(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', text, re.DOTALL):
+        if token[0] in b"[{":
+            level += 1
+            if level == DEPTH_MAX + 1:
+                opening, deepest = token.start(), level
+            deepest = max(deepest, level)
+        elif token[0] in b"]}":
+            if level == DEPTH_MAX + 1 and deepest > TOO_DEEP:
+                parts += (text[kept:opening], b'""')
+                kept = token.end()
+            level -= 1
+    return b"".join((*parts, text[kept:]))
+
+
+def written(pieces):
+    """JSON of (how many levels are opened, closed again, a text): each as far as it can be."""
+    out, open_now = [b"["], 1
+    for ups, downs, text in pieces:
+        out += [b"[" * ups, json.dumps(text).encode()]
+        down = min(downs, open_now + ups - 1)
+        out += [b"]" * down, b","]
+        open_now += ups - down
+    return b"".join((*out, b"1", b"]" * open_now))
+
+
+levels = st.sampled_from([0, 1, 2, 3, 99, 100, 101, 102, 198, 199, 200, 201, 202, 1200])
+texts = st.sampled_from(["", "[", "]]", '"', "\\", '\\"[', "a" * 2050]) | st.text(max_size=5)
+
+
+@given(st.lists(st.tuples(levels, levels, texts), max_size=30))
+@settings(max_examples=300)
+def test_blocks_at_a_time_leave_out_what_tokens_one_by_one_do(pieces):
+    text = written(pieces)
+
+    assert token_by_token(text) == shallow(text)
+
+
+def test_a_text_that_ends_in_the_depth_is_none():
+    with pytest.raises(msgspec.DecodeError):
+        msgspec.json.decode(shallow(b"[" * 5000))
+
+
+@pytest.mark.parametrize("text", [b"a" * 200_000, b'\\"' * 100_000])
+@pytest.mark.parametrize("end", [b'"' + b"]" * 1200, b""])
+def test_a_long_string_beside_what_is_too_deep_takes_neither_memory_nor_time(text, end):
+    """Whoever writes a status may make it as long as an object may be. A string without its end: an answer cut off."""
+    answer = b"[" * 1200 + b'"' + text + end
+    tracemalloc.start()
+    begun = time.thread_time()
+
+    shallow(answer)
+
+    seconds, peak = time.thread_time() - begun, tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert seconds < 1
+    assert peak < 2 * len(answer)
+
+
+@pytest.mark.parametrize("repeated", ["[],", "[[]],", "[" * 101 + "]" * 101 + ","])
+def test_a_megabyte_of_it_takes_less_than_half_of_what_a_look_at_each_token_takes(repeated):
+    """As much as a status may hold: token by token it took half a second of each read, and everybody waited for it."""
+    text = ("[" * 99 + repeated * (1_400_000 // len(repeated)) + "1," + "[" * 1500 + "]" * 1599).encode()
+    begun = time.thread_time()
+    found = shallow(text)
+    between = time.thread_time()
+    expected = token_by_token(text)
+    taken, by_tokens = between - begun, time.thread_time() - between
+
+    assert expected == found
+    assert taken < by_tokens / 2
+
+
+async def test_one_object_that_is_too_deep_does_not_end_the_list_of_all():
+    deep = '{"metadata":{"name":"deep"},"status":{"memory":' + "[" * 1500 + "]" * 1500 + "}}"
+    api = FakeApi()
+    api.answers["/apis/x/v1/things"] = answering('{"items":[' + deep + ',{"metadata":{"name":"other"}}]}')
+    async with api.client() as client:
+        listed = [item async for items, _ in client.pages("/apis/x/v1/things") for item in items]
+
+    assert ["deep", "other"] == [msgspec.json.decode(item)["metadata"]["name"] for item in listed]
