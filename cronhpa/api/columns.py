@@ -1,8 +1,8 @@
 """
-`status.columns`: the texts that `kubectl get chpa` prints and no other field holds as it is.
+`status.columns`: the texts that `kubectl get chpa` prints and that no other field has in that form.
 
-A printer column can only read a field. All of these follow from other fields of the status, so they are never a reason
-to write one.
+A printer column can only read a field. All of these texts follow from other fields of the status, so they are never a
+reason to write a status.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _BY_READY_REASON = {
 
 
 def columns(turn: Turn, status: Status) -> dict[str, str]:
-    """The texts for a status that is complete but for them."""
+    """The texts for a status whose other fields are complete."""
     text = {
         "targets": clip(targets(turn.spec.metrics, status.get("currentMetrics") or ())),
         "status": str(_word(turn, status["conditions"])),
@@ -78,11 +78,11 @@ def targets(metrics: Sequence[Metric], current: Sequence[dict[str, Any]]) -> str
 
 
 def _word(turn: Turn, conditions: Sequence[Condition]) -> StatusWord:
-    """The reason of the Ready condition in one of few words."""
-    reasons = {item["type"]: item.get("reason") for item in conditions}
+    """The word for the reason of the Ready condition."""
+    reasons = {condition["type"]: condition.get("reason") for condition in conditions}
     word = _BY_READY_REASON.get(reasons["Ready"] or "")
     if word is None:
-        # Ready names what is wrong with a metric. While one of several is missing, nothing shrinks, but it may grow.
+        # Ready has the problem of a metric as its reason. While one of several metrics is missing, the target may grow.
         is_blind = all(isinstance(result, Absent) for result in turn.decision.metrics)
         word = StatusWord.NO_METRICS if is_blind else StatusWord.HOLDING
     if word is StatusWord.DECIDING and reasons.get("ForecastActive") == "Learning":

@@ -29,7 +29,7 @@ LIMITED = {
 # Reasons of a selector that cannot be used, where the condition's reason and text differ from the event's.
 _SELECTOR_CONDITION = {"SelectorRequired": ("InvalidSelector", "the HPA target's scale is missing a selector")}
 _VALUES = {True: "True", False: "False", None: "Unknown"}
-_WHERE_ASKED_FOR = {"BoundsConsistent", "ForecastActive"}
+_OPTIONAL = {"BoundsConsistent", "ForecastActive"}
 
 
 def conditions(previous: Iterable[Condition], turn: Turn) -> list[Condition]:
@@ -37,12 +37,14 @@ def conditions(previous: Iterable[Condition], turn: Turn) -> list[Condition]:
     stated = (*_upstream_conditions(turn), *_own_conditions(turn))
     kinds = {kind for kind, *_ in stated}
     # Conditions about schedules or a forecast are dropped once the spec has none.
-    conditions = [dict(old) for old in previous if old["type"] in kinds or old["type"] not in _WHERE_ASKED_FOR]
+    conditions = [dict(old) for old in previous if old["type"] in kinds or old["type"] not in _OPTIONAL]
     stamp = format_instant(turn.decision.at)
+    # If somebody else wrote two conditions of one type, the first one counts.
+    by_type = {condition["type"]: condition for condition in reversed(conditions)}
     for kind, is_true, reason, message in stated:
-        condition = next((known for known in conditions if known["type"] == kind), None)
+        condition = by_type.get(kind)
         if condition is None:
-            condition = {"type": kind}
+            condition = by_type[kind] = {"type": kind}
             conditions.append(condition)
         value = _VALUES[is_true]
         if condition.get("status") != value:
@@ -120,8 +122,8 @@ def _rescaled(turn: Turn) -> Iterator[ConditionText]:
 def _own_conditions(turn: Turn) -> Iterator[ConditionText]:
     decision = turn.decision
     owned = turn.owner_problem is None
-    unreadable = [item for item in decision.abstentions if item.source is Source.SCHEDULE]
-    problems = (*turn.spec_problems, *(f"schedule {item.name}: {item.message}" for item in unreadable))
+    unreadable = [abstention for abstention in decision.abstentions if abstention.source is Source.SCHEDULE]
+    problems = (*turn.spec_problems, *(f"schedule {schedule.name}: {schedule.message}" for schedule in unreadable))
     if problems:
         yield "SpecAccepted", False, "Unreadable", "; ".join(problems)
     else:
@@ -171,7 +173,7 @@ def _ready(turn: Turn, problems: tuple[str, ...]) -> ConditionText:
     """The Ready condition: a summary for tools that know no other condition."""
     decision = turn.decision
     is_preview = turn.spec.mode is Mode.PREVIEW
-    # A preview scales nothing, so that another owner beside it is as it should be.
+    # A preview scales nothing, so another owner of its target is no problem.
     if turn.owner_problem is not None and not is_preview:
         return "Ready", False, "OtherOwner", turn.owner_problem
     if problems:

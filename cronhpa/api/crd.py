@@ -20,17 +20,17 @@ HEADER = "# Generated from cronhpa/api/schema.py by `cronhpa crd`: edit the mode
 _NARROW, _WIDE = 0, 1
 # No name holds a blank: scripts cut a table by its columns.
 COLUMNS = (
-    ("Targets", "string", ".status.columns.targets", _NARROW, "What was measured / what it should be, of each metric."),
+    ("Targets", "string", ".status.columns.targets", _NARROW, "Measured value / target of each metric."),
     ("Min", "integer", ".status.effectiveMinReplicas", _NARROW, "Lower bound now."),
     ("Max", "integer", ".status.effectiveMaxReplicas", _NARROW, "Upper bound now."),
     ("Current", "integer", ".status.currentReplicas", _NARROW, "Replicas when last seen."),
     ("Desired", "integer", ".status.desiredReplicas", _NARROW, "Replicas decided upon."),
-    ("Status", "string", ".status.columns.status", _NARROW, "What it does, or what keeps it from that."),
+    ("Status", "string", ".status.columns.status", _NARROW, "What the object does, or why it cannot."),
     # Text, because kubectl prints a date in the future as <invalid>.
-    ("Next", "string", ".status.columns.next", _NARROW, "When a schedule or the override changes something next."),
+    ("Next", "string", ".status.columns.next", _NARROW, "When a schedule or the override changes the bounds next."),
     ("Age", "date", ".metadata.creationTimestamp", _NARROW, "Time since its creation."),
     ("Target", "string", ".status.target", _WIDE, "What is scaled."),
-    ("Decided-By", "string", ".status.decision.decidedBy", _WIDE, "Whose number it is."),
+    ("Decided-By", "string", ".status.decision.decidedBy", _WIDE, "The source of the count, such as Metric/cpu."),
     ("Mode", "string", ".spec.mode", _WIDE, "Active, or Preview: nothing is scaled."),
     (
         "Forecast",
@@ -120,7 +120,7 @@ def crd_text(*, before_1_34: bool = False) -> str:
 
 
 def _for_server(node: Any, *, before_1_34: bool) -> Any:
-    """The JSON schema with what `BEFORE_1_34` marks resolved: keywords added or a rule left out, or neither."""
+    """The JSON schema for one range of servers: marks of `BEFORE_1_34` are applied for the older ones, then removed."""
     if isinstance(node, list):
         kept = [item for item in node if not (before_1_34 and isinstance(item, dict) and _left_out(item))]
         return [_for_server(item, before_1_34=before_1_34) for item in kept]
@@ -149,7 +149,7 @@ def flatten(node: Json, definitions: Json) -> Json:
     if strange := set(node) - set(out) - _DROPPED:
         raise ValueError(f"{node.get('title', '')}: a structural schema has no {', '.join(sorted(strange))}")
     if "description" in out:
-        out["description"] = " ".join(out["description"].split())  # a docstring is wrapped for its reader in the code
+        out["description"] = " ".join(out["description"].split())  # docstrings are wrapped, descriptions are one line
     if out.get("default", ...) is None:
         del out["default"]
     if node.get(BY_RULE):

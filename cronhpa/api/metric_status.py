@@ -1,6 +1,6 @@
 """
-The metrics of a decision: `status.currentMetrics`, as autoscaling/v2 shows them, and `status.decision.metrics`, which
-says over which pods they were measured and what each asks for.
+The metrics of a decision: `status.currentMetrics`, as autoscaling/v2 shows them, and `status.decision.metrics`, with
+the pods that were measured and the count that each metric asks for.
 """
 
 from __future__ import annotations
@@ -129,10 +129,10 @@ def _measured(
 
 def current_and_target(metric: Metric, entry: dict[str, Any]) -> tuple[str, str, str]:
     """
-    What was measured, what it should be, and which of UTILIZATION, PER_POD and IN_ALL both are; "" if not known.
+    (measured value, target value, which of UTILIZATION, PER_POD and IN_ALL both are); "" for an unknown value.
 
-    entry: its part of `status.currentMetrics`, empty if the metric is absent. A target is written with the suffix that
-    makes it shortest: how the user wrote it is not in the spec that is decided upon.
+    entry: the metric's part of `status.currentMetrics`, empty if the metric is absent. A target is written with the
+    suffix that makes it shortest: a parsed spec does not keep the user's spelling.
     """
     assert not isinstance(metric, UnknownMetric)
     target = metric.target

@@ -1,5 +1,5 @@
 """
-The resource becomes a Spec. What cannot be read is told apart by how much of the object it takes.
+The resource becomes a Spec.
 
 An unreadable schedule abstains, and the rest of its object goes on. An unreadable spec stops its object, and no other.
 """
@@ -23,7 +23,8 @@ from cronhpa.core.cache import Interned
 from cronhpa.core.instant import MINUTE, SECOND, parse_instant
 from cronhpa.core.quantity import parse_float, parse_milli
 from cronhpa.core.scheduled import calendars, cron
-from cronhpa.core.scheduled.windows import once, zone_problem
+from cronhpa.core.scheduled.wall_clock import zone_problem
+from cronhpa.core.scheduled.windows import once
 from cronhpa.core.spec import (
     Behavior,
     ControllerOptions,
@@ -56,7 +57,7 @@ from cronhpa.core.spec import (
 M = TypeVar("M")
 T = TypeVar("T")
 
-# Objects of one template have one window, and what was worked out of it, in common.
+# Objects of one template share one window, and everything that is cached for it.
 _WINDOWS: Interned[CronWindow | OnceWindow] = Interned()
 _SCHEDULES: Interned[Schedule] = Interned()
 
@@ -124,8 +125,8 @@ def reject_slips(text: Mapping[str, Any]) -> None:
 
 def _at(path: str, parse: Callable[[M], T], item: M) -> T:
     """
-    The result of `parse`. A ValueError (the API server accepts more than can be read) becomes a SpecError with the
-    path.
+    The result of `parse`. Its ValueError, as the API server accepts more than can be read, becomes a SpecError with
+    the path.
     """
     try:
         return parse(item)
@@ -207,16 +208,16 @@ def _schedule(item: schedules.ScheduleModel, zone: str) -> Schedule:
     window: CronWindow | OnceWindow
     if item.from_ is not None and item.to is not None:
         window = OnceWindow(opens=item.from_, closes=item.to, zone=own)
-        found = _problem_of_event(window)
+        problem = _problem_of_event(window)
     else:
         duration = None if item.duration_minutes is None else item.duration_minutes * MINUTE
         window = CronWindow(start=item.start or "", zone=own, end=item.end, duration=duration)
-        found = _problem_of_window(window)
-        if found is None:
+        problem = _problem_of_window(window)
+        if problem is None:
             try:
                 window = replace(window, exclude=_days("exclude", item.exclude), only=_days("only", item.only))
             except ValueError as error:
-                found = str(error)
+                problem = str(error)
     exact = item.replicas
     schedule = Schedule(
         name=item.name,
@@ -227,7 +228,7 @@ def _schedule(item: schedules.ScheduleModel, zone: str) -> Schedule:
         priority=item.priority,
         lead=None if item.lead_time_seconds is None else item.lead_time_seconds * SECOND,
         suspend=item.suspend,
-        problem=found,
+        problem=problem,
     )
     return _SCHEDULES(schedule)
 
@@ -236,11 +237,11 @@ def _problem_of_window(window: CronWindow) -> str | None:
     if window.end is None and window.duration is None:
         return "end: neither end nor durationMinutes is stated: a window needs one of them"
     for key, text in (("start", window.start), ("end", window.end)):
-        found = None if text is None else cron.problem(text)
-        if found:
-            return f"{key}: {found}"
-    found = zone_problem(window.zone)
-    return f"timeZone: {found}" if found else None
+        problem = None if text is None else cron.problem(text)
+        if problem:
+            return f"{key}: {problem}"
+    problem = zone_problem(window.zone)
+    return f"timeZone: {problem}" if problem else None
 
 
 def _days(key: str, item: schedules.DaysModel | None) -> Days | None:
@@ -255,9 +256,9 @@ def _days(key: str, item: schedules.DaysModel | None) -> Days | None:
             raise ValueError(f"{key}.dates[{index}].{problem}")
         ranges.append(range_)
     for index, one in enumerate(named):
-        found = calendars.problem(one)
-        if found is not None:
-            field, problem = found
+        unreadable = calendars.problem(one)
+        if unreadable is not None:
+            field, problem = unreadable
             raise ValueError(f"{key}.holidays[{index}].{field}: {problem}")
     return Days(tuple(ranges), named)
 
@@ -286,9 +287,9 @@ def _date(text: str) -> date | None:
 
 
 def _problem_of_event(window: OnceWindow) -> str | None:
-    found = zone_problem(window.zone)
-    if found:
-        return f"timeZone: {found}"
+    problem = zone_problem(window.zone)
+    if problem:
+        return f"timeZone: {problem}"
     for key, text in (("from", window.opens), ("to", window.closes)):
         # The pattern first: Python also reads weeks and offsets, and an offset would be lost here.
         if not re.fullmatch(fields.LOCAL_TIME, text):

@@ -1,4 +1,4 @@
-"""Bounds in words: one home for what events and commands say of a lower and an upper bound."""
+"""Bounds in words, for events and commands."""
 
 from __future__ import annotations
 

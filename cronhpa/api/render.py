@@ -15,6 +15,7 @@ from cronhpa.api.metric_status import current_metrics, measured_metrics
 from cronhpa.api.status_memory import render_memory
 from cronhpa.api.turn import Status, Turn, clip
 from cronhpa.core.decision import (
+    Decision,
     DecisionKind,
     Edge,
     ExpectedLoad,
@@ -47,7 +48,7 @@ def render(previous: Status, turn: Turn) -> Status:
         status["currentReplicas"] = decision.current
         if is_settled:
             status["desiredReplicas"] = decision.desired
-        elif "desiredReplicas" in previous:  # before the first decision there is none, and 0 would be one
+        elif "desiredReplicas" in previous:  # before the first decision there is no count, and 0 would be one
             status["desiredReplicas"] = previous["desiredReplicas"]
         if isinstance(turn.outcome, Scaled):
             status["lastScaleTime"] = format_instant(turn.outcome.at)
@@ -88,7 +89,7 @@ def _explained(turn: Turn, current: list[dict[str, Any]] | None) -> dict[str, An
     ]
     if measured := measured_metrics(turn.spec, decision, current, turn.observation):
         text["metrics"] = measured
-    text["steps"] = [_step(item) for item in decision.steps]
+    text["steps"] = [_step(item, decision) for item in decision.steps]
     return text
 
 
@@ -116,7 +117,7 @@ def _proposal(item: Proposal) -> dict[str, Any]:
     return text
 
 
-def _step(item: Step) -> dict[str, Any]:
+def _step(item: Step, decision: Decision) -> dict[str, Any]:
     text: dict[str, Any] = {"rule": str(item.rule), "from": item.before, "to": item.after}
     cause = item.cause
     if isinstance(cause, Held):
@@ -134,7 +135,7 @@ def _step(item: Step) -> dict[str, Any]:
         cause = None
     if cause is not None:
         text["by"] = str(cause)
-    text["message"] = clip(step_reason(item))
+    text["message"] = clip(step_reason(item, decision))
     return text
 
 

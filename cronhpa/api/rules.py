@@ -22,7 +22,7 @@ from cronhpa.api.crd import crd_manifest
 from cronhpa.api.resource.cel import Json
 from cronhpa.api.schema import CronHPASpec
 from cronhpa.core.quantity import parse_milli
-from cronhpa.core.scheduled.windows import zone_problem
+from cronhpa.core.scheduled.wall_clock import zone_problem
 
 if TYPE_CHECKING:
     import cel
@@ -70,12 +70,12 @@ def _broken(node: Json, value: Any, path: str) -> Iterator[tuple[str, str]]:
 
 def _doubled(keys: Sequence[str], items: list[Any], path: str) -> Iterator[tuple[str, str]]:
     """Items of a map list whose key an earlier item has; without keys, items of a set that an earlier item equals."""
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for index, item in enumerate(items):
-        found = msgspec.json.encode({name: item.get(name) for name in keys} if keys else item).decode()
-        if found in seen:
-            yield f"{path}[{index}]", f"Duplicate value: {found}: one before it has the same, give each its own"
-        seen.add(found)
+        key = msgspec.json.encode({name: item.get(name) for name in keys} if keys else item).decode()
+        if key in earlier:
+            yield f"{path}[{index}]", f"Duplicate value: {key}: one before it has the same, give each its own"
+        earlier.add(key)
 
 
 def _holds(rule: str, context: cel.Context) -> bool:
@@ -133,7 +133,7 @@ def _year(at: datetime, zone: str = "UTC") -> int:
 
 
 def _found(text: str, pattern: str) -> list[str]:
-    return [found[0] for found in re.finditer(pattern, text)]
+    return [match[0] for match in re.finditer(pattern, text)]
 
 
 def _formatted(template: str, values: list[Any]) -> str:

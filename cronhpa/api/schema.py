@@ -1,9 +1,9 @@
 """
-The CronHPA resource as pydantic models: the single source of the CRD, and of the reading and writing in the operator.
+The CronHPA resource as pydantic models: the single source of the CRD, and of what the operator reads.
 
 The API server and these models both check types, bounds and defaults. Rules that compare fields are CEL
 (`x-kubernetes-validations`) and run in the API server only. Servers before 1.34 assume an unbounded text in an
-int-or-string and refuse rules on it for their estimated cost: `BEFORE_1_34` marks what their CRD says instead.
+int-or-string and refuse rules on it for their estimated cost: `BEFORE_1_34` marks what differs in their CRD.
 
 `scaleTargetRef`, `minReplicas`, `maxReplicas`, `metrics` and `behavior` have the names, defaults and validation of
 autoscaling/v2. The upstream reports every wrong field at once, but an API server runs no rules after a failed
@@ -110,14 +110,14 @@ class ForecastSettingsModel(Model):
         ge=0,
         le=100,
         description="Pod-hours that the forecast may add over metrics and schedules alone, in percent, averaged over "
-        "a week.",
+        "a week. It asks for less near this budget, and pauses a fifth above it.",
     )
     pod_capacity_percent: int | None = Field(
         default=None,
         ge=100,
         le=10_000,
-        description="What a pod can carry, in percent of its target. Absent, all of its request for a Utilization "
-        "target (100 % divided by the target), else 100.",
+        description="The load that a pod can carry, in percent of its target. Absent: for a Utilization target the "
+        "pod's whole request (100 % divided by the target), else 100.",
     )
     max_floor_replicas: Annotated[int, Field(ge=1, le=INT32_MAX)] | None = Field(
         default=None, description="The most replicas that the forecast may ask for. Absent, maxReplicas."
@@ -176,7 +176,7 @@ _UPSTREAM_DEFAULT = (
 
 
 class CronHPASpec(Model):
-    """What the replicas of the target should follow."""
+    """The target, and the metrics, schedules and forecast that set its replicas."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(

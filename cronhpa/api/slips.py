@@ -1,6 +1,6 @@
 """
-What pydantic finds wrong in a spec, in the words of this project: where, what was found, what is accepted, and for a
-name that nothing has the name that was probably meant.
+Pydantic's errors about a spec in this project's words: where, what was found, what is accepted, and for an unknown name
+the name that was probably meant.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from cronhpa.core.printable import shortened
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-# Of what somebody wrote so much is told.
+# How much of a value an error quotes.
 _TOLD_MAX = 80
-# Alike: nearly every letter in its place. Similar is enough where only one name begins so.
+# Cutoffs of difflib. A name that is alike is taken at once, a similar one if no single name begins with the text.
 _ALIKE, _SIMILAR = 0.75, 0.6
 _BEGINNING_MIN = 3
 _UNKNOWN = "extra_forbidden"
 _MISSING = "missing"
 
-# What pydantic says of a type or a bound, in our words; of others its own words are kept.
+# Messages for pydantic's errors about types and bounds; all other errors keep pydantic's message.
 _WORDS = {
     "missing": "it is needed and not there",
     "int_type": "a whole number belongs here",
@@ -49,30 +49,30 @@ _CHOICES = re.compile(r"'([^']*)'")
 
 
 def spec_slips(error: ValidationError) -> list[tuple[str, str]]:
-    """Path and problem of everything that pydantic found wrong in a spec, each field once."""
-    found: dict[str, str] = {}
+    """Path and problem of each error that pydantic found in a spec, each field once."""
+    problems: dict[str, str] = {}
     meant: set[str] = set()
-    items = error.errors(include_url=False)
-    for item in items:
-        if item["type"] == _UNKNOWN:
-            *parent, name = item["loc"]
-            known = _fields_at(parent)
-            suggestion = nearest(str(name), known)
+    slips = error.errors(include_url=False)
+    for slip in slips:
+        if slip["type"] == _UNKNOWN:
+            *parent, name = slip["loc"]
+            fields = _fields_at(parent)
+            suggestion = nearest(str(name), fields)
             if suggestion is not None:
                 meant.add(path_of([*parent, suggestion]))
-            found[path_of([*parent, shortened(str(name), _TOLD_MAX)])] = (
-                f"there is no such field: {_suggested(suggestion, known)}"
+            problems[path_of([*parent, shortened(str(name), _TOLD_MAX)])] = (
+                f"there is no such field: {_suggested(suggestion, fields)}"
             )
-    for item in items:
-        path = path_of(_known_part(item["loc"]))
-        # A field that is there by another name is not missing.
-        if item["type"] != _UNKNOWN and not (item["type"] == _MISSING and path in meant):
-            found.setdefault(path, _problem(item))
-    return list(found.items())
+    for slip in slips:
+        path = path_of(_known_part(slip["loc"]))
+        # A field that was written under a misspelt name is not missing.
+        if slip["type"] != _UNKNOWN and not (slip["type"] == _MISSING and path in meant):
+            problems.setdefault(path, _problem(slip))
+    return list(problems.items())
 
 
 def nearest(written: str, known: Iterable[str]) -> str | None:
-    """The name that was probably meant: alike but for case and hyphens, or by a letter or two, or its beginning."""
+    """The name that was probably meant: equal but for case and hyphens, or spelt much alike, or begun by the text."""
     plain = {_plain(name): name for name in known}
     word = _plain(shortened(written, _TOLD_MAX))
     if word in plain:
@@ -96,38 +96,38 @@ def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "").replace(" ", "")
 
 
-def _suggested(suggestion: str | None, known: Sequence[str]) -> str:
+def _suggested(suggestion: str | None, fields: Sequence[str]) -> str:
     if suggestion is not None:
         return f"did you mean {suggestion}?"
-    return f"{_listed(known, 'and')} are accepted" if len(known) > 1 else "no field is accepted here"
+    return f"{_listed(fields, 'and')} are accepted" if len(fields) > 1 else "no field is accepted here"
 
 
 def _listed(words: Sequence[str], last: str) -> str:
     return f" {last} ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _problem(item: Any) -> str:
-    value = item["input"]
-    is_told = item["type"] != _MISSING and not isinstance(value, Mapping | list)
-    found = f"found {shortened(repr(value), _TOLD_MAX)}: " if is_told else ""
-    if item["type"] == "literal_error":
-        choices = _CHOICES.findall(str(item["ctx"]["expected"]))
+def _problem(slip: Any) -> str:
+    value = slip["input"]
+    is_quoted = slip["type"] != _MISSING and not isinstance(value, Mapping | list)
+    found = f"found {shortened(repr(value), _TOLD_MAX)}: " if is_quoted else ""
+    if slip["type"] == "literal_error":
+        choices = _CHOICES.findall(str(slip["ctx"]["expected"]))
         suggestion = nearest(str(value), choices)
         meant = "" if suggestion is None else f"did you mean {suggestion}? "
         return f"{found}{meant}{_listed(choices, 'or')} is accepted"
-    if _node_at(_known_part(item["loc"])).get("x-kubernetes-int-or-string") and item["type"].endswith("_type"):
+    if _node_at(_known_part(slip["loc"])).get("x-kubernetes-int-or-string") and slip["type"].endswith("_type"):
         return f'{found}a quantity is a whole number, or a text such as "250m", "1.5" or "512Mi"'
-    words = _WORDS.get(item["type"])
+    words = _WORDS.get(slip["type"])
     if words is None:
-        return f"{found}{str(item['msg']).removeprefix('Value error, ')}"
-    return found + words.format(**item.get("ctx", {}))
+        return f"{found}{str(slip['msg']).removeprefix('Value error, ')}"
+    return found + words.format(**slip.get("ctx", {}))
 
 
-# --- what the schema has at a place ------------------------------------------------------------------------------
+# --- the schema at a path ----------------------------------------------------------------------------------------
 
 
 def _walk(parts: Iterable[int | str]) -> Iterator[tuple[int | str, Json]]:
-    """The parts of a location that the schema has, each with its node. Of a union pydantic also names the branch."""
+    """The parts of a location that the schema has, each with its node: pydantic also adds the branch of a union."""
     node = spec_schema()
     for part in parts:
         below = node.get("items") if isinstance(part, int) else node.get("properties", {}).get(part)
@@ -139,7 +139,7 @@ def _walk(parts: Iterable[int | str]) -> Iterator[tuple[int | str, Json]]:
 
 def _known_part(parts: Sequence[int | str]) -> list[int | str]:
     known = [part for part, _ in _walk(parts)]
-    # A map with keys of its own, such as matchLabels, has no fields in the schema: its keys are told.
+    # A map with keys of its own, such as matchLabels, has no fields in the schema: the error names its keys.
     return list(parts) if len(known) == len(parts) - 1 and _is_map(parts[:-1]) else known
 
 

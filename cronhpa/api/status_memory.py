@@ -42,7 +42,7 @@ _Quantity = Annotated[str, Meta(max_length=LENGTH_MAX)]
 MEMORY_VERSION = 1
 # A schedule's or a metric's name, behind its source.
 _BY_MAX = 340
-# Of so many recommendations, the newest, is kept who made them: an hour of them has room in an object.
+# Only so many recommendations, the newest, keep their source, so that an hour of them fits into an object.
 _NAMED_MAX = 100
 _BY_METRIC = f"{Source.METRIC}/"
 _SOURCES = frozenset(Source)
@@ -50,13 +50,14 @@ _SOURCES = frozenset(Source)
 
 class _Recommendation(Struct, gc=False, rename="camel"):
     """
-    Where a metric asked for the merged count, all three numbers are one, and are written once.
+    One recommendation.
 
-    replicas: the larger of what the metrics asked for and what of the merged count holds; earlier operators read it
-    alone, and are to hold it without raising. merged: the merged count. metrics: what the metrics asked for. by: who
-    asked for the merged count.
-    askedAt: when it was made, of one that is only held. Its `kept` is what the metrics asked for: an operator that does
-    not know the field would pursue `metrics`.
+    merged: the merged count; absent, it is `replicas`. by: the source that asked for it.
+    metrics: what the metrics asked for. With `merged` and `metrics` absent and a metric in `by`, it is `replicas`.
+    replicas: what earlier operators read, which know no other field. They must hold it and not raise to it, so it is
+    the merged count up to the count in force, or `metrics` if that is more.
+    askedAt: when a recommendation was made that is only held. Then what the metrics asked for is in `kept`: an operator
+    that does not know askedAt would pursue `metrics`.
     """
 
     replicas: Replicas
@@ -105,8 +106,8 @@ def render_memory(memory: Memory, current: int | None = None) -> dict[str, Any]:
     """
     The memory as the status stores it.
 
-    current: the count in force, None while it is not known. After a downgrade an earlier operator pursues the counts
-    that it reads, so it reads none above this one but those that a metric asked for.
+    current: the count in force, None while it is unknown. After a downgrade an earlier operator pursues the counts that
+    it reads, so no count above this one is written for it, except for those that a metric asked for.
     """
     text: dict[str, Any] = {"version": MEMORY_VERSION}
     unnamed = len(memory.recommendations) - _NAMED_MAX
@@ -176,7 +177,7 @@ def _recommendation(item: Recommendation, current: int | None, *, is_named: bool
 
 
 class Remembered(Struct, frozen=True):
-    """problem: where the memory of a status is damaged and what was found there; None where nothing is."""
+    """problem: where the memory in a status is damaged, and what was found there; None if it is not damaged."""
 
     memory: Memory
     problem: str | None = None
@@ -184,7 +185,7 @@ class Remembered(Struct, frozen=True):
 
 def read_memory(status: Mapping[str, Any], options: ControllerOptions | None = None) -> Remembered:
     """
-    What the status remembers. A memory that is absent, of another version or damaged is an empty one.
+    The memory in a status. A memory that is absent, damaged or of another version becomes an empty one.
 
     An empty memory is seeded with the current count, so losing it can delay a scale-down and never hasten it.
     options: the operator's settings, whose stabilization window may be longer than the longest of a spec.
@@ -204,12 +205,12 @@ def read_memory(status: Mapping[str, Any], options: ControllerOptions | None = N
 
 
 def parse_memory(status: Mapping[str, Any], options: ControllerOptions | None = None) -> Memory:
-    """The memory of `read_memory`, for those who tell nobody what is wrong with it."""
+    """The memory of `read_memory`, for callers that report no problem."""
     return read_memory(status, options).memory
 
 
 def _empty(status: Mapping[str, Any]) -> Memory:
-    """An empty memory, but for who made a zero: an object that was observed before must not take one for scheduled."""
+    """An empty memory, except for `zero`: an object that was observed before must not take a zero for scheduled."""
     conditions = status.get("conditions")
     if not isinstance(conditions, list) or not conditions:
         return Memory()
@@ -242,7 +243,7 @@ def _read_recommendation(item: _Recommendation) -> Recommendation:
     at, merged = parse_instant(item.time), item.replicas if item.merged is None else item.merged
     asked_at = None if item.asked_at is None else min(parse_instant(item.asked_at), at)
     source, _, name = item.by.partition("/")
-    # A later operator may know other sources. What nobody is known to have asked for is held, and never pursued.
+    # A later operator may know other sources. A recommendation of an unknown source is held, and never pursued.
     by = SourceRef(Source(source), name) if source in _SOURCES else None
     return Recommendation(merged, at, metrics, by, asked_at)
 

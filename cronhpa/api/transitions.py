@@ -1,8 +1,8 @@
 """
-What changed from one status to the next, as events: windows, an override, a forecast, the target, who else scales it.
+The changes from one status to the next as events: windows, an override, a forecast, the target, who else scales it.
 
-Both statuses are what the API held, so that each change is told once: a restart finds it in the status, and a status
-that could not be written has changed nothing.
+Both statuses are ones that the API held, so each change makes one event: after a restart the status still has the
+change, and a status that could not be written has changed nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cronhpa.api.turn import Status
 from cronhpa.core.instant import Nanoseconds, parse_instant
 from cronhpa.core.local_time import format_moment, local_times
 
-# Reasons of ForecastActive that say nothing of the forecast: the turn did not ask it.
+# The reason of ForecastActive in a turn that did not ask the forecast.
 _NOT_ASKED = "NotAsked"
 _CONTESTED = "ReplicasContested"
 _NORMAL, _WARNING = "Normal", "Warning"
@@ -28,7 +28,7 @@ def transition_events(before: Status, after: Status, zone: str, now: Nanoseconds
     """
     The events of the changes from one status to the next.
 
-    zone: the object's, in which times are told. now: whether an override ended by itself is seen by it.
+    zone: the object's time zone, for times in messages. now: tells an override that ended from one that was taken back.
     """
     if before is after or before == after or "conditions" not in after:
         return
@@ -41,7 +41,7 @@ def transition_events(before: Status, after: Status, zone: str, now: Nanoseconds
 
 
 def _target(before: Status, after: Status) -> Iterator[Event]:
-    """A target that was never seen was not lost: `FailedGetScale` tells of it. Nor is another target the same one."""
+    """No event for a target that was never seen (`FailedGetScale` reports it), nor when the spec names another one."""
     was_lost, is_lost = _is_lost(before), _is_lost(after)
     if was_lost == is_lost or before.get("target") != after.get("target") or "conditions" not in before:
         return
@@ -84,9 +84,9 @@ def _override(before: Status, after: Status, zone: str, now: Nanoseconds) -> Ite
 
 def _windows(before: Status, after: Status, zone: str) -> Iterator[Event]:
     """
-    Windows that opened or closed. One that leads is asked for already and not open.
+    Windows that opened or closed. A window that leads is not open yet.
 
-    A schedule that cannot be read any more is told by `SpecAccepted`, and neither opened nor closed.
+    A schedule that cannot be read any more has neither opened nor closed: `SpecAccepted` names it.
     """
     old = {item["name"]: item["state"] for item in before.get("schedules", ())}
     new = {item["name"]: item["state"] for item in after.get("schedules", ())}
@@ -145,7 +145,7 @@ def _until(stated: list[dict[str, Any]], zone: str) -> str:
 
 
 def _in_force(before: Status, after: Status) -> str:
-    """What a change did: the bounds now and before, and what that makes of the replicas."""
+    """The effect of a change: the bounds now and before, and the replicas now and wanted."""
     old, new = (_allowed(status) for status in (before, after))
     allowed = f"{new} are allowed" if old in {new, ""} else f"{new} are allowed, {old} before"
     current, desired = after.get("currentReplicas"), after.get("desiredReplicas")

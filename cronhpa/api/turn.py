@@ -1,4 +1,4 @@
-"""One turn, as status, conditions and events are rendered from it."""
+"""One turn: the value from which status, conditions and events are rendered."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ class Turn(Struct, frozen=True):
 
 
 def clip(text: str) -> str:
-    """The text, cut to the length that a status may hold: texts of other servers have any length."""
+    """The text, cut to the length that a status may hold: other servers' texts may be of any length."""
     return shortened(text, _TEXT_MAX)

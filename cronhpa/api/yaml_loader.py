@@ -1,4 +1,4 @@
-"""PyYAML's safe loader with bounds for what a file may be made to cost, and with the lines of what it read."""
+"""PyYAML's safe loader with limits on the cost of a file, and with the lines of keys that stand twice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
-# No field of these objects is a number of more digits. Python multiplies out base 60, and refuses to print the rest.
+# No number in these objects has more digits. PyYAML multiplies out base 60, and Python refuses to print the result.
 _DIGITS_MAX = 64
 _MERGE = "tag:yaml.org,2002:merge"
 _NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
@@ -22,31 +22,31 @@ class Repeated(Struct, frozen=True):
 
 
 def line_of(node: yaml.Node) -> int:
-    """From 1 on."""
+    """The line of a node, from 1 on."""
     return int(node.start_mark.line) + 1
 
 
 class Loader(yaml.SafeLoader):
-    """Dates stay texts, as in JSON: the API knows no other. What contains itself, JSON cannot say either."""
+    """Dates stay texts, as in JSON. With `construct_object(deep=True)` it refuses a value that contains itself."""
 
     def __init__(self, stream: str, nodes_max: int) -> None:
         super().__init__(stream)
         self._nodes_max = nodes_max
         self._nodes = 0
         self._nodes_of: dict[int, int] = {}
-        # A node that is counted stays: else the next one of its address would be taken for it.
+        # Keeps counted nodes alive: else a new node at the address of a freed one would be taken for that one.
         self._counted: list[yaml.Node] = []
         self.repeated: list[Repeated] = []
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node = super().compose_mapping_node(anchor)
-        seen: dict[str, int] = {}
+        lines: dict[str, int] = {}
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
                 line = line_of(key)
-                if key.value in seen:
-                    self.repeated.append(Repeated(key.value, seen[key.value], line))
-                seen[key.value] = line
+                if key.value in lines:
+                    self.repeated.append(Repeated(key.value, lines[key.value], line))
+                lines[key.value] = line
         return node
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:

@@ -349,15 +349,21 @@ def _ends_down(rules: ScalingRules, starts: Iterable[int]) -> list[int]:
     ]
 
 
-def resume(memory: Memory, current: int | None, now: Nanoseconds, behavior: Behavior | None) -> Memory:
+def resume(
+    memory: Memory,
+    current: int | None,
+    now: Nanoseconds,
+    behavior: Behavior | None,
+    held_until: Nanoseconds | None = None,
+) -> Memory:
     """
     The memory as a new process starts with it, with a step up that the old one took and did not live to write down.
 
     A rise that the memory does not know and that the policies allowed is taken for such a step, made now: so the next
     one comes no earlier than without the restart, and at most the time of the restart later. A larger one was made by
-    somebody else, whose changes limit nothing.
+    somebody else, whose changes limit nothing. held_until: as of `Memory.resumed`.
     """
-    memory = memory.resumed(current, now)
+    memory = memory.resumed(current, now, held_until)
     # After an intended scale-down the memory counts as if it was done, or as before if it was not.
     known = memory.replicas
     if behavior is None or known is None or current is None or current <= known:

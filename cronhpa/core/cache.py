@@ -1,5 +1,5 @@
 """
-Caches with an owner: what was worked out of a value is kept while that value lives, and while there is room for it.
+Caches with an owner: what was computed from a value is kept while that value lives, and while there is room for it.
 
 A cache here never changes an answer, only how long it takes. An entry belongs to one object (a window, a spec) and goes
 with it. All entries of a cache together weigh at most its bound; above it the oldest go first. What is

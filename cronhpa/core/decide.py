@@ -144,13 +144,17 @@ def _compute(
     bounded = limits.floor is not None or limits.cap is not None
     memory = memory.seeded(current, now, bounded=bounded)
     steps: list[Step] = []
+    asked_by: SourceRef | None = None
     merged = limits.clamp(target.replicas)
     # While a schedule is unreadable, only a readable cap may scale down.
     if bounds.unreadable and merged < current:
-        held = limits.clamp(current)
-        if held != merged:
-            steps.append(Step(Rule.NO_EVIDENCE, merged, held, _unreadable(bounds)))
-        merged = held
+        kept = limits.clamp(current)
+        if kept != merged:
+            # Where it is not the current count, it is the cap's: a floor above that would have raised the merged one.
+            asked_by = BY_NOBODY if kept == current else bounds.maximum_by
+            kept_by = _unreadable(bounds) if kept == current else bounds.maximum_by
+            steps.append(Step(Rule.NO_EVIDENCE, merged, kept, kept_by))
+        merged = kept
 
     abstentions = _abstentions(spec, target, predicted, bounds)
     is_outside = spec.is_timed and not limits.minimum <= merged <= limits.maximum
@@ -174,7 +178,7 @@ def _compute(
         merged,
         now,
         target.replicas if target.source and target.failure is None else None,
-        BY_NOBODY if steps else _asked_by(target, merged, current, bounds, limits),
+        asked_by or _asked_by(target, merged, current, bounds, limits),
     )
     desired, normalized = normalize(recommended, current, limits, spec.behavior, spec.options, memory)
     if not spec.is_timed and current == 0 and spec.min_replicas != 0 and desired < spec.min_replicas:

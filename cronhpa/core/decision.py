@@ -121,10 +121,15 @@ class ExpectedLoad(Struct, frozen=True, gc=False):
 
 
 class Ahead(Struct, frozen=True, gc=False):
-    """A schedule leads: its floor counts `length` before it opens at `start`."""
+    """
+    A schedule leads: its floor counts `length` before it opens at `start`.
+
+    stated: the floor that it states, where another bound allows less of it at its start.
+    """
 
     start: Nanoseconds
     length: Nanoseconds
+    stated: int | None = None
 
 
 class Yielding(Struct, frozen=True, gc=False):

@@ -17,6 +17,8 @@ SECOND: Nanoseconds = 10**9
 MINUTE: Nanoseconds = 60 * SECOND
 HOUR: Nanoseconds = 60 * MINUTE
 DAY: Nanoseconds = 24 * HOUR
+# Later than any instant.
+FOR_EVER: Nanoseconds = 1 << 80
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = {"h": HOUR, "m": MINUTE, "s": SECOND, "ms": MILLISECOND, "us": 10**3, "µs": 10**3, "ns": 1}

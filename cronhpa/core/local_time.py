@@ -23,7 +23,7 @@ def format_moment(at: Nanoseconds, zone: str) -> str:
 
 
 def format_local(at: Nanoseconds, zone: str) -> str:
-    """Such as `Mon 2026-11-23 08:00`, for where the offset is told beside it; with seconds where there are any."""
+    """Such as `Mon 2026-11-23 08:00`, for places that show the offset beside it; with seconds unless they are zero."""
     moment = local(at, zone)
     return f"{moment:%a} {moment.date().isoformat()} {_clock(at, zone)[0]}"
 

@@ -8,7 +8,6 @@ place, so a window that was edited sees the entries that the upstream would see.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import attrgetter
 from typing import TypeVar
 
 from msgspec import Struct
@@ -23,9 +22,10 @@ from cronhpa.core.decision import (
     Recommendation,
     Scaled,
 )
-from cronhpa.core.instant import SECOND, Nanoseconds
+from cronhpa.core.instant import FOR_EVER, SECOND, Nanoseconds
 from cronhpa.core.observation import Observation
 from cronhpa.core.reactive.arithmetic import INT32_MAX
+from cronhpa.core.slots import overwritten
 from cronhpa.core.spec import Behavior, ControllerOptions, ScalingRules, Spec
 
 T = TypeVar("T")
@@ -142,24 +142,27 @@ class Memory(Struct, frozen=True):
             intent=None if intent is None else replace(intent, at=intent.at + step),
         )
 
-    def resumed(self, current: int | None, now: Nanoseconds) -> Memory:
+    def resumed(self, current: int | None, now: Nanoseconds, held_until: Nanoseconds | None = None) -> Memory:
         """
         The memory as a new process starts with it; `behavior.resume` adds a step that it does not know of.
 
         The newest recommendation held until the old process ended, at an unknown time. It is assumed to hold until now,
-        so a restart can delay a scale-down and never hasten it; nothing rises because of it. A count that the memory
-        does not explain is assumed to be recommended now: the memory of another time, restored from a backup, has no
-        reason to keep the present pods.
+        as are all of its instant, so a restart can delay a scale-down and never hasten it; nothing rises because of it.
+        A count that the memory does not explain is assumed to be recommended now: the memory of another time, restored
+        from a backup, has no reason to keep the present pods.
+        held_until: the latest instant under which the old process can have remembered a turn, None for now.
         """
         memory = self.settled(current, now)
         if not memory.recommendations:
             return memory
-        newest = max(memory.recommendations, key=lambda entry: entry.at)
+        last = max(entry.at for entry in memory.recommendations)
+        # Several turns can be remembered under one instant, in any slots: which was the last of them is not known.
+        newest = tuple(entry for entry in memory.recommendations if entry.at == last)
         if current is not None and not self._explains(current):
-            newest = Recommendation(current, now, current, BY_NOBODY)
-        elif newest.metrics is None and newest.by is None:  # an earlier operator wrote it: it may keep back a rise
-            newest = replace(newest, metrics=newest.replicas)
-        return replace(memory, recommendations=(*memory.recommendations, replace(_held(newest), at=now)))
+            newest = (Recommendation(current, now, current, BY_NOBODY),)
+        at = now if held_until is None else held_until
+        held = (replace(_held(_measured(entry)), at=max(entry.at, at)) for entry in newest)
+        return replace(memory, recommendations=(*memory.recommendations, *held))
 
     def _explains(self, current: int) -> bool:
         """Whether the count was recommended, was on its way down by the policies, or was about to be changed."""
@@ -173,12 +176,11 @@ class Memory(Struct, frozen=True):
         self, recommended: Recommendation, behavior: Behavior | None, options: ControllerOptions
     ) -> Memory:
         """With this turn's recommendation, in the last outdated slot or appended."""
-        oldest = recommended.at - longest_window(behavior, options)
-        slot = None
-        for index, entry in enumerate(self.recommendations):
-            if entry.at < oldest:
-                slot = index
-        return replace(self, recommendations=_put(self.recommendations, slot, recommended))
+        return self.recommending_within(longest_window(behavior, options), recommended)
+
+    def recommending_within(self, window: Nanoseconds, *recommended: Recommendation) -> Memory:
+        """`recommending`, where the longest window is known, of one turn after another, the oldest first."""
+        return replace(self, recommendations=overwritten(self.recommendations, window, recommended))
 
     def scaled(
         self, before: int, after: int, now: Nanoseconds, behavior: Behavior | None, *, assumed: bool = False
@@ -236,21 +238,38 @@ class Memory(Struct, frozen=True):
         intent = Intent(decision.current, decision.desired, decision.at, self.scheduled_zero)
         return replace(done, intent=intent)
 
-    def is_settled(self, behavior: Behavior | None, options: ControllerOptions, now: Nanoseconds) -> bool:
+    def alike_until(
+        self,
+        recommended: Recommendation | None,
+        behavior: Behavior | None,
+        options: ControllerOptions,
+        now: Nanoseconds,
+    ) -> Nanoseconds:
         """
-        Whether all recommendations that can change a decision from now on are alike, and nothing else can change one.
+        Until when this memory counts alike in decisions and in the status, if each turn recommends the same: when the
+        first other recommendation leaves a window, or a scale event a policy's period. FOR_EVER where nothing does.
 
-        What is too old to do so may stay in its slot for ever: a turn overwrites one slot, a scale event one.
+        recommended, now: of the newest turn. The answer is `now` where the next turn must be decided. Of the
+        recommendations of one count the newest matters: it leaves the windows last.
         """
-        oldest, period = now - longest_window(behavior, options), _longest_period(behavior)
-        asked = {
-            (entry.replicas, entry.metrics, entry.asked_at) for entry in self.recommendations if entry.at >= oldest
-        }
-        return (
-            len(asked) <= 1
-            and self.intent is None
-            and all(entry.at <= now - period for entry in (*self.scale_ups, *self.scale_downs))
-        )
+        newest: dict[object, Nanoseconds] = {}
+        for entry in self.recommendations:
+            kind, at = (entry.replicas, entry.metrics, entry.asked_at), entry.at
+            if at > newest.get(kind, -1):
+                newest[kind] = at
+        if recommended is not None:
+            newest.pop((recommended.replicas, recommended.metrics, recommended.asked_at), None)
+        # Of two that were made at one instant, the slots tell which one is the newest.
+        if self.intent is not None or any(at >= now for at in newest.values()):
+            return now
+        # What is exactly as old as its window still counts in the status, and without a behavior in decisions.
+        ages = [(at, window) for at in newest.values() for window in stabilization_windows(behavior, options)]
+        ends = [at + window + later for at, window in ages for later in (0, 1)]
+        events = (*self.scale_ups, *self.scale_downs)
+        if events:
+            periods = {policy.period for rules in _directions(behavior) for policy in rules.policies}
+            ends += [event.at + period for event in events for period in periods]
+        return min((end for end in ends if end > now), default=FOR_EVER)
 
     def pruned(self, behavior: Behavior | None, options: ControllerOptions, now: Nanoseconds) -> Memory:
         """The part that can still change a decision; the status keeps only this."""
@@ -320,6 +339,11 @@ def _is_seed(entry: Recommendation) -> bool:
     return entry.metrics == entry.replicas and entry.by == BY_NOBODY and entry.asked_at is None
 
 
+def _measured(entry: Recommendation) -> Recommendation:
+    """An earlier operator did not write who asked and what the metrics did: the count may keep back a rise."""
+    return replace(entry, metrics=entry.replicas) if entry.metrics is None and entry.by is None else entry
+
+
 def _held(entry: Recommendation) -> Recommendation:
     """The recommendation as one that nobody makes any more: whatever the behavior is or becomes, it raises nothing."""
     return entry if entry.asked_at is not None else replace(entry, asked_at=entry.at)
@@ -343,8 +367,9 @@ def _contenders(
     since_up, since_down = now - up, now - down
     kept: list[Recommendation] = []
     held, highest, lowest = -1, -1, INT32_MAX + 1
-    # Of one instant the later entry first: what a restart assumed adds nothing to what its first turn says alike.
-    for entry in sorted(reversed(entries), key=_at, reverse=True):  # noqa: C414 - it turns around what is equal
+    # Of one instant what was asked for comes first, then the later entry: what a restart assumed adds nothing to what
+    # its first turn asks for alike, in whichever slot that is.
+    for entry in sorted(reversed(entries), key=_precedence, reverse=True):  # noqa: C414 - it turns around what is equal
         metrics, at, is_pursued = entry.metrics, entry.at, entry.asked_at is None
         replicas = entry.replicas if is_pursued else entry.highest
         wins = not kept
@@ -364,4 +389,5 @@ def _contenders(
     return tuple(kept)
 
 
-_at = attrgetter("at")
+def _precedence(entry: Recommendation) -> tuple[Nanoseconds, bool]:
+    return entry.at, entry.asked_at is None

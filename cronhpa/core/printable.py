@@ -5,12 +5,15 @@ it, and an address keeps its password to itself.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
+from collections.abc import Iterable
 
 # C: control characters, format characters (which turn the direction of a text or hide in it), halves of surrogate
 # pairs, and code points without a meaning that all share. Zl, Zp: what Unicode calls the end of a line.
 _ESCAPED = ("C", "Zl", "Zp")
+_SECRET_MIN = 4
 _USERINFO = re.compile(r"(?<=://)[^/?#\s]*@")
 
 
@@ -33,6 +36,19 @@ def shortened(text: str, length: int) -> str:
 def without_userinfo(text: str) -> str:
     """The text with no user and no password in any URL that it holds."""
     return _USERINFO.sub("", text) if "://" in text else text
+
+
+def without_secrets(body: bytes, secrets: Iterable[str]) -> bytes:
+    """
+    An answer that repeats a login that was sent, as a proxy does that is being debugged, without it.
+
+    As it stands and as JSON writes it. What is shorter than four characters is none, and would leave no word whole.
+    """
+    for secret in secrets:
+        if len(secret) >= _SECRET_MIN:
+            for written in {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}:
+                body = body.replace(written.encode(errors="surrogateescape"), b"...")
+    return body
 
 
 def _is_escaped(character: str) -> bool:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from cronhpa.core.decision import (
     BY_NOBODY,
+    BY_SPEC,
+    Abstention,
     Ahead,
     Decision,
     DecisionKind,
@@ -43,7 +45,10 @@ _FLOOR_LIMITS = {
 def reason(decision: Decision) -> str:
     """Why the count is what it is: who asks for it, then each limit that changed it. Never empty."""
     asked = _asked(decision)
-    return "; ".join((asked, *map(step_reason, decision.steps))) if decision.steps else asked
+    if not decision.steps:
+        return asked
+    # `asked` is empty where there is no metric and an unreadable schedule keeps the count.
+    return "; ".join(filter(None, (asked, *(step_reason(step, decision) for step in decision.steps))))
 
 
 def event_reason(decision: Decision, *, is_upstream: bool) -> str:
@@ -74,29 +79,47 @@ def proposal_reason(proposal: Proposal) -> str:
     """What the proposed count follows from; "" where a source just states it."""
     basis = proposal.basis
     if isinstance(basis, Ahead):
-        return f"{basis.length // SECOND} s ahead of its start at {format_instant(basis.start)}"
+        ahead = f"{basis.length // SECOND} s ahead of its start at {format_instant(basis.start)}"
+        return ahead if basis.stated is None else f"{ahead}, when {proposal.replicas} of its {basis.stated} are allowed"
     if isinstance(basis, Yielding):
         return f"{basis.stated}, raised for what opens when it closes"
     return "" if basis is None else _expected(basis, proposal.replicas)
 
 
-def step_reason(step: Step) -> str:
-    """What a limit did to the count, and why."""
+def step_reason(step: Step, decision: Decision) -> str:
+    """What a limit of this decision did to the count, and why."""
     if isinstance(step.cause, Held):
         return f"{step.after} {_HOLDS[step.rule]} by stabilization: {_held(step.cause)}"
     if isinstance(step.cause, Rate):
         return f"limited to {step.after}: {_rate(step.rule, step.cause)}"
-    return _BOUNDED[step.rule].format(after=step.after, by=step.cause)
+    unreadable = next((_ref(item) for item in decision.abstentions if item.source is Source.SCHEDULE), None)
+    if step.rule is Rule.NO_EVIDENCE:
+        kept = f"{step.after} stay" if step.after == decision.current else f"{step.after} in place of {step.before}"
+        return f"{kept}, as {unreadable} cannot be read and may ask for more"
+    if step.rule is Rule.TOO_MANY_REPLICAS and step.cause == unreadable:
+        return f"lowered to {step.after}, which are there: {unreadable} cannot be read and may allow more"
+    return _bounded(step, decision)
 
 
 _HOLDS = {Rule.SCALE_UP_STABILIZED: "kept back", Rule.SCALE_DOWN_STABILIZED: "held"}
 _BOUNDED = {
-    Rule.FLOOR: "raised to {after}, the floor of {by}",
-    Rule.CAP: "lowered to {after}, the cap of {by}",
-    Rule.TOO_FEW_REPLICAS: "raised to {after}, the minimum of {by}",
-    Rule.TOO_MANY_REPLICAS: "lowered to {after}, the maximum of {by}",
-    Rule.NO_EVIDENCE: "{after} stay, as {by} cannot be read and may ask for more",
+    Rule.FLOOR: ("raised", "floor"),
+    Rule.CAP: ("lowered", "cap"),
+    Rule.TOO_FEW_REPLICAS: ("raised", "minimum"),
+    Rule.TOO_MANY_REPLICAS: ("lowered", "maximum"),
 }
+
+
+def _bounded(step: Step, decision: Decision) -> str:
+    """What a bound did to the count; in the proposal's words where the number is not the one that its source states."""
+    changed, noun = _BOUNDED[step.rule]
+    if step.rule is Rule.FLOOR and step.cause == BY_SPEC:
+        noun = "minimum"
+    asked = (item for item in decision.proposals if (item.by, item.replicas) == (step.cause, step.after))
+    for item in asked:
+        if isinstance(item.basis, Ahead | Yielding) and item.basis.stated is not None:
+            return f"{changed} to {step.after}, as {_asks(item)}"
+    return f"{changed} to {step.after}, the {noun} of {step.cause}"
 
 
 def _asked(decision: Decision) -> str:
@@ -116,7 +139,11 @@ def _asked(decision: Decision) -> str:
     if by.source is Source.METRIC:
         asks = f"{by!s} asks for {decision.merged}"
         return asks if decision.merged == decision.current else f"{asks} ({upstream_reason(decision)})"
-    return _asks(_stated(decision, by))
+    stated = _stated(decision, by)
+    other = {Role.FLOOR: Role.CAP, Role.CAP: Role.FLOOR}[stated.role]
+    if any((item.by, item.role, item.replicas) == (by, other, stated.replicas) for item in decision.proposals):
+        return f"{by} asks for exactly {stated.replicas}"
+    return _asks(stated)
 
 
 def _stated(decision: Decision, by: SourceRef) -> Proposal:
@@ -134,9 +161,10 @@ def _asks(proposal: Proposal) -> str:
 
 
 def _expected(load: ExpectedLoad, replicas: int) -> str:
-    likely = "" if load.percent is None else f" is {load.percent} % likely"
-    if likely and load.limit is FloorLimit.CEILING:
-        likely = f" is at least {load.percent} % likely"
+    percent = f"{load.percent} %" if load.percent else "less than 1 %"
+    likely = "" if load.percent is None else f" is {percent} likely"
+    if load.percent and load.limit is FloorLimit.CEILING:
+        likely = f" is at least {percent} likely"
     expected = f"a load of {load.load:.4g} or more from {format_instant(load.at)} on{likely}"
     if not replicas:
         return f"{expected}: no pod is worth its cost"
@@ -163,13 +191,19 @@ def _rate(rule: Rule, rate: Rate) -> str:
         return f"selectPolicy of {name} is Disabled"
     if rate.policy is None:
         return f"without a behavior at most twice the {rate.start} that are there, or 4"
-    value = rate.policy.value
+    value, period = rate.policy.value, rate.policy.period // SECOND
     pods = f"{value} %" if rate.policy.type == "Percent" else _pods(value)
-    return f"{name} allows {pods} {more} than {rate.start} in {rate.policy.period // SECOND} s"
+    if rate.start < 0:  # somebody else removed pods that had come within the period
+        return f"{name} allows {pods} {more} in {period} s, and more than there are came within them"
+    return f"{name} allows {pods} {more} than {rate.start} in {period} s"
 
 
 def _pods(count: int) -> str:
     return f"{count} pod" if count == 1 else f"{count} pods"
+
+
+def _ref(item: Abstention) -> SourceRef:
+    return SourceRef(item.source, item.name)
 
 
 def _took_part(decision: Decision) -> bool:

@@ -1,1 +1,1 @@
-"""Why an object has the replicas that it has, in words: from its spec and status alone, for commands and the page."""
+"""Explains in words why an object has its replicas, from its spec and status alone: for commands and the page."""

@@ -1,4 +1,4 @@
-"""What to do about what keeps an object from its work: the upstream's words, told as a person would tell them."""
+"""Problems of an object, and what to do about them: messages of the upstream and of the API server in plain words."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from msgspec import Struct
 
 class Problem(Struct, frozen=True):
     """
-    what: in words. do: what to do about it, "" where `what` says so. message: the words of whoever refused, "" where
-    `what` holds them.
+    what: the problem in words. do: what to do about it, "" if `what` says so. message: the original message, "" if
+    `what` holds it.
     """
 
     what: str
@@ -59,15 +59,15 @@ def about_scale(target: str, message: str) -> Problem:
 
 def about_metric(message: str) -> Problem:
     """A metric is absent."""
-    if found := _REQUEST.search(message):
-        resource, container, pod = found.groups()
+    if match := _REQUEST.search(message):
+        resource, container, pod = match.groups()
         return Problem(
             f"container {container} of pod {pod} has no request for {resource}, and a utilization is a share of it",
             f"set resources.requests.{resource} of container {container}, or use a target of type AverageValue",
         )
-    if found := _CONTAINER.search(message):
+    if match := _CONTAINER.search(message):
         return Problem(
-            f"pod {found[2]} has no container {found[1]}", "correct the container that the metric names", message
+            f"pod {match[2]} has no container {match[1]}", "correct the container that the metric names", message
         )
     if "no pods returned by selector" in message:
         return Problem(
@@ -79,12 +79,12 @@ def about_metric(message: str) -> Problem:
             "wait a minute, then look at kubectl get pods and kubectl top pods",
             message,
         )
-    if found := _API.search(message):
-        return _about_api(found[1], found[2], message)
-    if found := re.search(r"no metrics returned from (resource|custom|external) metrics API", message):
+    if match := _API.search(message):
+        return _about_api(match[1], match[2], message)
+    if match := re.search(r"no metrics returned from (resource|custom|external) metrics API", message):
         return Problem(
-            f"the {found[1]} metrics API knows no value of it",
-            "new pods take it a minute; then ask it: " + _ask(found[1]),
+            f"the {match[1]} metrics API knows no value of it",
+            "new pods take it a minute; then ask it: " + _ask(match[1]),
             message,
         )
     return Problem("it could not be measured", "", message)

@@ -16,14 +16,14 @@ from msgspec.structs import replace
 from cronhpa.api.columns import StatusWord
 from cronhpa.api.range_text import range_text
 from cronhpa.core.instant import Nanoseconds, format_instant, parse_instant
-from cronhpa.core.scheduled.windows import zone_problem
+from cronhpa.core.scheduled.wall_clock import zone_problem
 from cronhpa.explained.advice import Problem, about_metric, about_scale, about_target
 
 Json = dict[str, Any]
 
 _BY_HAND = "ScaledToZeroByHand"
 # Conditions that other parts of the explanation cover: the limits, the bounds, the forecast.
-_TOLD_ELSEWHERE = {"ScalingLimited", "ScaledToZero", "ForecastActive"}
+_COVERED = {"ScalingLimited", "ScaledToZero", "ForecastActive"}
 
 
 class ExplainedMetric(Struct, frozen=True):
@@ -83,8 +83,8 @@ class Explanation(Struct, frozen=True):
     """
     decided: whether there was a decision yet; without one the rest is empty. is_stale: whether the newest edit is not
     decided yet. scales: whether the object acts. asleep: whether the object itself scaled the target to zero. by_hand:
-    what to do about a zero that a person made, "" if there is none. beside: who scales the target of a preview, "" if
-    nobody does.
+    what to do about a zero that a person made, "" if there is none. beside: the other scaler of a preview's target, ""
+    if there is none.
     """
 
     namespace: str
@@ -122,7 +122,7 @@ def explanation(body: Json) -> Explanation:
 
 
 def current_explanation(body: Json) -> Explanation:
-    """As `explanation` without the next edge: the bounds behind it take a hundred times as long as all the rest."""
+    """As `explanation` without the next edge: to compute the bounds after it takes far longer than everything else."""
     spec, status = body.get("spec") or {}, body.get("status") or {}
     namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
     zone = spec.get("timeZone") or "UTC"
@@ -170,18 +170,18 @@ def current_explanation(body: Json) -> Explanation:
     )
 
 
-# --- what is the matter ------------------------------------------------------------------------------------------
+# --- problems ----------------------------------------------------------------------------------------------------
 
 
 def _problems(word: str, target: str, conditions: Json, metrics: tuple[ExplainedMetric, ...]) -> Iterator[Problem]:
-    """What keeps the object from its work; each problem once, even if several conditions name it."""
-    told: list[str] = []
+    """The problems of an object; each problem once, even if several conditions name it."""
+    covered: list[str] = []
     ready = conditions.get("Ready", {})
     if ready.get("reason") == _BY_HAND:  # a person's will is no problem
-        told.append(conditions.get("ScalingActive", {}).get("message", ""))
+        covered.append(conditions.get("ScalingActive", {}).get("message", ""))
     if ready.get("status") == "False":
         message = ready.get("message", "")
-        told.append(message)
+        covered.append(message)
         measured = about_metric(message)
         if word == StatusWord.NO_TARGET:
             yield about_target(target, message)
@@ -193,10 +193,10 @@ def _problems(word: str, target: str, conditions: Json, metrics: tuple[Explained
             yield Problem(message)
     for kind, condition in conditions.items():
         message = condition.get("message", "")
-        is_told = kind in _TOLD_ELSEWHERE or any(known and known in message for known in told)
-        if condition.get("status") != "False" or is_told:
+        is_covered = kind in _COVERED or any(part and part in message for part in covered)
+        if condition.get("status") != "False" or is_covered:
             continue
-        told.append(message)
+        covered.append(message)
         if kind == "BoundsConsistent":
             yield Problem(
                 f"schedules contradict each other: {message}", "give one of them a priority, or change when it is open"
@@ -280,7 +280,7 @@ def _forecast(spec: Json, status: Json, decision: Json, conditions: Json) -> Exp
 
 
 def next_change(body: Json) -> tuple[Nanoseconds, str] | None:
-    """When the bounds change next, and what changes them, in words; None where nothing does by itself."""
+    """(instant of the next change of the bounds, its cause in words); None if no change is due."""
     edge = (body.get("status") or {}).get("nextEdge")
     if not edge:
         return None
@@ -298,7 +298,7 @@ _EDGES = {"Open": "opens", "Closed": "closes", "Leading": "is asked for, ahead o
 
 
 def _bounds_at(body: Json, at: Nanoseconds) -> str:
-    """The bounds from an instant on, by the spec and the memory; "" for a spec that cannot be read."""
+    """The bounds from an instant on, from the spec and the memory; "" for a spec that cannot be read."""
     from cronhpa.api.parse import SpecError, parse_spec
     from cronhpa.api.status_memory import parse_memory
     from cronhpa.core.scheduled.bounds import resolve
@@ -309,8 +309,8 @@ def _bounds_at(body: Json, at: Nanoseconds) -> str:
     except SpecError:
         return ""
     memory = parse_memory(body.get("status") or {})
-    found = resolve(spec, at, memory.start_up, memory.leads)
-    return range_text(found.minimum, found.maximum)
+    bounds = resolve(spec, at, memory.start_up, memory.leads)
+    return range_text(bounds.minimum, bounds.maximum)
 
 
 def _instant(text: str | None) -> Nanoseconds | None:

@@ -6,6 +6,7 @@ Times are local times of the object's zone, each with its distance from now. Eac
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator
 from itertools import groupby
@@ -19,8 +20,11 @@ from cronhpa.explained.advice import Problem
 from cronhpa.explained.explanation import ExplainedMetric, Explanation, explanation
 
 _WIDTH = 80
-# Who decides where nobody asks for a count: the one that was found stays.
+# `decidedBy` where no source asks for a count, and the current one stays.
 _NOBODY = "CurrentReplicas"
+# A line is not broken within a number with its unit, nor within the distance of a time. No text has this character.
+_LENGTH = re.compile(r"\((?:in )?\d+ (?:d|h|min|s)(?: \d+ (?:h|min|s))?(?: ago)?\)|\d+ (?:d|h|min|s|%)(?!\w)")
+_JOINT = "\ue000"
 
 
 def explained(body: dict[str, Any], now: Nanoseconds) -> list[str]:
@@ -30,15 +34,15 @@ def explained(body: dict[str, Any], now: Nanoseconds) -> list[str]:
 
 def folded(line: str) -> list[str]:
     """
-    A line in as many of at most 80 characters as it takes; its words stay whole.
+    A line wrapped at 80 characters; its words stay whole.
 
-    The further ones are indented, so that none looks like a line of ours: a message may hold an end of a line.
+    Further lines are indented, so that none looks like a line of our own: a message may contain line ends.
     """
     indent = " " * (len(line) - len(line.lstrip(" ")) + 2)
-    first, *rest = line.split("\n")
+    first, *rest = _LENGTH.sub(lambda match: match[0].replace(" ", _JOINT), line).split("\n")
     pieces = [first, *(f"{indent}{piece}" for piece in rest)]
     return [
-        part
+        part.replace(_JOINT, " ")
         for piece in pieces
         for part in textwrap.wrap(
             piece,
@@ -63,14 +67,14 @@ def _lines(it: Explanation, now: Nanoseconds) -> Iterator[str]:
         (f"Bounds now: {range_text(it.minimum, it.maximum)}", _bounds(it, now)),
     )
     for title, lines in (*paragraphs, ("Forecast", _forecast(it)), ("Next", _next(it, now))):
-        found = [f"  {local_times(line, it.zone, now)}" for line in lines]
-        if title and found:
+        indented = [f"  {local_times(line, it.zone, now)}" for line in lines]
+        if title and indented:
             yield title
-        yield from found
+        yield from indented
 
 
 def _why(it: Explanation, now: Nanoseconds) -> Iterator[str]:
-    """What is the matter, else why it is so many; and what limited them."""
+    """The problems, the reason for the count unless a problem tells it, and the limits that changed the count."""
     if it.is_stale:
         yield "its last edit has not been decided upon yet: is the operator running? This is what was before it."
     for problem in it.problems:
@@ -95,15 +99,15 @@ def _why(it: Explanation, now: Nanoseconds) -> Iterator[str]:
 def _headline(it: Explanation, label: str) -> str:
     if it.current is None:
         return f"{label}: {it.target} was never seen"
-    found = f"{it.current} {'replica' if it.current == 1 else 'replicas'} of {it.target}"
+    replicas = f"{it.current} {'replica' if it.current == 1 else 'replicas'} of {it.target}"
     by = f", decided by {it.decided_by}" if it.decided_by not in {"", _NOBODY} else ""
     if it.desired is None:
-        return f"{label}: {found}; nothing was decided yet"
+        return f"{label}: {replicas}; nothing was decided yet"
     if it.desired == it.current:
-        return f"{label}: {found}{by or ', and so it stays'}"
+        return f"{label}: {replicas}{by or ', and so it stays'}"
     if it.scales:
         return f"{label}: from {it.current} to {it.desired} replicas of {it.target}{by}"
-    return f"{label}: {found}; it would be {it.desired}{by}"
+    return f"{label}: {replicas}; it would be {it.desired}{by}"
 
 
 def _problem(problem: Problem) -> Iterator[str]:
@@ -114,7 +118,7 @@ def _problem(problem: Problem) -> Iterator[str]:
         yield f"  ({problem.message})"
 
 
-# What a limit did, for a status of an operator that did not say why.
+# Texts of limits, for the status of an earlier operator, which stated no message.
 _STEPS = {
     "ScaleUpStabilized": "held by stabilization: {before} are asked for, {after} for now",
     "ScaleDownStabilized": "held by stabilization: {before} are asked for, {after} for now",

@@ -1,4 +1,4 @@
-"""The objects as rows of a table, those that need a person first, each with what is the matter."""
+"""The objects as rows of a table, the most urgent first, each with notes on its problems."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _ORDER = (
 
 class ObjectRow(Struct, frozen=True):
     """
-    One object as the table shows it. urgency: 0 for what needs a person most.
+    One object as the table shows it. urgency: 0 for the most urgent.
 
-    scales: whether it acts, so that `desired` is what is on its way and not what would be. notes: what is the matter,
-    and what to do about it.
+    scales: whether the object acts; if it does not, `desired` is only what it would do. notes: its problems, and what
+    to do about them.
     """
 
     namespace: str
@@ -53,7 +53,7 @@ class ObjectRow(Struct, frozen=True):
 
 
 def rows_of(bodies: Sequence[Json], now: Nanoseconds) -> list[ObjectRow]:
-    """The rows of objects as the API serves them, the most urgent first; times are told as of `now`."""
+    """The rows of objects as the API serves them, the most urgent first; times are relative to `now`."""
     return sorted((object_row(body, now) for body in bodies), key=lambda row: (row.urgency, row.namespace, row.name))
 
 
@@ -104,5 +104,5 @@ def row_of(body: Json, it: Explanation, now: Nanoseconds) -> ObjectRow:
 
 
 def _urgency(word: str) -> int:
-    """The place of a word among the others; a word that is not known comes with what was not decided."""
+    """The place of a word among the others; an unknown word ranks as Undecided."""
     return _ORDER.index(word if word in _ORDER else _UNDECIDED)

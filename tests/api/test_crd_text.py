@@ -36,6 +36,18 @@ def nodes(node, path="") -> list[tuple[str, dict]]:
     return [(path, node), *(found for name, child in children for found in nodes(child, name))]
 
 
+def test_no_field_of_a_spec_holds_an_address_or_names_a_secret():
+    """Whom the operator asks, and with which login, is for the one to say who installs it."""
+    asked = re.compile(
+        r"url|uri|host|address|endpoint|server|port$|secret|token|password|credential|login|header",
+        re.IGNORECASE,
+    )
+    fields = nodes(schema()["properties"]["spec"])
+
+    assert len(fields) > 100
+    assert [] == [path for path, node in fields if asked.search(path.rpartition(".")[2]) or "format" in node]
+
+
 def test_the_file_is_what_the_models_say():
     assert crd_text() == CRD.read_text(), "run `make crds`"
 

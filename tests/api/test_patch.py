@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.api.patch import merge_patch
+from cronhpa.api.patch import altered, as_answered, merge_patch
 
 
 def applied(target, patch):
@@ -63,3 +63,63 @@ def test_a_patch_applied_to_the_one_state_gives_the_other(before, after):
 @given(states, states)
 def test_a_patch_is_empty_only_where_nothing_changed(before, after):
     assert (merge_patch(before, after) == {}) == (before == after)
+
+
+@given(states, states, states)
+def test_what_somebody_else_wrote_before_a_patch_is_held_as_answered(before, after, theirs):
+    patch = merge_patch(before, after)
+    answered = applied(theirs, patch)
+
+    assert answered == as_answered(after, patch, answered)
+
+
+@given(states, states)
+def test_an_answer_that_says_what_was_written_changes_nothing(before, after):
+    assert after is as_answered(after, merge_patch(before, after), applied(before, merge_patch(before, after)))
+
+
+def test_a_field_that_the_api_drops_is_believed_written():
+    """Else an operator that is newer than its CRD would write it again at each turn."""
+    before, after = {"a": 1}, {"a": 1, "new": 2, "decision": {"by": "Spec", "new": 2}}
+
+    assert after is as_answered(after, merge_patch(before, after), {"a": 1, "decision": {"by": "Spec"}})
+
+
+def test_somebody_elses_part_of_an_object_that_both_write_is_seen():
+    """Our patch named the count alone."""
+    before, after = {"memory": {"replicas": 2, "zero": True}}, {"memory": {"replicas": 3, "zero": True}}
+
+    held = as_answered(
+        after, merge_patch(before, after), {"memory": {"replicas": 3, "zero": "forged"}, "operator": "b"}
+    )
+
+    assert {"memory": {"replicas": 3, "zero": "forged"}, "operator": "b"} == held
+
+
+def test_a_field_that_the_api_dropped_once_is_believed_written_when_other_fields_are():
+    """And what somebody else wrote beside it is seen."""
+    ours = {"a": 2, "new": 2, "decision": {"by": "Spec", "new": 2}}
+    patch, answered = {"new": 2, "decision": {"new": 2}}, {"a": 2, "decision": {"by": "Spec"}}
+
+    dropped = {*altered(ours, patch, answered)}
+
+    assert {("new",), ("decision", "new")} == dropped
+    assert ours is as_answered(ours, {"a": 2}, answered, dropped)
+    forged = as_answered(ours, {"a": 2}, {"a": 2, "decision": {"by": "forged"}}, dropped)
+    assert {**ours, "decision": {"by": "forged", "new": 2}} == forged
+
+
+def test_an_answer_without_a_state_takes_nothing_away_that_was_written_before():
+    """But for fields that were not written yet, which are written once more."""
+    ours = {"a": 1, "b": {"c": 2}}
+
+    assert {"a": 1} == as_answered(ours, {"a": 1}, {})
+    assert {("a",)} == {*altered(ours, {"a": 1}, {})}
+    assert ours is as_answered(ours, {"b": {"c": 2}}, {}, {("a",)})
+
+
+@given(states, states, states)
+def test_nothing_is_altered_where_a_patch_is_applied_as_it_is(before, after, theirs):
+    patch = merge_patch(before, after)
+
+    assert [] == [*altered(after, patch, applied(theirs, patch))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -28,7 +30,7 @@ from cronhpa.api.status_memory import parse_memory, render_memory
 from cronhpa.core.behavior import limit_down, limit_up, stabilize
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import BY_NOBODY, DecisionKind, Failed, Recommendation, Scaled, Withheld
-from cronhpa.core.instant import SECOND
+from cronhpa.core.instant import FOR_EVER, SECOND
 from cronhpa.core.memory import Intent, Memory, ScaleEvent
 from cronhpa.core.observation import Absent
 from cronhpa.core.spec import ControllerOptions
@@ -64,6 +66,24 @@ def test_an_outdated_slot_is_taken_again_in_its_place():
     assert (items[0], Recommendation(7, NOW), items[2]) == memory.recommendations
 
 
+@given(
+    st.lists(st.integers(-400, 0), max_size=25),
+    st.lists(st.integers(0, 40), min_size=1, max_size=25),
+    st.sampled_from([0, 60 * SECOND, 300 * SECOND]),
+)
+def test_the_recommendations_of_several_turns_lie_where_they_would_if_each_had_been_noted_at_its_turn(
+    before, gaps, window
+):
+    """Seconds before now of what is remembered, and between the turns."""
+    noted = Memory(recommendations=tuple(Recommendation(4, NOW + seconds * SECOND) for seconds in before))
+    turns = [Recommendation(7, NOW + seconds * SECOND) for seconds in accumulate(gaps)]
+    one_by_one = noted
+    for turn in turns:
+        one_by_one = one_by_one.recommending_within(window, turn)
+
+    assert one_by_one == noted.recommending_within(window, *turns)
+
+
 def test_a_recommendation_as_old_as_the_window_is_not_outdated_yet():
     items = (Recommendation(4, at("09:55")),)
 
@@ -72,20 +92,31 @@ def test_a_recommendation_as_old_as_the_window_is_not_outdated_yet():
     assert (*items, Recommendation(7, NOW)) == memory.recommendations
 
 
-def test_a_memory_is_settled_where_what_still_counts_is_one_recommendation():
-    """What left the window, and scale events older than every policy's period, may stay in their slots for ever."""
-    old, new = (Recommendation(4, at("09:54"), 4), Recommendation(6, at("09:58"), 6))
-    up = ScaleEvent(2, at("09:58"))
+def test_a_memory_counts_alike_until_the_first_entry_of_another_kind_is_too_old():
+    """
+    The windows are 0 and 300 s. Of four at 09:58 and 09:59 the latter counts until 10:04, and exactly then still.
 
-    def is_settled(of=None, **fields):
-        return Memory(**fields).is_settled(of, OPTIONS, NOW)
+    What left the window may stay in its slot for ever, and so may scale events older than every policy's period.
+    """
+    old, earlier, later = (Recommendation(4, at(clock), 4) for clock in ("09:54", "09:58", "09:59"))
+    new, up = Recommendation(6, NOW, 6), ScaleEvent(2, at("09:58"))
 
-    assert is_settled(recommendations=(old, new, new))
-    assert not is_settled(recommendations=(replace(old, at=at("09:55")), new))
-    assert not is_settled(recommendations=(new, replace(new, metrics=None)))
-    assert is_settled(behavior(), recommendations=(new,), scale_ups=(up,))
-    assert not is_settled(behavior(up=rules(("Pods", 4, 180))), recommendations=(new,), scale_ups=(up,))
-    assert not is_settled(recommendations=(new,), intent=Intent(4, 6, NOW))
+    def alike_until(*entries, of=None, now=NOW, **fields):
+        return Memory(recommendations=(*entries, new), **fields).alike_until(new, of, OPTIONS, now)
+
+    assert FOR_EVER == alike_until(old, replace(new, at=at("09:57")))
+    assert at("10:04") == alike_until(old, earlier, later)
+    assert at("10:04") + 1 == alike_until(old, earlier, later, now=at("10:04"))
+    assert FOR_EVER == alike_until(old, earlier, later, now=at("10:04") + 1)
+    assert FOR_EVER == alike_until(of=behavior(), scale_ups=(up,))
+    assert at("10:01") == alike_until(of=behavior(up=rules(("Pods", 4, 180), ("Pods", 9, 60))), scale_ups=(up,))
+
+
+def test_nothing_is_known_of_a_memory_with_an_intent_or_with_two_newest_recommendations():
+    new = Recommendation(6, NOW, 6)
+
+    assert NOW == Memory((new,), intent=Intent(4, 6, NOW)).alike_until(new, None, OPTIONS, NOW)
+    assert NOW == Memory((replace(new, metrics=5), new)).alike_until(new, None, OPTIONS, NOW)
 
 
 def test_scaling_is_remembered_by_direction_where_a_behavior_asks_for_it():

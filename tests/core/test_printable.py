@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa.core.printable import printable, shortened, without_userinfo
+from cronhpa.core.printable import printable, shortened, without_secrets, without_userinfo
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,18 @@ def test_a_text_is_told_to_its_end_or_says_that_there_is_more(text, length):
 
     assert len(told) <= length
     assert told == text or (len(text) > length and told.endswith("...") and text.startswith(told[:-3]))
+
+
+@pytest.mark.parametrize("secret", ["hunter2-hunter2", 'q"uote\\d', "schlüssel", "a/b+c=="])
+def test_an_answer_that_repeats_a_login_is_told_without_it(secret):
+    """As it stands, and as JSON writes it, with letters beyond ASCII escaped or not."""
+    for said in (secret, json.dumps(secret), json.dumps(secret, ensure_ascii=False)):
+        body = f"no user has {said}".encode()
+
+        assert b"no user has" == without_secrets(body, [secret])[:11]
+        assert secret.encode() not in without_secrets(body, [secret])
+        assert json.dumps(secret)[1:-1].encode() not in without_secrets(body, [secret])
+
+
+def test_an_answer_keeps_its_words_where_a_secret_is_too_short_to_be_one():
+    assert b"a bad query" == without_secrets(b"a bad query", ["a", ""])

@@ -89,13 +89,13 @@ def test_what_is_no_quantity_is_refused(text):
 
 def test_a_short_text_that_means_a_huge_number_is_refused_fast():
     """1e999999 multiplied out is a number of a million digits."""
-    begun = time.perf_counter()
+    begun = time.thread_time()
 
     for text in ("1e999999", "1e" + "9" * 62, "9" * 64, "9" * 10**6, "9" * 62 + "Ei"):
         with pytest.raises(ValueError):
             parse_milli(text)
 
-    assert time.perf_counter() - begun < 0.1
+    assert time.thread_time() - begun < 0.1
 
 
 @pytest.mark.parametrize(

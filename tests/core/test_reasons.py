@@ -28,8 +28,8 @@ from cronhpa.api.events import events
 from cronhpa.api.turn import Turn
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import DecisionKind, ExpectedLoad, FloorLimit, Proposal, Role, Scaled, Source
-from cronhpa.core.instant import SECOND
-from cronhpa.core.memory import Memory
+from cronhpa.core.instant import MINUTE, SECOND
+from cronhpa.core.memory import Memory, ScaleEvent
 from cronhpa.core.observation import Absent
 from cronhpa.core.reasons import event_reason, proposal_reason, reason, upstream_reason
 from cronhpa.core.spec import ForecastSettings, Override, PodsMetric, SelectPolicy
@@ -58,10 +58,17 @@ def test_a_metric_says_how_many_and_in_which_direction():
 
 
 def test_a_floor_and_a_cap_say_so():
+    floor, cap = spec(schedules=(schedule("day", floor=8),)), spec(schedules=(schedule("day", cap=8),))
+
+    assert ("Schedule/day", 8, "Schedule/day asks for at least 8") == said(floor, queued(30, current=8))
+    assert ("Schedule/day", 8, "Schedule/day asks for at most 8") == said(cap, queued(500, current=8))
+
+
+def test_who_states_a_floor_and_a_cap_of_one_number_asks_for_exactly_that():
     of = spec(schedules=(exactly("night", 8),))
 
-    assert ("Schedule/night", 8, "Schedule/night asks for at least 8") == said(of, queued(30, current=8))
-    assert ("Schedule/night", 8, "Schedule/night asks for at most 8") == said(of, queued(500, current=8))
+    for load in (30, 500):
+        assert ("Schedule/night", 8, "Schedule/night asks for exactly 8") == said(of, queued(load, current=8))
 
 
 def test_without_metrics_the_minimum_is_asked_for():
@@ -81,6 +88,32 @@ def test_a_schedule_that_cannot_be_read_holds_the_count():
     words = "Metric/queue asks for 3; 8 stay, as Schedule/broken cannot be read and may ask for more"
 
     assert ("Schedule/broken", 8, words) == said(spec(schedules=(BROKEN,)), queued(30, current=8))
+
+
+def test_without_metrics_too_a_schedule_that_cannot_be_read_holds_the_count():
+    """Nobody asks for 3 then, so nobody is named before: the sentence began with a semicolon."""
+    told = said(spec(2, metrics=(), schedules=(BROKEN,)), seen(current=3))
+
+    assert ("Schedule/broken", 3, "3 stay, as Schedule/broken cannot be read and may ask for more") == told
+
+
+def test_a_schedule_that_cannot_be_read_is_not_given_a_maximum():
+    """30 are there and the spec allows 10. The schedule may allow more, so 30 are no more than that."""
+    told = said(spec(2, 10, schedules=(BROKEN,)), queued(500, current=30))
+
+    words = f"{ABOVE}; lowered to 30, which are there: Schedule/broken cannot be read and may allow more"
+    assert ("Schedule/broken", 30, words) == told
+
+
+def test_a_lead_that_gets_less_than_it_states_says_so():
+    """An override of at most 10 outlasts the start at 10:03 of a window that states 20."""
+    soon = schedule("soon", "3 10 * * *", "0 18 * * *", floor=20, lead=5 * MINUTE)
+    capped = Override(at("10:04"), "INC-4711", cap=10)
+
+    told = said(spec(2, metrics=(), schedules=(soon,), override=capped), seen(current=10))
+
+    ahead = "300 s ahead of its start at 2026-11-23T10:03:00Z, when 10 of its 20 are allowed"
+    assert ("Schedule/soon", 10, f"Schedule/soon asks for at least 10 ({ahead})") == told
 
 
 def test_a_zero_that_somebody_else_made_stays():
@@ -163,6 +196,28 @@ def test_a_rate_names_its_policy_and_where_it_began():
     assert f"{ABOVE}; limited to 16: without a behavior at most twice the 8 that are there, or 4" == words(None, 500)
 
 
+def test_a_rate_after_somebody_removed_what_had_come_counts_from_no_number_below_zero():
+    """Ten came ten seconds ago and 3 are left: the upstream takes -7 for the count a minute ago."""
+    slow = behavior(up=rules(("Pods", 4, 60)))
+    memory = replace(recommended(3, "09:00"), scale_ups=(ScaleEvent(10, NOW - 10 * SECOND),))
+
+    _, _, told = said(spec(behavior=slow), queued(500, current=3), memory)
+
+    limit = "limited to 3: scaleUp allows 4 pods more in 60 s, and more than there are came within them"
+    assert f"{ABOVE}; {limit}" == told
+
+
+def test_the_minimum_of_the_spec_is_called_so_also_where_a_sleeping_target_wakes():
+    """A Percent policy alone allows no pod from none."""
+    percent = behavior(up=rules(("Percent", 50, 15)))
+    asleep = replace(recommended(0, "09:00"), zero=True)
+
+    _, count, told = said(spec(2, behavior=percent), queued(30, current=0), asleep)
+
+    assert 2 == count
+    assert told.endswith("; raised to 2, the minimum of Spec")
+
+
 def words(of, load):
     return said(spec(behavior=of), queued(load, current=8), recommended(3, "09:00"))[2]
 
@@ -219,6 +274,9 @@ def test_a_forecast_says_what_it_expects_from_when_and_how_likely_that_is():
     ) == expectation(FloorLimit.MAX_FLOOR, replicas=20, percent=83)
     assert f"{expected} is 83 % likely: 51 pods at 0.45 each and 50 % headroom" in expectation(
         FloorLimit.COST, replicas=51, percent=83, headroom_percent=50
+    )
+    assert f"{expected} is less than 1 % likely: no pod is worth its cost" == expectation(
+        FloorLimit.COST, replicas=0, percent=0
     )
     assert f"{expected} is 5 % likely: no pod is worth its cost" == expectation(FloorLimit.COST, replicas=0, percent=5)
 

@@ -265,6 +265,18 @@ def test_a_count_that_the_memory_does_not_explain_was_found_at_the_restart():
     assert "8 found at 2026-11-23T10:00:00Z, until 2026-11-23T10:05:00Z" in told(resumed, 8, NOW + MINUTE)
 
 
+def test_of_what_was_asked_for_at_one_instant_all_is_taken_to_have_held_until_the_restart():
+    """
+    Two turns can be remembered under one instant, 3 and then 10, and later ones repeat the 10: a window up keeps the 3
+    in the status, and the order of the two says nothing. 10 held until the restart, so they stay for five minutes.
+    """
+    twice = joined(recommended(3, "09:58"), recommended(10, "09:58"))
+
+    for memory in (twice, Memory(recommendations=twice.recommendations[::-1])):
+        resumed = resume(memory, 10, NOW, CALM)
+        assert 10 == decide(spec(1, behavior=CALM), queued(30, current=10), None, resumed, NOW + 299 * SECOND).desired
+
+
 # --- a step up that was not written down ----------------------------------------------------------------------------
 
 FOUR_A_MINUTE = spec(1, behavior=behavior(up=rules(("Pods", 4, 60), window=0), down=rules(("Pods", 1, 60), window=0)))

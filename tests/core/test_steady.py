@@ -6,27 +6,39 @@ from msgspec.structs import replace
 
 from core.situations import (
     NOW,
+    SHOP,
     average_targets,
     behavior,
     behaviors,
     cpu,
     overrides,
     pod,
+    queue,
     rules,
     schedule,
     schedules,
     spec,
+    targets,
     utilization_targets,
 )
 from cronhpa.core.decide import decide
 from cronhpa.core.decision import Scaled, Withheld
 from cronhpa.core.instant import HOUR, MINUTE, SECOND
 from cronhpa.core.memory import Memory
-from cronhpa.core.observation import Sample, Scale
+from cronhpa.core.observation import PodCounts, Sample, ScalarReading, Scale
 from cronhpa.core.observe import observe
+from cronhpa.core.reactive.replicas import Tolerance, measure
 from cronhpa.core.record import Record
-from cronhpa.core.spec import ControllerOptions, ForecastSettings, ResourceMetric
-from cronhpa.core.steady import repeat, steady
+from cronhpa.core.spec import (
+    ControllerOptions,
+    ExternalMetric,
+    ForecastSettings,
+    MetricTarget,
+    ObjectMetric,
+    PodsMetric,
+    ResourceMetric,
+)
+from cronhpa.core.steady import repeat, steady, usages_of
 
 DAY = spec(minimum=1, maximum=20, metrics=(cpu(50),))
 
@@ -42,28 +54,38 @@ class Life:
         self.spec, self.pods, self.memory, self.now = of, tuple(pods), Memory(), NOW
         self.follows, self.reported = follows, reported
         self.count = len(self.pods)
+        self.size = len(self.pods)
+        self.is_listed = all(isinstance(metric, ResourceMetric) for metric in of.metrics)
         self.known = None
 
-    def turn(self, seconds, usage):
-        """(what is repeated or None, what is decided), with this usage of each pod and metric."""
+    def turn(self, seconds, usage, age=0):
+        """(what is repeated or None, what is decided), with this usage of each pod and metric, so many seconds old.
+
+        Of a metric of the whole target it is that of as many pods as there were first.
+        """
         self.now += seconds * SECOND
-        samples = {each.name: Sample(usage, self.now, 15 * SECOND) for each in self.pods}
+        samples = {each.name: Sample(usage, self.now - age * SECOND, 15 * SECOND) for each in self.pods}
+        of_pods = [isinstance(metric, ResourceMetric | PodsMetric) for metric in self.spec.metrics]
         observation = observe(
             self.spec,
             Scale(self.count, max(self.count, self.reported), "app=shop"),
             self.pods,
-            [samples] * len(self.spec.metrics),
+            [samples if each else usage * self.size for each in of_pods],
             self.now,
         )
         decision = decide(self.spec, observation, None, self.memory, self.now)
         outcome = Scaled(self.now) if self.follows and decision.rescales else Withheld()
         after = self.memory.after(decision, outcome, self.spec, observation)
-        repetition = None
-        if self.known is not None and self.pods:
-            usages = [usage * len(self.pods)] * len(self.spec.metrics)
+        usages, repetition = None, None
+        if self.known is not None and not self.is_listed:
+            usages = usages_of(self.known, observation.readings)
+        elif self.known is not None and self.pods and (self.now >= self.known.started or self.known.trusts(samples)):
+            usages = (usage * len(self.pods),) * len(self.spec.metrics)
+        if usages is not None:
             repetition = repeat(self.known, usages, self.memory, self.now, self.now)
         record = Record(self.spec, observation, None, self.memory, self.now)
-        self.known = steady(record, self.pods, decision, after)
+        if repetition is None:
+            self.known = steady(record, self.pods, decision, after)
         self.memory = after
         if outcome != Withheld():
             self.count = min(decision.desired, 20)
@@ -78,7 +100,7 @@ def ready(count, **fields):
 
 
 def repeated(life, turns):
-    """Which of these turns, (seconds, usage), are repeated."""
+    """Which of these turns, (seconds, usage) or (seconds, usage, age), are repeated."""
     told = [life.turn(*each)[0] for each in turns]
     return [each is not None for each in told]
 
@@ -88,13 +110,25 @@ resource_metrics = st.builds(
 ) | st.just(cpu(50))
 
 
+value_targets = st.builds(MetricTarget, type=st.just("Value"), value=st.sampled_from([1000, 1500, 3000]))
+per_pod_targets = st.builds(
+    MetricTarget, type=st.just("AverageValue"), average_value=st.sampled_from([490, 500, 250, 1000])
+)
+other_metrics = st.one_of(
+    resource_metrics,
+    st.builds(PodsMetric, name=st.just("rps"), target=per_pod_targets),
+    st.builds(ObjectMetric, name=st.just("rps"), target=value_targets | per_pod_targets, described=st.just(SHOP)),
+    st.builds(ExternalMetric, name=st.just("queue"), target=value_targets | per_pod_targets),
+)
+
+
 @st.composite
 def some_specs(draw):
     minimum = draw(st.integers(0, 5))
     return spec(
         minimum,
         minimum + draw(st.integers(1, 20)),
-        metrics=tuple(draw(st.lists(resource_metrics, max_size=2))),
+        metrics=tuple(draw(st.lists(resource_metrics, max_size=2) | st.lists(other_metrics, min_size=1, max_size=2))),
         behavior=draw(behaviors),
         options=ControllerOptions(tolerance=draw(st.sampled_from([0.1, 0.0, 0.5]))),
         schedules=tuple(draw(st.lists(schedules(), max_size=2))),
@@ -102,6 +136,17 @@ def some_specs(draw):
     )
 
 
+starting_pods = st.lists(
+    st.builds(
+        pod,
+        name=st.sampled_from(["a", "b", "c", "d"]),
+        started=st.sampled_from([NOW - HOUR, NOW - 5 * MINUTE, NOW - 4 * MINUTE, NOW - 30 * SECOND]),
+        ready_since=st.sampled_from([NOW - HOUR, NOW - 20 * SECOND, NOW - 5 * SECOND, NOW + 20 * SECOND]),
+    ),
+    min_size=1,
+    max_size=4,
+    unique_by=lambda each: each.name,
+)
 some_pods = st.one_of(
     st.integers(0, 6).map(ready),
     st.integers(1, 6).map(ready),
@@ -122,14 +167,44 @@ some_pods = st.one_of(
 steps = st.tuples(
     st.sampled_from([15, 15, 15, 15, 1, 0, 60, 301, 900, 7200, 86_400]),
     st.sampled_from([500, 500, 500, 505, 490, 480, 520, 560, 100, 900, 0]),
+    st.sampled_from([0, 0, 0, 10, 60]),
 )
+
+
+def kept(life):
+    """What the status keeps of the memory, its newest recommendation without its instant."""
+    pruned = life.memory.pruned(life.spec.behavior, life.spec.options, life.now)
+    *earlier, newest = pruned.recommendations or (None,)
+    return (*earlier, newest and replace(newest, at=0)), pruned.scale_ups, pruned.scale_downs
 
 
 @given(some_specs(), some_pods, st.lists(steps, min_size=2, max_size=25), st.booleans())
 @settings(max_examples=150)
 def test_what_is_repeated_is_what_would_be_decided(of, pods, turns, follows):
-    """Decision, readings and memory of every turn of any life; follows: the target is scaled as decided."""
+    """
+    Decision, readings and memory of every turn of any life, and the status keeps the same; follows: the target is
+    scaled as decided.
+    """
     life = Life(of, pods, follows=follows)
+
+    for turn in turns:
+        before = kept(life)
+        told, decided = life.turn(*turn)
+        assert told in (None, decided)
+        assert told is None or before == kept(life)
+
+
+@given(
+    starting_pods,
+    st.lists(
+        st.tuples(st.sampled_from([15, 15, 1, 100]), st.sampled_from([500, 540, 470]), st.sampled_from([0, 0, 10, 60])),
+        min_size=2,
+        max_size=25,
+    ),
+)
+def test_what_is_repeated_of_pods_that_start_is_what_would_be_decided(pods, turns):
+    """Samples of 15 s, at once or up to a minute old."""
+    life = Life(DAY, pods)
 
     for turn in turns:
         told, decided = life.turn(*turn)
@@ -163,6 +238,56 @@ def test_a_count_that_the_minimum_holds_is_repeated_as_long_as_the_load_asks_for
     assert [False, False, True, False] == repeated(life, [(0, 100), (301, 100), (15, 110), (15, 200)])
 
 
+def test_where_the_pods_are_not_as_many_as_wanted_a_load_between_two_that_ask_for_the_same_may_ask_for_more():
+    """Of 20 pods 10 are wanted: half of the target asks for 10, the target for the current 10, 70 % of it for 14."""
+    life = Life(DAY, ready(20))
+    life.count = 10
+
+    assert [False, True, False] == repeated(life, [(15, 250), (15, 500), (15, 350)])
+
+
+loaded_metrics = st.one_of(
+    st.builds(ResourceMetric, name=st.just("cpu"), target=average_targets | utilization_targets),
+    st.builds(PodsMetric, name=st.just("rps"), target=average_targets),
+    st.builds(ExternalMetric, name=st.just("queue"), target=st.builds(MetricTarget, st.just("Value"), targets)),
+)
+
+
+@given(
+    st.integers(1, 12),
+    loaded_metrics,
+    st.sampled_from([0.1, 0.0, 0.5]),
+    st.integers(0, 40),
+    st.tuples(*[st.integers(0, 30_000)] * 3).map(sorted),
+)
+@settings(max_examples=300)
+def test_between_two_usages_that_ask_for_the_same_count_all_do(pods, metric, tolerance, headroom, usages):
+    """Where the target has as many pods as it wants, and all of them carry the load."""
+    of_pods = PodCounts(pods, 0, 0, pods, pods, 0, 1000 * pods, 0, 0, 0, 0)
+    is_scalar = isinstance(metric, ExternalMetric)
+    readings = [ScalarReading(usage, pods) if is_scalar else replace(of_pods, usage=usage) for usage in usages]
+    band = Tolerance(tolerance, tolerance)
+    asked = [measure(metric, reading, pods, pods, band, headroom) for reading in readings]
+
+    assume(asked[0].replicas == asked[2].replicas)
+    assert asked[0].replicas == asked[1].replicas
+
+
+def test_values_that_ask_for_the_same_count_are_repeated_and_others_decided():
+    """A queue of 10 a pod, four pods: 44 is within the tolerance of 10 %, 45 asks for a pod more; so it does of 50."""
+    life = Life(replace(DAY, metrics=(queue(10),)), ready(4))
+
+    assert [False, True, True, False] == repeated(life, [(15, 10_000), (15, 11_000), (15, 9_000), (15, 11_250)])
+
+
+def test_a_value_for_a_target_of_which_a_pod_is_not_ready_is_repeated_while_five_are_asked_for():
+    """At 50, the target, the current five are. At 56 the four that are Ready ask for 4 * 1.12, at 66 for 4 * 1.32."""
+    of = replace(DAY, metrics=(ExternalMetric("queue", MetricTarget("Value", value=50_000)),))
+    life = Life(of, [*ready(4), pod("late", ready="False")])
+
+    assert [False, True, False] == repeated(life, [(15, 10_000), (15, 11_200), (15, 13_200)])
+
+
 def test_after_an_edge_the_bounds_are_others_and_the_turn_is_decided():
     """The window opens at 10:05, and leads by a start-up of 5 s and a period of 15 s: from 10:04:40 on."""
     rush = schedule("rush", start="5 10 * * *", end="0 18 * * *", floor=4)
@@ -173,19 +298,48 @@ def test_after_an_edge_the_bounds_are_others_and_the_turn_is_decided():
     assert [False, True, False, True, False, True] == repeated(life, before + leading + opened)
 
 
-def test_nothing_is_repeated_while_a_recommendation_or_a_step_of_the_past_may_count():
-    """At 560 five were asked for: held for five minutes. A scale event counts for its policy's period."""
-    held = Life(replace(DAY, behavior=behavior(down=rules(("Percent", 100, 15), window=300 * SECOND))), ready(5))
-    held.turn(0, 560)
-
-    assert [False] * 5 == repeated(held, [(60, 500)] * 5)
+HELD = replace(DAY, behavior=behavior(down=rules(("Percent", 100, 15), window=300 * SECOND)))
 
 
-def test_nothing_is_repeated_while_a_pod_starts():
-    """Its CPU counts from five minutes after its start on."""
-    life = Life(DAY, [*ready(3), pod("new", started=NOW - 200 * SECOND)])
+def test_a_turn_that_holds_a_count_is_repeated_until_the_count_leaves_its_window():
+    """Of five pods at 500 one would do at 100. Five were asked for at 0 s, and leave the window at 300 s."""
+    life = Life(HELD, ready(5))
+    life.turn(0, 500)
 
-    assert [False, False, False, True] == repeated(life, [(15, 500), (70, 500), (30, 500), (15, 500)])
+    assert [False, True, True, True] == repeated(life, [(60, 100), (60, 100), (60, 100), (119, 100)])
+    told, (decision, *_) = life.turn(1, 100)
+    assert (None, 1) == (told, decision.desired)
+
+
+def test_a_count_that_differs_and_holds_nothing_ends_the_repetition_when_it_leaves_its_window():
+    """Four were asked for until 0 s, five from 60 s on: 4 leave at 300 s, and the status at the next turn."""
+    life = Life(DAY, ready(4))
+    life.turn(0, 500)
+    life.pods, life.count = tuple(ready(5)), 5
+
+    turns = [(60, 500), (60, 500), (179, 500), (1, 500), (15, 500), (15, 500)]
+    assert [False, True, True, False, False, True] == repeated(life, turns)
+
+
+def test_a_step_that_a_policy_limits_is_repeated_until_the_last_one_leaves_its_period():
+    """One pod in 120 s, which came at 0 s: at 5 pods of 700 each, seven are wanted."""
+    slow = behavior(up=rules(("Pods", 1, 120), window=0))
+    life = Life(replace(DAY, behavior=slow), ready(4), follows=True)
+    life.turn(0, 700)
+
+    assert [False, True, True] == repeated(life, [(30, 700), (30, 700), (59, 700)])
+    told, (decision, *_) = life.turn(1, 700)
+    assert (None, 6) == (told, decision.desired)
+
+
+def test_a_pod_that_starts_counts_in_repeated_turns_while_its_samples_lie_behind_its_readiness():
+    """Samples of 15 s. Ready since 100 s before the first turn, it has one of its start in the third one."""
+    new = pod("new", started=NOW - 120 * SECOND, ready_since=NOW - 100 * SECOND)
+    life = Life(DAY, [*ready(3), new])
+
+    assert [False, True, False] == repeated(life, [(0, 500), (15, 500), (15, 500, 120)])
+    # Five minutes after its start any sample counts.
+    assert [False, True, True] == repeated(life, [(15, 500), (15, 500), (240, 500, 400)])
 
 
 def test_a_change_that_was_not_made_is_decided_again_at_each_turn():

@@ -39,7 +39,7 @@ Policies = Annotated[
     Field(
         min_length=1,
         max_length=MAX_POLICIES,
-        description="The policies of this direction; selectPolicy says which of them counts.",
+        description="The policies of this direction; selectPolicy chooses among them.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     ),
 ]

@@ -16,8 +16,8 @@ BY_RULE = "x-checked-by-rule"
 
 BEFORE_1_34 = "x-before-1.34"
 """
-What the CRD for Kubernetes 1.30 to 1.33 says instead. Those servers read no length of an int-or-string, and so refuse
-rules on quantities by their cost: on a rule, that it is left out there; on a field, the keywords that are added there.
+Marks what differs in the CRD for Kubernetes 1.30 to 1.33: a rule with None is left out, a field gets further keywords.
+Those servers ignore the length of an int-or-string, and refuse rules on quantities for their estimated cost.
 """
 
 REQUIRED, FORBIDDEN = "FieldValueRequired", "FieldValueForbidden"
@@ -27,7 +27,7 @@ def rule(check: str, message: str, *, found: tuple[str, ...] = (), at: str = "",
     """
     One CEL rule: `check` must hold, else `message` is what the user reads, on field `at` (a path below this one).
 
-    found: a text with %s that says what was found, put before the message, and the CEL expressions that fill it.
+    found: a text before the message that states what was found, with %s, and the CEL expressions that fill it.
     """
     out = {"rule": check, "message": message}
     if found:
@@ -52,7 +52,7 @@ def quoted(text: str) -> str:
 
 
 POSITIVE = r"^\s*[+]?(0*[1-9][0-9]*[.]?[0-9]*|0*[.]0*[1-9][0-9]*)([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?\s*$"
-"""The texts that QUANTITY matches and that are above 0, where no rule can say so."""
+"""The texts of QUANTITY that are above 0, for servers on which no rule can compare quantities."""
 
 QUANTITY = r"^\s*[+-]?[0-9.]*([eE][+-]?[0-9]{1,2}|[numkMGTPE]|[KMGTPE]i)?\s*$"
 """

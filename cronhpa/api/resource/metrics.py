@@ -136,7 +136,7 @@ class ObjectMetricSource(Model):
 
 
 class ExternalMetricSource(Model):
-    """A metric of nothing in the cluster, such as the length of a queue at a cloud provider."""
+    """A metric of something outside the cluster, such as the length of a queue at a cloud provider."""
 
     metric: MetricIdentifier
     target: MetricTargetModel
@@ -334,7 +334,7 @@ class MetricSpec(Model):
     model_config = ConfigDict(json_schema_extra=rules(*metric_rules()))
 
     type: Literal["Resource", "ContainerResource", "Pods", "Object", "External"] = Field(
-        description="Resource, ContainerResource, Pods, Object or External: which of the fields beside says the rest.",
+        description="Resource, ContainerResource, Pods, Object or External: the field of that name holds the rest.",
         json_schema_extra={BY_RULE: True},
     )
     resource: ResourceMetricSource | None = None

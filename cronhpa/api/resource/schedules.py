@@ -194,8 +194,8 @@ class ScheduleModel(Model):
         default=None,
         ge=1,
         le=1000,
-        description="While the window is open, measured and forecast load count this much more: 50 is half as much "
-        "again.",
+        description="Percent that is added to measured and forecast load while the window is open: with 50 a load "
+        "counts one and a half times.",
     )
     priority: int = Field(
         default=0,
@@ -208,11 +208,12 @@ class ScheduleModel(Model):
         default=None,
         ge=0,
         le=86_400,
-        description="How long before its start the window is asked for, so that its pods are Ready when it opens: "
-        "minReplicas (or replicas) where they raise the lower bound, and headroomPercent. What lowers a bound, and "
-        "maxReplicas, hold from the start on; maxReplicas of other schedules of no higher priority that close by then "
-        "are raised to what it needs. Absent, measured: podStartupSeconds (60 until known), one syncPeriodSeconds, and "
-        "the time that behavior takes from the lower bound before. 0: not ahead.",
+        description="How long before its start the window is asked for, so that its pods are Ready when it opens. "
+        "minReplicas (or replicas) that raise the lower bound, and headroomPercent, then apply ahead. maxReplicas, and "
+        "whatever lowers a bound, apply from the start on. Meanwhile maxReplicas of other schedules of no higher "
+        "priority that close by the start are raised to what this window needs. Absent, measured: podStartupSeconds "
+        "(60 until known), one syncPeriodSeconds, and the time that behavior takes from the lower bound before. "
+        "0: not ahead.",
     )
     exclude: DaysModel | None = Field(
         default=None,
@@ -222,6 +223,6 @@ class ScheduleModel(Model):
     only: DaysModel | None = Field(
         default=None,
         description="The only days on which the window opens: starts on other days are dropped, as if they were "
-        "excluded. With exclude beside it, the days that are named here and not there.",
+        "excluded. With exclude beside it, the window opens on the days of only that are not days of exclude.",
     )
-    suspend: bool = Field(default=False, description="Whether the schedule is set aside for now.")
+    suspend: bool = Field(default=False, description="Whether the schedule is ignored for now.")

@@ -1,8 +1,7 @@
 """
 `status`, which the operator alone writes.
 
-Its bounds stand far above what a spec can produce: a status that the API server refused would cost the memory that it
-carries.
+Its bounds are far above what a spec can produce: if the API server refused a status, the memory in it would be lost.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _STATUS_ROWS = 512
 
 
 class MetricValueStatus(Model):
-    """What a metric was when it was last read."""
+    """The values of a metric when it was last read."""
 
     value: Quantity | None = None
     average_value: Quantity | None = None
@@ -77,14 +76,14 @@ class MetricStatus(Model):
 
 
 class ExpectedLoadStatus(Model):
-    """What a forecast expects, and what its floor is made of."""
+    """The load that a forecast expects, and the numbers behind its floor."""
 
     load: Text = Field(description="The load that pods are asked for, in the metric's unit.")
-    time: Timestamp = Field(description="From when on it is expected.")
+    time: Timestamp = Field(description="From when on the load is expected.")
     probability_percent: int | None = Field(default=None, description="How likely it is that at least this load comes.")
-    pod_load: Text = Field(description="What one pod is planned to carry of it.")
+    pod_load: Text = Field(description="The load that one pod is planned to carry.")
     headroom_percent: int | None = Field(default=None, description="Headroom that open schedules add to the load.")
-    limit: Text = Field(description="Why it asks for no more: Cost, Budget, Ceiling or MaxFloorReplicas.")
+    limit: Text = Field(description="Why the floor is no higher: Cost, Budget, Ceiling or MaxFloorReplicas.")
 
 
 class ProposalStatus(Model):
@@ -94,8 +93,8 @@ class ProposalStatus(Model):
     name: Text | None = Field(default=None, description="Which metric or schedule.")
     role: Text = Field(description="Target (a count to go to), Floor (not fewer) or Cap (not more).")
     replicas: int
-    reason: Sentences | None = Field(default=None, description="What it follows from, in words.")
-    expected_load: ExpectedLoadStatus | None = Field(default=None, description="What it follows from, of a forecast.")
+    reason: Sentences | None = Field(default=None, description="Why the source asks for it, in words.")
+    expected_load: ExpectedLoadStatus | None = Field(default=None, description="The load behind a forecast's floor.")
     until: Timestamp | None = Field(
         default=None, description="When this source will ask for something else, if that is known."
     )
@@ -116,13 +115,11 @@ class MeasuredMetricStatus(Model):
     name: Text
     container: Text | None = None
     type: Text | None = Field(default=None, description="Utilization, AverageValue or Value, as in the spec.")
-    current: Text | None = Field(default=None, description="What was measured. Absent if it could not be.")
-    target: Text | None = Field(default=None, description="What it should be.")
+    current: Text | None = Field(default=None, description="The measured value. Absent if there is none.")
+    target: Text | None = Field(default=None, description="The target value.")
     replicas: int | None = Field(default=None, description="The count that this metric asks for.")
-    pods: int | None = Field(default=None, description="How many pods were looked at.")
-    not_ready: int | None = Field(
-        default=None, description="How many of them are not ready, so that theirs count less."
-    )
+    pods: int | None = Field(default=None, description="How many pods were considered.")
+    not_ready: int | None = Field(default=None, description="How many of them are not ready, and count less.")
     without_sample: int | None = Field(default=None, description="How many of them have no sample.")
     reason: Text | None = Field(default=None, description="Why it is absent, in one word for machines.")
     message: Sentences | None = Field(default=None, description="Why it is absent, in a sentence for people.")
@@ -142,26 +139,29 @@ class StepStatus(Model):
     rule: Text = Field(description="Which limit.")
     from_: int = Field(alias="from", description="The replicas before it.")
     to: int = Field(description="The replicas after it.")
-    by: Text | None = Field(default=None, description="Who set the bound, or asked for what is held.")
-    asked: int | None = Field(default=None, description="The replicas asked for, of a stabilization.")
-    time: Timestamp | None = Field(default=None, description="When they were asked for last, of a stabilization.")
-    until: Timestamp | None = Field(default=None, description="When they stop to count, of a stabilization.")
-    start: int | None = Field(default=None, description="The replicas at the begin of the policy's period, of a rate.")
+    by: Text | None = Field(default=None, description="The source of the bound, or of the count that is held.")
+    asked: int | None = Field(default=None, description="For a stabilization: the replicas that were asked for.")
+    time: Timestamp | None = Field(default=None, description="For a stabilization: when they were asked for last.")
+    until: Timestamp | None = Field(default=None, description="For a stabilization: when they stop counting.")
+    start: int | None = Field(default=None, description="For a rate: the replicas at the start of the policy's period.")
     policy: StepPolicyStatus | None = Field(
-        default=None, description="The policy, of a rate. Absent for the default rate and for selectPolicy Disabled."
+        default=None,
+        description="For a rate: the policy. Absent for the default rate and for selectPolicy Disabled.",
     )
     message: Sentences | None = Field(default=None, description="The same in a sentence for people.")
 
 
 class DecisionStatus(Model):
-    """Why the replicas are what they are: who asked for what, and which limits changed it."""
+    """Why the replicas are what they are: what each source asked for, and which limits changed the count."""
 
     decided_by: Text | None = Field(
         default=None,
-        description="Whose number it is, such as Metric/cpu, Schedule/night, Override or Spec; CurrentReplicas where "
-        "the count that was found stays.",
+        description="The source of the count, such as Metric/cpu, Schedule/night, Override or Spec; CurrentReplicas if "
+        "the current count stays and no source asks for it.",
     )
-    reason: Sentences | None = Field(default=None, description="Why: who asks for it, and each limit that changed it.")
+    reason: Sentences | None = Field(
+        default=None, description="Why: the source of the count, and each limit that changed it."
+    )
     withheld: Sentences | None = Field(default=None, description="Why nothing is scaled, if nothing is.")
     proposals: list[ProposalStatus] | None = Field(
         default=None, max_length=_STATUS_ROWS, json_schema_extra={"x-kubernetes-list-type": "atomic"}
@@ -193,11 +193,11 @@ class ScheduleStatus(Model):
     lead_seconds: int | None = Field(
         default=None, description="How long before its start it is asked for, if it leads."
     )
-    message: Sentences | None = Field(default=None, description="Why it cannot be read, if it cannot.")
+    message: Sentences | None = Field(default=None, description="Why the schedule cannot be read, if it cannot.")
 
 
 class NextEdge(Model):
-    """The next time at which what a schedule asks for changes."""
+    """The next time at which a schedule or the override asks for something else."""
 
     time: Timestamp
     schedule: Text
@@ -209,19 +209,23 @@ class ForecastStatus(Model):
 
     model: Text | None = None
     quantile_percent: int | None = Field(default=None, description="Which quantile of the load is forecast.")
-    coverage_percent: int | None = Field(default=None, description="How many percent of recent loads were below it.")
+    coverage_percent: int | None = Field(
+        default=None, description="How many percent of recent loads were below that quantile."
+    )
     budget_used_permille: int | None = Field(
-        default=None, description="Pod-hours that it added over the last seven days, in permille."
+        default=None, description="Pod-hours that the forecast added over the last seven days, in permille."
     )
     issued_at: Timestamp | None = None
-    trained_until: Timestamp | None = Field(default=None, description="The end of the history that was learned from.")
+    trained_until: Timestamp | None = Field(
+        default=None, description="The end of the history that the model was fitted to."
+    )
 
 
 class ColumnsStatus(Model):
     """Texts of `kubectl get`, which can only print fields. Read the other fields instead: these may lag behind."""
 
     targets: Sentences | None = Field(
-        default=None, description="What was measured / what it should be, of each metric, as for an HPA."
+        default=None, description="Measured value / target of each metric, as for an HPA."
     )
     status: Text | None = Field(
         default=None,
@@ -284,6 +288,6 @@ class CronHPAStatus(Model):
     )
     memory: dict[str, Any] | None = Field(
         default=None,
-        description="What the operator must remember over a restart. Its own, versioned; not for people to edit.",
+        description="What the operator remembers over a restart. It is versioned, and not to be edited by hand.",
         json_schema_extra={"x-kubernetes-preserve-unknown-fields": True},
     )

@@ -19,11 +19,11 @@ from cronhpa.core.observation import Absent
 WEEK_HOURS = 168
 DAY_HOURS = 24
 DAY_FACTOR = 2
-# Parts of the budget from which on a pod counts as dearer, and from which on the forecast abstains. A forecast that
-# stopped at its budget would leave the rest of the week without any floor, the cheapest ones included; one that became
-# dearer only at its budget would spend more than it.
-THRIFT_FROM = (0.9, 1.0)
-EXHAUSTED_AT = 1.1
+# (used part of the budget, steps up the scale of costs): from that part on a pod counts as that much dearer. From
+# EXHAUSTED_AT on the forecast abstains. Stopping at the budget itself would leave the rest of the week without even the
+# cheapest floors; raising costs only at the budget would overspend it.
+THRIFT_STEPS = ((0.9, 1), (1.0, 2), (1.1, 4))
+EXHAUSTED_AT = 1.2
 
 
 class Hour(Struct, frozen=True, gc=False):
@@ -50,29 +50,34 @@ def share(hours: Mapping[int, Hour], now: Nanoseconds, span: int, replicas: int)
     # The current hour is incomplete: its base is that of an ordinary hour.
     base = sum(whole) + (span - len(whole)) * ordinary
     extra = sum(hour.extra for hour in counted)
-    # Every pod is of the forecast's making: more than any budget.
+    # Without base every pod is the forecast's: the budget is exhausted.
     return extra / base if base else EXHAUSTED_AT * (extra > 0)
+
+
+def spent_percent(hours: Mapping[int, Hour], now: Nanoseconds) -> float | None:
+    """Extra pod-hours of the last seven days, percent, without the hour that runs; None where nothing was counted."""
+    current = now // HOUR
+    past = [hour for at, hour in hours.items() if current - WEEK_HOURS <= at < current]
+    base = sum(hour.base for hour in past)
+    return 100 * sum(hour.extra for hour in past) / base if base else None
 
 
 def thrift(hours: Mapping[int, Hour], now: Nanoseconds, replicas: int, budget_percent: int) -> int | Absent:
     """
-    How dear a pod must be for the forecast: 0 within the budget, then a level for each of THRIFT_FROM that is passed.
+    The level of thrift: 0 well within the budget, then one more for each of THRIFT_STEPS that is passed.
 
-    Absent, with what was used, from EXHAUSTED_AT on: the forecast abstains.
+    Absent, with the part that was used, from EXHAUSTED_AT on: the forecast abstains.
     """
     week = 100 * share(hours, now, WEEK_HOURS, replicas)
-    if week >= EXHAUSTED_AT * budget_percent:
-        return Absent(
-            "BudgetSpent",
-            f"the forecast added {week:.1f} % pod-hours over the last seven days, "
-            f"budgetPercent allows {budget_percent} %",
-        )
     day = 100 * share(hours, now, DAY_HOURS, replicas)
-    if day >= DAY_FACTOR * EXHAUSTED_AT * budget_percent:
-        return Absent(
-            "BudgetSpent",
-            f"the forecast added {day:.1f} % pod-hours over the last day, "
-            f"{DAY_FACTOR} x the {budget_percent} % of budgetPercent are allowed",
-        )
+    for added, over, factor in ((week, "seven days", 1), (day, "day", DAY_FACTOR)):
+        # Rounded, because 1.2 x 5 and 6 differ in the last bit.
+        limit = round(factor * EXHAUSTED_AT * budget_percent, 9)
+        if round(added, 9) >= limit:
+            return Absent(
+                "BudgetSpent",
+                f"the forecast added {added:.1f} % pod-hours over the last {over}: it pauses from {limit:g} % on, "
+                f"{factor * EXHAUSTED_AT:g} x the {budget_percent} % of budgetPercent",
+            )
     used = max(week, day / DAY_FACTOR)
-    return sum(used >= part * budget_percent for part in THRIFT_FROM)
+    return sum(used >= part * budget_percent for part, _ in THRIFT_STEPS)

@@ -48,7 +48,7 @@ class BudgetTracker:
             del self.hours[next(iter(self.hours))]
 
     def restate(self, totals: Mapping[int, Hour]) -> None:
-        """Set hours to what all processes together counted in them, in any order."""
+        """Replace hours by the totals that all processes together counted, in any order."""
         self.hours = dict(sorted((self.hours | dict(totals)).items()))
         oldest = max(self.hours, default=0) - WEEK_HOURS
         self.hours = {hour: counted for hour, counted in self.hours.items() if hour > oldest}
@@ -59,14 +59,14 @@ class BudgetTracker:
         """
         Count the pods since the last turn, and update the counterfactual.
 
-        memory: at the begin of the turn. Returns what was added to the hour of `now`, None if nothing was.
+        memory: at the begin of the turn. Returns the amount added to the hour of `now`, None if nothing was added.
         """
         scale = observation.scale
         if isinstance(scale, Absent):
             return None
         start_up = start_up_of(memory, observation)
-        # A count that changed since the last turn was changed by it. Of pods that were never counted none is known to
-        # be young.
+        # A count that differs from the last turn's was changed by that turn. Pods that were never counted are taken for
+        # old ones.
         pods = Pods(((now - HOUR, scale.spec_replicas),)) if self._pods is None else self._pods
         pods = pods.scaled(scale.spec_replicas, now if self._at is None else self._at, start_up)
         self._pods = pods
@@ -81,7 +81,7 @@ class BudgetTracker:
         return counted
 
     def limit(self, spec: Spec, forecast: Forecast, now: Nanoseconds) -> Forecast | Absent:
-        """The forecast as the budget allows it: as it is, for dearer pods, or the reason to abstain."""
+        """The forecast within the budget: unchanged, with its floors for dearer pods, or the reason to abstain."""
         if spec.forecast is None:
             return forecast
         if self._checked_at is None or abs(now - self._checked_at) >= _CHECKED_FOR:
@@ -98,6 +98,6 @@ def _extra(scale: Scale, counterfactual: Counterfactual | None) -> int:
     """
     Pods more than without the forecast; fewer are negative.
 
-    A forecast that has pods Ready in time spares those that metrics ask for while the load is on too few of them.
+    They are fewer where pods that were Ready in time spare those that metrics request while too few pods are loaded.
     """
     return 0 if counterfactual is None else scale.spec_replicas - counterfactual.replicas

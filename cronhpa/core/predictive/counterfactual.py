@@ -1,8 +1,8 @@
 """
-The replicas of a target without its forecast: the result of the same decisions without that source.
+The replicas that a target would have without its forecast: the same decisions without that source.
 
-A counterfactual exists only while it differs from the target. It has pods of its own: those that it asks for start as
-late as the target's, and until then carry nothing. The load is the target's.
+A counterfactual exists only while it differs from the target. It has pods of its own, which take as long to start as
+the target's and carry nothing until then. The load is the target's, estimated from the samples of the target's pods.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from cronhpa.core.observation import Absent, Observation, PodCounts, Reading, Sc
 from cronhpa.core.observe import START_UP_GRAIN
 from cronhpa.core.spec import Metric, Mode, PodsMetric, ResourceMetric, Spec
 
-# A sample is the mean over a minute and half a minute old, as metrics-server and the kubelet have it at the slowest. A
-# pod has one once it ran for ten seconds of that minute.
+# A sample is the mean over a minute and half a minute old, the slowest that metrics-server and kubelet are. A pod has a
+# sample once it ran for ten seconds of that minute.
 SAMPLE_WINDOW = 60 * SECOND
 SAMPLE_DELAY = 30 * SECOND
 _SAMPLED_AFTER = SAMPLE_DELAY + 10 * SECOND
-# Pods this old are all alike.
+# Pods of this age and older are not told apart.
 _OLD = HOUR
 
 
 class Pods(Struct, frozen=True):
     """
-    Pods by age. made: (instant, number), the oldest first. gone: the same of Ready pods that were removed of late and
-    had a share of the load that samples are of.
+    Pods by age. made: (instant of creation, number), the oldest first. gone: (instant of removal, number) of Ready pods
+    that served a part of the window of the current samples.
     """
 
     made: tuple[tuple[Nanoseconds, int], ...]
@@ -44,7 +44,7 @@ class Pods(Struct, frozen=True):
         return sum(number for _, number in self.made)
 
     def scaled(self, replicas: int, at: Nanoseconds, start_up: Nanoseconds) -> Pods:
-        """With so many pods from an instant on; the youngest go first, as a ReplicaSet removes them."""
+        """The pods after a change of their number; the youngest are removed first, as by a ReplicaSet."""
         surplus = self.count - replicas
         if not surplus:
             return self
@@ -67,9 +67,9 @@ class Pods(Struct, frozen=True):
 
     def share(self, now: Nanoseconds, start_up: Nanoseconds, age: Nanoseconds = 0) -> float:
         """
-        The share of the load, over the window of the samples at `now`, that pods of at least this age now have served.
+        The share of the load in the window of the samples at `now` that was served by pods now of at least this age.
 
-        Whatever Ready pods there are at an instant share its load equally. 1 where there was none.
+        The Ready pods of an instant share its load equally. 1 where there was no Ready pod.
         """
         end = now - SAMPLE_DELAY
         begin = end - SAMPLE_WINDOW
@@ -87,7 +87,7 @@ class Pods(Struct, frozen=True):
         return area / span if span else 1.0
 
     def older(self, now: Nanoseconds, age: Nanoseconds) -> int:
-        """How many are at least of this age."""
+        """The number of pods of at least this age."""
         return sum(number for instant, number in self.made if now - instant >= age)
 
 
@@ -143,7 +143,7 @@ def follow(
 
 
 def _without_forecast(memory: Memory) -> Memory:
-    """The memory without what the forecast asked for: of its turns, what the metrics did."""
+    """The memory with the metrics' recommendation in place of each one of the forecast."""
     return replace(
         memory,
         recommendations=tuple(
@@ -156,7 +156,7 @@ def _without_forecast(memory: Memory) -> Memory:
 
 
 def start_up_of(memory: Memory, observation: Observation) -> Nanoseconds:
-    """How long the target's pods take to be Ready; what was learned of it was rounded up."""
+    """How long the target's pods take to be Ready: the learned time without its rounding up."""
     learned = memory.start_up_after(observation)
     return START_UP_UNKNOWN if learned is None else max(learned - START_UP_GRAIN, 0)
 
@@ -196,7 +196,7 @@ def _on_pods(
         trusted_after = min(start_up + measured, max(spec.options.cpu_initialization_period, start_up))
     trusted, sampled = pods.older(now, trusted_after), pods.older(now, _SAMPLED_AFTER)
     if not trusted:
-        # Nothing is known of pods that all start: the load is taken to be carried evenly.
+        # All pods are starting: assume that they carry the load evenly.
         trusted = sampled = count
     missing = count - sampled
     # Pods that are gone took their samples with them.
@@ -220,7 +220,7 @@ def _on_pods(
 
 
 def _are_young(pods: Pods, start_up: Nanoseconds, now: Nanoseconds) -> bool:
-    """Whether some do not count fully yet."""
+    """Whether the youngest pods do not count fully yet."""
     return now - pods.made[-1][0] < start_up + SAMPLE_DELAY + SAMPLE_WINDOW if pods.made else False
 
 

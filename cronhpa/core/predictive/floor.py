@@ -26,10 +26,10 @@ from cronhpa.core.spec import (
     UnknownMetric,
 )
 
-# An older forecast abstains: it lacks three measured steps of five minutes.
+# A forecast older than three steps of five minutes abstains.
 AGE_MAX = 15 * MINUTE
-# A pod is planned to run at most at this share of its capacity. Planning for the bare target would pay for headroom
-# twice: the target leaves some already.
+# The largest share of its capacity that a pod is planned to use. Planning for the target would pay for headroom twice,
+# as the target leaves headroom already.
 GUARD_PERCENT = 90
 # Slack for chance: neighbours among the outcomes of a day are alike, so coverage varies more than a binomial would.
 COVERAGE_SLACK_PERCENT = 15

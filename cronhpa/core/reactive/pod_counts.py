@@ -121,16 +121,20 @@ def group_pods(
 
 def scalar_reading(metric: ObjectMetric | ExternalMetric, value: int, pods: Iterable[Pod]) -> ScalarReading:
     """The value of an Object or External metric; for a Value target with the number of ready pods."""
-    is_average = metric.target.average_value is not None
-    if isinstance(metric, ObjectMetric):
-        is_average = metric.target.type != "Value"
-    if is_average:
+    if not counts_ready(metric):
         return ScalarReading(value=value, ready=0)
     pods = tuple(pods)
     if not pods:
         text = "unable to calculate ready pods: no pods returned by selector while calculating replica count"
         return ScalarReading(value=value, ready=absent_metric(metric, text))
     return ScalarReading(value=value, ready=sum(pod.phase == "Running" and pod.ready == "True" for pod in pods))
+
+
+def counts_ready(metric: Metric) -> bool:
+    """Whether the ready pods are counted for a metric: of one value for the whole target only for a Value target."""
+    if isinstance(metric, ObjectMetric):
+        return metric.target.type == "Value"
+    return not isinstance(metric, ExternalMetric) or metric.target.average_value is None
 
 
 def pod_request(pod: Pod, resource: str, container: str | None) -> int | str:
@@ -184,10 +188,14 @@ def _is_unready(pod: Pod, sample: Sample, starting_since: Nanoseconds, options: 
     if not pod.ready or pod.start_time is None:
         return True
     if pod.start_time > starting_since:
-        # During initialization a sample counts only if its whole window lies after the pod became ready.
-        return pod.ready == "False" or sample.at < pod.ready_since + sample.window
+        return pod.ready == "False" or not is_of_ready_pod(pod, sample)
     # After it, a pod that has not been ready since its start still counts as starting.
     return pod.ready == "False" and pod.start_time + options.initial_readiness_delay > pod.ready_since
+
+
+def is_of_ready_pod(pod: Pod, sample: Sample) -> bool:
+    """Whether a sample's whole window lies after the pod became ready: during initialization it counts only then."""
+    return sample.at >= pod.ready_since + sample.window
 
 
 def absent_metric(metric: Metric, text: str) -> Absent:

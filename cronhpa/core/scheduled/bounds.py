@@ -1,7 +1,7 @@
 """
 The bounds in force at an instant, and who set them: override, then open schedules by rank, then the spec.
 
-Who wins is `ranks`; what is asked for ahead of its start is `leads`. What was found is kept until the next edge.
+`ranks` says who wins, `leads` which schedule is asked for ahead of its start. Bounds are kept until the next edge.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cronhpa.core.decision import (
     Window,
     WindowState,
 )
-from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
+from cronhpa.core.instant import DAY, FOR_EVER, MINUTE, Nanoseconds
 from cronhpa.core.scheduled import windows
 from cronhpa.core.scheduled.leads import (
     SeenSchedules,
@@ -43,7 +43,6 @@ from cronhpa.core.scheduled.ranks import (
 )
 from cronhpa.core.spec import CronWindow, Schedule, Spec
 
-FOR_EVER: Nanoseconds = 1 << 80
 # The bounds behind an edge are computed at most this long before it. A longer time would keep two sets all day.
 _AHEAD_MAX = 15 * MINUTE
 _EDGES_AHEAD_MAX = 4
@@ -84,6 +83,13 @@ def resolve(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None = None, l
     Bounds are constant between edges, so they are cached until the next edge. Shortly before an edge the bounds behind
     it are computed: when an edge that thousands of objects share arrives, each finds its bounds in the cache.
     """
+    return resolve_with_expiry(spec, now, start_up, leads)[0]
+
+
+def resolve_with_expiry(
+    spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]
+) -> tuple[Bounds, Nanoseconds]:
+    """What `resolve` says, and the instant before which it says the same and has nothing to compute."""
     asked = _ASKED.get(spec)
     held = None if asked is None else asked.answer(now, start_up, leads)
     if held is None:
@@ -95,7 +101,8 @@ def resolve(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None = None, l
     elif now >= held.look_ahead and asked is not None and held.end >= asked.until:
         ahead = (*_behind(spec, held),)
         _hold(asked, (held, *ahead), max((item.end for item in ahead), default=FOR_EVER))
-    return held.bounds
+    is_ahead = asked is not None and held.end < asked.until
+    return held.bounds, held.end if is_ahead else held.look_ahead
 
 
 def quiet_until(spec: Spec, edge: Nanoseconds | None, now: Nanoseconds) -> Nanoseconds:

@@ -1,5 +1,5 @@
 """
-Calendars: which dates `exclude` and `only` name. Dates only; what becomes of a window is decided in windows.py.
+Calendars: which dates `exclude` and `only` name. Dates only; `occurrences` decides what they do to a window.
 
 Holidays are those that the `holidays` library calls public, with the days on which they are observed. It is imported
 when the dates of the first are needed: 80 to 400 ms and 11 MB that a cluster without holidays never pays. Codes are
@@ -27,7 +27,7 @@ _COUNTRIES = COUNTRIES.split(",")
 # A kilobyte each: two codes of 64 characters at most, and the sentence about them.
 @lru_cache(maxsize=1024)
 def problem(asked: Holidays) -> tuple[str, str] | None:
-    """The field with what is wrong in it and codes that are known; None when these holidays are known."""
+    """The field with an unknown code, and a sentence with codes that are known; None if these holidays are known."""
     country, part = asked.country, asked.subdivision
     if country not in _COUNTRIES:
         meant = _ALIASES.get(country) or f"an ISO 3166 code such as {_near(country, _COUNTRIES, 'DE, US')}"
@@ -94,7 +94,7 @@ def _next_holiday(asked: Holidays, day: date, last: date) -> date | None:
 # A kilobyte each: no country has more than a hundred public holidays a year. 4,096 are all countries for 16 years.
 @lru_cache(maxsize=4096)
 def _holidays_in(asked: Holidays, year: int) -> array[int]:
-    """The days of a year on which there is one, ascending, counted as `date.toordinal` does."""
+    """The public holidays of a year as ordinals of `date.toordinal`, ascending."""
     import holidays  # noqa: PLC0415 - see the top of this file
 
     found = holidays.country_holidays(asked.country, subdiv=asked.subdivision, years=year)

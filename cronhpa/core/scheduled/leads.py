@@ -21,7 +21,7 @@ from cronhpa.core.spec import Schedule, Spec
 
 
 class Leading(Struct, frozen=True, gc=False):
-    """A schedule that is asked for ahead of its start. floor: what it raises the minimum to, None if it does not."""
+    """A schedule that is asked for ahead of its start. floor: the raised minimum; None if it raises none."""
 
     schedule: Schedule
     start: Nanoseconds
@@ -122,7 +122,7 @@ def look_behind(spec: Spec, seen: SeenSchedules, start_up: Nanoseconds | None) -
 
 
 def _then(spec: Spec, seen: SeenSchedules, edge: Nanoseconds) -> Settled:
-    """What the windows come to at the first edge after what was seen: `settled_at` without a look at all of them."""
+    """The bounds at the next edge, from the seen schedules: `settled_at` without resolving every window."""
     stated = [item for item in seen.stated if item.proposal.until != edge]
     for schedule, window in zip(spec.schedules, seen.states, strict=True):
         if window.changes == edge and window.state is not WindowState.OPEN:
@@ -131,7 +131,7 @@ def _then(spec: Spec, seen: SeenSchedules, edge: Nanoseconds) -> Settled:
 
 
 def _longest(spec: Spec, index: int, start_up: Nanoseconds | None) -> Nanoseconds:
-    """No lead of this schedule is longer: the rise from nothing takes the longest."""
+    """The longest lead that this schedule can have: that of a rise from zero."""
     schedule = spec.schedules[index]
     if schedule.lead is not None:
         return schedule.lead
@@ -161,7 +161,8 @@ def _lead(
 
 def ahead_of_start(item: Leading) -> RankedBound:
     assert item.floor is not None
-    basis = Ahead(item.start, item.length)
+    stated = item.schedule.floor
+    basis = Ahead(item.start, item.length, None if stated == item.floor else stated)
     proposal = Proposal(Source.SCHEDULE, item.schedule.name, Role.FLOOR, item.floor, basis=basis)
     return RankedBound(rank_of(item.schedule), proposal)
 

@@ -51,7 +51,7 @@ class Settled(Struct, frozen=True, gc=False):
 
 
 def settled_at(spec: Spec, at: Nanoseconds) -> Settled:
-    """What the windows that are open at an instant, the override and the spec come to; leads left aside."""
+    """The bounds of the windows that are open at an instant, the override and the spec together, without leads."""
     stated: list[RankedBound] = []
     for schedule in spec.schedules:
         if schedule.problem is None and not schedule.suspend:
@@ -79,7 +79,7 @@ def contradiction(settled: Settled) -> str:
 
 
 def settle(spec: Spec, stated: Sequence[RankedBound], ahead: RankedBound | None = None) -> Settled:
-    """ahead: a floor that leads: it raises the minimum, whoever set it."""
+    """The minimum and the maximum by rank. ahead: a floor that leads; it raises the minimum of any rank."""
     low, high = _of_spec(spec.min_replicas, spec.max_replicas)
     for item in stated:
         if item.proposal.role is Role.FLOOR:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from cronhpa.core.decision import Lead, SourceRef, WindowState
 from cronhpa.core.instant import DAY, Nanoseconds, to_datetime
-from cronhpa.core.scheduled import calendars, cron, windows
+from cronhpa.core.scheduled import calendars, cron, wall_clock
 from cronhpa.core.scheduled.bounds import Bounds, holds_until, resolve
 from cronhpa.core.scheduled.conflicts import conflicts
 from cronhpa.core.spec import CronWindow, OnceWindow, Schedule, Spec
@@ -265,7 +265,7 @@ def _start_dates(window: CronWindow, start: Nanoseconds, end: Nanoseconds) -> It
 
 def _first_start(window: CronWindow, day: date) -> Nanoseconds:
     wall = datetime.combine(day, time()) + timedelta(minutes=cron.minutes(window.start)[0])
-    return windows.to_instant(wall, window.zone, is_end=False)
+    return wall_clock.to_instant(wall, window.zone, is_end=False)
 
 
 def _clock_changes(spec: Spec, start: Nanoseconds, end: Nanoseconds, zones: Iterable[str]) -> Iterator[Mark]:
@@ -292,7 +292,7 @@ class ClockChange(Struct, frozen=True):
 def clock_changes(zone: str, start: Nanoseconds, end: Nanoseconds) -> Iterator[ClockChange]:
     """The clock changes of a zone after `start` and before `end`."""
     for day in range(start // DAY, (end - 1) // DAY + 1):
-        for (_, before), (at, after) in pairwise(windows.offsets_on(zone, day)):
+        for (_, before), (at, after) in pairwise(wall_clock.offsets_on(zone, day)):
             if start < at < end:
                 yield ClockChange(zone, at, _wall(at + before), _wall(at + after))
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from core.situations import NOW
 from cronhpa.core.instant import HOUR
 from cronhpa.core.observation import Absent
-from cronhpa.core.predictive.budget import Hour, share, thrift
+from cronhpa.core.predictive.budget import Hour, share, spent_percent, thrift
 
 HOUR_NOW = NOW // HOUR
 
@@ -36,27 +36,39 @@ def test_what_is_older_than_the_span_does_not_count():
     assert share(hours((100, 10), *[(0, 10)] * 24), NOW, 24, 10) == 0
 
 
-@pytest.mark.parametrize(("extra", "level"), [(0.44, 0), (0.45, 1), (0.49, 1), (0.5, 2), (0.549, 2)])
+def test_what_was_spent_leaves_the_running_hour_out():
+    """Half a pod more at ten for a week, and now a hundred: 0.5 / 10."""
+    assert pytest.approx(5.0) == spent_percent(hours(*[(0.5, 10)] * 168, (100, 10)), NOW)
+
+
+def test_what_was_spent_is_not_known_before_an_hour_is_over():
+    assert spent_percent(hours((5, 10)), NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("extra", "level"), [(0.44, 0), (0.45, 1), (0.49, 1), (0.5, 2), (0.549, 2), (0.55, 3), (0.599, 3)]
+)
 def test_over_a_week_a_pod_counts_as_dearer_from_nine_tenths_of_the_budget_on(extra, level):
     """168 hours of ten pods, and a budget of 5 %: half a pod more is all of it, 0.45 are 90 %, 0.55 are 110 %."""
     assert level == thrift(hours(*[(extra, 10)] * 168), NOW, 10, 5)
 
 
-def test_from_110_percent_of_the_budget_on_the_forecast_abstains():
+def test_from_120_percent_of_the_budget_on_the_forecast_abstains():
+    """0.6 of a pod more at ten."""
     assert (
-        "the forecast added 5.5 % pod-hours over the last seven days, budgetPercent allows 5 %"
-        == thrift(hours(*[(0.55, 10)] * 168), NOW, 10, 5).message
+        "the forecast added 6.0 % pod-hours over the last seven days: it pauses from 6 % on, "
+        "1.2 x the 5 % of budgetPercent" == thrift(hours(*[(0.6, 10)] * 168), NOW, 10, 5).message
     )
 
 
 def test_over_a_day_it_is_twice_that():
-    """24 of 240 pod-hours are a tenth, all of a day's budget; of the week's 1680 they are 1.4 %. 26.4 are 110 %."""
-    within, near, over = ([(0, 10)] * 144 + [(extra, 10)] * 24 for extra in (0.89, 0.9, 1.1))
+    """24 of 240 pod-hours are a tenth, all of a day's budget; of the week's 1680 they are 1.4 %. 28.8 are 120 %."""
+    within, near, past, over = ([(0, 10)] * 144 + [(extra, 10)] * 24 for extra in (0.89, 0.9, 1.1, 1.2))
 
-    assert [0, 1] == [thrift(hours(*days), NOW, 10, 5) for days in (within, near)]
+    assert [0, 1, 3] == [thrift(hours(*days), NOW, 10, 5) for days in (within, near, past)]
     assert (
-        "the forecast added 11.0 % pod-hours over the last day, 2 x the 5 % of budgetPercent are allowed"
-        == thrift(hours(*over), NOW, 10, 5).message
+        "the forecast added 12.0 % pod-hours over the last day: it pauses from 12 % on, "
+        "2.4 x the 5 % of budgetPercent" == thrift(hours(*over), NOW, 10, 5).message
     )
 
 
@@ -78,13 +90,23 @@ def test_more_spent_is_never_less_of_the_budget(counted, budget):
     assert of_once <= of_twice
 
 
-@given(st.floats(0, 20), st.floats(0, 20))
-def test_a_forecast_that_asks_for_nothing_at_its_dearest_adds_no_more_in_a_week_than_its_budget(usual, dearer):
-    """Ten pods, and a budget of 5 % of 1,680 pod-hours: 84, and what is added within the hour that passes a limit."""
+def spent_in_a_week(asked):
+    """Pod-hours that a forecast adds to ten pods with a budget of 5 %, by what it asks for at each level of thrift."""
     counted: dict[int, Hour] = {}
     for hour in range(HOUR_NOW, HOUR_NOW + 168):
         level = thrift(counted, hour * HOUR, 10, 5)
-        extra = 0.0 if isinstance(level, Absent) else (usual, dearer, 0.0)[level]
+        extra = 0.0 if isinstance(level, Absent) else asked[level]
         counted[hour] = Hour(extra * 3600.0, 10 * 3600.0)
+    return sum(hour.extra for hour in counted.values()) / 3600
 
-    assert sum(hour.extra for hour in counted.values()) / 3600 <= 84 + max(usual, dearer) + 1e-6
+
+@given(st.floats(0, 20), st.floats(0, 20))
+def test_a_forecast_that_asks_for_nothing_beyond_its_budget_adds_no_more_in_a_week(usual, dearer):
+    """5 % of 1,680 pod-hours are 84; what is added within the hour that passes a limit comes on top."""
+    assert spent_in_a_week((usual, dearer, 0.0, 0.0)) <= 84 + max(usual, dearer) + 1e-6
+
+
+@given(st.lists(st.floats(0, 20), min_size=4, max_size=4))
+def test_whatever_a_forecast_asks_for_it_adds_a_fifth_more_than_its_budget_at_most(asked):
+    """120 % of 84 pod-hours are 100.8."""
+    assert spent_in_a_week(asked) <= 100.8 + max(asked) + 1e-6

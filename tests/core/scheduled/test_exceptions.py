@@ -1,4 +1,7 @@
-"""Exceptions: what `exclude` and `only` drop, and what becomes of a window that is open when they do."""
+"""
+cronhpa.core.scheduled.occurrences: what `exclude` and `only` drop, and what becomes of a window that is open
+when they do.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,52 @@
+"""The slots of recommendations: a turn overwrites the last slot that is outdated, or appends another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+
+from cronhpa.core.decision import Recommendation
+from cronhpa.core.instant import Nanoseconds
+
+
+def overwritten(
+    entries: tuple[Recommendation, ...], window: Nanoseconds, turns: Sequence[Recommendation]
+) -> tuple[Recommendation, ...]:
+    """The slots after some turns, the oldest first. window: the age up to which an entry is not outdated."""
+    kept = [*entries]
+    if len(turns) == 1:
+        slot, oldest = len(kept) - 1, turns[0].at - window
+        while slot >= 0 and kept[slot].at >= oldest:
+            slot -= 1
+        _put(kept, slot, turns[0])
+    elif turns:
+        _put_all(kept, window, turns)
+    return (*kept,)
+
+
+def _put_all(kept: list[Recommendation], window: Nanoseconds, turns: Sequence[Recommendation]) -> None:
+    """
+    The same for each of several turns.
+
+    To look through the slots of an hour at each turn of five minutes, a second apart, would take 60 ms for each object.
+    ageing: those that become outdated meanwhile, the oldest first. outdated: those that are, the last slot first.
+    """
+    last = turns[-1].at - window
+    ageing = [(entry.at, slot) for slot, entry in enumerate(kept) if entry.at < last]
+    heapify(ageing)
+    outdated: list[int] = []
+    for newest in turns:
+        while ageing and ageing[0][0] < newest.at - window:
+            heappush(outdated, -heappop(ageing)[1])
+        slot = _put(kept, -heappop(outdated) if outdated else -1, newest)
+        if newest.at < last:
+            heappush(ageing, (newest.at, slot))
+
+
+def _put(kept: list[Recommendation], slot: int, newest: Recommendation) -> int:
+    """The slot that is taken. slot: that of an outdated entry, negative where there is none."""
+    if slot < 0:
+        kept.append(newest)
+        return len(kept) - 1
+    kept[slot] = newest
+    return slot

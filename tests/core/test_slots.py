@@ -1,0 +1,39 @@
+"""cronhpa.core.slots: where what is recommended lies, and how much is looked through for it."""
+
+from __future__ import annotations
+
+from cronhpa.core.decision import Recommendation
+from cronhpa.core.instant import SECOND
+from cronhpa.core.slots import overwritten
+
+HOUR = 3600
+
+
+class CountedInstant(int):
+    """An instant that counts how often it is compared."""
+
+    compared = 0
+
+    def __lt__(self, other: int) -> bool:
+        CountedInstant.compared += 1
+        return int(self) < other
+
+    def __ge__(self, other: int) -> bool:
+        CountedInstant.compared += 1
+        return int(self) >= other
+
+
+def test_no_turn_leaves_the_slots_as_they_are():
+    assert (Recommendation(4, 0),) == overwritten((Recommendation(4, 0),), 0, ())
+
+
+def test_the_turns_of_five_minutes_are_put_into_the_slots_of_an_hour_without_a_look_through_all_of_them_for_each():
+    """The longest window at the shortest period: 3,601 slots. 300 looks through them would be half a million steps."""
+    slots = tuple(Recommendation(4, CountedInstant(second * SECOND)) for second in range(HOUR + 1))
+    turns = [Recommendation(5, CountedInstant((HOUR + 1 + turn) * SECOND)) for turn in range(300)]
+    CountedInstant.compared = 0
+
+    after = overwritten(slots, HOUR * SECOND, turns)
+
+    assert (*turns, *slots[300:]) == after
+    assert 3 * len(slots) > CountedInstant.compared
