@@ -1,5 +1,5 @@
 """
-What a policy chooses from: a method's distribution, the cost of a pod, and a constant floor.
+The candidates that a policy chooses from: a method's distribution, the cost of a pod, and a constant floor.
 
 The cost of a pod is relative to the mean replicas: at a cost of 1, doubling the replicas must be certain to help.
 """
@@ -10,9 +10,10 @@ import math
 from collections.abc import Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-# Rising from what buys nothing but certainties to what buys almost everything, in steps that look alike on a log scale.
+from cronhpa.core.predictive.budget import THRIFT_STEPS
+
+# From a cost that buys only what is certain down to one that buys almost everything, on a scale close to logarithmic.
 COSTS = (6.0, 2.4, 1.2, 0.8, 0.6, 0.45, 0.35, 0.25, 0.15, 0.07, 0.03, 0.012)
 # Pod-hours that a constant floor adds by itself, as shares of those of reactive scaling.
 CONSTANT_SHARES = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.065, 0.08, 0.1)
@@ -39,20 +40,22 @@ class Candidate(Struct, frozen=True):
         return math.isinf(self.cost)
 
 
-# Steps on COSTS and CONSTANT_SHARES that each level of `predictive.budget.thrift` above 0 goes up and down.
-_THRIFT_STEPS = (2, 4)
-
-
 def thrifty(candidate: Candidate) -> tuple[Candidate, ...]:
-    """The candidate if a pod cost more, by level of thrift: a higher cost, or a lower share for a constant floor."""
+    """
+    The candidate if a pod cost more, by level of thrift: a higher cost, or a lower share for a constant floor.
+
+    Each level goes as many steps up COSTS, or down CONSTANT_SHARES, as THRIFT_STEPS says.
+    """
     if candidate.is_constant:
         place = CONSTANT_SHARES.index(candidate.constant_share)
-        return tuple(replace(candidate, constant_share=CONSTANT_SHARES[max(place - n, 0)]) for n in _THRIFT_STEPS)
+        shares = [CONSTANT_SHARES[max(place - steps, 0)] for _, steps in THRIFT_STEPS]
+        return tuple(Candidate(candidate.method, candidate.cost, share) for share in shares)
     place = COSTS.index(candidate.cost)
-    return tuple(replace(candidate, cost=COSTS[max(place - n, 0)]) for n in _THRIFT_STEPS)
+    costs = [COSTS[max(place - steps, 0)] for _, steps in THRIFT_STEPS]
+    return tuple(Candidate(candidate.method, cost, candidate.constant_share) for cost in costs)
 
 
 def candidates_of(methods: Sequence[str]) -> tuple[Candidate, ...]:
-    """Every candidate over these methods; the next lower cost follows len(FLOORS) places on."""
+    """Every candidate over these methods; that of the next lower cost is len(FLOORS) places later."""
     priced = [Candidate(method, cost, share) for method in (*methods, NO_METHOD) for cost in COSTS for share in FLOORS]
     return (*priced, *(Candidate(NO_METHOD, math.inf, share) for share in CONSTANT_SHARES[1:]))

@@ -1,5 +1,5 @@
 """
-Which candidate is used for the coming day: the fewest under-provisioned minutes within the budget.
+The choice of the candidate for the coming day: the fewest under-provisioned minutes within the budget.
 
 Imports numpy: for workers and benchmarks only.
 """
@@ -16,9 +16,9 @@ from cronhpa.forecasting.candidates import FLOORS, Candidate
 from cronhpa.forecasting.columns import Floats
 from cronhpa.forecasting.evaluation import CandidateScores
 
-# Candidates within this factor of the fewest minutes count as equal: the cheapest of them wins.
+# Candidates within this factor of the fewest minutes count as equal: the cheapest one is chosen.
 _NEAR_BEST = 1.01
-# What a lower cost of a pod may lose of the minutes that are left.
+# Factor by which a step to a lower cost of a pod may raise the minutes that are left.
 _MARGIN_LOSS = 1.02
 # A choice that avoids less than this in a week is no choice.
 _MINUTES_PER_WEEK_MIN = 1.0
@@ -56,10 +56,11 @@ def choose(
     scores: CandidateScores, candidates: Sequence[Candidate], budget_percent: float, usable: NDArray[np.bool_]
 ) -> Choice | NothingToGain:
     """
-    The candidate with the fewest minutes over all of these days; the cheapest of those hardly worse.
+    The candidate with the fewest minutes over all of these days; the cheapest one within 1 % of them.
 
-    An avoided minute may cost at most WORTH_PERCENT, however large the budget. Candidates that change replicas much
-    more often are used only where no other avoids a minute. usable: (1 + candidates,), whose method can be asked today.
+    An avoided minute a day may cost at most WORTH_PERCENT of the pod-hours, however large the budget. Candidates that
+    change replicas much more often are used only where no other avoids a minute. usable: (1 + candidates,), whether the
+    method of a candidate can be asked today.
     """
     minutes, pods = scores.minutes.sum(axis=1), scores.pods.sum(axis=1)
     days = scores.minutes.shape[1]
@@ -87,10 +88,10 @@ def choose(
 
 def budget_correction(expected: Sequence[float], spent: Sequence[float]) -> float:
     """
-    Factor for the budget of the next choice, from what the last ones were expected to cost and did.
+    Factor for the budget of the next choice: what earlier choices were expected to cost over what they did cost.
 
-    expected, spent: extra pod-hours of each of the last days, percent. A backtest knows a load by its five-minute
-    maxima only, and days differ: a policy that cost half as much again plans with less.
+    expected, spent: extra pod-hours of each of the last days, percent. A backtest is no replay of the next day: after
+    choices that cost more than expected, the next one is planned with less.
     """
     if not expected:
         return 1.0
@@ -100,7 +101,7 @@ def budget_correction(expected: Sequence[float], spent: Sequence[float]) -> floa
 
 
 def _is_calm(scores: CandidateScores) -> NDArray[np.bool_]:
-    """(1 + candidates,): whether replicas change a tenth more often than reactively at most, or once more a day."""
+    """(1 + candidates,): whether replicas change at most a tenth more often than reactively, or once more a day."""
     actions = scores.actions.sum(axis=1)
     once = 2 * scores.actions.shape[1]
     calm: NDArray[np.bool_] = actions <= actions[0] * _ACTIONS_MAX + once

@@ -39,7 +39,7 @@ def rolling_excess(outcomes: Floats, issued: Floats, levels: Floats, steps_per_d
     """
     (steps + 1,): `excess_coverage` of the day before the begin of each step, NaN where it is None.
 
-    outcomes, issued, levels: (steps,), what came in each step, and what was issued for it.
+    outcomes, issued, levels: (steps,), the load of each step, the quantile issued for it, and its level.
     """
     known = ~np.isnan(outcomes) & ~np.isnan(issued)
     hits = np.where(known, (outcomes <= issued * _ROUNDING) - levels, 0.0)

@@ -38,7 +38,7 @@ Evaluate = Callable[[Nanoseconds, Callable[[], CandidateScores]], CandidateScore
 @dataclass(frozen=True)
 class WalkedDay:
     """
-    What a policy asks for in one day.
+    The floors of a policy in one day.
 
     begin: of the day. fitted: the policy, or why there is none. floors: at every origin of the day, the first at its
     begin; None without a choice. excess: (origins,), see `rolling_excess`. by_minute: whether origins are minutes.
@@ -99,8 +99,7 @@ class DailyWalk:
         evaluate: Evaluate | None = None,
     ) -> None:
         """
-        workload: other than the target's spec makes it. catalog: the methods to choose from; None: those
-        that the spec names.
+        workload: None: that of the target's spec. catalog: the methods to choose from; None: those that the spec names.
         evaluate: see `policy.fit`; None: every day is evaluated here.
         """
         self._recording = recording
@@ -110,7 +109,7 @@ class DailyWalk:
         self._evaluate = evaluate or _evaluated
         self._fitted: FittedPolicy | None = None
         self._is_warm = False
-        # What was issued for each step.
+        # The issued quantile of each step, and its level.
         self._issued = np.full(len(recording.steps) + 1, np.nan)
         self._levels = np.full(len(recording.steps) + 1, np.nan)
 
@@ -157,7 +156,7 @@ class DailyWalk:
     def _excess(self, row: int, floors: Floors) -> Floats:
         """(origins,): the excess coverage of the forecasts of the day before each origin."""
         every = MINUTES_PER_STEP if self._recording.minutes is not None else 1
-        # The newest forecast of a step is about the step behind it.
+        # The newest forecast in a step is of the step after it.
         load, level = floors.load[0, every - 1 :: every], floors.level[0, every - 1 :: every]
         if every == 1:
             load, level = floors.load[-1], floors.level[-1]

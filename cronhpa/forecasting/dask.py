@@ -1,8 +1,8 @@
 """
-A dask cluster to fit on, for those who outgrow one machine. Its workers need cronhpa[forecast] of this version.
+A dask cluster to fit on, for fleets that outgrow one machine. Its workers need cronhpa[forecast] of this version.
 
-Whoever reaches its scheduler can run code in the process that connects to it: dask unpickles what it is sent. That is
-why a scheduler is reached with certificates, and in a worker process alone.
+Dask unpickles what it receives: whoever controls the scheduler can run code in the process that connects to it.
+Therefore connections use certificates, and only a worker process connects.
 
 Imported in worker processes only: dask brings numpy with it.
 """
@@ -38,6 +38,6 @@ def connected(cluster: DaskCluster) -> Iterator[Executor]:
     with Client(  # type: ignore[no-untyped-call]  # dask has no types
         cluster.scheduler, timeout=_CONNECT_SECONDS, set_as_default=False, security=security
     ) as client:
-        # A fit is a pure function of its history, but its history is new each day: nothing would be found in a cache.
+        # A fit is a pure function of its history, but the history is new each day: a cache would never hit.
         executor: Executor = client.get_executor(pure=False)
         yield executor

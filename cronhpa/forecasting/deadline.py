@@ -11,7 +11,8 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from types import FrameType
 from typing import TypeVar
@@ -78,21 +79,47 @@ def _interrupted(seconds: float, work: Callable[[], T]) -> T:
     """The result of the work; raises OverrunError within it after so many seconds, in the main thread alone."""
     if threading.current_thread() is not threading.main_thread():
         return work()
-    is_over = False
-
-    def ring(_signal: int, _frame: FrameType | None) -> None:
-        if not is_over:
-            raise OverrunError
-
-    before = signal.signal(signal.SIGALRM, ring)
+    if not _alarm.is_set:
+        with alarmed():
+            return _interrupted(seconds, work)
     # Twice, because the alarm may ring in the inner `finally`; the next one is a second away.
     try:
         try:
+            _alarm.is_armed = True
             signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_SECONDS)
             return work()
         finally:
-            is_over = True
+            _alarm.is_armed = False
     finally:
-        is_over = True
+        _alarm.is_armed = False
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+class _Alarm:
+    """What the process does when its alarm rings. is_set: whether it is the process's handler now."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self.is_armed = False
+
+    def __call__(self, _signal: int, _frame: FrameType | None) -> None:
+        if self.is_armed:
+            raise OverrunError
+
+
+_alarm = _Alarm()
+
+
+@contextmanager
+def alarmed() -> Iterator[None]:
+    """Answer the process's alarm, in the main thread: once around many attempts, as a handler takes time to set."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, _alarm)
+    _alarm.is_set = True
+    try:
+        yield
+    finally:
+        _alarm.is_set = False
         signal.signal(signal.SIGALRM, before if before is not None else signal.SIG_DFL)

@@ -1,5 +1,5 @@
 """
-What every candidate would have done on a past day, fitted on what was known before it: one backtest a day.
+The daily evaluation: a backtest of every candidate on one past day, fitted on what was known before that day.
 
 Imports numpy: for workers and benchmarks only.
 """
@@ -28,13 +28,13 @@ from cronhpa.forecasting.fitted_models import (
     without_gaps,
 )
 from cronhpa.forecasting.floors import candidate_floors
-from cronhpa.forecasting.outlook import outlook_of
+from cronhpa.forecasting.outlook import Asked, outlook_of
 from cronhpa.forecasting.workload import WorkloadModel
 from cronhpa.history.packing import STEPS_PER_DAY
 from cronhpa.simulation.forecast_effect import ForecastEffect
 from cronhpa_models.catalog import Chosen
 
-# Steps at the front of a day that are played but not scored: a floor asked for in them may be needed first thing.
+# Steps before a day that are replayed but not scored: the day may begin with a load that needs a floor from them.
 RUN_UP_STEPS = 12
 # Run-up and day in three spans side by side: half of the ticks, run-ups of the spans included.
 _SPAN_SECONDS = 30_000
@@ -63,7 +63,7 @@ class PastDay:
 
 class DayScores(Struct, frozen=True):
     """
-    What every candidate did on one day; little-endian 32-bit floats, plain reactive scaling first, compressed.
+    The scores of every candidate on one day: little-endian 32-bit floats, plain reactive scaling first, compressed.
 
     begin: of the day. expected_percent: extra pod-hours that the policy active on that day predicted; None if there was
     none. effect: of the choice made after the day, by the decisions themselves; None while there was no choice.
@@ -134,7 +134,8 @@ def floors_of_day(
     """(1 + candidates, minutes): the floor of each candidate in run-up and day; the first row is without one."""
     windows = workload.windows(by_minute=day.minutes is not None)
     models = fit_models(day.before, workload, catalog, attempt, windows)
-    outlook = outlook_of(models, day.load, day.load.origins, {each.method for each in candidates}, attempt)
+    cost = min(map(models.cost, candidates))
+    outlook = outlook_of(Asked(models, day.load, day.load.origins, {each.method for each in candidates}, attempt, cost))
     floors = candidate_floors(models, outlook, candidates)
     length = len(day.load.steps) * MINUTES_PER_STEP
     return np.concatenate([np.zeros((1, length), np.int16), by_minute(floors, workload, length)])
@@ -144,7 +145,7 @@ def score(day: PastDay, floors: Counts, workload: WorkloadModel) -> CandidateSco
     """Replay a day in the vectorized autoscaler, a tick a minute, with each row of floors."""
     minutes = day.minutes
     load = _replayed(day) if minutes is None else without_gaps(minutes)
-    # Many candidates ask for the same floors all day: one row stands for all of them.
+    # Many candidates have the same floors all day: replay one of them.
     numbers: dict[bytes, int] = {}
     same = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in floors])
     first = np.unique(same, return_index=True)[1]
@@ -167,8 +168,8 @@ def _replayed(day: PastDay) -> Floats:
     """
     A load for each minute, through gaps too.
 
-    Maxima: a step's maximum is known at its end, when the next step is under way; a rise within a step is taken to
-    happen in its first minute. Points: the load is linear from one to the next.
+    Maxima: a step's maximum is known at its end, when the next step is under way; a rise within a step is assumed in
+    its first minute. Points: the load is linear from one to the next.
     """
     full = without_gaps(day.load.steps)
     if day.are_points:

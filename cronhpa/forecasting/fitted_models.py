@@ -25,12 +25,12 @@ from cronhpa_models.catalog import Chosen
 from cronhpa_models.method import LAGS, Fitted
 
 WEEK_DAYS = 7
-# No floor is higher than this multiple of what the largest load of the last week needed.
+# The largest load that is believed, as a multiple of the largest of the last week.
 CEILING = 1.1
 # Minutes that an origin looks back at.
 RUN_UP_MINUTES = LAGS * MINUTES_PER_STEP
 
-# A history with more gaps than this holds points five minutes apart, not single minutes.
+# With a larger share of gaps, a history of minutes holds points five minutes apart.
 _GAPS_MAX = 0.5
 
 Minutes = NDArray[np.int64]
@@ -68,7 +68,7 @@ class RecentLoad:
 
     steps: the complete steps since the fit. minutes: single minutes, those of RUN_UP_MINUTES before the fit first.
     None: the origins are steps, and a floor is renewed every five minutes. is_ignored: minutes that nothing may be
-    learned from; an origin that lies in them still knows its load.
+    learned from; an origin in one of them still knows its load.
     """
 
     steps: Floats
@@ -85,7 +85,7 @@ class RecentLoad:
 
     @property
     def origins(self) -> Minutes:
-        """Every origin after the fit: the count of minutes, or of steps, that are known at it."""
+        """Every origin after the fit, as the number of minutes, or of steps, that are known at it."""
         count = len(self.steps) if self.minutes is None else len(self.minutes) - RUN_UP_MINUTES
         return np.arange(1, count + 1)
 
@@ -94,7 +94,8 @@ class ModelStates(Struct, frozen=True):
     """What the store keeps of fitted models: the bytes of each method by its name, and of the spike hazard."""
 
     methods: dict[str, bytes]
-    spikes: bytes
+    # Read where the answer of the store lies: a forecast reads it each minute.
+    spikes: memoryview
 
 
 @dataclass(frozen=True)
@@ -120,15 +121,18 @@ class FittedModels:
     def variants(self) -> tuple[str, ...]:
         return tuple(variant for chosen, _ in self.methods for variant in chosen.variants)
 
-    def constant(self, candidate: Candidate, hours: Minutes) -> Counts:
-        """(origins,): the constant floor of a candidate, at origins of these hours since the fit."""
+    def cost(self, candidate: Candidate) -> float:
+        """Of a pod, as a probability."""
+        return candidate.cost / self.mean_replicas
+
+    def constant(self, candidate: Candidate) -> tuple[int, ...]:
+        """(HOURS,): the constant floor of a candidate, by hour since the fit."""
         if candidate.constant_share == BY_HOUR:
-            by_hour = np.array(self.by_hour[COSTS.index(candidate.cost)], np.int16)
-            return np.asarray(by_hour[hours % HOURS])
-        return np.full(len(hours), self.constants[CONSTANT_SHARES.index(candidate.constant_share)], np.int16)
+            return self.by_hour[COSTS.index(candidate.cost)]
+        return (self.constants[CONSTANT_SHARES.index(candidate.constant_share)],) * HOURS
 
     def only(self, variants: Collection[str], *, spikes: bool) -> FittedModels:
-        """These models without the methods, and the spike hazard, that nobody asks."""
+        """These models reduced to the methods of these variants; spikes: whether the spike hazard stays."""
         methods = tuple(each for each in self.methods if any(variant in variants for variant in each[0].variants))
         return replace(self, methods=methods, spikes=self.spikes if spikes else None)
 
@@ -137,17 +141,17 @@ class FittedModels:
         return replace(self, methods=tuple(each for each in self.methods if each[0].method.name not in names))
 
     def states(self, attempt: Attempt) -> ModelStates:
-        """What the store keeps; nothing of a method that cannot be encoded as bytes."""
+        """What the store keeps. A method that cannot be encoded as bytes is left out."""
         states = {}
         for chosen, fitted in self.methods:
             state = attempt(chosen.method.name, partial(_encoded, fitted))
             if state is not None:
                 states[chosen.method.name] = state
-        return ModelStates(states, b"" if self.spikes is None else self.spikes.encode())
+        return ModelStates(states, memoryview(b"" if self.spikes is None else self.spikes.encode()))
 
 
 class Attempt(Protocol):
-    """Runs what a method of this name does; None where it fails, so that a method costs itself alone."""
+    """Runs work of the method of this name; None where it fails, so that a method costs itself alone."""
 
     def __call__(self, name: str, work: Callable[[], T], /) -> T | None: ...
 
@@ -186,7 +190,7 @@ def fit_spikes(minutes: Floats, workload: WorkloadModel) -> spike_hazard.FittedH
     """
     The spike hazard of single minutes; None where half of them are gaps, or pods were hardly ever too few.
 
-    What lies before the first known minute is no gap: a younger history is a shorter one.
+    Minutes before the first known one are no gap: a young history is a short one.
     """
     minutes = minutes[-spike_features.DAYS * spike_features.DAY :]
     minutes = minutes[np.argmax(~np.isnan(minutes)) :] if len(minutes) else minutes
@@ -197,7 +201,7 @@ def fit_spikes(minutes: Floats, workload: WorkloadModel) -> spike_hazard.FittedH
 
 
 def _encoded(fitted: Fitted) -> bytes:
-    """Raises TypeError for what is no bytes: it could not be kept, nor what is kept beside it."""
+    """Raises TypeError for anything but bytes: it would keep all that is stored beside it from being stored."""
     return bytes(memoryview(fitted.encode()))
 
 

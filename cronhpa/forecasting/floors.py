@@ -1,14 +1,12 @@
 """
-The floors that candidates ask for at some origins: many candidates of one object, or one candidate each of many.
+The floors of candidates at some origins: many candidates of one object, or one candidate each of many objects.
 
-The floors of one origin, of a day and of a whole recording come from `priced_by` and from nowhere else. Many objects'
-minutes are one set of arrays: what a call costs, it costs once for all of them. Imports numpy: for workers and
-benchmarks only.
+Only `priced_by` makes floors, for one origin, a day or a whole recording. The minutes of many objects are one set of
+arrays: the overhead of a call is paid once for all of them. Imports numpy: for workers and benchmarks only.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,7 +17,7 @@ from cronhpa.forecasting.candidates import NO_METHOD, Candidate, thrifty
 from cronhpa.forecasting.columns import Counts, Floats
 from cronhpa.forecasting.fitted_models import Attempt, FittedModels, Minutes, RecentLoad
 from cronhpa.forecasting.outlook import Asked, Outlook, outlooks
-from cronhpa.forecasting.pricing import priced_floors, spike_floors
+from cronhpa.forecasting.pricing import HOURS, priced_floors, spike_floors
 from cronhpa_models.spike_hazard import Spikes
 
 _MEDIAN = 0.5
@@ -29,30 +27,34 @@ def candidate_floors(models: FittedModels, outlook: Outlook, candidates: Sequenc
     """
     (candidates, windows, origins): the floor of each candidate at each origin of the outlook.
 
-    A candidate whose method says nothing has the rest of its floor: constant and spike hazard.
+    Where the method of a candidate says nothing, its constant floor and the spike hazard remain.
     """
     carried, mean = models.workload.carried, models.mean_replicas
     floors = np.zeros((len(candidates), outlook.windows, len(outlook.running)), np.int16)
-    rows: dict[tuple[str, float], list[int]] = {}
+    # By method, then by cost.
+    rows: dict[str, dict[float, list[int]]] = {}
     for row, candidate in enumerate(candidates):
-        rows.setdefault((candidate.method, candidate.cost), []).append(row)
-    costs = sorted({cost for _, cost in rows if not math.isinf(cost)})
+        if not candidate.is_constant:
+            rows.setdefault(candidate.method, {}).setdefault(candidate.cost, []).append(row)
     against: dict[float, Counts] = {}
-    if outlook.spikes is not None and costs:
+    if outlook.spikes is not None and rows:
         said, held = outlook.spikes
+        costs = sorted({cost for of_costs in rows.values() for cost in of_costs})
         priced = spike_floors(said, held, carried, outlook.ceiling, [cost / mean for cost in costs])
         against = dict(zip(costs, priced, strict=True))
-    for (method, cost), members in rows.items():
-        floors[members] = priced_by(
+    for method, of_costs in rows.items():
+        of_method = priced_by(
             outlook.distributions.get(method),
-            against.get(cost),
+            np.stack([against[cost] for cost in of_costs]) if against else None,
             outlook.running,
             carried,
             outlook.ceiling,
-            cost / mean,
-            floors.shape[1:],
+            np.array([*of_costs])[:, None, None] / mean,
+            (len(of_costs), *floors.shape[1:]),
         )
-    constants = np.stack([models.constant(each, outlook.hours) for each in candidates])
+        for members, of_cost in zip(of_costs.values(), of_method, strict=True):
+            floors[members] = of_cost
+    constants = np.array([models.constant(each) for each in candidates], np.int16)[:, outlook.hours % HOURS]
     return np.maximum(floors, constants[:, None, :])
 
 
@@ -63,30 +65,31 @@ def priced_by(
     carried: float | Floats,
     ceiling: Floats,
     cost: float | Floats,
-    shape: tuple[int, int],
+    shape: tuple[int, ...],
 ) -> Counts:
     """
-    (windows, origins): the floor of a method's distribution and of the spike hazard, the higher one; zero without both.
+    (..., windows, origins): the floor of a method's distribution and of the spike hazard, the higher one; zero without
+    both.
 
-    against_spikes: (origins,), see `spike_floors`. shape: of the floors. The others as in `priced_floors`.
+    against_spikes: (..., origins), see `spike_floors`. shape: of the floors. The others as in `priced_floors`.
     """
     floors = np.zeros(shape, np.int16)
     if distribution is not None:
         floors = priced_floors(*distribution, running, carried, ceiling, cost)
     if against_spikes is not None:
-        floors[0] = np.maximum(floors[0], against_spikes)
+        floors[..., 0, :] = np.maximum(floors[..., 0, :], against_spikes)
     return floors
 
 
 @dataclass(frozen=True)
 class Floors:
     """
-    What a policy asks for at some origins; each (windows, origins).
+    The floors of a policy at some origins; each (windows, origins).
 
-    replicas: zero where the running ones suffice. load: what those replicas carry; where they are zero, the load that
-    is expected or that the running replicas carry, the lower one; NaN where nothing can be said. level: probability
-    that the largest load of the window is no larger. ceiling: (origins,), the largest load that is believed. thrifty:
-    replicas and load if a pod cost more, by level of `predictive.budget.thrift`.
+    replicas: zero where the running ones suffice. load: what those replicas carry; where they are zero, the lower one
+    of the expected load and the load that the running replicas carry; NaN where nothing can be said. level: probability
+    that the largest load of the window is at most `load`. ceiling: (origins,), the largest load that is believed.
+    thrifty: replicas and load if a pod cost more, by level of `predictive.budget.thrift`.
     """
 
     replicas: Counts
@@ -119,16 +122,16 @@ class FloorsAsked:
 
     @property
     def variant(self) -> str:
-        """A floor that no method asked for takes its level from any method."""
+        """The variant that the level is taken from: the candidate's own, or any where it has none."""
         return self.candidate.method or next(iter(self.models.variants), NO_METHOD)
 
 
 class _Shape(NamedTuple):
     """
-    What arrays must have in common to be joined.
+    What the arrays of two objects must have in common to be joined.
 
-    bins: of the distribution that the level is taken from; zero without one. is_priced: whether that is the
-    candidate's own. has_spikes: whether the spike hazard is asked.
+    bins: of the distribution that the level is taken from; zero without one. is_priced: whether that distribution is
+    the candidate's own. has_spikes: whether the spike hazard is asked.
     """
 
     windows: int
@@ -149,7 +152,14 @@ class _Shape(NamedTuple):
 
 def floors_of(asked: Sequence[FloorsAsked]) -> list[Floors]:
     """The floors of each, as if it were asked alone."""
-    said = outlooks([Asked(each.models, each.recent, each.origins, {each.variant}, each.attempt) for each in asked])
+    said = outlooks(
+        [
+            Asked(
+                each.models, each.recent, each.origins, {each.variant}, each.attempt, each.models.cost(each.candidate)
+            )
+            for each in asked
+        ]
+    )
     alike: dict[_Shape, list[int]] = {}
     for place, (each, outlook) in enumerate(zip(asked, said, strict=True)):
         alike.setdefault(_Shape.of(each, outlook), []).append(place)
@@ -165,12 +175,12 @@ def floors_of(asked: Sequence[FloorsAsked]) -> list[Floors]:
 
 
 def _floors(asked: Sequence[FloorsAsked], said: Sequence[Outlook], alike: _Shape) -> Floors:
-    """The floors of objects whose arrays have one shape, one behind the other."""
+    """The floors of objects whose arrays have one shape, one after the other along the origins."""
     counts = [len(each.origins) for each in asked]
     carried = np.repeat([each.models.workload.carried for each in asked], counts)
     running, ceiling = (np.concatenate([getattr(each, name) for each in said]) for name in ("running", "ceiling"))
     shape = (alike.windows, len(running))
-    # A method that says nothing at all expects no more than what the running replicas carry.
+    # Without a distribution the expected load is what the running replicas carry.
     edges, cdf = np.full((*shape, 1), np.inf), np.ones((*shape, 1))
     if alike.bins:
         of_each = [outlook.distributions[each.variant] for each, outlook in zip(asked, said, strict=True)]
@@ -178,24 +188,21 @@ def _floors(asked: Sequence[FloorsAsked], said: Sequence[Outlook], alike: _Shape
     joined = _joined([outlook.spikes for outlook in said if outlook.spikes is not None]) if alike.has_spikes else None
     distribution = (edges, cdf) if alike.is_priced else None
 
-    def replicas_of(candidates: Sequence[Candidate]) -> Counts:
-        pairs = list(zip(candidates, (each.models for each in asked), strict=True))
-        cost = np.repeat([candidate.cost / models.mean_replicas for candidate, models in pairs], counts)
-        constant = np.concatenate(
-            [models.constant(candidate, each.hours) for (candidate, models), each in zip(pairs, said, strict=True)]
-        )
-        against_spikes = None
-        if joined is not None:
-            spikes, held = joined
-            (against_spikes,) = spike_floors(spikes, held, carried, ceiling, [cost])
-        priced = priced_by(distribution, against_spikes, running, carried, ceiling, cost, shape)
-        return np.asarray(np.maximum(priced, constant))
-
-    replicas = replicas_of([each.candidate for each in asked])
-    dearer = [replicas_of(level) for level in zip(*(thrifty(each.candidate) for each in asked), strict=True)]
+    # (levels of thrift, objects): the candidate itself first.
+    levels = list(zip(*((each.candidate, *thrifty(each.candidate)) for each in asked), strict=True))
+    means = np.array([each.models.mean_replicas for each in asked])
+    cost = np.repeat(np.array([[each.cost for each in level] for level in levels]) / means, counts, axis=1)
+    constants = np.array(
+        [[each.models.constant(candidate) for candidate, each in zip(level, asked, strict=True)] for level in levels],
+        np.int16,
+    )
+    owner, hours = np.arange(len(asked)).repeat(counts), np.concatenate([each.hours for each in said])
+    against_spikes = spike_floors(joined[0], joined[1], carried, ceiling, list(cost)) if joined is not None else None
+    priced = priced_by(distribution, against_spikes, running, carried, ceiling, cost[:, None], (len(levels), *shape))
+    replicas, *dearer = np.maximum(priced, constants[:, owner, hours % HOURS][:, None])
     median = np.take_along_axis(edges, (cdf < _MEDIAN).sum(axis=-1, keepdims=True), axis=-1)[..., 0]
     served = np.minimum(np.minimum(median, running * carried), ceiling)
-    # A hair less than what the replicas carry: dividing and rounding up gives the replicas back.
+    # Slightly less than what the replicas carry, so that dividing and rounding up gives the replicas back.
     load, *of_dearer = (np.where(each > 0, (each - 1e-6) * carried, served) for each in (replicas, *dearer))
     covered = (edges <= load[..., None]).sum(axis=-1, keepdims=True)
     level = np.where(covered > 0, np.take_along_axis(cdf, np.maximum(covered - 1, 0), axis=-1), 0.0)[..., 0]
@@ -206,4 +213,6 @@ def _joined(several: Sequence[tuple[Spikes, Floats]]) -> tuple[Spikes, Floats]:
     chance, load, cdf = (
         np.concatenate([getattr(spikes, name) for spikes, _ in several]) for name in ("chance", "load", "cdf")
     )
-    return Spikes(chance, load, cdf), np.concatenate([held for _, held in several])
+    ends = np.cumsum([len(spikes.chance) for spikes, _ in several])
+    at = np.concatenate([end - len(spikes.chance) + spikes.at for end, (spikes, _) in zip(ends, several, strict=True)])
+    return Spikes(chance, at, load, cdf), np.concatenate([held for _, held in several])

@@ -1,10 +1,8 @@
-"""A forecast as the decision takes it, from the floors of a policy at one origin."""
+"""The forecast that a decision reads, from the floors of a policy at one origin."""
 
 from __future__ import annotations
 
 import math
-
-import numpy as np
 
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import Nanoseconds
@@ -30,20 +28,22 @@ def forecast_of(  # noqa: PLR0913 - what is stated, and when from what it was ma
     """
     The forecast of the origin at `place`; None where nothing can be said there.
 
-    by_minute: whether origins are minutes: the first window then ends within the next step, else it is the step that
-    runs. excess: see `excess_coverage`. unusable: see Forecast.
+    by_minute: whether origins are minutes: the first window then ends within the next step, else it is the current
+    step. excess: see `excess_coverage`. unusable: see Forecast.
     """
     if math.isnan(floors.load[0, place]) or math.isnan(floors.load[-1, place]):
         return None
     level = float(floors.level[0, place])
+    near_steps = 2 if by_minute else 1
+    far_steps = 4 - near_steps + fitted.workload.far_steps
 
     def steps(of_windows: Floats, replicas: Counts | None = None) -> tuple[float, ...]:
         """Those of the first window, then those of the last; zero without a floor, where `replicas` are given."""
-        each = of_windows[:, place]
-        kept = each if replicas is None else np.where(replicas[:, place] > 0, each, 0.0)
-        near, far = float(kept[0]), float(kept[-1])
-        first = (near, near, far, far) if by_minute else (near, far, far, far)
-        return first + (far,) * fitted.workload.far_steps
+        near, far = float(of_windows[0, place]), float(of_windows[-1, place])
+        if replicas is not None:
+            near = near if replicas[0, place] > 0 else 0.0
+            far = far if replicas[-1, place] > 0 else 0.0
+        return (near,) * near_steps + (far,) * far_steps
 
     return Forecast(
         metric=metric,

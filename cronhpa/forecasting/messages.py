@@ -1,8 +1,8 @@
 """
-What a worker is asked about, and what it answers: values that cross the border of a process.
+The requests to a worker and its responses: values that cross the border of a process.
 
-Owns which part of an object's spec a fit depends on, and how its history is masked. Imports no pandas: the controller
-reads and writes these.
+This module decides which part of an object's spec a fit depends on, and how its history is masked. It imports no
+pandas: the controller reads and writes these values.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from cronhpa.history.packing import little_endian
 from cronhpa.history.series import MINUTES_KEPT, STEP, STEPS_KEPT, Series
 from cronhpa.history.store import Store
 
-# What a fit is kept as. Raise the number where states of an older release cannot be read any more: all are learnt anew.
-MODEL = "Policy/2"
-# The reason why a series that was learnt is not forecast: it holds until it is learnt anew.
+# The format of a kept fit. Raise the number where states of an older release cannot be read: all are fitted anew then.
+MODEL = "Policy/3"
+# Why a fitted series is not forecast; holds until its next fit.
 NOTHING_TO_GAIN = "NothingToGain"
 _WEEK: Nanoseconds = 7 * DAY
 _JSON = msgspec.json.Encoder(order="sorted")
@@ -39,8 +39,8 @@ class ForecastTarget(Struct, frozen=True):
     """
     A series, and the object whose load it is.
 
-    start_up: how long the target's pods take to become Ready. request: what one asks for of the metric, milli-units.
-    Both None while unknown.
+    start_up: how long the target's pods take to become Ready. request: of one pod, for the metric, milli-units. Both
+    None while unknown.
     """
 
     series: Series
@@ -55,11 +55,12 @@ class ForecastTarget(Struct, frozen=True):
 
 class TrainingData(Struct, frozen=True):
     """
-    The history of a subject: maxima of the steps from `first` on, NaN for a gap and where it must not be learned from.
+    The history of a subject.
 
-    highs: little-endian doubles, as numpy reads them without a copy. minutes: maxima of the single minutes of the last
-    nine days, little-endian floats of 32 bits. before: what the last round kept for this one, as the worker wrote it.
-    spent_percent: what the forecast added to the pod-hours of the last seven days.
+    first: begin of the first step. highs: maxima of the steps, NaN for a gap and where nothing may be learned from, as
+    little-endian doubles, which numpy reads without a copy. minutes: maxima of the single minutes of the last nine
+    days, little-endian floats of 32 bits. before: the encoded last fit. spent_percent: pod-hours that the forecast
+    added over the last seven days.
     """
 
     subject: ForecastTarget
@@ -71,7 +72,7 @@ class TrainingData(Struct, frozen=True):
 
 
 class FitResult(Struct, frozen=True):
-    """What was learnt: fits with those that they are of, and why others have none."""
+    """fits: each with the series that it is of. absent: the series without a fit, and why."""
 
     fits: list[tuple[Fit, list[tuple[Series, FitInfo]]]]
     absent: list[tuple[Series, Absent]]
@@ -79,8 +80,8 @@ class FitResult(Struct, frozen=True):
 
 class DaskCluster(Struct, frozen=True):
     """
-    Where the scheduler of a dask cluster is, and for a tls:// one the files that prove who is who: those of the
-    authority's certificates, of one of its certificates and of its key.
+    The address of a dask cluster's scheduler, and for a tls:// one the files of the authority's certificates, of the
+    client's certificate and of its key.
     """
 
     scheduler: str
@@ -91,9 +92,9 @@ class DaskCluster(Struct, frozen=True):
 
 class WorkerRequest(Struct, frozen=True):
     """
-    What goes to a worker.
+    A task for a worker.
 
-    store: the path of a file, or where a PostgreSQL is. cluster: on which fits are computed; None: in the worker
+    store: the path of a file, or the address of a PostgreSQL. cluster: on which fits are computed; None: in the worker
     itself.
     """
 
@@ -104,7 +105,7 @@ class WorkerRequest(Struct, frozen=True):
 
 
 class FitResponse(Struct, frozen=True):
-    """What came of a round of learning, and why it could not be kept in the store."""
+    """The result of a round of fits. fault: why the store could not keep them."""
 
     fits: list[tuple[Series, FitInfo]]
     absent: list[tuple[Series, Absent]]
@@ -112,7 +113,7 @@ class FitResponse(Struct, frozen=True):
 
 
 class ForecastResponse(Struct, frozen=True):
-    """A value for each series, and why it could not be kept in the store."""
+    """answers: the forecast of each series, or why there is none. fault: why the store could not keep the forecasts."""
 
     answers: list[tuple[Series, Forecast | Absent]]
     fault: Fault | None
@@ -120,9 +121,9 @@ class ForecastResponse(Struct, frozen=True):
 
 def digest(spec: Spec) -> str:
     """
-    A short name of all in a spec, and in this release, that a fit depends on.
+    A digest of everything in a spec, and in this release, that a fit depends on.
 
-    Whether it acts and an override do not matter.
+    Not of its mode nor of an override.
     """
     settings = spec.forecast and replace(spec.forecast, mode=Mode.ACTIVE)
     plain = replace(spec, override=None, mode=Mode.ACTIVE, forecast=settings)
@@ -130,7 +131,7 @@ def digest(spec: Spec) -> str:
 
 
 def gather(store: Store, subjects: Sequence[ForecastTarget], now: Nanoseconds) -> list[TrainingData]:
-    """The complete steps before `now` of each. Raises StoreError where they cannot be read."""
+    """The history of each subject up to `now`, in complete steps. Raises StoreError where it cannot be read."""
     end = now - now % STEP
     before = {
         each: fit.state for fit, members in store.fits.newest([one.series for one in subjects]) for each in members
@@ -163,7 +164,7 @@ def _minutes(store: Store, subject: ForecastTarget, end: Nanoseconds) -> array[f
 
 
 def keep(store: Store, lessons: FitResult) -> FitResponse:
-    """Write what was learnt to the store."""
+    """Write fits to the store."""
     fault = None
     for fit, members in lessons.fits:
         fault = store.fits.save(fit, dict(members)) or fault

@@ -28,7 +28,7 @@ def find_methods(names: tuple[str, ...]) -> Found:
     """
     As catalog.find; a method that hangs while it is loaded is unavailable.
 
-    What is installed does not change while a process runs, and to look for it takes milliseconds.
+    Cached: installed packages do not change while a process runs, and a search takes milliseconds.
     """
     attempt = Deadlines(_LOADING_SECONDS).attempts()
     loaded = [name for name in names if attempt(name, partial(catalog.find, (name,))) is not None]

@@ -1,5 +1,5 @@
 """
-What fitted models say at some origins, from what was known at each; of one object or of many in one pass.
+The outlook of fitted models at some origins, from what was known at each; of one object or of many in one pass.
 
 Imports numpy: for workers and benchmarks only.
 """
@@ -16,7 +16,12 @@ from numpy.typing import NDArray
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
 from cronhpa.forecasting.fitted_models import CEILING, RUN_UP_MINUTES, Attempt, FittedModels, Minutes, RecentLoad
 from cronhpa.forecasting.pricing import HOURS
-from cronhpa.forecasting.workload import HELD_MINUTES, WorkloadModel, held_replicas, reactive_replicas, shortages
+from cronhpa.forecasting.workload import (
+    HELD_MINUTES,
+    WorkloadModel,
+    reactive_replicas_of_several,
+    shortages_of_several,
+)
 from cronhpa_models import spike_hazard
 from cronhpa_models.catalog import Chosen
 from cronhpa_models.method import LAGS, BatchMethod, Distribution, Fitted, Origins, fault
@@ -28,7 +33,7 @@ MINUTES_PER_HOUR = 60
 @dataclass(frozen=True)
 class Outlook:
     """
-    What fitted models say at some origins, from what was known at each.
+    Predictive distributions and spike probabilities at some origins, from what was known at each.
 
     distributions: by variant, load and cdf, (windows, origins, bins) each. spikes: of the spike hazard, and the
     replicas that stabilization holds at each origin; None without one. running: (origins,), replicas without a
@@ -47,10 +52,11 @@ class Outlook:
 @dataclass(frozen=True)
 class Asked:
     """
-    What an outlook is asked for.
+    The question that an outlook answers.
 
-    origins: counts of the minutes, or steps, of `recent` that are known; see RecentLoad.origins. variants: those that
-    are asked; one whose method is not among the models, or fails, is left out.
+    origins: see RecentLoad.origins. variants: one whose method is not among the models, or fails, is left out of the
+    answer. cost: the lowest cost of a pod in use, as a probability; the heights of spikes that are no more likely are
+    not computed.
     """
 
     models: FittedModels
@@ -58,6 +64,7 @@ class Asked:
     origins: Minutes
     variants: Collection[str]
     attempt: Attempt
+    cost: float = 0.0
 
     @property
     def hours(self) -> Minutes:
@@ -71,34 +78,32 @@ class Asked:
         return len(self.models.workload.windows(by_minute=self.recent.minutes is not None))
 
 
-def outlook_of(
-    models: FittedModels, recent: RecentLoad, origins: Minutes, variants: Collection[str], attempt: Attempt
-) -> Outlook:
-    """The outlook at some origins; nothing of `recent` behind an origin is looked at. See Asked."""
-    return outlooks([Asked(models, recent, origins, variants, attempt)])[0]
+def outlook_of(asked: Asked) -> Outlook:
+    """The outlook at some origins; at each, the part of `recent` after it is not used."""
+    return outlooks([asked])[0]
 
 
 def outlooks(asked: Sequence[Asked]) -> list[Outlook]:
     """The outlook of each, as if it were asked alone: methods and spike hazards forecast many in one pass."""
     newest = [_newest_steps(each) for each in asked]
-    distributions = _distributions(asked, newest)
+    windows = [each.windows for each in asked]
+    distributions = _distributions(asked, newest, windows)
     spikes = _spikes_at(asked)
-    found = []
-    for place, each in enumerate(asked):
-        trusted = each.recent.minutes_since_fit
-        seen = each.recent.steps if trusted is None else trusted
-        highest = np.fmax.accumulate(np.concatenate([[each.models.week_max], seen]))
-        found.append(
-            Outlook(
-                distributions[place],
-                spikes.get(place),
-                reactive_replicas(newest[place][:, 0], each.models.workload),
-                CEILING * highest[each.origins],
-                each.hours,
-                each.windows,
-            )
-        )
-    return found
+    running = reactive_replicas_of_several([each[:, 0] for each in newest], [each.models.workload for each in asked])
+    return [
+        Outlook(distributions[place], spikes.get(place), running[place], _ceiling(each), each.hours, windows[place])
+        for place, each in enumerate(asked)
+    ]
+
+
+def _ceiling(asked: Asked) -> Floats:
+    """(origins,): see Outlook.ceiling."""
+    trusted = asked.recent.minutes_since_fit
+    seen = asked.recent.steps if trusted is None else trusted
+    if len(asked.origins) == 1:
+        return np.array([CEILING * np.fmax.reduce(seen[: asked.origins[0]], initial=asked.models.week_max)])
+    highest = np.fmax.accumulate(np.concatenate([[asked.models.week_max], seen]))
+    return np.asarray(CEILING * highest[asked.origins])
 
 
 def _newest_steps(asked: Asked) -> Floats:
@@ -111,16 +116,18 @@ def _newest_steps(asked: Asked) -> Floats:
     return np.asarray(np.fmax.reduce(recent.minutes[rows].reshape(-1, LAGS, MINUTES_PER_STEP), axis=-1))
 
 
-def _distributions(asked: Sequence[Asked], newest: Sequence[Floats]) -> list[dict[str, tuple[Floats, Floats]]]:
-    """By variant, for each that asks: load and cdf. newest: of each, see Origins.recent."""
+def _distributions(
+    asked: Sequence[Asked], newest: Sequence[Floats], windows: Sequence[int]
+) -> list[dict[str, tuple[Floats, Floats]]]:
+    """For each question, by variant: load and cdf. newest: of each, see Origins.recent."""
     found: list[dict[str, tuple[Floats, Floats]]] = [{} for _ in asked]
     questions: dict[tuple[str, int], list[_Question]] = {}
     for place, each in enumerate(asked):
         since = each.origins / (1 if each.recent.minutes is None else MINUTES_PER_STEP)
         for chosen, fitted in each.models.methods:
             if any(variant in each.variants for variant in chosen.variants):
-                question = _Question(place, chosen, fitted, each.recent.steps, since, newest[place], each.windows)
-                questions.setdefault((chosen.method.name, each.windows), []).append(question)
+                question = _Question(place, chosen, fitted, each.recent.steps, since, newest[place], windows[place])
+                questions.setdefault((chosen.method.name, windows[place]), []).append(question)
     for together in questions.values():
         answers: Sequence[Distribution | None] = _sound_together(together) or [
             asked[question.place].attempt(question.chosen.method.name, partial(_sound, question))
@@ -140,7 +147,7 @@ def _distributions(asked: Sequence[Asked], newest: Sequence[Floats]) -> list[dic
 @dataclass(frozen=True)
 class _Question:
     """
-    What a method is asked for the object at a place among those that ask.
+    What a method is asked for the object with the number `place`.
 
     later: the steps since the fit. since: (origins,), steps from the fit to each origin. newest: see Origins.recent.
     """
@@ -159,7 +166,7 @@ class _Question:
 
 
 def _sound_together(questions: Sequence[_Question]) -> list[Distribution] | None:
-    """The answers of a method that forecasts many at once; None where it cannot, or where one answer is unsound."""
+    """The answers of a method that forecasts many at once; None where it cannot, or one answer is unsound."""
     first = questions[0]
     method = first.chosen.method
     if len(questions) == 1 or not isinstance(method, BatchMethod):
@@ -180,7 +187,7 @@ def _sound_together(questions: Sequence[_Question]) -> list[Distribution] | None
 
 
 def _sound(question: _Question) -> Distribution:
-    """A method's answer. Raises ValueError for one that is no distribution, and what the method raises."""
+    """A method's answer. Raises what the method raises, and ValueError for an answer that is no distribution."""
     answer = question.fitted.distribution(question.later, question.origins, question.windows)
     variants, origins = len(question.chosen.method.variants), len(question.since)
     problem = fault(answer, variants=variants, windows=question.windows, origins=origins)
@@ -192,10 +199,10 @@ def _sound(question: _Question) -> Distribution:
 @dataclass(frozen=True)
 class SpikesAsked:
     """
-    What a spike hazard is asked.
+    The question to a spike hazard.
 
     later, exceeded: (minutes,), the loads since the fit, without gaps, and whether pods were too few. held: (origins,),
-    the replicas that stabilization holds at each origin. enough: (origins,), the load that those carry.
+    the replicas that stabilization holds at each origin. enough: (origins,), the load that those replicas carry.
     """
 
     later: Floats
@@ -208,42 +215,72 @@ class SpikesAsked:
         cls, fitted: spike_hazard.FittedHazard, later: Floats, origins: Minutes, workload: WorkloadModel
     ) -> SpikesAsked:
         """later: see RecentLoad.minutes_since_fit. origins: minutes since the fit."""
-        # The first minutes that `shortages` looks at have no shortage: it starts as early before the fit.
-        before = min(HELD_MINUTES + workload.metric_lag_minutes, fitted.minutes)
-        load = np.concatenate([fitted.load(slice(fitted.minutes - before, None)), later])
-        # A gap holds the newest known load: a line through the gap would tell the load behind it.
-        load = load[np.maximum.accumulate(np.where(np.isnan(load), 0, np.arange(len(load))))]
-        held = held_replicas(reactive_replicas(load, workload), 0)[before + origins - 1]
-        return cls(load[before:], shortages(load, workload)[before:], held, (held + 1e-9) * workload.carried)
+        return cls.of_several([fitted], [later], [origins], [workload])[0]
+
+    @classmethod
+    def of_several(
+        cls,
+        fits: Sequence[spike_hazard.FittedHazard],
+        later: Sequence[Floats],
+        origins: Sequence[Minutes],
+        workloads: Sequence[WorkloadModel],
+    ) -> list[SpikesAsked]:
+        """Each as `of`."""
+        # `shortages` finds none in the first minutes that it is given: give it so many from before the fit.
+        befores = [
+            min(HELD_MINUTES + workload.metric_lag_minutes, fitted.minutes)
+            for fitted, workload in zip(fits, workloads, strict=True)
+        ]
+        loads = [np.concatenate(parts) for parts in zip(spike_hazard.newest_loads(fits, befores), later, strict=True)]
+        for place, load in enumerate(loads):
+            gaps = np.isnan(load)
+            if gaps.any():
+                # A gap holds the newest known load: interpolation would leak the load after the gap.
+                loads[place] = load[np.maximum.accumulate(np.where(gaps, 0, np.arange(len(load))))]
+        found = []
+        shortages = shortages_of_several(loads, workloads)
+        for before, load, at, workload, (short, all_held) in zip(
+            befores, loads, origins, workloads, shortages, strict=True
+        ):
+            held = all_held[before + at - 1]
+            found.append(cls(load[before:], short[before:], held, (held + 1e-9) * workload.carried))
+        return found
 
 
 def _spikes_at(asked: Sequence[Asked]) -> dict[int, tuple[Spikes, Floats]]:
     """
-    What the spike hazard says at each origin, and the replicas that stabilization holds there.
+    The spikes at each origin, and the replicas that stabilization holds there.
 
-    By the place of the one who asks; nothing for those without a spike hazard.
+    By the place of the question; nothing for those without a spike hazard.
     """
-    places, fits, inputs = [], [], []
+    places, fits, loads = [], [], []
     for place, each in enumerate(asked):
         fitted, later = each.models.spikes, each.recent.minutes_since_fit
         if fitted is not None and later is not None:
             places.append(place)
             fits.append(fitted)
-            inputs.append(SpikesAsked.of(fitted, later, each.origins, each.models.workload))
+            loads.append(later)
     if not places:
         return {}
+    inputs = SpikesAsked.of_several(
+        fits, loads, [asked[place].origins for place in places], [asked[place].models.workload for place in places]
+    )
+    counts = [len(asked[place].origins) for place in places]
     said = spike_hazard.spikes(
         fits,
         [each.later for each in inputs],
         [each.exceeded for each in inputs],
         [asked[place].origins for place in places],
         np.concatenate([each.enough for each in inputs]),
+        np.repeat([asked[place].cost for place in places], counts),
     )
     load = np.broadcast_to(said.load, said.cdf.shape)
+    ends = np.cumsum(counts)
+    rows = said.at.searchsorted(ends)
     found = {}
-    end = 0
-    for place, of_each in zip(places, inputs, strict=True):
-        mine = slice(end, end + len(of_each.held))
-        found[place] = (Spikes(said.chance[mine], load[mine], said.cdf[mine]), of_each.held)
-        end = mine.stop
+    for place, of_each, begin, end, low, high in zip(
+        places, inputs, (ends - counts).tolist(), ends.tolist(), [0, *rows[:-1].tolist()], rows.tolist(), strict=True
+    ):
+        mine = Spikes(said.chance[begin:end], said.at[low:high] - begin, load[low:high], said.cdf[low:high])
+        found[place] = (mine, of_each.held)
     return found

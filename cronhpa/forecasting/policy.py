@@ -1,5 +1,5 @@
 """
-The forecast policy of an object: `fit` evaluates, chooses and validates once a day, `floors` says what it asks for.
+The forecast policy of an object: `fit` evaluates, chooses and validates once a day, `floors` gives its floors.
 
 Both are pure: arrays in, values out. The worker, the backtest and the benchmarks call them, and nothing else makes a
 floor. Imports numpy: for workers and benchmarks only.
@@ -46,15 +46,15 @@ from cronhpa_models.catalog import Chosen
 
 # Days that candidates are evaluated on.
 EVALUATED_DAYS = 14
-# Two days of history, one of them measured, are the least that is fitted.
+# A fit needs two days of history, one of them measured.
 HISTORY_DAYS_MIN = 2
 # The names of floors that no method asked for.
 CONSTANT = "ConstantFloor"
 SPIKES_ALONE = "SpikeHazard"
 
-# A daily fit happens when a worker is free: a day evaluated an hour off is the same day.
+# A daily fit waits for a free worker: days that begin less than this apart are the same day.
 _DAY_SLACK: Nanoseconds = HOUR
-# An hour of the last week is the least that is fitted.
+# A fit needs an hour of the last week measured: 1/24 of a day's steps.
 _HOURS_A_DAY = 24
 _FAILURE_LENGTH_MAX = 300
 _JSON = msgspec.json.Encoder()
@@ -74,11 +74,11 @@ class FittedPolicy(Struct, frozen=True):
     """
     What is kept of a fit until the next: the store holds it as it is.
 
-    choice: what is used, or why nothing is. models: of the methods that the choice asks. constants, by_hour,
+    choice: the candidate in use, or why there is none. models: of the methods that the choice asks. constants, by_hour,
     mean_replicas, week_max, tail, steps_per_day: as in FittedModels; tail as little-endian doubles. days: the evaluated
-    days, encoded, as only the next fit reads them. variants: what the candidates of those days are made of.
-    expected_percent: extra pod-hours that the choice predicts. effect: of the choice on the evaluated days, by the
-    object's own decisions. spec, ignored: digest of the spec and the ignored spans that all of this holds for.
+    days, encoded, as only the next fit reads them. variants: of the methods that the candidates of those days ask.
+    expected_percent: extra pod-hours that the choice predicts; None without a choice. effect: of the choice on the
+    evaluated days, by the object's own decisions. spec, ignored: digest of the spec, and the ignored spans, at the fit.
     failures: methods that could not be used, and why.
     """
 
@@ -90,9 +90,9 @@ class FittedPolicy(Struct, frozen=True):
     mean_replicas: float
     week_max: float
     tail: bytes
-    days: bytes
+    days: memoryview
     variants: tuple[str, ...]
-    expected_percent: float
+    expected_percent: float | None
     spec: str
     ignored: bytes
     effect: ForecastEffect | None = None
@@ -101,7 +101,7 @@ class FittedPolicy(Struct, frozen=True):
 
     @property
     def track_record(self) -> TrackRecord | None:
-        """The backtest of the choice by the decisions themselves; by columns where no day was validated."""
+        """The backtest of the choice by the object's own decisions; by columns where no day was validated."""
         if self.effect is not None:
             return self.effect.track_record
         if not isinstance(self.choice, Choice):
@@ -211,9 +211,9 @@ def fit(  # noqa: PLR0913 - what is fitted, for whom, with what, and what is kno
         mean_replicas=models.mean_replicas,
         week_max=models.week_max,
         tail=models.tail.astype("<f8").tobytes(),
-        days=_DAYS.encode(days),
+        days=memoryview(_DAYS.encode(days)),
         variants=tuple(variant for chosen in catalog for variant in chosen.variants),
-        expected_percent=choice.extra_percent if isinstance(choice, Choice) else 0.0,
+        expected_percent=choice.extra_percent if isinstance(choice, Choice) else None,
         spec=digest(target.spec),
         ignored=_JSON.encode(target.ignored),
         effect=effect,
@@ -230,7 +230,7 @@ def floors(
     attempt: Attempts | None = None,
 ) -> Floors | None:
     """
-    What the policy asks for at some origins, from what was known at each; None where the fit found no choice.
+    The floors of the policy at some origins, from what was known at each; None where the fit found no choice.
 
     models: `models_of(fitted, ...)`, decoded once for many origins. origins: see RecentLoad.origins.
     """
@@ -278,15 +278,15 @@ def affordable_percent(workload: WorkloadModel) -> float:
     """
     Extra pod-hours, percent, up to which a choice is accepted: twice the budget.
 
-    The budget itself is enforced at run time. A plan that spent too little takes up to half as much again, and days
-    differ.
+    The budget itself is enforced at run time. After choices that spent too little, the next one may plan up to half as
+    much again, and days differ.
     """
     return workload.budget_percent * DAY_FACTOR
 
 
 @dataclass(frozen=True)
 class _Round:
-    """One fit: what its steps share. newest: the floors of every candidate on the newest day, once they are known."""
+    """The values that the steps of one fit share. newest: the floors of every candidate on the newest day, if known."""
 
     history: KnownLoad
     target: ForecastTarget
@@ -302,7 +302,7 @@ class _Round:
         previous: FittedPolicy | None,
         evaluate: Callable[[Nanoseconds, Callable[[], CandidateScores]], CandidateScores],
     ) -> list[DayScores]:
-        """The last days, the oldest first, each as every candidate would have spent it."""
+        """The last days, the oldest first, with the scores of every candidate on each."""
         kept = self._kept(previous)
         is_same_spec = previous is not None and previous.spec == digest(self.target.spec)
         count = min(EVALUATED_DAYS, len(self.history.steps) // self.history.steps_per_day - 1)
@@ -322,8 +322,8 @@ class _Round:
         """
         The days with the effect of the choice on the newest of them, and the sum of all effects.
 
-        Earlier days keep the effect of the choice of then. Days without one are validated, the newest first, only until
-        the choice is seen to pay.
+        Earlier days keep the effect of the choice that was active on them. Of the days without an effect the newest is
+        validated first, then the one before it, until the choice is seen to pay.
         """
         effects = [day.effect for day in days if day.effect is not None]
         total = sum(effects, start=ForecastEffect(0, 0.0, 0.0, 0.0, 0.0))
@@ -378,10 +378,16 @@ def _described(problem: BaseException) -> str:
 
 
 def _learning(history: KnownLoad, target: ForecastTarget, measured: int) -> Absent:
-    hours = len(history.steps) * 24 // history.steps_per_day
-    known = measured * 24 // history.steps_per_day
+    metric = target.series.metric
+    # Before the first step there is no begin to count from: the length is that of all that could be stored.
+    known = f"no load of {metric} to learn from yet"
+    if measured:
+        known = f"{_span(measured, history)} of {metric} measured over {_span(len(history.steps), history)}"
     return Absent(
-        "Learning",
-        f"{known} h of {target.series.metric} measured over {hours} h: forecasts begin with "
-        f"{HISTORY_DAYS_MIN * 24} h of history, 24 h of it measured",
+        "Learning", f"{known}: forecasts begin with {HISTORY_DAYS_MIN * 24} h of history, 24 h of it measured"
     )
+
+
+def _span(steps: int, history: KnownLoad) -> str:
+    hours, minutes = divmod(steps * 24 * 60 // history.steps_per_day, 60)
+    return f"{hours} h" if hours else f"{minutes} min"

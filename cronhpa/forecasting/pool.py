@@ -85,6 +85,7 @@ class _Lane:
     def __init__(self) -> None:
         self.pid: int | None = None
         self._pool: ProcessPoolExecutor | None = None
+        self._is_frozen = False
 
     async def run(self, task: Callable[[bytes], bytes], payload: bytes, seconds: float) -> bytes:
         loop = asyncio.get_running_loop()
@@ -95,7 +96,13 @@ class _Lane:
                     context = multiprocessing.get_context("spawn")
                     self._pool = ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_start)
                     self.pid = await loop.run_in_executor(self._pool, os.getpid)
-                return await loop.run_in_executor(self._pool, _work, task, payload)
+                answer = await loop.run_in_executor(self._pool, _work, task, payload)
+                if not self._is_frozen:
+                    # What the first task imported stays: a collection in each later one need not look through it.
+                    # Noted here, because `gc.get_freeze_count` does look through it.
+                    await loop.run_in_executor(self._pool, gc.freeze)
+                    self._is_frozen = True
+                return answer
         except TimeoutError:
             self.end()
             raise WorkerError(f"no answer within {seconds:g} s") from None
@@ -117,6 +124,7 @@ class _Lane:
         """End the process, whatever it is doing; the next task starts another."""
         pool, pid = self._pool, self.pid
         self._pool = self.pid = None
+        self._is_frozen = False
         if pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -132,13 +140,9 @@ def _work(task: Callable[[bytes], bytes], payload: bytes) -> bytes:
     scheduler dies, would look like one of our own on this side and end the operator; a TimeoutError like the deadline.
     """
     try:
-        answer = task(payload)
+        return task(payload)
     except BaseException as problem:
         raise WorkerError(f"{type(problem).__name__}: {problem}") from problem
-    if not gc.get_freeze_count():
-        # What the first task imported stays: a collection in each later one need not look through it.
-        gc.freeze()
-    return answer
 
 
 def _start() -> None:

@@ -18,42 +18,35 @@ from cronhpa.forecasting.columns import MINUTES_PER_STEP, Floats
 from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, RecentLoad
 from cronhpa.forecasting.messages import masked
 from cronhpa.history.load_history import NO_ROW, PackedDay, PackedLoads, PackedRows
-from cronhpa.history.packing import MINUTES_PER_DAY, STEPS_PER_DAY, WHOLE_STEP, unpack_steps
+from cronhpa.history.packing import MINUTES_PER_DAY, STEPS_PER_DAY, WHOLE_STEP, kept_steps
 from cronhpa.history.series import STEP, Series
 
 
 class Loads:
-    """Loads of several series on grids of time; NaN for a gap, and for what was not read."""
+    """Loads of several series in [begin, end), on grids of time; NaN for a gap, and for loads that were not read."""
 
-    def __init__(self, packed: PackedLoads) -> None:
-        self._days = packed.days
-        self._unpacked: dict[bytes, Floats] = {}
-        self._numbers = {series: number for number, series in enumerate(packed.series)}
-        self._steps, self._minutes = (
-            (rows.first, _highs_by_series(rows, len(packed.series))) for rows in (packed.steps, packed.minutes)
-        )
+    def __init__(self, packed: PackedLoads, begin: Nanoseconds, end: Nanoseconds) -> None:
+        self._rows = {series: row for row, series in enumerate(packed.days)}
+        self._steps, self._minutes = (_Grid(len(self._rows), begin, end, width) for width in (STEP, MINUTE))
+        alike: dict[tuple[int, str], list[tuple[int, PackedDay, memoryview]]] = {}
+        for row, days in enumerate(packed.days.values()):
+            for day in days:
+                typecode, numbers = kept_steps(day.highs)
+                alike.setdefault((day.day, typecode), []).append((row, day, numbers))
+        for (day_number, typecode), members in alike.items():
+            self._lay_days(day_number, typecode, members)
+        known = [self._rows[series] for series in packed.series]
+        # Where a packed day and a row both have a value for a time, the larger one counts.
+        for grid, rows in ((self._steps, packed.steps), (self._minutes, packed.minutes)):
+            grid.lay(known, rows.first, _highs_by_series(rows, len(known)))
 
     def steps(self, series: Series, begin: Nanoseconds, count: int) -> Floats:
         """The maxima of so many steps from an instant on."""
-        first = begin // STEP
-        grid = np.full(max(count, 0), np.nan)
-        for day in self._days[series]:
-            _lay(grid, first, day.day * STEPS_PER_DAY, self._highs(day))
-        return self._with_rows(grid, first, self._steps, series)
+        return self._steps.row(self._rows[series], begin, count)
 
     def minutes(self, series: Series, begin: Nanoseconds, count: int) -> Floats:
         """The maxima of so many minutes from an instant on."""
-        first = begin // MINUTE
-        grid = np.full(max(count, 0), np.nan)
-        for day in self._days[series]:
-            if day.shares is not None:
-                _lay(
-                    grid,
-                    first,
-                    day.day * MINUTES_PER_DAY,
-                    _minutes(day, self._highs(day), first - day.day * MINUTES_PER_DAY),
-                )
-        return self._with_rows(grid, first, self._minutes, series)
+        return self._minutes.row(self._rows[series], begin, count)
 
     def since(self, series: Series, fitted_until: Nanoseconds, now: Nanoseconds, ignored: Sequence[Span]) -> RecentLoad:
         """The load since a fit; by the minute where one of the last five minutes is known."""
@@ -67,46 +60,52 @@ class Loads:
             return RecentLoad(steps, minutes)
         return RecentLoad(steps, minutes, np.isnan(_masked(begin, minutes, ignored, MINUTE)))
 
-    def _highs(self, day: PackedDay) -> Floats:
-        """The maxima of a day's steps, unpacked once for steps and minutes."""
-        known = self._unpacked.get(day.highs)
-        if known is None:
-            known = self._unpacked[day.highs] = np.frombuffer(unpack_steps(day.highs), np.float64)
-        return known
+    def _lay_days(self, day: int, typecode: str, members: Sequence[tuple[int, PackedDay, memoryview]]) -> None:
+        """One day of some series: its steps, and its minutes as `packing.unpack_minutes` reads them."""
+        numbers = b"".join(numbers for *_, numbers in members)
+        highs = np.frombuffer(numbers, f"<{typecode}").reshape(len(members), STEPS_PER_DAY).astype(np.float64)
+        self._steps.lay([row for row, *_ in members], day * STEPS_PER_DAY, highs)
+        # Of a day that is needed in part, the minutes of that part.
+        first = max(self._minutes.first // MINUTES_PER_STEP - day * STEPS_PER_DAY, 0)
+        end = min(-(-self._minutes.end // MINUTES_PER_STEP) - day * STEPS_PER_DAY, STEPS_PER_DAY)
+        by_minute = [(place, row, each.shares) for place, (row, each, _) in enumerate(members) if each.shares]
+        if first >= end or not by_minute:
+            return
+        places, rows, several = zip(*by_minute, strict=True)
+        shares = np.frombuffer(b"".join(several), np.uint8).reshape(-1, STEPS_PER_DAY, MINUTES_PER_STEP)[:, first:end]
+        units = np.where(shares == 0, np.nan, highs[[*places], first:end, None] / WHOLE_STEP)
+        values = np.multiply(units, shares, dtype=np.float64).reshape(len(rows), -1)
+        self._minutes.lay([*rows], day * MINUTES_PER_DAY + first * MINUTES_PER_STEP, values)
 
-    def _with_rows(self, grid: Floats, first: int, rows: tuple[int, Floats], series: Series) -> Floats:
-        number = self._numbers.get(series)
-        if number is not None:
-            # Where a day and a row have a value for one time, the larger value wins.
-            _lay(grid, first, rows[0], rows[1][number])
-        return grid
+
+class _Grid:
+    """A row of maxima a series, at the times from `first` to before `end`, counted in steps or minutes."""
+
+    def __init__(self, rows: int, begin: Nanoseconds, end: Nanoseconds, width: Nanoseconds) -> None:
+        self._width = width
+        self.first, self.end = begin // width, max(end // width, begin // width)
+        self._values = np.full((rows, self.end - self.first), np.nan)
+
+    def row(self, row: int, begin: Nanoseconds, count: int) -> Floats:
+        place = begin // self._width - self.first
+        return self._values[row, place : place + max(count, 0)]
+
+    def lay(self, rows: Sequence[int], begin: int, values: Floats) -> None:
+        """Raise these rows, in order, by values that start at a time."""
+        low, high = max(self.first, begin), min(self.end, begin + values.shape[1])
+        if low < high:
+            part, values = self._values[:, low - self.first : high - self.first], values[:, low - begin : high - begin]
+            if len(rows) == len(part):
+                np.fmax(part, values, out=part)
+            else:
+                part[rows] = np.fmax(part[rows], values)
 
 
 def _highs_by_series(rows: PackedRows, series: int) -> Floats:
     """(series, times), NaN where there is no row."""
     count = len(rows.highs)
     highs = np.fromiter(chain.from_iterable(rows.highs), np.float64, count * series)
-    return np.where(highs == NO_ROW, np.nan, highs).reshape(count, series).T.copy()
-
-
-def _lay(grid: Floats, first: int, begin: int, values: Floats) -> None:
-    """Raise a grid that starts at a time `first` by values that start at `begin`."""
-    low, high = max(first, begin), min(first + len(grid), begin + len(values))
-    if low < high:
-        part = grid[low - first : high - first]
-        np.fmax(part, values[low - begin : high - begin], out=part)
-
-
-def _minutes(day: PackedDay, step_highs: Floats, since: int) -> Floats:
-    """As `packing.unpack_minutes`; what lies before the minute `since` is not asked for, and may be anything."""
-    assert day.shares is not None, "a day with minutes"
-    shares = np.frombuffer(day.shares, np.uint8)
-    found = np.full(MINUTES_PER_DAY, np.nan)
-    asked = slice(max(since, 0) // MINUTES_PER_STEP, None)
-    highs = np.repeat(step_highs[asked] / WHOLE_STEP, MINUTES_PER_STEP)
-    part = slice(MINUTES_PER_DAY - len(highs), None)
-    found[part] = np.where(shares[part] > 0, highs * shares[part], np.nan)
-    return found
+    return np.where(highs == NO_ROW, np.nan, highs).reshape(count, series).T
 
 
 def _masked(first: Nanoseconds, values: Floats, ignored: Sequence[Span], step: Nanoseconds) -> Floats:

@@ -1,4 +1,4 @@
-"""Who is fitted when: new ones first, then those whose spec changed, then each once a day at a time of its own."""
+"""The order of fits: new series, then those whose spec changed, then each once a day at a time of its own."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from cronhpa.history.series import Series
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# A fit younger than this waits for the turn after the next: on the first day everything is new at once.
+# A fit younger than this skips the next daily turn: on the first day all series are fitted at once.
 _YOUNG: Nanoseconds = DAY // 2
 _CRC_END = 2**32
 
 
 def due(wanted: Mapping[Series, str], learnt: Mapping[Series, FitInfo], now: Nanoseconds) -> list[Series]:
     """
-    Who is to be fitted at `now`, in this order.
+    The series to fit at `now`, in this order.
 
-    wanted: the digest of each one's spec. learnt: what is known of those that were fitted.
+    wanted: the digest of the spec, by series. learnt: the newest fit, by series.
     """
     ranked = [
         (rank, known.fitted_at if known is not None else 0, series)

@@ -1,8 +1,8 @@
 """
-The operator's way to forecasts: what is asked of the workers when, and the newest answers in memory.
+The operator's forecasts: when workers fit and forecast which series, and the newest answers in memory.
 
-The controller process never imports pandas, numpy or a method (that alone would cost 200 MB and seconds). Nothing that
-happens in a worker can delay or break a decision: one that hangs or dies costs its own forecasts and is replaced.
+The controller process never imports pandas, numpy or a method, which would cost 200 MB and seconds. No worker can delay
+or break a decision: a worker that hangs or dies costs its own forecasts and is replaced.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ from cronhpa.history.store import Store
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-# Fifty forecasts take 0.05 s: long enough that starting a task costs nothing, short enough that a crash costs little.
-FORECASTS_PER_TASK = 50
-# A day's fit takes seventy times as long as a forecast from it.
+# A task of so many forecasts takes about a tenth of a second: a crash costs little.
+FORECASTS_PER_TASK = 120
+# A day's fit takes a hundred times as long as a forecast from it.
 FITS_PER_TASK = 10
-# A cluster takes many at once; the process that waits for them holds 65 kB of history for each.
+# A cluster takes many at once; the process that waits for it holds 65 kB of history for each.
 _FITS_PER_CLUSTER_TASK = 500
-# What failed alone is left alone for so long: a fit that hangs would take its worker again and again.
+# A series whose task failed alone waits for so long: a fit that hangs would occupy its worker again and again.
 _RETRY_AFTER: Nanoseconds = 10 * MINUTE
-# Who has too little history is looked at again after ten seconds, so that an imported past counts at once; where there
-# are many of them, later by the 5 ms that each takes.
+# A series with too little history is tried again after ten seconds, so that an imported past counts at once, and later
+# by the 5 ms that each of several such series takes.
 _FIT_AGAIN: Nanoseconds = 10 * SECOND
 _FIT_AGAIN_EACH: Nanoseconds = 5 * MILLISECOND
-# What nobody asks for any more is kept so long: an answer that was under way comes after it was forgotten.
+# A series that nobody asks for is kept for so long: an answer that was under way would bring it back.
 _FORGOTTEN_AFTER: Nanoseconds = 10 * MINUTE
 WORKER_NEEDS = ("numpy",)
 
-# What is asked holds specs, and these instants of the years 1 to 9999: more than the integers of MessagePack.
+# Requests hold specs, and specs hold instants of the years 1 to 9999, beyond the integers of MessagePack.
 _ASKS = msgspec.json.Encoder()
 _ASK = msgspec.json.Decoder(WorkerRequest)
 _ENCODER = msgspec.msgpack.Encoder()
@@ -81,9 +81,9 @@ class ForecastService:
     """
     Forecasts for the operator's loop.
 
-    `latest` answers from memory and never waits; `refresh` and `fit` ask the workers. A restarted operator begins
-    with what the store kept, with its issue time: whoever uses a forecast judges its age. `problems` says what went
-    wrong in the last rounds, in sentences for people.
+    `latest` answers from memory and never waits; `refresh` and `fit` ask the workers. A restarted operator begins with
+    the forecasts that the store kept, with their issue times: the caller judges their age. `problems` are the errors of
+    the last rounds, in sentences for people.
     """
 
     def __init__(  # noqa: PLR0913 - settings by their names, each with a default
@@ -106,11 +106,11 @@ class ForecastService:
 
         monotonic: seconds of a clock that never goes back, for the share of time.
         workers: they fit and forecast, and read the store. None: one process of our own.
-        cluster: on which fits are computed. A process more waits for them, so that forecasts do not.
+        cluster: on which fits are computed. A second process waits for it, so that forecasts do not.
         deadline_seconds, fit_deadline_seconds: of a task of several series, with the start of its worker.
-        share_percent: how much of a worker's time fits may take.
-        on_first: told of every series that has a forecast where it had none.
-        by_whom: what is said behind "has not been forecast yet".
+        share_percent: of a worker's time, the most that fits may take.
+        on_first: called with every series that gets its first forecast.
+        by_whom: text to append to "has not been forecast yet".
         forecast_task, fit_task: what the workers run, functions that a new process can import by their names.
         """
         self.work = WorkCounts()
@@ -137,7 +137,7 @@ class ForecastService:
         self._wanted_at: dict[Series, Nanoseconds] = {}
         self._problems: dict[str, tuple[str, ...]] = {}
         self._refreshing, self._fitting = asyncio.Lock(), asyncio.Lock()
-        # Why a round found that the store cannot be opened: its other tasks would each wait for it in vain.
+        # Why the store cannot be opened, found by a task: the other tasks of its round would each wait in vain.
         self._unopened = {"forecast": "", "fit": ""}
         self._load_file()
 
@@ -152,9 +152,9 @@ class ForecastService:
 
     async def load(self, store: Store) -> None:
         """
-        Take over what a store keeps now, where another replica may have written it. Raises StoreError.
+        Take over the forecasts and fits of a store, which another replica may have written. Raises StoreError.
 
-        Of what is known here already the newer forecast stays. A series that the store has no more is forgotten.
+        Of two forecasts of a series the newer one stays. A forecast that the store no longer has is forgotten.
         """
         forecasts, fits = await asyncio.to_thread(lambda: (store.forecasts.newest(), store.fits.infos()))
         for series in [one for one, known in self._latest.items() if isinstance(known, Forecast)]:
@@ -168,10 +168,10 @@ class ForecastService:
 
     async def refresh(self, subjects: Iterable[ForecastTarget], now: Nanoseconds) -> None:
         """
-        Forecast anew those of these that were fitted. What cannot be forecast keeps its last forecast, which grows old.
+        Forecast the subjects that were fitted. A series that cannot be forecast keeps its last, aging forecast.
 
-        Series of a task that failed go alone from then on, until they succeed: one that kills the worker costs the
-        others one round.
+        After a task failed, each of its series gets a task of its own until it succeeds: a series that kills the worker
+        costs the others one round.
         """
         async with self._refreshing:
             wanted = {each.series: each for each in subjects}
@@ -203,7 +203,7 @@ class ForecastService:
             self._problems["fit"] = await _in_turn(tasks, width, lambda task: self._fit_and_rest(task, now))
 
     def forget(self, series: Series) -> None:
-        """Keep nothing more of a series in memory; its history stays in the store for its time."""
+        """Drop a series from memory; its history stays in the store until it expires."""
         self._latest.pop(series, None)
         self._fits.pop(series, None)
         self._digests.pop(series, None)
@@ -212,12 +212,12 @@ class ForecastService:
         self._wanted_at.pop(series, None)
 
     def _forget_unwanted(self, wanted: Iterable[Series], now: Nanoseconds) -> None:
-        """Forget what nobody has asked for in the last minutes: its object was deleted, or names another metric."""
+        """Forget series that were not wanted for ten minutes: the object was deleted, or names another metric."""
         for series in (*self._latest, *self._fits, *self._suspects, *self._next_fit_at, *self._digests):
-            # What the store kept waits as long for its object to be listed.
+            # A series from the store waits as long for its object to be listed.
             self._wanted_at.setdefault(series, now)
         self._wanted_at.update(dict.fromkeys(wanted, now))
-        # After a clock stepped back nothing was asked for in the future.
+        # After the clock was set back no series was wanted in the future.
         self._wanted_at = {series: min(at, now) for series, at in self._wanted_at.items()}
         for series in [one for one, at in self._wanted_at.items() if now - at >= _FORGOTTEN_AFTER]:
             self.forget(series)
@@ -228,7 +228,7 @@ class ForecastService:
         await self._fit_workers.close()
 
     def _load_file(self) -> None:
-        """A PostgreSQL is read by `load`, because it may keep its readers waiting."""
+        """Read the store if it is a file. A PostgreSQL is read by `load`, because it may keep its readers waiting."""
         if isinstance(self._store, PostgresAddress) or not self._store.exists():
             return
         try:
@@ -246,7 +246,7 @@ class ForecastService:
             store.close()
 
     def _abstained(self, series: Iterable[Series]) -> bool:
-        """Whether all of these abstain, because what the workers need is not installed."""
+        """Whether all of these series abstain because a package that the workers need is not installed."""
         missing = [name for name in WORKER_NEEDS if importlib.util.find_spec(name) is None]
         if not missing:
             return False
@@ -257,7 +257,7 @@ class ForecastService:
         return True
 
     def _may_be_forecast(self, series: Series) -> bool:
-        """Whether there is a fit, and not one of which it is known that it says nothing until the next."""
+        """Whether there is a fit with something to gain; one without says nothing until the next."""
         latest = self._latest.get(series)
         is_idle = isinstance(latest, Absent) and latest.reason == NOTHING_TO_GAIN
         return series in self._fits and not is_idle
@@ -271,7 +271,7 @@ class ForecastService:
         return [wanted[each] for each in due({each: self._digests[each][1] for each in wanted}, self._fits, now)]
 
     def _split(self, subjects: Sequence[ForecastTarget], size: int, now: Nanoseconds) -> list[list[ForecastTarget]]:
-        """Tasks of the trusted, in their order; then the suspects one by one, those whose time has come."""
+        """Tasks of the trusted series, in their order; then a task for each suspect that may be retried now."""
         trusted = [each for each in subjects if each.series not in self._suspects]
         tasks = [trusted[i : i + size] for i in range(0, len(trusted), size)]
         suspects = [each for each in subjects if each.series in self._suspects]

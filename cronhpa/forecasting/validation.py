@@ -1,9 +1,9 @@
 """
-Validation of a choice: what it changes on a past day by the decisions of the object itself.
+Validation of a choice: its effect on a past day by the object's own decisions.
 
 The vectorized autoscaler that made the choice knows the upstream's default behavior and nothing of the object's own
-bounds, policies, windows and schedules. Where an object has none that matters, the decisions are the autoscaler's: what
-it said is what they would say, at no cost. Imports numpy: for workers and benchmarks only.
+bounds, policies, windows and schedules. Where an object has none of these that matter on that day, both decide alike:
+the autoscaler's result is taken, at no cost. Imports numpy: for workers and benchmarks only.
 """
 
 from __future__ import annotations
@@ -92,6 +92,6 @@ def _points(day: PastDay, begin: Nanoseconds) -> list[tuple[Nanoseconds, float]]
     elif day.are_points:
         first, values, apart = first + MINUTES_PER_STEP * MINUTE, day.load.steps, MINUTES_PER_STEP * MINUTE
     else:
-        # A rise within a step is taken to happen in its first minute, as in the vectorized autoscaler.
+        # A rise within a step is assumed in its first minute, as in the vectorized autoscaler.
         first, values, apart = first + MINUTE, day.load.steps, MINUTES_PER_STEP * MINUTE
     return [(first + i * apart, value) for i, value in enumerate(values.tolist()) if not math.isnan(value)]

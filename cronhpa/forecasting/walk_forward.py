@@ -12,9 +12,9 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, HOUR, Nanoseconds
+from cronhpa.core.instant import DAY, Nanoseconds
 from cronhpa.core.observation import Absent
-from cronhpa.core.predictive.budget import WEEK_HOURS
+from cronhpa.core.predictive.budget import spent_percent
 from cronhpa.core.spec import Span
 from cronhpa.forecasting.service import WORKER_NEEDS
 from cronhpa.history.series import STEP
@@ -101,13 +101,8 @@ class WalkForward:
 
     def _begin_day(self) -> None:
         """Fit at the begin of a day, and queue what is issued in it."""
-        day = self._walk.day(self._recording.row(self._day), self._spent_percent())
+        # As the operator's store has it.
+        spent = None if self._tracker is None else spent_percent(self._tracker.hours, self._day)
+        day = self._walk.day(self._recording.row(self._day), spent)
         self._coming.extend(day.answers(self._delay, self._end))
         self._day += DAY
-
-    def _spent_percent(self) -> float | None:
-        """Extra pod-hours of the last seven days, as the store would tell them."""
-        hours = {} if self._tracker is None else self._tracker.hours
-        past = [hour for at, hour in hours.items() if self._day // HOUR - WEEK_HOURS <= at < self._day // HOUR]
-        base = sum(hour.base for hour in past)
-        return 100 * sum(hour.extra for hour in past) / base if base else None

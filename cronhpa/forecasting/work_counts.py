@@ -1,4 +1,4 @@
-"""What the workers have done, as the operator tells it to Prometheus."""
+"""The work of the workers, for the operator's metrics."""
 
 from __future__ import annotations
 

@@ -1,10 +1,13 @@
 """
-What an object's spec makes of a load: which replicas its metric asks for, when they are ready, and when they are short.
+The numbers of an object's spec, and the replicas that its metric recommends for a load, when and with which shortages.
 
 Imports numpy: for workers and benchmarks only.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 from msgspec import Struct
@@ -61,7 +64,7 @@ class WorkloadModel(Struct, frozen=True):
 
     @property
     def metric_lag_minutes(self) -> int:
-        """Minutes from a load to Ready pods that the metric asked for: half of its minute, its delay, the start-up."""
+        """Minutes from a load to the Ready pods that it made the metric request: half its minute, delay, start-up."""
         return round((self.delay_seconds + 30 + self.start_up_seconds) / 60)
 
     @property
@@ -111,7 +114,7 @@ def workload_of(target: ForecastTarget) -> WorkloadModel | None:
 
 
 def backtests_agree(one: WorkloadModel, other: WorkloadModel) -> bool:
-    """Whether a day's backtest under one workload holds for the other: budgets may differ, start-up times a little."""
+    """Whether a day's backtest under one workload holds for the other: budgets may differ, start-up times by 20 s."""
     if abs(one.start_up_seconds - other.start_up_seconds) > _START_UP_SLACK_SECONDS:
         return False
     return _without_budget(one) == _without_budget(other)
@@ -123,27 +126,76 @@ def _without_budget(workload: WorkloadModel) -> WorkloadModel:
 
 def reactive_replicas(load: Floats, workload: WorkloadModel) -> Floats:
     """Replicas that the metric asks for at each load; one where the load is unknown."""
-    return np.maximum(np.ceil(np.where(np.isnan(load), 0.0, load) / workload.target - 1e-9), 1.0)
+    return _replicas(load, workload.target)
+
+
+def reactive_replicas_of_several(loads: Sequence[Floats], workloads: Sequence[WorkloadModel]) -> list[Floats]:
+    """Of each load: `reactive_replicas`."""
+    if not loads:
+        return []
+    counts = [len(load) for load in loads]
+    replicas = _replicas(np.concatenate(loads), np.repeat([workload.target for workload in workloads], counts))
+    return [replicas[end - count : end] for end, count in zip(accumulate(counts), counts, strict=True)]
 
 
 def held_replicas(replicas: Floats, late_minutes: int) -> Floats:
-    """(minutes,): the highest recommendation of the stabilization window that ended `late_minutes` before each."""
-    held = np.concatenate([np.full(late_minutes + HELD_MINUTES, replicas[0]), replicas])
+    """(..., minutes): the highest recommendation of the stabilization window that ended `late_minutes` before each."""
+    before = np.repeat(replicas[..., :1], late_minutes + HELD_MINUTES, axis=-1)
+    held = np.concatenate([before, replicas], axis=-1)
     # A window that doubles takes as many passes as its length has bits.
     reach = 1
     while reach <= HELD_MINUTES:
         more = min(reach, HELD_MINUTES + 1 - reach)
-        held = np.maximum(held[more:], held[:-more])
+        held = np.maximum(held[..., more:], held[..., :-more])
         reach += more
-    return held[: len(replicas)]
+    return held[..., : replicas.shape[-1]]
 
 
 def shortages(load: Floats, workload: WorkloadModel) -> NDArray[np.bool_]:
     """(minutes,): whether reactive scaling is under-provisioned in each minute. load: (minutes,), without gaps."""
     late = workload.metric_lag_minutes
-    ready = held_replicas(reactive_replicas(load, workload), late)
-    # Within its tolerance the metric asks for nothing: on average half of the tolerance is missing.
-    needed = np.ceil(load / workload.capacity * (1 + workload.tolerance / 2) - 1e-9)
-    short: NDArray[np.bool_] = needed > ready
+    short = _shortages(load, reactive_replicas(load, workload), late, workload.capacity, workload.tolerance)
     short[: late + HELD_MINUTES] = False
+    return short
+
+
+def shortages_of_several(
+    loads: Sequence[Floats], workloads: Sequence[WorkloadModel]
+) -> list[tuple[NDArray[np.bool_], Floats]]:
+    """Of each load, without gaps: `shortages`, and the replicas that stabilization holds at the end of each minute."""
+    alike: dict[int, list[int]] = {}
+    for place, workload in enumerate(workloads):
+        alike.setdefault(workload.metric_lag_minutes, []).append(place)
+    found: dict[int, tuple[NDArray[np.bool_], Floats]] = {}
+    for late, places in alike.items():
+        longest = max(len(loads[place]) for place in places)
+        together = np.empty((len(places), longest))
+        begins = [longest - len(loads[place]) for place in places]
+        for row, (begin, place) in enumerate(zip(begins, places, strict=True)):
+            # Before its first minute a load is assumed constant.
+            together[row, :begin] = loads[place][0]
+            together[row, begin:] = loads[place]
+        target, capacity, tolerance = (
+            np.array([[getattr(workloads[place], name)] for place in places])
+            for name in ("target", "capacity", "tolerance")
+        )
+        replicas = _replicas(together, target)
+        short, held = _shortages(together, replicas, late, capacity, tolerance), held_replicas(replicas, 0)
+        for row, (begin, place) in enumerate(zip(begins, places, strict=True)):
+            short[row, begin : begin + late + HELD_MINUTES] = False
+            found[place] = short[row, begin:], held[row, begin:]
+    return [found[place] for place in range(len(loads))]
+
+
+def _replicas(load: Floats, target: float | Floats) -> Floats:
+    return np.maximum(np.ceil(np.where(np.isnan(load), 0.0, load) / target - 1e-9), 1.0)
+
+
+def _shortages(
+    load: Floats, replicas: Floats, late: int, capacity: float | Floats, tolerance: float | Floats
+) -> NDArray[np.bool_]:
+    """(..., minutes): whether a load needs more than the replicas held from `late` minutes before."""
+    # Within its tolerance the metric changes nothing: half of the tolerance is missing on average.
+    needed = np.ceil(load / capacity * (1 + tolerance / 2) - 1e-9)
+    short: NDArray[np.bool_] = needed > held_replicas(replicas, late)
     return short

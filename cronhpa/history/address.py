@@ -1,5 +1,5 @@
 """
-Where a store is: a file, or a PostgreSQL database. The texts of settings and options become addresses here alone.
+Where a store is: a file, or a PostgreSQL database. This file alone turns the texts of settings into addresses.
 
 An address is shown without user and password.
 """

@@ -27,18 +27,18 @@ LOG = logging.getLogger(__name__)
 _OVERLAP: Nanoseconds = HOUR
 
 
-# What was not answered is asked again so late.
+# A query without an answer is sent again after so long.
 _AGAIN_SECONDS = 600.0
-# A Prometheus of no use is left alone so long, and twice as long each time up to the above.
+# The pause after an unusable answer. It doubles each time, up to the time above.
 _REST_SECONDS = 60.0
 
 
 class Backfills:
     """
-    Takes the past of each object from Prometheus once, and again after a restart.
+    Imports the past of each object from Prometheus once, and again after a restart.
 
-    A Prometheus whose answers are of no use is not asked once for each object: the others wait, and the one that it was
-    asked about goes behind them.
+    After an unusable answer all objects wait, so that a broken Prometheus is not asked once for each of them. The
+    object of that answer goes to the end of the line.
     """
 
     def __init__(self, prometheus: Prometheus, elapsed_seconds: Callable[[], float]) -> None:
@@ -51,9 +51,9 @@ class Backfills:
     async def run_round(
         self, loads: LoadHistory, wanted: Iterable[tuple[Series, TargetRef]], now: Callable[[], Nanoseconds]
     ) -> None:
-        """Asks about those of all objects whose turn it is."""
+        """Queries the past of each wanted series that is due, until Prometheus needs a pause."""
         targets = dict(wanted)
-        # Who is gone is forgotten: names are a tenant's, and there is no end of them.
+        # Deleted objects are forgotten: tenants choose the names, and there is no end of them.
         self._asked_again_at = {series: at for series, at in self._asked_again_at.items() if series in targets}
         for series, target in targets.items():
             begun = self._elapsed_seconds()
@@ -64,16 +64,16 @@ class Backfills:
                 self._asked_again_at[series] = math.inf if is_done else self._elapsed_seconds() + _AGAIN_SECONDS
 
     async def _ask(self, loads: LoadHistory, series: Series, target: TargetRef, now: Nanoseconds) -> bool:
-        """Whether Prometheus answered, and what it said could be kept."""
+        """Whether Prometheus answered, and the store kept the answer."""
         try:
-            found = await backfill(loads, self._prometheus, series, target, now)
+            imported = await backfill(loads, self._prometheus, series, target, now)
         except PrometheusUnusableError as problem:
             LOG.warning("history of %s: %s; others wait %d s", series, problem, self._rest_seconds)
             self._rests_until = self._elapsed_seconds() + self._rest_seconds
             self._rest_seconds = min(2 * self._rest_seconds, _AGAIN_SECONDS)
             return False
         except StoreError as problem:
-            # Of no series, but of the store: asking for the others would find the same, and each answer would be lost.
+            # The store failed, whatever the series: it would lose the answers about the others, too.
             LOG.warning("history of %s: %s; others wait %d s", series, problem, _REST_SECONDS)
             self._rests_until = self._elapsed_seconds() + _REST_SECONDS
             return False
@@ -81,8 +81,8 @@ class Backfills:
             LOG.warning("history of %s: %s", series, problem)
             return False
         self._rest_seconds = _REST_SECONDS
-        if found is not None:
-            LOG.info("history of %s: %d five-minute maxima from Prometheus", series, found.steps)
+        if imported is not None:
+            LOG.info("history of %s: %d five-minute maxima from Prometheus", series, imported.steps)
         return True
 
 
@@ -110,8 +110,8 @@ async def import_range(
     """
     Add the answers of a query over (begin, end] to a series; None where the answers have no load.
 
-    An answer describes the time up to its instant, so it belongs to the minute that ends there: the one of noon to the
-    minute before noon.
+    A value describes the time up to its instant, so it belongs to the minute that ends there: the value at noon belongs
+    to the minute before noon.
     Where the store has a value already, the larger value wins. A value that is no load (negative, infinite) counts as a
     gap. Raises PrometheusError, and StoreError where the store cannot be written.
     """

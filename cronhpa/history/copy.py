@@ -1,8 +1,8 @@
 """
 A store's content into another store, whichever databases the two are in.
 
-Both ends have the same tables and ids of their own. What both have is taken from the source, so an interrupted copy is
-run again. A row of the target that the source does not have stays.
+Both stores have the same tables, and ids of their own. A row that both have is overwritten from the source, so an
+interrupted copy can be run again. A row that only the target has stays.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class IdTable(NamedTuple):
-    """A table whose rows others name by an id. names: the columns that make a row unique; () where none do."""
+    """A table whose rows other tables refer to by id. names: the columns that make a row unique; () if none do."""
 
     name: str
     columns: tuple[str, ...]
@@ -33,7 +33,7 @@ class IdTable(NamedTuple):
 
 
 class Table(NamedTuple):
-    """key: its primary key. part: the column by which it is read, a few series or one time at once."""
+    """key: the primary key. part: the column by which the table is read, a few series or one time at once."""
 
     name: str
     columns: tuple[str, ...]
@@ -65,7 +65,7 @@ _TABLES = (
         "step",
     ),
 )
-# A day's blob is 1.2 kB, so these are 2 MB.
+# A series has 28 days of at most 1.2 kB, so these are 2 MB.
 _SERIES_AT_ONCE = 50
 
 Row = tuple[object, ...]
@@ -118,8 +118,8 @@ def newest_step(store: Store) -> Nanoseconds | None:
     if day is None:
         return None
     # After two hours without a load all steps are packed into days.
-    steps = (store.loads.steps(each, day * DAY, 2**63) for each in store.loads.series())
-    return max(known[-1][0] + STEP for known in steps if known)
+    steps_by_series = (store.loads.steps(series, day * DAY, 2**63) for series in store.loads.series())
+    return max(steps[-1][0] + STEP for steps in steps_by_series if steps)
 
 
 def _count(database: Database, table: str) -> int:
@@ -144,13 +144,13 @@ def _ids(table: IdTable, rows: list[Row], db: Connection) -> dict[int, int]:
 
 
 def _id(db: Connection, table: IdTable, row: Row) -> int:
-    """The id of a row in the target, which gets it where it has none like it."""
+    """The id of this row in the target. The row is added if the target does not have it."""
     if table.names:
         where = " AND ".join(f"{name} = ?" for name in table.names)
         named = [value for name, value in zip(table.columns, row, strict=True) if name in table.names]
-        found = db.execute(f"SELECT id FROM {table.name} WHERE {where}", named).fetchone()  # noqa: S608 - literals
-        if found is not None:
-            return int(found[0])
+        present = db.execute(f"SELECT id FROM {table.name} WHERE {where}", named).fetchone()  # noqa: S608 - literals
+        if present is not None:
+            return int(present[0])
     columns, marks = ", ".join(table.columns), question_marks(row)
     insert = f"INSERT INTO {table.name} ({columns}) VALUES ({marks}) RETURNING id"  # noqa: S608 - literals
     return int(db.execute(insert, row).fetchall()[0][0])
@@ -176,7 +176,7 @@ def _rows(database: Database, query: str, values: Sequence[object]) -> list[Row]
 
 
 def _renamed(table: Table, rows: Iterable[Row], ids: Mapping[str, Mapping[int, int]]) -> list[Row]:
-    """The rows with the target's ids; without those whose series came or went while the copy was made."""
+    """The rows with the target's ids, without rows of series that were added or removed during the copy."""
     renamed = []
     for row in rows:
         values = [

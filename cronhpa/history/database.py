@@ -62,5 +62,5 @@ class Database(Protocol):
 
 
 def question_marks(values: Sized) -> str:
-    """What stands between the parentheses of `IN` for so many values. PostgreSQL knows no empty list."""
+    """The text between the parentheses of `IN` for so many values: NULL for none, as PostgreSQL has no empty list."""
     return ", ".join("?" * len(values)) or "NULL"

@@ -5,8 +5,8 @@ New decisions and points are rows. Every six hours, each object at a minute of i
 into blobs (`past_decision`, `points`), thins points that are a week old and forgets what is too old to keep. So the
 work comes in small transactions.
 
-All decisions together take at most DECISIONS_BYTES_MAX. Where they would take more, the oldest go of those objects that
-have the most: an object that changes its mind every second shortens its own past, not that of its neighbours.
+All decisions together take at most DECISIONS_BYTES_MAX. Beyond that the largest objects lose their oldest decisions: an
+object that changes its mind every second shortens its own past, not that of its neighbours.
 
 An object's past belongs to its name. After its deletion it is kept for as long as decisions are: a week.
 """
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 DECISIONS_KEPT: Nanoseconds = 7 * DAY
 POINTS_KEPT: Nanoseconds = 7 * DAY
 HOURS_KEPT: Nanoseconds = 90 * DAY
-# With 10,000 objects 55 kB each: some 350 changes. They fill three quarters of their pages of the database, and the
-# points take 0.2 GB beside them: 1 GB in all.
+# With 10,000 objects 55 kB each: some 350 changes. Blobs fill three quarters of their pages, and the points take
+# 0.2 GB: 1 GB in all.
 DECISIONS_BYTES_MAX = 550 * 10**6
 
 _MINUTES_PER_ROUND = 6 * HOUR // MINUTE
-# Rows of points stay rows for so long: a late batch still finds them.
+# Points stay rows for so long: a late batch can still add to them.
 _ROWS_KEPT: Nanoseconds = HOUR
-# So many bytes of rows make a blob of a sixth of it, which fills a page of the database: some thirty decisions.
+# Rows of so many bytes are packed into one blob, which then fills about one page of the database.
 _BYTES_OF_ROWS = 26_000
-# Of an object that has too much, the oldest part of this size goes at once.
+# An object that has too much loses its oldest quarter at once.
 _FORGOTTEN_SHARE = 4
 _TRIMS_AT_ONCE = 200
-# After a pause `tidy` does the objects of so many minutes; the others wait for the next round.
+# After a pause `tidy` makes up for so many minutes; the objects of earlier minutes wait for the next round.
 _MINUTES_AT_ONCE = 10
 
 
 class KeptDecision(NamedTuple):
-    """A decision to be kept. digest: of what makes it another decision than the one before it."""
+    """A decision to be kept. digest: of the parts by which it differs from a repetition of the decision before."""
 
     namespace: str
     name: str
@@ -65,19 +65,19 @@ class DecisionHistory:
         """
         Keep decisions, in order, in one transaction.
 
-        One whose digest is that of the object's last kept decision is left out: a new process does not know it.
+        A decision with the digest of the object's last kept one is left out: a new process repeats the last decision.
         """
-        packed = [(each, pack([each.decision])) for each in batch]
+        packed = [(kept, pack([kept.decision])) for kept in batch]
         insert = "INSERT INTO decided VALUES (?, ?, ?, ?) ON CONFLICT (object, first) DO NOTHING"
         note = "UPDATE object SET last = ?, bytes = bytes + ? WHERE id = ?"
 
         def work(db: Connection) -> None:
-            for each, blob in packed:
-                object_id, last = _find_or_add(db, each.namespace, each.name)
-                if last != each.digest:
-                    at = each.decision.at
+            for kept, blob in packed:
+                object_id, last = _find_or_add(db, kept.namespace, kept.name)
+                if last != kept.digest:
+                    at = kept.decision.at
                     db.execute(insert, (object_id, at, at, blob))
-                    db.execute(note, (each.digest, len(blob), object_id))
+                    db.execute(note, (kept.digest, len(blob), object_id))
 
         return self._database.write(work)
 
@@ -97,7 +97,7 @@ class DecisionHistory:
 
         def work(db: Connection) -> PastDecision | None:
             row = db.execute(query, (_find(db, namespace, name), instant)).fetchone()
-            return None if row is None else [each for each in unpack(row[0]) if each.at <= instant][-1]
+            return None if row is None else [decision for decision in unpack(row[0]) if decision.at <= instant][-1]
 
         return self._database.read(work)
 
@@ -107,7 +107,7 @@ class DecisionHistory:
 
         def work(db: Connection) -> PastDecision | None:
             row = db.execute(query, (_find(db, namespace, name), instant)).fetchone()
-            return None if row is None else next(each for each in unpack(row[0]) if each.at > instant)
+            return None if row is None else next(decision for decision in unpack(row[0]) if decision.at > instant)
 
         return self._database.read(work)
 
@@ -118,12 +118,12 @@ class DecisionHistory:
         query = "SELECT packed FROM decided WHERE object = ? AND last >= ? AND first < ? ORDER BY first"
 
         def work(db: Connection) -> list[PastDecision]:
-            found: list[PastDecision] = []
+            decisions: list[PastDecision] = []
             for (packed,) in db.execute(query, (_find(db, namespace, name), since, until)):
-                found += [each for each in unpack(packed) if since <= each.at < until]
-                if len(found) >= at_most:
+                decisions += [decision for decision in unpack(packed) if since <= decision.at < until]
+                if len(decisions) >= at_most:
                     break
-            return found[:at_most]
+            return decisions[:at_most]
 
         return self._database.read(work)
 
@@ -136,9 +136,9 @@ class DecisionHistory:
             if object_id is None or until <= since:
                 return []
             days = db.execute(packed, (object_id, since // DAY, (until - 1) // DAY))
-            found = [point for (blob,) in days for point in unpack_points(blob)]
-            found += _point_rows(db, object_id, since // POINT_STEP, -(-until // POINT_STEP))
-            return sorted((each for each in found if since <= each.at < until), key=lambda each: each.at)
+            points = [point for (blob,) in days for point in unpack_points(blob)]
+            points += _point_rows(db, object_id, since // POINT_STEP, -(-until // POINT_STEP))
+            return sorted((point for point in points if since <= point.at < until), key=lambda point: point.at)
 
         return self._database.read(work)
 
@@ -154,7 +154,7 @@ class DecisionHistory:
 
     def tidy(self, now: Nanoseconds) -> Fault | None:
         """
-        Pack, thin and forget what is due of the objects whose minute has come since the last call.
+        Pack, thin and forget the decisions and points of the objects whose minute has come since the last call.
 
         Meant to be called every minute or oftener; within the same minute it does nothing.
         """
@@ -162,7 +162,7 @@ class DecisionHistory:
         if minute == self._tidied:
             return None
         begin = minute - 1 if self._tidied is None or self._tidied > minute else self._tidied
-        phases = {each % _MINUTES_PER_ROUND for each in range(max(begin, minute - _MINUTES_AT_ONCE) + 1, minute + 1)}
+        phases = {at % _MINUTES_PER_ROUND for at in range(max(begin, minute - _MINUTES_AT_ONCE) + 1, minute + 1)}
         self._tidied = minute
 
         def work(db: Connection) -> None:
@@ -191,7 +191,7 @@ class DecisionHistory:
                 gone.append((object_id, first))
                 freed += length
             if not gone:
-                # The count was off: a damaged file, or one that an operator of another release wrote to.
+                # The count of bytes was wrong: a damaged file, or one that another release wrote to.
                 freed = size
             db.executemany("DELETE FROM decided WHERE object = ? AND first = ?", gone)
             db.execute("UPDATE object SET bytes = bytes - ? WHERE id = ?", (freed, object_id))
@@ -259,7 +259,7 @@ def _tidy(db: Connection, object_id: int, now: Nanoseconds) -> None:
 
 
 def _newest(db: Connection, object_id: int) -> Nanoseconds | None:
-    """When the object was seen last; None where nothing is kept of it."""
+    """The last instant that something is kept of for the object; None if nothing is."""
     (decided,) = db.execute("SELECT max(last) FROM decided WHERE object = ?", (object_id,)).fetchone()
     (day,) = db.execute("SELECT max(day) FROM points WHERE object = ?", (object_id,)).fetchone()
     (oldest,) = db.execute("SELECT min(step) FROM point").fetchone()
@@ -283,8 +283,8 @@ def _pack_points(db: Connection, object_id: int, now: Nanoseconds) -> None:
     """
     for day, added in by_day.items():
         row = db.execute("SELECT packed FROM points WHERE object = ? AND day = ?", (object_id, day)).fetchone()
-        known = {point.at: point for point in (*added, *(unpack_points(row[0]) if row else ()))}
-        db.execute(upsert, (object_id, day, pack_points([known[at] for at in sorted(known)])))
+        of_day = {point.at: point for point in (*added, *(unpack_points(row[0]) if row else ()))}
+        db.execute(upsert, (object_id, day, pack_points([of_day[at] for at in sorted(of_day)])))
     db.executemany(
         "DELETE FROM point WHERE step = ? AND object = ?", [(point.at // POINT_STEP, object_id) for point in rows]
     )
@@ -301,15 +301,16 @@ def _thin_points(db: Connection, object_id: int, now: Nanoseconds) -> None:
 
 
 def _pack_decisions(db: Connection, object_id: int) -> None:
-    """As soon as there are enough, rows of one decision become a blob of many, which is never written again."""
+    """Joins rows of one decision, once there are enough of them, into one row of many, which is never written again."""
     singles = "SELECT first, packed FROM decided WHERE object = ? AND first = last ORDER BY first"
     group: list[bytes] = []
     for _, packed in db.execute(singles, (object_id,)).fetchall():
         group.append(packed)
         if sum(map(len, group)) >= _BYTES_OF_ROWS and len(group) > 1:
-            decisions = [each for row in group for each in unpack(row)]
+            decisions = [decision for row in group for decision in unpack(row)]
             db.executemany(
-                "DELETE FROM decided WHERE object = ? AND first = ?", [(object_id, each.at) for each in decisions]
+                "DELETE FROM decided WHERE object = ? AND first = ?",
+                [(object_id, decision.at) for decision in decisions],
             )
             db.execute(
                 "INSERT INTO decided VALUES (?, ?, ?, ?)",

@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 HEADER = ("timestamp", "value")
 _GZIP_MAGIC = b"\x1f\x8b"
 _LINES_PER_REPORT = 10_000
-# What is beyond these is no history of anything; each bounds what a small packed file may cost. A second of 28 days
-# each has 2.4 million rows, a line of a time and a number has 50 characters.
+# No load history exceeds these limits; they bound the cost of a small file that unpacks to gigabytes. 28 days by the
+# second have 2.4 million rows, and a line of a time and a number has 50 characters.
 LINE_MAX = 64 * 1024
 ROWS_MAX = 20_000_000
 TEXT_MAX = 2**30
 POINTS_MAX = 2_500_000
 ENOUGH = "28 days by the second are 2,419,200"
-# Of a header or field that anybody may have written so much is told.
+# How much of a header or field an error quotes: anybody may have written it.
 TOLD_MAX = 200
-# What is kept of the minutes at once: those of 28 days, and as many more before the oldest of them are dropped.
+# Minutes in memory: those of 28 days, and a margin, so that old ones are dropped many at a time.
 _MINUTES_HELD = 100_000
-# A file with fewer values in its steps, a recorder's own for one, does not tell in which minute a maximum came.
+# A file with fewer values a step, such as an export of our own steps, does not tell the minute of a maximum.
 _MINUTES_PER_STEP_MIN = 2
 
 
 class Imported(Struct, frozen=True):
     """
-    rows: lines with a value, gaps: lines without. steps: five-minute maxima kept of them, between first and last.
+    rows: lines with a value. gaps: lines without. steps: five-minute maxima that were kept, from `first` to `last`.
 
     Lines more than 28 days before the newest are read and counted, but not kept.
     """
@@ -80,9 +80,9 @@ def import_file(
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Imported:
     """
-    As `import_csv`, or a Parquet file where its name says so.
+    As `import_csv`, also for a Parquet file, by its name.
 
-    Raises HistoryError, and ImportError where what reads Parquet is not installed.
+    Raises HistoryError, and ImportError where pyarrow is not installed.
     """
     if not is_parquet(path):
         return import_csv(loads, series, path, now=now, shift=shift, progress=progress)
@@ -105,13 +105,13 @@ def import_csv(
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Imported:
     """
-    Add a file to a series; the larger value wins where something is known already. All of the file, or nothing.
+    Add a file to a series: all of the file, or nothing. Where the store has a value already, the larger one wins.
 
-    Minutes are kept where it has two or more of them in a step, else steps alone.
+    Minutes are kept if the file has two or more of them a step on average, else steps alone.
     now: values of more than a day later are refused. shift: added to every timestamp, so that an old record can stand
     for the days before now.
     progress: called now and then with bytes read and bytes in all.
-    Raises CsvError for what it cannot read, OSError where the file or the store cannot be used.
+    Raises CsvError for a text that cannot be read, OSError where the file or the store cannot be used.
     """
     return _import(loads, series, path, _lines(path, progress), now, shift)
 
@@ -159,7 +159,7 @@ def _oldest_kept(minutes: Iterable[Nanoseconds]) -> Nanoseconds:
 def _loads(
     path: Path, values: Iterable[Row], shift: Nanoseconds = 0, *, latest: Nanoseconds = 2**63
 ) -> Iterator[tuple[Nanoseconds, float | None]]:
-    """(instant moved by `shift`, value or None). Raises HistoryError for what is no load, or later than `latest`."""
+    """(instant moved by `shift`, value or None). Raises HistoryError for a value that is no load, or after `latest`."""
     for number, at, value in values:
         moved = at + shift
         if value is not None and (moved > latest or not is_load(moved, value)):
@@ -167,11 +167,11 @@ def _loads(
             if not is_load(moved, value):
                 accepted = "a number from 0 to 3.4e38 in the years 1970 to 2261 is accepted"
                 raise HistoryError(path, where, f"{value} at {format_instant(at)}", accepted)
-            found = f"{format_instant(moved)} is yet to come"
+            problem = f"{format_instant(moved)} is yet to come"
             accepted = (
                 f"times to {format_instant(latest)} are accepted: what is 28 days older than the newest is dropped"
             )
-            raise HistoryError(path, where, found, accepted)
+            raise HistoryError(path, where, problem, accepted)
         yield moved, value
 
 
@@ -182,16 +182,16 @@ def export_csv(loads: LoadHistory, series: Series, out: IO[str]) -> int:
     Returns the number of lines with a value; 0 where the store knows nothing of the series.
     Raises StoreError where the store cannot be read.
     """
-    known = loads.steps(series, 0, 2**63)
+    steps = loads.steps(series, 0, 2**63)
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(HEADER)
-    expected = known[0][0] if known else 0
-    for start, high in known:
+    expected = steps[0][0] if steps else 0
+    for start, high in steps:
         for gap in range(expected, start, STEP):
             writer.writerow((format_instant(gap), ""))
         writer.writerow((format_instant(start), repr(high)))
         expected = start + STEP
-    return len(known)
+    return len(steps)
 
 
 def read_points(
@@ -200,23 +200,23 @@ def read_points(
     """
     The values of a CSV or Parquet file as they were recorded, in order of time; of several at one instant the largest.
 
-    Raises HistoryError for what it cannot read, OSError where the file cannot be used, and ImportError where what reads
-    Parquet is not installed.
+    Raises HistoryError for content that cannot be read, OSError where the file cannot be used, and ImportError for a
+    Parquet file where pyarrow is not installed.
     """
     values = _lines(path, progress)
     if is_parquet(path):
         from cronhpa.history import parquet  # noqa: PLC0415 - pandas and pyarrow, for Parquet alone
 
         values = parquet.rows(path)
-    found: dict[Nanoseconds, float] = {}
+    loads: dict[Nanoseconds, float] = {}
     for at, value in _loads(path, values):
         if value is not None:
-            found[at] = max(value, found.get(at, 0.0))
-            if len(found) > POINTS_MAX:
+            loads[at] = max(value, loads.get(at, 0.0))
+            if len(loads) > POINTS_MAX:
                 raise HistoryError(
                     path, "", f"more than {POINTS_MAX:,} times", "28 days by the second, and no more, are accepted"
                 )
-    return sorted(found.items())
+    return sorted(loads.items())
 
 
 def _lines(path: Path, progress: Callable[[int, int], None]) -> Iterator[Row]:
@@ -246,7 +246,7 @@ def _lines(path: Path, progress: Callable[[int, int], None]) -> Iterator[Row]:
 
 
 def _bounded(path: Path, text: IO[str]) -> Iterator[str]:
-    """The lines of a text. Raises CsvError where one, their number or all of them together are longer than any is."""
+    """The lines of a text. Raises CsvError beyond LINE_MAX characters of a line, ROWS_MAX lines or TEXT_MAX in all."""
     left = TEXT_MAX
     for number, line in enumerate(iter(partial(text.readline, LINE_MAX + 1), ""), start=1):
         if len(line) > LINE_MAX:
@@ -259,7 +259,7 @@ def _bounded(path: Path, text: IO[str]) -> Iterator[str]:
         yield line
 
 
-# Ten million lines of one minute are of few times.
+# A file with many lines for each minute repeats few texts of a time.
 _instant = lru_cache(maxsize=64)(parse_instant)
 
 

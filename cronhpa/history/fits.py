@@ -1,4 +1,4 @@
-"""Fits of forecasting methods, and which series each fit is the newest of."""
+"""Fits of forecasting methods, and the newest fit of each series."""
 
 from __future__ import annotations
 
@@ -73,12 +73,11 @@ class Fits:
         return self._database.read(lambda db: {Series(*row[:3]): FitInfo(*row[3:]) for row in db.execute(query)})
 
     def newest(self, series: Sequence[Series]) -> list[tuple[Fit, list[Series]]]:
-        """The newest fits of these series; with each fit, those of the series that the fit is the newest of."""
+        """The newest fit of each of these series, as pairs of a fit and the series that share it."""
         query = "SELECT model, fitted_at, trained_until, state FROM fit WHERE id = ?"
 
         def work(db: Connection) -> list[tuple[Fit, list[Series]]]:
-            find = self._database.ids.find
-            found = {series_id: member for member in series if (series_id := find(db, member)) is not None}
+            found = {series_id: member for member, series_id in self._database.ids.find_all(db, series).items()}
             if not found:
                 return []
             marks = ", ".join("?" * len(found))

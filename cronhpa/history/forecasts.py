@@ -1,10 +1,11 @@
-"""The newest forecast of every series, and the quantiles that forecasts of the last day had issued."""
+"""The newest forecast of every series, and the quantiles that forecasts issued during the last day."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import DAY, Nanoseconds
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from cronhpa.history.database import Connection, Database, Fault
+
+T = TypeVar("T")
 
 # Coverage is counted over a day of issued quantiles. The standard error of a share of 0.95 among the 288 outcomes of a
 # day is sqrt(0.95 * 0.05 / 288) = 0.013.
@@ -32,8 +35,19 @@ class IssuedQuantile(NamedTuple):
     percent: int
 
 
+class IssuedCoverage(Struct, frozen=True, tag="Forecast"):
+    """The fields of a Forecast that state how often its quantile held: no other field is decoded."""
+
+    start: Nanoseconds
+    quantile_percent: int
+    coverage_percent: int | None = None
+
+
+_COVERAGE_DECODER = msgspec.msgpack.Decoder(IssuedCoverage)
+
+
 class Forecasts:
-    """Keeps forecasts, and what they said one step ahead."""
+    """Keeps forecasts, and the quantiles that they issued one step ahead."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -75,11 +89,17 @@ class Forecasts:
 
     def newest_of(self, series: Sequence[Series]) -> dict[Series, Forecast]:
         """The forecasts of these series that were saved last; those that have none are left out."""
+        return self._newest(series, _DECODER)
 
-        def work(db: Connection) -> dict[Series, Forecast]:
+    def newest_coverages(self, series: Sequence[Series]) -> dict[Series, IssuedCoverage]:
+        """The coverage that the newest forecasts of these series state; series without a forecast are left out."""
+        return self._newest(series, _COVERAGE_DECODER)
+
+    def _newest(self, series: Sequence[Series], decoder: msgspec.msgpack.Decoder[T]) -> dict[Series, T]:
+        def work(db: Connection) -> dict[Series, T]:
             found = self._ids(db, series)
             query = f"SELECT series, value FROM forecast WHERE series IN ({question_marks(found)})"  # noqa: S608 - question marks
-            return {found[series_id]: _DECODER.decode(value) for series_id, value in db.execute(query, [*found])}
+            return {found[series_id]: decoder.decode(value) for series_id, value in db.execute(query, [*found])}
 
         return self._database.read(work)
 
@@ -91,7 +111,7 @@ class Forecasts:
         first, last = -(-since // STEP) - 1, -(-until // STEP) - 2
 
         def work(db: Connection) -> dict[Series, list[IssuedQuantile]]:
-            issued: dict[Series, list[IssuedQuantile]] = {each: [] for each in series}
+            issued: dict[Series, list[IssuedQuantile]] = {member: [] for member in series}
             if first > last:
                 return issued
             found = self._ids(db, series)
@@ -108,8 +128,7 @@ class Forecasts:
 
     def _ids(self, db: Connection, series: Sequence[Series]) -> dict[int, Series]:
         """Those of the series that the store has, by their ids."""
-        find = self._database.ids.find
-        return {series_id: each for each in series if (series_id := find(db, each)) is not None}
+        return {series_id: each for each, series_id in self._database.ids.find_all(db, series).items()}
 
     def compact(self, db: Connection, now: Nanoseconds) -> None:
         """

@@ -2,7 +2,7 @@
 The load of every series: maxima of steps for 28 days, of single minutes for nine.
 
 Maxima, because five-minute means would hide the jumps that scaling is about. Single minutes, because five-minute maxima
-hide in which minute a jump came. A gap is a missing row, never a zero.
+hide the minute of a jump. A gap is a missing row, never a zero.
 
 The newest samples are rows, older ones days (`packing`). `compact` moves rows into days; reading joins the two.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds
@@ -42,17 +43,19 @@ if TYPE_CHECKING:
 
     from cronhpa.history.database import Connection, Database, Fault
 
-# Late samples still find the rows of their steps, and the hourly compaction has whole hours to move.
+# Late samples can still raise the rows of their steps, and the hourly compaction moves whole hours.
 _STEP_ROWS_KEPT: Nanoseconds = 2 * HOUR
 # Each forecast reads all minute rows of its object: a row costs far more than a minute of a packed day.
 MINUTE_ROWS_KEPT: Nanoseconds = HOUR
 
-# Of a time without a row. No load is negative.
+# Stands for a time without a row. No load is negative.
 NO_ROW = -1.0
+# Columns of a statement: SQLite takes longer for each column, the more of them a statement has.
+_COLUMNS_MAX = 25
 
 
 class PackedDay(NamedTuple):
-    """A UTC day, counted since the Unix epoch, as `packing` writes it; no shares where no minute of it is known."""
+    """A UTC day, counted since the Unix epoch, as `packing` writes it; shares is None if no minute is recorded."""
 
     day: int
     highs: bytes
@@ -60,7 +63,7 @@ class PackedDay(NamedTuple):
 
 
 class PackedRows(NamedTuple):
-    """highs: of each time from `first` on, counted in steps or minutes, the high of each series; NO_ROW without one."""
+    """highs: for each step or minute from `first` on, the maximum of each series; NO_ROW without one."""
 
     first: int
     highs: list[tuple[float, ...]]
@@ -70,8 +73,8 @@ class PackedLoads(NamedTuple):
     """
     Loads of several series as they are kept.
 
-    series: those that the store has, in the order in which rows have them. days: of each series that was asked for, in
-    order.
+    series: the requested series that the store has, in the order of the columns of rows. days: for each requested
+    series, in order of time.
     """
 
     series: list[Series]
@@ -150,15 +153,14 @@ class LoadHistory:
         self, series: Sequence[Series], since: Nanoseconds, until: Nanoseconds, *, minutes: bool = True
     ) -> PackedLoads:
         """
-        The loads of several series as the store keeps them, of one state of it, for who reads many at once.
+        The loads of several series as the store keeps them, read from one state of the store.
 
-        Those of the days from that of `since` on, and the rows of [since, until). minutes: False reads steps alone.
-        At most a thousand series: each is a column of a statement.
+        Whole days from the day of `since` on, and the rows of [since, until). minutes: False reads steps alone.
+        At most a thousand series: each is a parameter of a statement.
         """
 
         def work(db: Connection) -> PackedLoads:
-            find = self._database.ids.find
-            found = {series_id: each for each in series if (series_id := find(db, each)) is not None}
+            found = {series_id: each for each, series_id in self._database.ids.find_all(db, series).items()}
             days: dict[Series, list[PackedDay]] = {each: [] for each in series}
             query = f"""
                 SELECT series, day, highs, {"shares" if minutes else "NULL"}
@@ -216,7 +218,7 @@ class LoadHistory:
         return self._database.read(lambda db: [Series(*row) for row in db.execute(query)])
 
     def coverage(self) -> list[Coverage]:
-        """The coverage of every series that has a step. Reads all steps of the store: for people, not for a loop."""
+        """The coverage of every series that has a step. Reads all steps of the store: for a person, not for a loop."""
         steps_by_series = [(series, self.steps(series, 0, INSTANT_END)) for series in self.series()]
         return [
             Coverage(series, steps[0][0], steps[-1][0] + STEP, len(steps)) for series, steps in steps_by_series if steps
@@ -232,7 +234,7 @@ class LoadHistory:
         return self._database.write(work)
 
     def backfilled_until(self, series: Series) -> Nanoseconds | None:
-        """Until when another source was asked for the history of a series; None where no source was asked."""
+        """The end of the history that another source was asked for; None if no source was asked."""
         query = "SELECT until FROM backfill WHERE series = ?"
 
         def work(db: Connection) -> Nanoseconds | None:
@@ -265,7 +267,7 @@ class LoadHistory:
 
 
 def _sorted_out(samples: Iterable[LoadSample]) -> tuple[list[LoadSample], tuple[LoadSample, ...]]:
-    """(loads, the rest)."""
+    """(samples that are loads, the others)."""
     accepted: list[LoadSample] = []
     refused: list[LoadSample] = []
     for sample in samples:
@@ -287,7 +289,7 @@ def _raise_rows(db: Connection, table: str, rows: Iterable[tuple[int, int, float
 
 
 def _ends(db: Connection, table: str, first: int, end: int) -> tuple[int, int] | None:
-    """First and last time of [first, end) that `minute` or `step` may have a row of; None without one."""
+    """The first and the last time of [first, end) for which `minute` or `step` may have rows; None without one."""
     # Two subqueries are two look-ups at the ends of the key; `SELECT min(x), max(x)` together reads the whole table.
     ends = f"SELECT (SELECT min({table}) FROM {table}), (SELECT max({table}) FROM {table})"  # noqa: S608 - a literal
     oldest, newest = db.execute(ends).fetchone()
@@ -310,16 +312,20 @@ def _rows(db: Connection, table: str, series_id: int, first: int, end: int) -> l
 
 
 def _columns(db: Connection, table: str, series_ids: Sequence[int], first: int, end: int) -> PackedRows:
-    """Rows of `minute` or `step`, a column for each series: two thirds of what a row for each value takes."""
+    """Rows of `minute` or `step`, with a column for each series: faster than a row for each value."""
     ends = _ends(db, table, first, end)
     if ends is None or not series_ids:
         return PackedRows(first, [])
     column = f"coalesce((SELECT high FROM {table} WHERE {table} = at AND series = ?), {NO_ROW})"  # noqa: S608 - literals
-    query = f"""
-        WITH RECURSIVE clock (at) AS (SELECT ? UNION ALL SELECT at + 1 FROM clock WHERE at < ?)
-        SELECT {", ".join([column] * len(series_ids))} FROM clock ORDER BY at
-    """  # noqa: S608 - literals and question marks
-    return PackedRows(ends[0], db.execute(query, (*ends, *series_ids)).fetchall())
+    parts = []
+    for begin in range(0, len(series_ids), _COLUMNS_MAX):
+        part = series_ids[begin : begin + _COLUMNS_MAX]
+        query = f"""
+            WITH RECURSIVE clock (at) AS (SELECT ? UNION ALL SELECT at + 1 FROM clock WHERE at < ?)
+            SELECT {", ".join([column] * len(part))} FROM clock ORDER BY at
+        """  # noqa: S608 - literals and question marks
+        parts.append(db.execute(query, (*ends, *part)).fetchall())
+    return PackedRows(ends[0], [tuple(chain.from_iterable(rows)) for rows in zip(*parts, strict=True)])
 
 
 def _merge_into_days(db: Connection, rows: Iterable[tuple[int, int, float]], per_day: int) -> None:

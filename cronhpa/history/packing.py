@@ -26,7 +26,7 @@ N = TypeVar("N", int, float)
 STEPS_PER_DAY = DAY // STEP
 MINUTES_PER_DAY = DAY // MINUTE
 _MINUTES_PER_STEP = STEP // MINUTE
-# What the share of a minute with its step's whole maximum is counted in.
+# The share of a minute that has its step's whole maximum.
 WHOLE_STEP = 255
 _DOUBLES, _FLOATS = b"\0", b"\1"
 
@@ -83,14 +83,22 @@ def pack_steps(highs: array[float]) -> bytes:
 
 def unpack_steps(blob: bytes) -> array[float]:
     """The maxima of 288 steps, NaN for a gap. Raises ValueError for a blob of another form or length."""
+    typecode, numbers = kept_steps(blob)
+    highs: array[float] = array(typecode)
+    highs.frombytes(numbers)
+    return array("d", little_endian(highs))
+
+
+def kept_steps(blob: bytes) -> tuple[str, memoryview]:
+    """The typecode of a blob of steps, d or f, and its 288 little-endian numbers; raises as `unpack_steps`."""
     form = blob[:1]
     if form not in {_DOUBLES, _FLOATS}:
         raise ValueError(f"a day is written in form {form!r}: this release reads {_DOUBLES!r} and {_FLOATS!r}")
-    highs = array("d" if form == _DOUBLES else "f")
-    highs.frombytes(blob[1:])
-    if len(highs) != STEPS_PER_DAY:
-        raise ValueError(f"a day has {len(highs)} steps: {STEPS_PER_DAY} are needed")
-    return array("d", little_endian(highs))
+    typecode, numbers = "d" if form == _DOUBLES else "f", memoryview(blob)[1:]
+    width = array(typecode).itemsize
+    if len(numbers) != STEPS_PER_DAY * width:
+        raise ValueError(f"a day has {len(numbers) / width:g} steps: {STEPS_PER_DAY} are needed")
+    return typecode, numbers
 
 
 def unpack_minutes(shares: bytes, highs: array[float]) -> array[float]:

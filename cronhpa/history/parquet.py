@@ -1,7 +1,7 @@
 """
 Load history as Parquet, in and out of the store: columns `timestamp` (with a zone) and `value`, null for a gap.
 
-Imported only where a Parquet file is read or written: pandas and pyarrow are extras, and cost 200 MB.
+Imported only where a Parquet file is read or written: pandas and pyarrow are extras, and large.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# A page of a column is unpacked at once, a row group page by page.
+# pyarrow unpacks a page of a column as a whole, and a row group page by page.
 _ROWS_AT_ONCE = 65_536
 _INSTANT = pa.timestamp("ns", "UTC")
 
@@ -33,7 +33,7 @@ def rows(path: Path) -> Iterator[Row]:
     """
     Every row, read some ten thousand at a time.
 
-    Raises HistoryError for what cannot be read, OSError where the file cannot be opened.
+    Raises HistoryError for content that cannot be read, OSError where the file cannot be opened.
     """
     try:
         with path.open("rb") as opened, pq.ParquetFile(opened) as file:
@@ -43,7 +43,7 @@ def rows(path: Path) -> Iterator[Row]:
                 yield from _of_batch(path, batch, before)
                 before += batch.num_rows
     except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, MemoryError) as problem:
-        # Of a damaged file pyarrow says an OSError without a number.
+        # For a damaged file pyarrow raises an OSError without a number.
         if isinstance(problem, OSError) and problem.errno is not None:
             raise
         said = " ".join(str(problem).split())
@@ -51,11 +51,11 @@ def rows(path: Path) -> Iterator[Row]:
 
 
 def _check(path: Path, file: pq.ParquetFile) -> None:
-    """Raises HistoryError for columns that are no history, and for more than any history holds."""
-    found = file.metadata
-    if found.num_rows > ROWS_MAX:
+    """Raises HistoryError for other columns than a history's, and for more rows or bytes than any history has."""
+    metadata = file.metadata
+    if metadata.num_rows > ROWS_MAX:
         accepted = f"{ROWS_MAX:,} are accepted: {ENOUGH}"
-        raise HistoryError(path, "", f"{found.num_rows:,} rows", accepted)
+        raise HistoryError(path, "", f"{metadata.num_rows:,} rows", accepted)
     schema = file.schema_arrow
     if any(schema.names.count(name) != 1 for name in HEADER):
         stated = f"the columns are {shortened(', '.join(schema.names), TOLD_MAX)}"
@@ -65,8 +65,8 @@ def _check(path: Path, file: pq.ParquetFile) -> None:
         raise HistoryError(path, HEADER[0], f"{stamp}", "times with a zone, such as timestamp[ns, UTC], are needed")
     if not (pa.types.is_integer(value) or pa.types.is_floating(value) or pa.types.is_decimal(value)):
         raise HistoryError(path, HEADER[1], f"{value}", "numbers are needed, null for a gap")
-    for index in range(found.num_row_groups):
-        group = found.row_group(index)
+    for index in range(metadata.num_row_groups):
+        group = metadata.row_group(index)
         unpacked = sum(
             column.total_uncompressed_size
             for column in map(group.column, range(group.num_columns))

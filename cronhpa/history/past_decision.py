@@ -1,16 +1,17 @@
 """
 A decision as the store keeps it, and several of them as one blob.
 
-A kept decision is JSON from end to end: what is a field of a spec, an observation or a status tomorrow is kept
-tomorrow, and what an older release wrote can be shown by a later one, even where it cannot be decided again.
+A kept decision is JSON: new fields of specs, observations and statuses are kept without a change here, and a later
+release can show an older decision even if it cannot decide it again.
 
-A blob begins with a byte for its form; zlib packs the rest. Decisions of one object are alike but for their numbers.
-So each text is taken apart into its skeleton, written once, and its numbers, each of which is written as the difference
-to the number in the same place before it: the instants of one turn then differ by the same from those of the turn
-before. zlib begins with a dictionary of skeletons as they often are (`decision_dictionary`), without which a single
-decision would take three times as much. What is not in it costs space and nothing else, but a dictionary belongs to its
-form: a blob can be read with no other. `tests/history/decision_dictionary.py` wrote them; another one is another form.
-All forms are read, and the newest is written.
+A blob begins with a byte for its form; zlib packs the rest.
+- Decisions of one object are alike but for their numbers. So each text is split into a skeleton, written once, and its
+  numbers, each written as the difference to the number in the same place of the text before. Most instants of a turn
+  then have the same difference.
+- zlib starts with a dictionary of frequent skeletons (`decision_dictionary`), which makes a single decision much
+  smaller. A skeleton that is not in it only takes more space.
+- A blob can be read with the dictionary of its form alone, so another dictionary needs another form.
+  `tests/history/decision_dictionary.py` writes dictionaries. All forms are read, and the newest is written.
 
 Pure: no database, no clock.
 """
@@ -40,7 +41,7 @@ _DICTIONARIES = {
 BLOB_BYTES_MAX = 2**24
 _NUMBER = re.compile("([0-9]+)", re.ASCII)
 _PLACE = "\0"
-# A digit more would not be written back as it was read: 00, 2^63.
+# Only numbers of so many digits, without a leading zero, become differences: int() would not give back `00`, for one.
 _DIGITS_MAX = 19
 NOTHING = Raw(b"null")
 
@@ -50,9 +51,9 @@ class PastDecision(Struct, frozen=True):
     One decision of one object.
 
     at: the instant of the turn. body: the object as `kubectl get -o json` would have shown it after the turn: its name,
-    spec and status. turn: the inputs of the decision (`core.record`), `null` for a spec that
-    could not be read. release: of the operator. left_out: changes since the decision before that were too many to be
-    kept.
+    spec and status. turn: the inputs of the decision (`core.record`), `null` for a spec that could not be read.
+    release: of the operator. left_out: how many changes between the last kept decision and this one were not kept,
+    because there were too many.
     """
 
     at: Nanoseconds
@@ -64,10 +65,10 @@ class PastDecision(Struct, frozen=True):
 
 class _Chunk(Struct, array_like=True):
     """
-    skeletons: with _PLACE for each number. columns: for each skeleton, for each of its numbers: the first number, then
-    the differences; the first alone where all are equal.
+    skeletons: texts with _PLACE for each number. columns: for each number of each skeleton, the first value and then
+    the differences; the first value alone if all are equal.
 
-    rows: (nanoseconds since the row before, skeleton of the body, skeleton of the turn, release, left_out) of each.
+    rows: for each decision (nanoseconds since the one before, skeleton of the body, of the turn, release, left_out).
     """
 
     skeletons: list[str]
@@ -77,6 +78,10 @@ class _Chunk(Struct, array_like=True):
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(_Chunk)
+
+
+# Copied for each blob: reading the dictionary anew would take longer than packing a decision.
+_PACKING = zlib.compressobj(zdict=_DICTIONARIES[_FORM])
 
 
 def pack(decisions: Sequence[PastDecision]) -> bytes:
@@ -92,23 +97,29 @@ def pack(decisions: Sequence[PastDecision]) -> bytes:
         numbers[skeleton].append(parts[1::2])
         return skeleton
 
-    befores = (0, *(each.at for each in decisions))
+    befores = (0, *(decision.at for decision in decisions))
     rows = [
-        (each.at - before, take_apart(each.body), take_apart(each.turn), each.release, each.left_out)
-        for before, each in zip(befores, decisions, strict=False)
+        (
+            decision.at - before,
+            take_apart(decision.body),
+            take_apart(decision.turn),
+            decision.release,
+            decision.left_out,
+        )
+        for before, decision in zip(befores, decisions, strict=False)
     ]
     columns = [[_written(column) for column in zip(*of, strict=True)] for of in numbers]
-    packing = zlib.compressobj(zdict=_DICTIONARIES[_FORM])
+    packing = _PACKING.copy()
     return _FORM + packing.compress(_ENCODER.encode(_Chunk(list(skeletons), columns, rows))) + packing.flush()
 
 
 def skeletons_of(blob: bytes) -> list[str]:
-    """What a dictionary for such blobs is made of."""
+    """The skeletons of a blob, of which a dictionary is made."""
     return _chunk(blob).skeletons
 
 
 def _written(column: tuple[str, ...]) -> str:
-    """The numbers of one place. One that would not be read as it was written stands as it is, behind `=`."""
+    """The numbers of one place. A number that int() would not give back unchanged is written as it is, after `=`."""
     if column.count(column[0]) == len(column):
         return f"={column[0]}"
     texts, last = [], 0
@@ -123,7 +134,7 @@ def _written(column: tuple[str, ...]) -> str:
 
 
 def _read(column: str) -> Iterator[str]:
-    """The numbers of one place, without an end where all are equal. Raises ValueError."""
+    """The numbers of one place; an endless iterator if all are equal. Raises ValueError."""
     if column.startswith("=") and "," not in column:
         yield from repeat(column[1:])
     last = 0
@@ -139,17 +150,17 @@ def unpack(blob: bytes) -> list[PastDecision]:
     """The decisions of a blob, one at least. Raises ValueError for a blob of another form, damaged or too long."""
     chunk = _chunk(blob)
     try:
-        texts = [_texts(*each) for each in zip(chunk.skeletons, chunk.columns, strict=True)]
+        texts = [_texts(*parts) for parts in zip(chunk.skeletons, chunk.columns, strict=True)]
         instants = accumulate(since for since, *_ in chunk.rows)
-        found = [
+        decisions = [
             PastDecision(at, next(texts[body]), next(texts[turn]), release, left_out)
             for at, (_, body, turn, release, left_out) in zip(instants, chunk.rows, strict=True)
         ]
     except (IndexError, StopIteration) as problem:
         raise ValueError(f"decisions are damaged: {type(problem).__name__}") from None
-    if not found:
+    if not decisions:
         raise ValueError("decisions are damaged: there is none")
-    return found
+    return decisions
 
 
 def _chunk(blob: bytes) -> _Chunk:
@@ -167,13 +178,13 @@ def _chunk(blob: bytes) -> _Chunk:
 
 
 def _texts(skeleton: str, columns: list[str]) -> Iterator[Raw]:
-    """The texts of a skeleton, one after the other; without an end where they are equal. Raises ValueError."""
+    """The texts of a skeleton, one after the other; an endless iterator if all are equal. Raises ValueError."""
     fixed = skeleton.split(_PLACE)
     if len(fixed) != len(columns) + 1:
         raise ValueError(f"decisions are damaged: {len(columns)} columns for {len(fixed) - 1} numbers")
     parts = [""] * (2 * len(columns) + 1)
     parts[::2] = fixed
-    # Without a number there is one text, as often as it is asked for.
+    # A skeleton without a number is one text, repeated.
     for numbers in zip(*map(_read, columns), strict=False) if columns else repeat(()):
         parts[1::2] = numbers
         yield Raw("".join(parts).encode())

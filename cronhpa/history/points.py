@@ -36,11 +36,11 @@ _BYTES_MAX = 2**16
 
 class Point(Struct, frozen=True):
     """
-    What held at an instant.
+    The state of an object at an instant.
 
-    replicas: found. ready: running and ready pods, None where no metric counted them. load: of the metric that a
-    forecast is of, else of the first that has one, in its own unit. floor, cap: the bounds in force. forecast: what the
-    forecast asked for, None where it asked for nothing.
+    replicas: those of the target before the decision. ready: running and ready pods, None if no metric counted them.
+    load: of the forecast's metric, else of the first metric that has one, in its own unit. floor, cap: the bounds in
+    force. forecast: the replicas that the forecast asked for, None if it asked for none.
     """
 
     at: Nanoseconds
@@ -53,18 +53,18 @@ class Point(Struct, frozen=True):
 
 
 def pack_points(points: Sequence[Point]) -> bytes:
-    """One blob of points in order; their instants are kept by the step."""
+    """One blob of points in order; their instants are rounded down to steps."""
     rows = [
-        (each.at // POINT_STEP, each.replicas, _number(each.ready), each.floor, each.cap, _number(each.forecast))
-        for each in points
+        (point.at // POINT_STEP, point.replicas, _number(point.ready), point.floor, point.cap, _number(point.forecast))
+        for point in points
     ]
     numbers = array("q")
     for column in zip(*rows, strict=True):
         numbers.extend(later - before for before, later in zip((0, *column), column, strict=False))
-    loads = array("f", (math.nan if each.load is None else each.load for each in points))
-    bits = array("I", loads.tobytes())
-    short = little_endian(array("I", (each & _KEPT_BITS for each in bits))).tobytes()
-    # The bytes of equal weight beside each other: the signs and exponents of loads are alike, their last bits are not.
+    loads = array("f", (math.nan if point.load is None else point.load for point in points))
+    words = array("I", loads.tobytes())
+    short = little_endian(array("I", (word & _KEPT_BITS for word in words))).tobytes()
+    # Bytes of equal weight stand beside each other: loads have like signs and exponents, and unlike last bits.
     planes = b"".join(short[place::_WIDTH] for place in range(_WIDTH))
     return _FORM + zlib.compress(little_endian(numbers).tobytes() + planes)
 
@@ -90,18 +90,26 @@ def unpack_points(blob: bytes) -> list[Point]:
         short[place::_WIDTH] = planes[place * count : (place + 1) * count]
     loads = array("f", little_endian(array("I", bytes(short))).tobytes())
     return [
-        Point(slot * POINT_STEP, replicas, _known(ready), None if math.isnan(load) else load, floor, cap, _known(asked))
-        for slot, replicas, ready, floor, cap, asked, load in zip(*columns, loads, strict=True)
+        Point(
+            slot * POINT_STEP,
+            replicas,
+            _or_none(ready),
+            None if math.isnan(load) else load,
+            floor,
+            cap,
+            _or_none(forecast),
+        )
+        for slot, replicas, ready, floor, cap, forecast, load in zip(*columns, loads, strict=True)
     ]
 
 
 def thinned(points: Iterable[Point]) -> list[Point]:
-    """Of each hour one point: the one with the most replicas, of several of these the one with the largest load."""
+    """One point for each hour: that with the most replicas, and of several such points that with the largest load."""
     of_hour: dict[int, Point] = {}
-    for each in points:
-        hour = each.at // HOUR
-        if hour not in of_hour or _weight(each) > _weight(of_hour[hour]):
-            of_hour[hour] = each
+    for point in points:
+        hour = point.at // HOUR
+        if hour not in of_hour or _weight(point) > _weight(of_hour[hour]):
+            of_hour[hour] = point
     return list(of_hour.values())
 
 
@@ -113,5 +121,5 @@ def _number(value: int | None) -> int:
     return _NONE if value is None else value
 
 
-def _known(value: int) -> int | None:
+def _or_none(value: int) -> int | None:
     return None if value == _NONE else value

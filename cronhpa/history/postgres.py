@@ -8,8 +8,8 @@ As in SQLite there is one writer at a time: a write transaction begins with an a
 replicas never add the same series twice and never wait for each other's rows in a circle, and ids are committed in the
 order in which they are given, which `SeriesIds.check` relies on.
 
-A server that is down, slow or full gives a `Fault` or a StoreError within seconds. A lost connection is opened again by
-the next transaction, once: whoever asks for transactions sets the pace.
+A server that is down, slow or full gives a `Fault` or a StoreError within seconds. The next transaction opens a lost
+connection again, in one attempt: the caller's transactions set the pace of attempts.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ T = TypeVar("T")
 # A store was first kept in PostgreSQL with tables of this version.
 _FIRST_VERSION = 3
 
-# What `schema` says in SQLite's words. COLLATE "C": names are in the order of their bytes, as in SQLite, whatever the
-# locale of the database. BIGINT: an INTEGER of SQLite has 64 bits.
+# Translates `schema` from SQLite's words. COLLATE "C": names are in the order of their bytes, as in SQLite, whatever
+# the locale of the database. BIGINT: an INTEGER of SQLite has 64 bits.
 _WORDS = (
     (re.compile(r"\bid INTEGER PRIMARY KEY(?: AUTOINCREMENT)?"), "id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
     (re.compile(r"\bINTEGER\b"), "BIGINT"),
@@ -58,13 +58,13 @@ _WORDS = (
 )
 
 CONNECT_SECONDS = 3
-# Of a statement. The server ends it; a server that does not answer at all is given up a second later. So the last
-# flush of an operator that stops fits into what its reconciliations leave of 30 s.
+# The server ends a statement after so long; a server that does not answer at all is given up a second later. So the
+# last flush of an operator that stops fits into what its reconciliations leave of 30 s.
 STATEMENT_TIMEOUT: Nanoseconds = 8 * SECOND
 # A writer that is stopped in the middle of a transaction (SIGSTOP, a lost node) has the lock for so long.
 _IDLE_TIMEOUT: Nanoseconds = 15 * SECOND
 _ANSWER_SECONDS = 1.0
-# A peer that is gone without a word is noticed by these.
+# These notice a peer that vanished without closing the connection.
 _KEEPALIVE = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 10_000}
 
 _UNREADABLE = (psycopg.Error, msgspec.MsgspecError, TypeError, ValueError)
@@ -72,7 +72,7 @@ _UNREADABLE = (psycopg.Error, msgspec.MsgspecError, TypeError, ValueError)
 # Two stores may lie in two schemas of one database: the lock belongs to the schema. 0x6370: "cp".
 _LOCK = "SELECT pg_advisory_xact_lock(25456, (current_schema()::regnamespace::oid::bigint % 2147483647)::int)"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-# Not by to_regclass, which may answer from what the session knew before it waited for the lock.
+# Not by to_regclass, which may answer from the session's cache of before it waited for the lock.
 _HAS_TABLES = """
     SELECT count(*) FROM pg_class WHERE relname = 'cronhpa_schema' AND relnamespace = current_schema()::regnamespace
 """
@@ -237,7 +237,7 @@ class _Statements:
     def executemany(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
         """All rows are on their way before the first answer is waited for (libpq's pipeline)."""
         with self._connection.cursor() as cursor:
-            # As a list: what makes the rows may ask this connection for ids.
+            # As a list, because the iterator of rows may query this connection for ids.
             cursor.executemany(_numbered(statement).encode(), list(rows))
 
 
@@ -252,7 +252,7 @@ def _numbered(statement: str) -> str:
 
 
 class _Impatient(psycopg.Connection[Any]):
-    """Waits for no answer longer than the server may take, and a second: a server that is cut off ends no statement."""
+    """Waits for an answer as long as the server may take, and a second: a server that is cut off ends no statement."""
 
     answer_seconds = 10.0
 
@@ -314,7 +314,7 @@ def _password(address: PostgresAddress) -> dict[str, Any]:
 
 
 def _migrate(db: Connection, address: PostgresAddress, schema: Schema) -> None:
-    """Of several processes one makes or migrates; the others wait for the lock, and find it done."""
+    """Makes or migrates the tables. Of several processes one does it; the others wait for the lock, then do nothing."""
 
     def work() -> None:
         _make_tables(db, schema)
@@ -362,7 +362,7 @@ def _run(db: Connection, script: str) -> None:
 
 
 def _found_version(db: Connection) -> int | None:
-    """None where there are no tables."""
+    """The version of the tables; None if there are none."""
     if not db.execute(_HAS_TABLES).fetchone()[0]:
         return None
     version: int = db.execute("SELECT version FROM cronhpa_schema").fetchone()[0]

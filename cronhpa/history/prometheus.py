@@ -2,8 +2,8 @@
 Load history from a Prometheus: range queries over the HTTP API, also from before an object existed.
 
 The query is the operator's setting and never the object's: a tenant's query under the operator's credentials would be a
-leak. What an object says comes into it as names alone (`promql`). An answer is distrusted: how long it is, how long it
-takes, and which instants it tells of. A gap stays a gap.
+leak. Of an object only checked names go into the query (`promql`). An answer is distrusted: its length, its duration
+and its instants. A gap stays a gap.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from msgspec import Struct
 from yarl import URL
 
 from cronhpa.core.instant import DAY, MINUTE, SECOND, Nanoseconds
-from cronhpa.core.printable import shortened, without_userinfo
+from cronhpa.core.printable import shortened, without_secrets, without_userinfo
 from cronhpa.core.spec import TargetRef
 from cronhpa.history.promql import Names, QueryError, QueryTemplate
 
@@ -43,17 +43,17 @@ _SPAN: Nanoseconds = 7 * DAY
 _POINTS_MAX = _SPAN // RESOLUTION + 1
 # Seven days of minutes are 400 kB with every digit of a number.
 _ANSWER_BYTES = 2 * 2**20
-# For all of an answer, however slowly it comes.
+# For a whole answer, however slowly it arrives.
 _TIMEOUT_SECONDS = 60
 _TEXT_MAX = 300
 
 
 class PrometheusError(Exception):
-    """No history came: which Prometheus, what was asked, what it said, what is needed."""
+    """There is no history; the text states the Prometheus, the query, its answer and what is needed."""
 
 
 class PrometheusUnusableError(PrometheusError):
-    """Whatever is asked, there is no use in asking: whoever asks next would hear the same."""
+    """The Prometheus is of no use whatever the query is: the next query would fail alike."""
 
 
 class _Line(Struct, frozen=True):
@@ -78,7 +78,7 @@ _LINE = msgspec.json.Decoder(_Line)
 
 
 class Prometheus:
-    """One Prometheus, and what is asked of it. `async with` keeps its connections."""
+    """One Prometheus, and the templates of its queries. `async with` keeps its connections."""
 
     def __init__(self, url: str, queries: Mapping[str, str] | None = None, token_file: Path | None = None) -> None:
         """
@@ -86,14 +86,17 @@ class Prometheus:
             and $metric stand for the object's and its target's; `$$` is a dollar sign.
         token_file: holds a bearer token, and is read at every query, as such tokens are renewed. It takes the place of
             a user and a password in the URL.
-        Raises PrometheusError for what is no URL.
+        Raises PrometheusError for a text that is no URL.
         """
         stated = prometheus_url(url)
-        # From here on nothing knows the password but the header that it goes into.
+        # From here on the password is in the header alone.
         self._url = str(stated.with_user(None)).rstrip("/")
-        self._login = None
+        self._login: str | None = None
+        # The parts of the login that no text may show, even if an answer repeats them.
+        self._secrets: tuple[str, ...] = ()
         if stated.user is not None and token_file is None:
-            self._login = "Basic " + b64encode(f"{stated.user}:{stated.password or ''}".encode()).decode()
+            pair = b64encode(f"{stated.user}:{stated.password or ''}".encode()).decode()
+            self._login, self._secrets = f"Basic {pair}", (pair, stated.password or "")
         self._queries = {**QUERIES, **(queries or {})}
         self._token_file = token_file
         self._session: aiohttp.ClientSession | None = None
@@ -108,11 +111,11 @@ class Prometheus:
             await self._session.close()
 
     def query_for(self, series: Series, target: TargetRef) -> str:
-        """The PromQL of an object's load. Raises PrometheusError where there is none for its metric."""
+        """The PromQL of an object's load. Raises PrometheusError if no query is stated for its metric."""
         template = self._queries.get(series.metric)
         if template is None:
-            known = ", ".join(sorted(self._queries))
-            raise PrometheusError(f"there is no query for {series.metric}, only for {known}: add one for this metric")
+            metrics = ", ".join(sorted(self._queries))
+            raise PrometheusError(f"there is no query for {series.metric}, only for {metrics}: add one for this metric")
         try:
             names = Names.of(
                 namespace=series.namespace,
@@ -129,7 +132,7 @@ class Prometheus:
         self, query: str, begin: Nanoseconds, end: Nanoseconds
     ) -> AsyncIterator[list[tuple[Nanoseconds, float]]]:
         """
-        (instant, value) of every known minute in [begin, end), in order, some days at a time.
+        (instant, value) of every minute in [begin, end) that has one, in order, some days at a time.
 
         Raises PrometheusError.
         """
@@ -147,7 +150,7 @@ class Prometheus:
             "step": str(RESOLUTION // SECOND),
         }
         status, body = await self._ask(form)
-        # Ten thousand points take some milliseconds to read, in which a decision may be due.
+        # In a thread: decoding ten thousand points would hold up the event loop, where a decision may be due.
         return await asyncio.to_thread(self._points, query, status, body, range(first // SECOND, last // SECOND + 1))
 
     def _points(self, query: str, status: int, body: bytes, asked: range) -> list[tuple[Nanoseconds, float]]:
@@ -177,7 +180,7 @@ class Prometheus:
             raise PrometheusError(
                 f"{self._url}: {query} gives {len(points)} points: {_POINTS_MAX} at most were asked for"
             )
-        # What was not asked for is no answer, whatever it says.
+        # Instants that were not asked for are left out.
         return [(at * SECOND, value) for at, value in points if at in asked and not math.isnan(value)]
 
     async def _ask(self, form: dict[str, str]) -> tuple[int, bytes]:
@@ -188,23 +191,23 @@ class Prometheus:
             headers = {} if self._login is None else {"Authorization": self._login}
             if self._token_file is not None:
                 token = await asyncio.to_thread(self._token_file.read_text)
-                headers = {"Authorization": f"Bearer {token.strip()}"}
-            # A redirect would take the credentials, and what is asked, wherever it points.
+                headers, self._secrets = {"Authorization": f"Bearer {token.strip()}"}, (token.strip(),)
+            # A redirect would send the credentials and the query to wherever it points.
             async with self._session.post(where, data=form, headers=headers, allow_redirects=False) as response:
                 status = response.status
                 if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
                     raise PrometheusUnusableError(
                         f"{where}: {status}: it points elsewhere, which is not followed: name the address that answers"
                     )
-                return status, await _bounded(response, where)
+                return status, without_secrets(await _bounded(response, where), self._secrets)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as problem:
-            # aiohttp's texts may hold what was asked for, down to a header.
+            # aiohttp's error texts may quote the request, down to a header.
             told = without_userinfo(str(problem)) or type(problem).__name__
             raise PrometheusUnusableError(f"{where}: {shortened(told, _TEXT_MAX)}: is that a Prometheus?") from None
 
 
 def prometheus_url(text: str) -> URL:
-    """Where a Prometheus is. Raises PrometheusError for what is no such address, without telling a password in it."""
+    """The URL of a Prometheus. Raises PrometheusError for any other text; its message shows no password."""
     problem = ""
     try:
         url = URL(text)
@@ -220,7 +223,7 @@ def prometheus_url(text: str) -> URL:
 
 
 async def _bounded(response: aiohttp.ClientResponse, where: str) -> bytes:
-    """The answer, unpacked. Raises PrometheusUnusableError for a long one, of which no more is read."""
+    """The unpacked answer. Raises PrometheusUnusableError as soon as it is too long."""
     body = bytearray()
     async for part in response.content.iter_any():
         body += part

@@ -1,8 +1,8 @@
 """
-Names in PromQL. A query is the operator's setting; what a tenant wrote comes into it through `Names` alone, which takes
-nothing but names, and into the quotes of a label matcher alone.
+Names in PromQL. A query is the operator's setting. A tenant's texts go into it only as checked `Names`, and only within
+the quotes of a label matcher.
 
-So the selectors of a query are those of its template, whatever an object says.
+So no text of an object changes the selectors of a query.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 from cronhpa.core.printable import shortened
 
 _LENGTH_MAX = 253
-# The words of PromQL between which a text in quotes may begin: quotes within a comment or another text open none.
+# The tokens of PromQL: a quote within a comment or within another quoted text begins no text.
 _TOKEN = re.compile(
     r"""\s+|\#[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`[^`]*`|\$\$|\$\{?\w*\}?|=~|!~|!=|==|>=|<=|.""",
     re.DOTALL,
@@ -26,13 +26,14 @@ _EQUAL, _REGEX = ("=", "!="), ("=~", "!~")
 
 
 class QueryError(ValueError):
-    """What cannot be a query, or stand in one: what was found, what is accepted, what to do."""
+    """A text that is no query, or cannot be part of one: what was found, what is accepted, what to do."""
 
 
 class Name(Struct, frozen=True):
     """
-    A text without any character that ends quotes, escapes or repeats: of those of a regular expression it may hold the
-    dot. Raises QueryError for any other, so there is none.
+    A text without quotes, backslashes and special characters of regular expressions, except for the dot.
+
+    The constructor raises QueryError for any other text.
     """
 
     text: str
@@ -73,7 +74,7 @@ class MetricName(Name, frozen=True):
 
 
 class Names(Struct, frozen=True):
-    """All that a query may hold of an object and its target, by the names of its placeholders."""
+    """The names of an object and its target that a query may hold, by placeholder."""
 
     namespace: Label
     name: Subdomain
@@ -88,11 +89,22 @@ class Names(Struct, frozen=True):
 
     @classmethod
     def of(cls, *, namespace: str, name: str, kind: str, target: str, metric: str) -> Self:
-        """Raises QueryError for a text that is no name."""
+        """The checked names. Raises QueryError for a text that is no name."""
         return cls(Label(namespace), Subdomain(name), KindName(kind), Subdomain(target), MetricName(metric))
 
 
 _KNOWN = f"{', '.join(f'${name}' for name in Names.__struct_fields__)} are known"
+
+
+def with_placeholders(text: str) -> Template:
+    """A text with placeholders for an object's names. Raises QueryError for a dollar sign that begins none of them."""
+    template = Template(text)
+    if not template.is_valid():
+        raise QueryError(f"a dollar sign in {text!r} begins no name: {_KNOWN}, and $$ for a dollar sign")
+    for name in template.get_identifiers():
+        if name not in Names.__struct_fields__:
+            raise QueryError(f"${name} is unknown: {_KNOWN}, and $$ for a dollar sign")
+    return template
 
 
 class QueryTemplate:
@@ -104,7 +116,7 @@ class QueryTemplate:
 
     def __init__(self, text: str) -> None:
         """Raises QueryError for a placeholder that is unknown or stands elsewhere."""
-        # Pieces of the query, each with whether names in it stand within a regular expression.
+        # Pieces of the query, each with True if its placeholders stand within a regular expression.
         self._pieces = tuple(_pieces(text))
 
     @property
@@ -114,8 +126,8 @@ class QueryTemplate:
 
     def filled(self, names: Names) -> str:
         """The query of an object."""
-        literal = {each: getattr(names, each).text for each in Names.__struct_fields__}
-        regex = {each: getattr(names, each).regex for each in Names.__struct_fields__}
+        literal = {field: getattr(names, field).text for field in Names.__struct_fields__}
+        regex = {field: getattr(names, field).regex for field in Names.__struct_fields__}
         return "".join(piece.substitute(regex if is_regex else literal) for piece, is_regex in self._pieces)
 
 
@@ -123,9 +135,7 @@ def _pieces(text: str) -> list[tuple[Template, bool]]:
     pieces = []
     before = ""
     for token in _TOKEN.findall(text):
-        piece = Template(token)
-        if not piece.is_valid():
-            raise QueryError(f"a dollar sign in {token!r} begins no name: {_KNOWN}, and $$ for a dollar sign")
+        piece = with_placeholders(token)
         for name in piece.get_identifiers():
             _check(name, token, before)
         pieces.append((piece, before in _REGEX))
@@ -135,9 +145,7 @@ def _pieces(text: str) -> list[tuple[Template, bool]]:
 
 
 def _check(name: str, token: str, before: str) -> None:
-    """Whether a placeholder may stand in a token behind another one. Raises QueryError."""
-    if name not in Names.__struct_fields__:
-        raise QueryError(f"${name} is unknown: {_KNOWN}, and $$ for a dollar sign")
+    """Raises QueryError unless a placeholder may stand in this token. before: the token before it."""
     if token[0] not in _QUOTES or before not in (*_EQUAL, *_REGEX):
         raise QueryError(
             f"${name} stands outside the quotes of a label matcher: it is accepted there alone, "

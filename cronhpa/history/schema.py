@@ -1,7 +1,7 @@
 """
-The tables of a store, and what makes those of one release those of the next.
+The tables of a store, and the migrations from one release's tables to the next one's.
 
-Written in SQLite's words. `postgres` has others for the same types: whatever is added here is added there.
+Written in SQLite's words. `postgres` translates them: a word that is new here needs a translation there.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from msgspec import Struct
 
 class Schema(Struct, frozen=True):
     """
-    tables: statements that make all tables of `version`, a line end behind each semicolon.
+    tables: statements that make all tables of `version`, with a line end after each semicolon.
 
-    migrations: by version, the statements that make tables of it those of the next version.
+    migrations: by version, the statements that turn its tables into those of the next version.
     """
 
     version: int
@@ -23,7 +23,7 @@ class Schema(Struct, frozen=True):
     migrations: Mapping[int, str]
 
 
-# What was decided. last: the digest of the newest kept decision. bytes: of the object's blobs in `decided`.
+# Decisions. last: the digest of the newest kept decision. bytes: the size of the object's blobs in `decided`.
 # Times of `decided` are nanoseconds; those of points are counted in steps and days since the Unix epoch.
 _DECISIONS = """
 CREATE TABLE object (

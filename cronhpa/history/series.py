@@ -8,8 +8,8 @@ from cronhpa.core.instant import DAY, MINUTE, Nanoseconds
 
 STEP: Nanoseconds = 5 * MINUTE
 STEPS_KEPT: Nanoseconds = 28 * DAY
-# A finished day is evaluated minute by minute, with the week before it as the past: eight days. The ninth leaves a late
-# evaluation its minutes.
+# A finished day is evaluated minute by minute, with the week before it as the past: eight days. The ninth is for an
+# evaluation that is late.
 MINUTES_KEPT: Nanoseconds = 9 * DAY
 
 INSTANT_END: Nanoseconds = 2**63  # the largest integer of a database, plus one

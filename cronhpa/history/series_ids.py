@@ -1,7 +1,7 @@
 """
-The row ids of series: looked up once, then cached.
+The row ids of series: looked up once, many in one query, then cached.
 
-Another process may forget a series, whose id then stands for nothing. `check` drops the cache when that has happened.
+Another process may forget a series, and the series' id is then void. `check` drops the cache if that has happened.
 """
 
 from __future__ import annotations
@@ -9,8 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cronhpa.history.database import Connection
     from cronhpa.history.series import Series
+
+# Each takes three parameters of a statement.
+_SERIES_MAX = 500
 
 
 class SeriesIds:
@@ -23,15 +28,21 @@ class SeriesIds:
     def find(self, db: Connection, series: Series) -> int | None:
         """The id of a series; None where the database does not have the series."""
         cached = self._ids.get(series)
-        if cached is not None:
-            return cached
-        query = "SELECT id FROM series WHERE namespace = ? AND name = ? AND metric = ?"
-        row = db.execute(query, (series.namespace, series.name, series.metric)).fetchone()
-        if row is None:
-            return None
-        series_id: int = row[0]
-        self._ids[series] = series_id
-        return series_id
+        return cached if cached is not None else self.find_all(db, [series]).get(series)
+
+    def find_all(self, db: Connection, several: Sequence[Series]) -> dict[Series, int]:
+        """The ids of those of the series that the database has, in order."""
+        unknown = [series for series in several if series not in self._ids]
+        for begin in range(0, len(unknown), _SERIES_MAX):
+            part = unknown[begin : begin + _SERIES_MAX]
+            rows = ", ".join(f"({place}, ?, ?, ?)" for place in range(len(part)))
+            query = f"""
+                WITH asked (place, namespace, name, metric) AS (VALUES {rows})
+                SELECT place, id FROM asked JOIN series USING (namespace, name, metric)
+            """  # noqa: S608 - numbers and question marks
+            names = [text for series in part for text in (series.namespace, series.name, series.metric)]
+            self._ids |= {part[place]: series_id for place, series_id in db.execute(query, names)}
+        return {series: self._ids[series] for series in several if series in self._ids}
 
     def find_or_add(self, db: Connection, series: Series) -> int:
         """The id of a series, which is added where the database does not have the series."""
@@ -48,8 +59,8 @@ class SeriesIds:
         """
         Drop the cache if a series was forgotten since the last check; for a database that others have written to.
 
-        Ids are never given twice. So as long as this process adds no series, the number of series and their largest id
-        together are the same again only if every series of the cache is still there.
+        No id is given twice. So while this process adds no series, an unchanged number of series and an unchanged
+        largest id mean that every series of the cache is still there.
         """
         table_state = db.execute("SELECT count(*), max(id) FROM series").fetchone()
         if table_state != self._table_state:
@@ -57,5 +68,5 @@ class SeriesIds:
             self._table_state = table_state
 
     def clear(self) -> None:
-        """Drop the cache: ids of this transaction are void, or series were forgotten."""
+        """Drop the cache, because the transaction that gave ids was undone, or series were forgotten."""
         self._ids.clear()

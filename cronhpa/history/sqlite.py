@@ -196,7 +196,7 @@ def _make(schema: Schema, connection: sqlite3.Connection, path: Path) -> None:
             _run(connection, schema.tables, schema.version)
         connection.execute("COMMIT")
     _check_current(schema, connection, path)
-    # Of the connection, not of the file.
+    # Again for each connection: `synchronous` is a setting of the connection, not of the file.
     _set_pragmas(connection)
 
 

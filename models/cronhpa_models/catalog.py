@@ -1,8 +1,8 @@
 """
-The methods that a policy may choose, by the names that a user writes: those of this package and those that others add.
+The methods that a policy may choose, by the names that a user writes: those of this package and of other packages.
 
-A package adds a method by an entry point in the group `cronhpa.methods`: its name is what a user writes, one of the
-`variants` of the method that it refers to. It is loaded when it is asked for by name, and its faults cost itself alone.
+A package adds a method by an entry point in the group `cronhpa.methods`. The entry point's name is what a user writes:
+one of the `variants` of the method. A method is loaded when a user names it, and its faults cost itself alone.
 Importing the catalog imports numpy, and neither pandas nor what single methods need.
 """
 
@@ -25,7 +25,7 @@ from cronhpa_models.seasonal_naive import SEASONAL_NAIVE
 from cronhpa_models.time_of_week import TimeOfWeek
 
 ENTRY_POINTS = "cronhpa.methods"
-# What gained most on recorded series: docs/forecasting.md.
+# The set that gained most on recorded series: docs/forecasting.md.
 DEFAULT = ErrorMixture.variants
 
 # Baselines first, the operator's own last.
@@ -53,7 +53,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Found:
-    """unavailable: by the name that was asked for, why there is no such method here."""
+    """unavailable: by the requested name, why there is no such method here."""
 
     chosen: tuple[Chosen, ...]
     unavailable: dict[str, str]
@@ -65,12 +65,12 @@ def built_in() -> tuple[Chosen, ...]:
 
 
 def default() -> tuple[Chosen, ...]:
-    """The methods for whoever names none."""
+    """The methods for a spec that names none."""
     return find(DEFAULT).chosen
 
 
 def find(names: Sequence[str]) -> Found:
-    """The methods with these names, in the order in which they are named first; a method with several names is one."""
+    """The methods with these names, in the order of their first name; variants of one method are joined."""
     known = {variant: method for method in _BUILT_IN for variant in method.variants}
     methods: list[Method] = []
     unavailable: dict[str, str] = {}
@@ -87,7 +87,7 @@ def find(names: Sequence[str]) -> Found:
 
 
 def _missing(method: Method) -> str:
-    """Which packages the method needs that are not installed; empty where there are all."""
+    """A sentence on the needed packages that are not installed; empty where all are."""
     absent = [package for package in method.needs if util.find_spec(package.partition(".")[0]) is None]
     return f"it needs {' and '.join(absent)}, not installed here" if absent else ""
 
@@ -110,7 +110,7 @@ def _added(name: str) -> Method | str:
 
 
 def _misshapen(loaded: Any, name: str) -> str:
-    """What keeps an object from being a Method with this variant; empty where nothing does."""
+    """Why an object is no Method with this variant; empty where it is one."""
     if isinstance(loaded, type):
         return f"it is the class {loaded.__name__}: an object is needed, {loaded.__name__}() for example"
     if not isinstance(getattr(loaded, "name", None), str):

@@ -1,5 +1,5 @@
 """
-What came at the same clock on earlier days: weighted empirical quantiles.
+Weighted empirical quantiles of the values at the same clock on earlier days.
 
 A day counts half after five days, the same weekday counts four times, a step beside the clock counts half.
 """
@@ -19,10 +19,10 @@ _BESIDE_WEIGHTS = np.array([0.5, 1.0, 0.5])
 
 def quantiles_at_clock(values: Floats, rows: Rows, levels: Floats, *, day: int, days: int) -> Floats:
     """
-    (levels, rows): the least value at the clock of each row that covers each level of those on the `days` days before.
+    (levels, rows): at the clock of each row, the quantile of the values of the `days` days before at each level.
 
-    values: (all rows,), NaN for what is not known; a value of the day before must be known at its row, and so must the
-    one a step behind it. NaN where nothing is known.
+    values: (all rows,), NaN for unknown ones; at a row, the value of the day before and the one a step after it must be
+    known already. NaN where nothing is known.
     """
     back = np.arange(1, days + 1)
     at = (rows[:, None, None] - back[:, None] * day + _BESIDE).reshape(len(rows), -1)

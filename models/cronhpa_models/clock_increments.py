@@ -1,13 +1,13 @@
 """
-Clock increments: from here on it moves as it moved at this clock on earlier days.
+Clock increments: from now on the load moves as it moved at this clock on earlier days.
 
 Card
-  What for   Rises that come at a clock on top of whatever level the day has.
+  What for   Rises that come at a clock on top of any level of the day.
   Formula    z[t] + quantile of z[t-d*m+h] - z[t-d*m] over d = 1..14 days and one step beside it (weights: clock.py);
              z = log(load + c), c = 5 % of the mean load.
   Source     Empirical quantiles of a seasonal random walk: Hyndman & Athanasopoulos (2021), section 5.5.
   Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
-  Weak at    A jump to a fixed level from a base that differs: it is forecast as a factor. Noise in z[t] is carried on.
+  Weak at    A jump to a fixed level from a varying base, which is forecast as a factor. Noise in z[t] is carried on.
 """
 
 from __future__ import annotations

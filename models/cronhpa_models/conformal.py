@@ -1,24 +1,23 @@
 """
-Rolling conformal quantiles: the past errors of a point forecast make the predictive distribution, here and only here.
+Rolling conformal quantiles: the past errors of a point forecast make its predictive distribution.
 
 Card
-  What for   To make a calibrated forecast of any expectation, whatever it rests on.
+  What for   A calibrated forecast from any point forecast.
   Formula    z = log(load + c), c = 5 % of the mean load, so that nights at zero have a logarithm.
              quantile = largest expected z + margin[level] * scale[t]
-             error: largest z of the next steps - the largest that was expected of them.
-             scale: half the mean error at this clock on earlier days (neighbours of one step pooled, half-life 5 days),
-             half the mean error of late (half-life 6 steps), plus a tenth of the overall error, so that a quiet hour
-             cannot make it zero.
-             margin: the quantile of error / scale over the seven days before, of those errors whose outcome was known,
-             renewed eight times a day.
-             Between two steps (whole_steps): the expectation as of the newest whole step and as of the one under way,
-             each corrected by the newest load as far as the point forecast is by the load of a row.
+             error = largest z of the next steps - largest expected z of the next steps
+             scale = 0.5 x mean error at this clock on earlier days (neighbours of one step pooled, half-life 5 days)
+                   + 0.5 x mean error of late (half-life 6 steps)
+                   + 0.1 x overall mean error, so that a quiet hour cannot make it zero.
+             margin: the quantile of error / scale over the last seven days, of errors whose outcome is known, renewed
+             eight times a day.
+             Between two steps (whole_steps): the expectation as of the newest whole step and as of the step under way,
+             each corrected by the newest load with the gain that the point forecast has for the load of a row.
   Source     Split conformal: Lei et al. (2018), JASA 113(523), section 2, its finite-sample rank, one-sided. Scaled
              residuals: section 5.2 of the same. Rolling, as errors in time are not exchangeable: Xu & Xie (2021),
              "Conformal prediction interval for dynamic time-series".
-  Cost       Each forecast goes through the kept history once, whatever the number of its origins: milliseconds, and as
-             long as the point forecast takes.
-  Weak at    A level is met over days, not in each hour. A jump that never came is in no error.
+  Cost       One pass over the kept history for any number of origins: milliseconds, and the time of the point forecast.
+  Weak at    Coverage holds over days, not in each hour. The errors know no jump that never came.
 """
 
 from __future__ import annotations
@@ -40,36 +39,35 @@ _CALIBRATION_DAYS = 7
 _RENEWALS_PER_DAY = 8
 _CLOCK_HALF_LIFE_DAYS = 5
 _RECENT_SHARE = 1 - 0.5 ** (1 / 6)
-# Calibrated on fewer errors than this, the 0.95 quantile would rest on two or three of them.
+# With fewer errors, two or three of them would decide the 0.95 quantile.
 _ERRORS_MIN = 50
-# A load unseen for longer than this many steps is not extrapolated.
+# A load is not extrapolated for longer than this.
 _UNSEEN_STEPS_MAX = 3
 # Keeps a load that never moved from dividing zero by zero.
 _TINY = 1e-12
-# Keeps exponentials finite; whoever uses a quantile has a ceiling that makes it sane.
+# Keeps exponentials finite; callers limit quantiles by a ceiling of their own.
 _LOG_MAX = 700.0
 
 
 class Expectation(Protocol):
-    """A point forecast of the logarithm: what is expected of the next steps at each row, from the rows up to it."""
+    """A point forecast of the logarithms of the next steps at each row, from the rows up to it."""
 
     def __call__(self, z: Floats, horizon: int, /) -> Floats:
         """(rows,) to (rows, horizon), NaN where nothing is expected. The first rows are those of the fit."""
 
     def gain(self, rows: Rows, horizon: int, /) -> Floats:
-        """(n, horizon): by how much the expectations at each row rise where the z of that row rises by one."""
+        """(n, horizon): the derivative of the expectations at each row by the z of that row."""
 
     def parameters(self) -> dict[str, Floats]:
-        """What the fit found, for a state."""
+        """The fitted parameters, to be encoded."""
 
 
 @dataclass(frozen=True)
 class Calibrated:
     """
-    A point forecast and the history that its errors are taken from, see cronhpa_models.method.Fitted.
+    A point forecast and the history of its errors, see cronhpa_models.method.Fitted.
 
-    offset: what is added to a load before its logarithm is taken. expect: gives at least one step more than the longest
-    window.
+    offset: added to a load before taking its logarithm. expect: gives at least one step more than the longest window.
     """
 
     load: Floats
@@ -82,7 +80,7 @@ class Calibrated:
         """See cronhpa_models.method.Fitted."""
         reaches = self.windows[:windows]
         whole, part = split(origins.position)
-        # Up to the step under way and the one beside it: of their loads nothing is known, of their clocks earlier days.
+        # Up to the step under way and the one after it: their loads are unknown, earlier days at their clocks are not.
         z = np.full(max(len(self.load) + len(later), int(whole.max()) + 1) + 2, np.nan)
         z[: len(self.load) + len(later)] = np.log(np.concatenate([self.load, later]) + self.offset)
         seen = held(z, _UNSEEN_STEPS_MAX)
@@ -99,7 +97,7 @@ class Calibrated:
         return mixed(np.stack(loads[::2]), np.stack(loads[1::2]), part)
 
     def encode(self) -> bytes:
-        """Loads with 24 bits, an error of 1e-7; what the point forecast found in full."""
+        """Loads with 24 bits, an error of 1e-7; the parameters of the point forecast in full."""
         head = {"offset": self.offset, "steps_per_day": self.steps_per_day, "windows": self.windows}
         return state.pack(head, {"load": self.load.astype("<f4"), **self.expect.parameters()})
 
@@ -107,8 +105,8 @@ class Calibrated:
         self, expected: Floats, seen: Floats, newest: Floats, whole: Rows, part: Floats
     ) -> tuple[Floats, Floats]:
         """
-        (origins, horizon): the largest z that is expected of the next steps, as of the newest whole step of each origin
-        and as of the step under way, both knowing the newest load.
+        (origins, horizon) twice: the largest expected z of the next steps, as of the newest whole step of each origin
+        and as of the step under way, both corrected by the newest load.
 
         expected: (origins, horizon + 1), as of the newest whole step. seen: (origins,), its z.
         """
@@ -156,7 +154,7 @@ def calibrated(load: Floats, steps_per_day: int, windows: tuple[int, ...], expec
 
 @dataclass(frozen=True)
 class Kept:
-    """What a state holds, see Calibrated. parameters: of the point forecast."""
+    """The content of a state, see Calibrated. parameters: of the point forecast."""
 
     load: Floats
     offset: float
@@ -166,7 +164,7 @@ class Kept:
 
 
 def decoded(written: bytes, expectation: Callable[[Kept], Expectation]) -> Calibrated:
-    """The fit that Calibrated.encode wrote. expectation: makes the point forecast from what is kept."""
+    """The fit that Calibrated.encode wrote. expectation: makes the point forecast from the content."""
     head, arrays = state.unpack(written)
     load = arrays.pop("load").astype(np.float64)
     found = Kept(load, head["offset"], head["steps_per_day"], tuple(head["windows"]), arrays)
@@ -179,20 +177,20 @@ def kept(load: Floats, steps_per_day: int, days: int = DAYS_KEPT) -> Floats:
 
 
 def offset_of(load: Floats) -> float | None:
-    """What is added to a load before its logarithm is taken; None where nothing was measured."""
+    """The number to add to a load before taking its logarithm; None where nothing was measured."""
     known = load[~np.isnan(load)]
     # 1e-9 stands in where nothing was ever measured above zero.
     return max(0.05 * float(known.mean()), 1e-9) if len(known) else None
 
 
 def filled(load: Floats) -> Floats:
-    """Without gaps: linear through them, level before the first value and behind the last."""
+    """The load without gaps: linear through them, constant before the first value and after the last."""
     known = np.flatnonzero(~np.isnan(load))
     return np.asarray(np.interp(np.arange(len(load)), known, load[known]), dtype=np.float64)
 
 
 def held(values: Floats, limit: int) -> Floats:
-    """Values that stand for a gap of so many rows after them."""
+    """The values, each repeated for up to `limit` rows of a gap after it."""
     rows = np.arange(len(values))
     newest = np.maximum.accumulate(np.where(np.isnan(values), -1, rows))
     return np.where((newest >= 0) & (rows - newest <= limit), values[np.maximum(newest, 0)], np.nan)
@@ -222,7 +220,7 @@ def _pooled(sums: Floats) -> Floats:
     """
     Each row with the rows beside it.
 
-    By row, not by slot of the day: beside midnight lies the day before, whose own errors may not be known yet.
+    By row, not by slot of the day: at midnight a neighbouring slot would bring errors that may not be known yet.
     """
     pooled: Floats = sums + np.concatenate([[0.0], sums[:-1]]) + np.concatenate([sums[1:], [0.0]])
     return pooled

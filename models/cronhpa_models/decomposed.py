@@ -1,5 +1,5 @@
 """
-Decomposed: the course of the day by STL, what is left of the load by simple exponential smoothing at every step.
+Decomposed: the course of the day by STL, the rest of the load by simple exponential smoothing at every step.
 
 Card
   What for   Load with a course of the day that noise hides: loess averages over days where last values would wander.
@@ -7,8 +7,8 @@ Card
              season: the last cycle of STL on the last 14 days, with jumps of m/20, m/10 and m/10 steps between loess
              fits: 24 ms instead of 630 of fitting at every point, for a season within 0.2 % (three series).
              level: exponential mean of z - season, corrected at every step; alpha of a grid by absolute error.
-             Errors of the last three days are of a season from the days before them: what STL leaves of the days that
-             it has smoothed itself is too small.
+             Errors of the last three days are against a season of the days before them: the residuals of days that STL
+             has smoothed itself are too small.
   Source     STL: Cleveland, Cleveland, McRae & Terpenning (1990), Journal of Official Statistics 6(1); with a method
              for the rest: Hyndman & Athanasopoulos (2021), section 5.7.
   Cost       Tens of milliseconds a fit; the first one of a process imports statsmodels: 2 to 4 s of CPU and 75 MB.
@@ -98,14 +98,14 @@ class _Online:
 
     @classmethod
     def of(cls, parameters: dict[str, Floats]) -> _Online:
-        """What `parameters` gave."""
+        """The inverse of `parameters`."""
         held_out, fitted, alpha = parameters["numbers"].tolist()
         return cls(int(held_out), int(fitted), parameters["earlier"], parameters["season"], alpha)
 
 
 def _season(z: Floats, day: int) -> Floats:
     """(day,): the course of the day at the end of z, beginning with the slot that follows."""
-    # A second and 65 MB at the first import: only who fits this method pays.
+    # A second and 65 MB at the first import: only fits of this method pay.
     from statsmodels.tsa.seasonal import STL  # noqa: PLC0415
 
     jumps = {"seasonal_jump": max(1, day // 20), "trend_jump": max(1, day // 10), "low_pass_jump": max(1, day // 10)}

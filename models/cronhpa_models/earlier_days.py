@@ -1,5 +1,5 @@
 """
-Point forecasts that rest on earlier days alone: the method around such an expectation, here and only here.
+Point forecasts from earlier days alone, as methods.
 
 Imports numpy alone.
 """
@@ -50,7 +50,7 @@ class _OfDays:
         return self.expected(z, horizon, self.steps_per_day)
 
     def gain(self, rows: Rows, horizon: int) -> Floats:
-        """None: the load of today says nothing."""
+        """Zero: today's load changes nothing."""
         return np.zeros((len(rows), horizon))
 
     def parameters(self) -> dict[str, Floats]:

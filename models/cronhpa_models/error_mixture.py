@@ -1,16 +1,16 @@
 """
-Error mixtures: how likely each load is in the coming steps, by a ridge forecast and the errors that it used to make.
+Error mixtures: the distribution of the load in the coming steps, by a ridge forecast and its past errors.
 
 Card
-  What for   Floors that buy minutes: not one quantile but the whole distribution of the largest load ahead, so that a
-             caller can weigh each pod against the chance that it is needed.
+  What for   Floors that buy minutes: the whole distribution of the largest load ahead instead of one quantile, so that
+             a caller can weigh each pod against the probability that it is needed.
   Formula    z = log(load + c), c = 5 % of the mean load. For each window of 1 to h steps ahead
              log(max load + c) = z[t] + b' x[t] + error, b by ridge, a day counting half as much after 7 days.
              x: differences from z[t] of six lags, two exponential means, the same clock of yesterday and of last week,
              the mean of earlier days at that clock, and their moves. An unknown difference is zero.
              The distribution of the error is a mixture of empirical ones, weights by mixture_forecast.VARIANTS:
              near, clock   errors at the same clock of the last 14 days, within a step, within a quarter of an hour
-             load          loads (not errors) at the same clock: a jump goes to a level, whatever is there before it
+             load          loads (not errors) at the same clock: a jump goes to a level, from any load before it
              moves         errors of the last week after moves of two steps that were like the present one
              recent        errors of the last two hours, half-life 10 steps
              all           every error of the last seven days
@@ -19,13 +19,13 @@ Card
              conformal with localised weights, Guan (2023), Biometrika 110(1).
   Cost       printed by `make bench-forecast`.
   Scores     docs/forecasting.md: coverage of the 0.9 quantile, MASE and pinball loss on each series.
-  Weak at    Clocks are UTC. A first occurrence is never foreseen. What is rarer than once in a few days is seen as
-             rarely as it came.
+  Weak at    Clocks are UTC. A first occurrence is never foreseen. An event rarer than once in a few days gets no more
+             than its frequency.
 """
 
 from __future__ import annotations
 
-import json
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +50,8 @@ _LEVELS = np.array(
 )
 _TAIL_BINS = 32
 _BINS = len(_LEVELS) + _TAIL_BINS
+# Of an encoded fit: rows, steps a day, windows; offset. What follows are numbers of eight bytes, then shorter ones.
+_HEAD = struct.Struct("<IHHd")
 
 
 class ErrorMixture:
@@ -85,7 +87,10 @@ class ErrorMixture:
             edges = _edges(wrong[week][good[week]], came, z)
             bin_of = bins_of(edges, wrong)
             coefficients.append(b)
-            errors.append(Errors(edges, bin_of, *_by_move(z[week], bin_of[week]), _counted(bin_of[week], len(edges))))
+            kept_bins = bin_of[-_looked_at(steps_per_day) :]
+            errors.append(
+                Errors(edges, kept_bins, *_by_move(z[week], bin_of[week]), _counted(bin_of[week], len(edges)))
+            )
         return FittedMixture(kept, offset, steps_per_day, tuple(windows), np.stack(coefficients), tuple(errors))
 
     def distributions(
@@ -107,28 +112,26 @@ class ErrorMixture:
         return [answers[place] for place in range(len(several))]
 
     def decode(self, state: bytes) -> FittedMixture:
-        """What FittedMixture.encode wrote. Ten times as fast as .npz, which is read at every forecast."""
-        place = state.index(b"\n") + 1
-        head = json.loads(state[:place])
+        """The fit that FittedMixture.encode wrote, as views of its bytes: it is read at every forecast."""
+        rows, steps_per_day, count, offset = _HEAD.unpack_from(state)
+        place = _HEAD.size
 
-        def take(kind: str, count: int) -> NDArray[Any]:
+        def take(kind: str, numbers: int) -> NDArray[Any]:
             nonlocal place
-            found = np.frombuffer(state, kind, count, place)
+            found = np.frombuffer(state, kind, numbers, place)
             place += found.nbytes
             return found
 
-        windows, rows = tuple(head["windows"]), head["rows"]
-        coefficients = take("<f8", len(windows) * (FEATURES + 1)).reshape(len(windows), -1)
-        load = take("<f4", rows).astype(np.float64)
+        windows, moves = take("<i8", 2 * count).reshape(2, count).tolist()
+        coefficients = take("<f8", count * (FEATURES + 1)).reshape(count, -1)
+        edges = take("<f8", count * _BINS).reshape(count, -1)
+        load = take("<f4", rows)
+        kept = min(_looked_at(steps_per_day), rows)
         errors = []
-        for count in head["moves"]:
-            edges, of_week = take("<f8", _BINS), take("<i2", _BINS).astype(np.float64)
-            moves, by_move = take("<f4", count).astype(np.float64), take("<i2", count)
-            bin_of = np.full(rows, -1, np.int8)
-            kept = min(_looked_at(head["steps_per_day"]), rows)
-            bin_of[-kept:] = take("<i1", kept)
-            errors.append(Errors(edges, bin_of, moves, by_move, of_week))
-        return FittedMixture(load, head["offset"], head["steps_per_day"], windows, coefficients, tuple(errors))
+        for of_window, known in zip(edges, moves, strict=True):
+            sorted_moves, of_week = take("<f4", known), take("<i2", _BINS)
+            errors.append(Errors(of_window, take("<i1", kept), sorted_moves, take("<i1", known), of_week))
+        return FittedMixture(load, offset, steps_per_day, tuple(windows), coefficients, tuple(errors))
 
 
 @dataclass(frozen=True)
@@ -136,11 +139,11 @@ class FittedMixture:
     """
     See cronhpa_models.method.Fitted.
 
-    load: (rows,), up to 28 days. coefficients: (windows, features + 1). errors: of the regression in the history, for
-    each window.
+    load: (rows,), up to 28 days, with 64 bits or as it was kept. coefficients: (windows, features + 1). errors: of the
+    regression in the history, for each window.
     """
 
-    load: Floats
+    load: NDArray[Any]
     offset: float
     steps_per_day: int
     windows: tuple[int, ...]
@@ -152,38 +155,30 @@ class FittedMixture:
         return distributions([self], [later], [origins], windows)[0]
 
     def encode(self) -> bytes:
-        """
-        A line of JSON, then plain numbers: loads with 24 bits, an error of 1e-7, and the bins of the days looked back
-        at.
-        """
-        head = {
-            "offset": self.offset,
-            "steps_per_day": self.steps_per_day,
-            "windows": list(self.windows),
-            "rows": len(self.load),
-            "moves": [len(each.by_move) for each in self.errors],
-        }
-        looked_at = _looked_at(self.steps_per_day)
-        parts = [self.coefficients.astype("<f8"), self.load.astype("<f4")]
+        """Plain numbers: loads with 24 bits, an error of 1e-7."""
+        head = _HEAD.pack(len(self.load), self.steps_per_day, len(self.windows), self.offset)
+        windows = np.array([self.windows, [len(each.moves) for each in self.errors]], "<i8")
+        edges = np.stack([each.edges for each in self.errors]).astype("<f8")
+        parts = [windows, self.coefficients.astype("<f8"), edges, self.load.astype("<f4")]
         for each in self.errors:
-            parts += [each.edges.astype("<f8"), each.of_week.astype("<i2")]
-            parts += [each.moves.astype("<f4"), each.by_move.astype("<i2"), each.bin_of[-looked_at:]]
-        return json.dumps(head).encode() + b"\n" + b"".join(part.tobytes() for part in parts)
+            parts += [each.moves.astype("<f4"), each.of_week.astype("<i2"), each.bin_of, each.bin_by_move]
+        return head + b"".join(part.tobytes() for part in parts)
 
 
 @dataclass(frozen=True)
 class Errors:
     """
-    edges: (bins,), the upper edge of each bin of errors, rising. bin_of: (rows,), the bin of the error that a forecast
-    at each row made; -1 where it is not known. moves, by_move: of the last week the moves whose errors are known,
-    rising, with 24 bits, and their places in that week. of_week: (bins,), how many errors of the last week are in each.
+    edges: (bins,), the upper edge of each bin of errors, rising. bin_of: of the last rows that are looked back at, the
+    bin of the error that a forecast at each row made; -1 where it is not known. moves, bin_by_move: of the last week
+    the moves whose errors are known, rising, with 24 bits, and the bins of those errors. of_week: (bins,), how many
+    errors of the last week are in each.
     """
 
     edges: Floats
     bin_of: NDArray[np.int8]
-    moves: Floats
-    by_move: NDArray[np.int16]
-    of_week: Floats
+    moves: NDArray[np.float32]
+    bin_by_move: NDArray[np.int8]
+    of_week: NDArray[np.int16]
 
 
 def _edges(errors: Floats, came: Floats, z: Floats) -> Floats:
@@ -195,24 +190,24 @@ def _edges(errors: Floats, came: Floats, z: Floats) -> Floats:
     return np.sort(np.concatenate([body, tail])) + 1e-9
 
 
-def _by_move(z: Floats, bin_of: NDArray[np.int8]) -> tuple[Floats, NDArray[np.int16]]:
-    """How far each step lies above the lower of the two before it, rising, and the places of the steps."""
+def _by_move(z: Floats, bin_of: NDArray[np.int8]) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
+    """How far each step lies above the lower of the two before it, rising, and the bins of the steps' errors."""
     moves = z - np.fmin(shifted(z, 1), shifted(z, 2))
     good = np.flatnonzero(~np.isnan(moves) & (bin_of >= 0))
-    order = np.argsort(moves[good], kind="stable")
-    return moves[good][order].astype(np.float32).astype(np.float64), good[order].astype(np.int16)
+    order = good[np.argsort(moves[good], kind="stable")]
+    return moves[order].astype(np.float32), bin_of[order]
 
 
-def _counted(bin_of: NDArray[np.int8], bins: int) -> Floats:
-    return np.bincount(bin_of[bin_of >= 0], minlength=bins).astype(np.float64)
+def _counted(bin_of: NDArray[np.int8], bins: int) -> NDArray[np.int16]:
+    return np.bincount(bin_of[bin_of >= 0], minlength=bins).astype(np.int16)
 
 
 def _ridge(x: Floats, y: Floats, weight: Floats) -> Floats:
     """
     Coefficients of weighted ridge regression on scaled features, the constant last and unpenalised.
 
-    What is known in few rows counts for nothing: in a history of seven days one row knows the load of a week ago, and
-    would set its coefficient alone.
+    A feature that few rows know is left out: in a history of seven days one row knows the load of a week ago, and would
+    set its coefficient alone.
     """
     x = np.where(np.isnan(x).mean(axis=0) > 1 - _SEEN_SHARE, 0.0, or_zero(x))
     scale = np.sqrt((weight[:, None] * x**2).sum(axis=0) / weight.sum()) + 1e-9

@@ -1,4 +1,4 @@
-"""How good a forecast is: scores as small pure functions, and a rolling origin that cuts history once."""
+"""The accuracy of forecasts: scores as small pure functions, and a rolling origin that cuts history once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cronhpa_models.catalog import Chosen
 from cronhpa_models.method import Fitted, Floats, Rows, largest_ahead, on_grid, shifted
 
 _HISTORY_DAYS = 28
-# A quantile that was a load goes through a logarithm and back: a load that never moves must not count as uncovered.
+# A quantile goes through a logarithm and back: a constant load must not count as uncovered by rounding.
 _ROUNDED, _TINY = 1 + 1e-6, 1e-9
 
 
@@ -35,7 +35,7 @@ def mase(actual: Floats, forecast: Floats, season_before: Floats) -> float:
     """
     Mean absolute error relative to that of repeating the last season: below one is better than yesterday.
 
-    season_before: what was measured one season before each outcome. Only pairs known in all three count.
+    season_before: the load one season before each outcome. Only rows known in all three count.
     Scaled as Hyndman & Koehler (2006), with the seasonal naive error of the same span.
     """
     known = _known(actual, forecast) & ~np.isnan(season_before)
@@ -48,9 +48,9 @@ class RollingForecasts:
     """
     Forecasts of the variants of a method beside the outcomes.
 
-    origins: (origins,), the newest row that each forecast knew. forecasts: (variants, levels, origins, horizon).
+    origins: (origins,), the newest row known to each forecast. forecasts: (variants, levels, origins, horizon).
     outcomes, day_before: (origins, horizon), the largest loads that came, and those of 24 hours before.
-    fit_seconds, day_seconds: of CPU, a fit and the forecasts from all origins of a day, medians.
+    fit_seconds, day_seconds: median CPU of a fit, and of the forecasts from all origins of a day.
     """
 
     origins: Rows
@@ -119,7 +119,7 @@ def rolling_origin(
 
 
 def scored(chosen: Chosen, load: Floats, *, steps_per_day: int, first: int) -> dict[str, Scores]:
-    """By variant, how well it tells the largest load of the coming step, over the rows from `first` on."""
+    """By variant, its scores for the largest load of the coming step, over the rows from `first` on."""
     made = rolling_origin(chosen, load, steps_per_day=steps_per_day, first=first, levels=(0.5, 0.9))
     came = made.outcomes[:, 0]
     measured = ~np.isnan(came)

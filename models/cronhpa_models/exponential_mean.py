@@ -11,9 +11,9 @@ _BLOCK = 64
 
 def exponential_mean(values: Floats, share: float) -> Floats:
     """
-    The mean of the values up to each row, a value counting (1 - share) as much as the one after it.
+    The mean of the values up to each row, a value counting (1 - share) times as much as the one after it.
 
-    A gap counts nothing, but what lies before it fades through it; NaN before the first value.
+    A gap counts nothing, and the values before it fade through it. NaN before the first value.
     """
     known = ~np.isnan(values)
     total, weight = _fading_sums(np.stack([np.where(known, values, 0.0), known.astype(np.float64)]), 1 - share)
@@ -23,7 +23,7 @@ def exponential_mean(values: Floats, share: float) -> Floats:
 
 def level(values: Floats, share: float) -> Floats:
     """
-    The level at each row that takes a share of each error, beginning with the first value; a gap leaves it as it is.
+    level[t] = level[t-1] + share * (value[t] - level[t-1]) from the first value on; a gap leaves the level unchanged.
 
     NaN before the first value.
     """

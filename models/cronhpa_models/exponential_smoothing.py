@@ -66,9 +66,9 @@ class Additive:
 
     def __call__(self, load: Floats, horizon: int) -> Floats:
         """
-        (rows, horizon): what is expected after each row; a gap corrects nothing.
+        (rows, horizon): the expectations after each row; a gap corrects nothing.
 
-        Nothing is expected on the first day, which start values are taken from.
+        NaN on the first day, which the start values are taken from.
         """
         base, slope, season = self.base, self.slope, list(self.season)
         day = len(season)
@@ -86,12 +86,12 @@ class Additive:
                 states[row] = base, slope
         for row in range(len(load), len(seasons)):
             seasons[row] = season[row % day]
-        # What a slot holds before its turn was learnt a day ago: it is known at each row that lies up to a day before.
+        # A slot was corrected last a day before its row: its value is known at every row of the day in between.
         ahead = [seasons[h : h + len(load)] + states[:, 0] + h * states[:, 1] for h in range(1, horizon + 1)]
         return np.stack(ahead, axis=1)
 
     def gain(self, rows: Rows, horizon: int) -> Floats:
-        """See cronhpa_models.conformal.Expectation. Within a day the season's own share comes to nothing."""
+        """See cronhpa_models.conformal.Expectation. Within a day the season's own correction changes nothing."""
         return np.broadcast_to(self.alpha + self.beta * np.arange(1, horizon + 1), (len(rows), horizon))
 
     def parameters(self) -> dict[str, Floats]:
@@ -101,19 +101,19 @@ class Additive:
 
     @classmethod
     def of(cls, parameters: dict[str, Floats]) -> Additive:
-        """What `parameters` gave."""
+        """The inverse of `parameters`."""
         alpha, beta, gamma, base, slope = parameters["numbers"].tolist()
         return cls(alpha, beta, gamma, base, slope, tuple(parameters["season"].tolist()))
 
 
 def _smoothing(fitted: Floats, z: Floats, day: int) -> Additive:
     """Shares that suit the last days, and start values for the first day of z."""
-    # A second and 75 MB at the first import: only who fits this method pays.
+    # A second and 75 MB at the first import: only fits of this method pay.
     from statsmodels.tsa.exponential_smoothing.ets import ETSModel  # noqa: PLC0415
 
     model = ETSModel(fitted, error="add", seasonal="add", seasonal_periods=day, initialization_method="heuristic")
     with warnings.catch_warnings():
-        # Of a load that hardly moves the likelihood is flat: wherever the search ends, any share suits it.
+        # The likelihood of a nearly constant load is flat: any share suits it.
         warnings.simplefilter("ignore")
         found = dict(zip(model.param_names, model.fit(disp=False).params, strict=True))
     first = z[:day]

@@ -40,9 +40,9 @@ class Frames:
         """
         A quantile of the largest load ahead, of the next step, the next two, ...: a column each, named 1, 2, ...
 
-        A row for the last step of the history and for each of the steps that came `later`: what is forecast from there,
-        knowing that step and those before it. variant: of the method, its first unless given. Raises ValueError where
-        `later` does not go on where the history ended, and for an unknown variant.
+        A row for the last step of the history and for each step of `later`: the forecast from there, which knows that
+        step and those before it. variant: of the method, its first unless given. Raises ValueError where `later` does
+        not begin where the history ended, and for an unknown variant.
         """
         expected = self.newest[-1] + (self.newest[-1] - self.newest[0])
         if len(later) and later.index[0] != expected:
@@ -61,7 +61,7 @@ class Frames:
 
 
 def steps_per_day(index: Index) -> int:
-    """Of a regular UTC grid. Raises ValueError, with what was found, for an index that is none."""
+    """Of a regular UTC grid. Raises ValueError, with a description of the index, for any other."""
     if not isinstance(index, DatetimeIndex) or str(index.tz) != "UTC":
         found = getattr(index, "dtype", type(index))
         raise ValueError(f"index is {found}: a DatetimeIndex in UTC is needed")

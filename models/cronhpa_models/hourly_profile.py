@@ -1,14 +1,14 @@
 """
-Hourly profile: the mean of the same hour on earlier days, as the forecasts of clouds come by the hour.
+Hourly profile: the mean of the same hour on earlier days, as cloud providers forecast by the hour.
 
 Card
-  What for   What one step an hour is worth where pods start in minutes: the peers' way, for comparison.
+  What for   A comparison with providers: the worth of hourly forecasts where pods start in minutes.
   Formula    z[t+h] = weighted mean of the hour of t+h on the last 14 days, the same weekday counting twice, and
              conformal quantiles.
   Source     AWS predictive scaling as its documents describe it (hourly, up to 14 days of history); its model is not
              published.
   Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
-  Weak at    What happens within an hour, and today's level.
+  Weak at    Changes within an hour, and today's level.
 """
 
 from __future__ import annotations

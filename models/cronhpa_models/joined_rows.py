@@ -1,4 +1,4 @@
-"""Rows of several series, one behind the other, so that one pass looks them up for all."""
+"""Rows of several series, concatenated, so that one pass looks them up for all."""
 
 from __future__ import annotations
 
@@ -27,25 +27,71 @@ class JoinedRows:
     @classmethod
     def of(cls, several: Sequence[NDArray[Any]], first: Sequence[int] | Rows | None = None) -> JoinedRows:
         """first: the row that each of the arrays begins with; None: row 0."""
-        first_rows = np.zeros(len(several), np.int64) if first is None else np.array(first)
-        count = np.array([len(values) for values in several])
-        return cls(np.concatenate(several), np.cumsum(count) - count - first_rows, first_rows, first_rows + count)
+        return cls.of_parts([(values,) for values in several], first)
+
+    @classmethod
+    def of_parts(
+        cls, several: Sequence[tuple[NDArray[Any], ...]], first: Sequence[int] | Rows | None = None
+    ) -> JoinedRows:
+        """As `of`, each series in parts that follow one another."""
+        counts = np.array([sum(map(len, parts)) for parts in several])
+        return cls.joined(np.concatenate([part for parts in several for part in parts]), counts, first)
+
+    @classmethod
+    def joined(cls, values: NDArray[Any], counts: Rows, first: Sequence[int] | Rows | None = None) -> JoinedRows:
+        """As `of`, of series that are one behind the other already, so many rows of each."""
+        first_rows = np.zeros(len(counts), np.int64) if first is None else np.asarray(first)
+        return cls(values, np.cumsum(counts) - counts - first_rows, first_rows, first_rows + counts)
 
     def asked_by(self, owner: Rows) -> JoinedRows:
         """Rows of the series with these numbers."""
         return JoinedRows(self.values, self.begin[owner], self.first[owner], self.end[owner])
-
-    def holding(self, values: NDArray[Any]) -> JoinedRows:
-        """Other values of the same rows."""
-        return JoinedRows(values, self.begin, self.first, self.end)
 
     def take(self, rows: Rows) -> Floats:
         """(..., n): rows of the series, NaN outside."""
         if not len(self.values):
             return np.full(np.broadcast_shapes(rows.shape, self.first.shape), np.nan)
         inside = (rows >= self.first) & (rows < self.end)
-        return np.where(inside, self.values.take(self.places(rows), mode="clip"), np.nan)
+        # Kept values may have 32 bits or fewer; computations take 64.
+        return np.where(inside, self.values.take(self.places(rows), mode="clip").astype(np.float64, copy=False), np.nan)
 
     def places(self, rows: Rows) -> Rows:
-        """Where rows of the series are among the values; of a single whole series there is nothing to add."""
+        """The places of rows of the series among the values; for a single whole series the rows themselves."""
         return rows + self.begin if self.begin.any() else rows
+
+
+@dataclass(frozen=True)
+class LoggedRows:
+    """Logarithms of rows of several series plus an offset each, computed only for the rows that are looked up."""
+
+    rows: JoinedRows
+    offset: Floats
+
+    def asked_by(self, owner: Rows) -> LoggedRows:
+        """Rows of the series with these numbers."""
+        return LoggedRows(self.rows.asked_by(owner), self.offset[owner])
+
+    def take(self, rows: Rows) -> Floats:
+        """(..., n): NaN outside."""
+        return np.asarray(np.log(self.rows.take(rows) + self.offset))
+
+
+@dataclass(frozen=True)
+class Spans:
+    """
+    Rows from a first to before an end of each of several series, one behind the other.
+
+    owner, rows: of all rows, the number of the series and the row. first, counts: by series.
+    """
+
+    owner: Rows
+    rows: Rows
+    first: Rows
+    counts: Rows
+
+    @classmethod
+    def of(cls, first: Rows, end: Rows) -> Spans:
+        counts = np.maximum(end - first, 0)
+        owner = np.arange(len(first)).repeat(counts)
+        rows = np.arange(len(owner)) + (first - np.cumsum(counts) + counts)[owner]
+        return cls(owner, rows, first, counts)

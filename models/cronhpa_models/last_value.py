@@ -1,12 +1,12 @@
 """
-Last value: what is, will be.
+Last value: the load stays as it is.
 
 Card
-  What for   The baseline that any forecast of the next minutes has to beat, and all there is below two days of history.
-  Formula    z[t+h] = z[t], and conformal quantiles of how it moved.
+  What for   The baseline of any forecast of the next minutes, and the only one below two days of history.
+  Formula    z[t+h] = z[t], and conformal quantiles of its errors.
   Source     Hyndman & Athanasopoulos, Forecasting: Principles and Practice (2021), section 5.2, "naive".
   Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
-  Weak at    Every rise is a surprise, at whatever clock it comes.
+  Weak at    Every rise is a surprise, even one that comes every day.
 """
 
 from __future__ import annotations

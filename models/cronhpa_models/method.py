@@ -1,5 +1,5 @@
 """
-What a forecasting method is: a fit to one series, and the predictive distribution of its largest load ahead.
+The interface of a forecasting method: a fit to one series, and predictive distributions of its largest load ahead.
 
 A series is the total load of one object in its own unit: the maximum of each step of a regular grid, the oldest first,
 NaN for a gap, never zero. Imports numpy alone; cronhpa_models.frames has the same methods for series of pandas.
@@ -19,14 +19,14 @@ Rows = NDArray[np.int64]
 
 LAGS = 25  # steps that an origin brings along, the newest included
 
-# A distribution is made of sums of weights: what differs by less is rounding.
+# A distribution is made of sums of weights: smaller differences are rounding.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Origins:
     """
-    The moments that forecasts are made at.
+    The instants at which forecasts are made.
 
     position: (n,), rows since the start of the history; 7.4 has seen two fifths of row 8. recent: (n, LAGS), maxima of
     the last steps before each origin, the newest first, NaN for a gap; at 7.4 the newest one ends at 7.4.
@@ -70,8 +70,8 @@ class Fitted(Protocol):
         """
         The predictive distributions at each origin, from what was known there.
 
-        later: (rows,), the steps since the fit, the oldest first; steps that end behind an origin do not change what is
-        said at that origin. Origins lie from the last row of `load` to three days after it. windows: how many of the
+        later: (rows,), the steps since the fit, the oldest first; steps that end after an origin do not change its
+        distribution. Origins lie from the last row of `load` to three days after it. windows: how many of the
         fitted windows, the nearest first; None: all.
         """
 
@@ -134,7 +134,7 @@ def fault(found: Distribution, *, variants: int, windows: int, origins: int) -> 
 
 
 def on_grid(load: Floats, later: Floats, rows: Rows) -> Origins:
-    """Origins at the ends of whole rows of the history `load` and of what came `later`."""
+    """Origins at the ends of whole rows of the history `load` and of the steps `later`."""
     return Origins(rows.astype(np.float64), lagged(np.concatenate([load, later]), rows))
 
 
@@ -152,7 +152,7 @@ def largest_ahead(load: Floats, horizon: int) -> Floats:
 
 
 def shifted(values: Floats, rows: int) -> Floats:
-    """The value of so many rows before, NaN where there is no such row. A negative number looks ahead."""
+    """The value so many rows before each row, NaN where there is none. A negative number looks ahead."""
     out = np.full(len(values), np.nan)
     if rows >= 0:
         out[rows:] = values[: max(len(values) - rows, 0)]

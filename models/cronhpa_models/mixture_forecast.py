@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cronhpa_models.joined_rows import JoinedRows
+from cronhpa_models.joined_rows import JoinedRows, LoggedRows, Spans
 from cronhpa_models.method import LAGS, Distribution, Floats, Origins, Rows
 from cronhpa_models.step_features import PROFILE_AHEAD, features, or_zero, profile_at
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cronhpa_models.error_mixture import FittedMixture
 
 SOURCES = ("near", "clock", "load", "moves", "recent", "all")
-# The weight of each source; what a source cannot say (no day before, no move like it) counts for nothing.
+# The weight of each source; a source without samples (no day before, no move alike) counts for nothing.
 VARIANTS: dict[str, dict[str, float]] = {
     "Clock": {"clock": 0.6, "recent": 0.2, "all": 0.2},
     "NearClock": {"near": 0.7, "recent": 0.2, "all": 0.1},
@@ -50,12 +50,10 @@ def distributions(
     assert all((each.windows[:windows], each.steps_per_day) == (reaches, day) for each in several)
     known = _Known.of(several, later, origins, reaches)
     made = [_window(known, number) for number in range(len(known.reaches))]
+    load, cdf = np.stack([load for load, _ in made]), np.stack([cdf for _, cdf in made], axis=1)
     ends = np.cumsum(known.counts)
     return [
-        Distribution(
-            np.stack([load[end - count : end] for load, _ in made]),
-            np.stack([cdf[:, end - count : end] for _, cdf in made], axis=1),
-        )
+        Distribution(load[:, end - count : end], cdf[:, :, end - count : end])
         for end, count in zip(ends.tolist(), known.counts, strict=True)
     ]
 
@@ -63,23 +61,26 @@ def distributions(
 @dataclass(frozen=True)
 class _Known:
     """
-    What is known at the origins of several fits, one behind the other.
+    The data known at the origins of several fits, concatenated.
 
-    reaches: of the windows that are forecast. z: of the fits, logarithms of history and what came later. counts: how
-    many origins each fit has. owner, position, recent, x: (origins,), the number of the fit that each belongs to, and
-    as in Origins, the latter as logarithms, with its features. since: of each fit, the rows whose errors are not known
-    from the fit and that an origin looks at, to the last; since_x: their features, of all fits.
+    reaches: of the windows that are forecast. fitted: by fit, the rows of its history. z: logarithms of each fit's
+    history and of the loads since. counts: how many origins each fit has.
+    owner, position, recent, x: (origins, ...), the number of the fit; position and recent of `Origins`, the latter as
+    logarithms; the features.
+    since: of each fit the rows that an origin looks at and whose errors the fit does not have, to the last row.
+    since_x: their features.
     """
 
     several: Sequence[FittedMixture]
     reaches: tuple[int, ...]
-    z: JoinedRows
+    fitted: Rows
+    z: LoggedRows
     counts: list[int]
     owner: Rows
     position: Floats
     recent: Floats
     x: Floats
-    since: list[Rows]
+    since: Spans
     since_x: Floats
 
     @classmethod
@@ -91,68 +92,62 @@ class _Known:
         reaches: tuple[int, ...],
     ) -> _Known:
         day = several[0].steps_per_day
-        # Rows before the first day that a source looks back at count in the profile alone.
-        first = [max(int(at.position.min()) - DAYS_BACK * day - LAGS, 0) for at in origins]
-        z = [
-            np.log(np.concatenate([each.load[begin:], came]) + each.offset)
-            for each, came, begin in zip(several, later, first, strict=True)
-        ]
-        recent = [np.log(at.recent + each.offset) for each, at in zip(several, origins, strict=True)]
-        since = [
-            np.arange(_looked_at_since(each, at.position, max(reaches)), len(each.load) + len(came))
-            for each, at, came in zip(several, origins, later, strict=True)
-        ]
-        counts, rows_since = [len(at.position) for at in origins], [len(rows) for rows in since]
-        owner = np.repeat(np.arange(len(several)), counts)
+        offset = np.array([each.offset for each in several])
+        fitted, came = np.array([len(each.load) for each in several]), np.array([len(each) for each in later])
+        parts = [part for each, new in zip(several, later, strict=True) for part in (each.load, new)]
+        z = LoggedRows(JoinedRows.joined(np.concatenate(parts), fitted + came), offset)
+        counts = [len(at.position) for at in origins]
+        owner = np.arange(len(several)).repeat(counts)
         position = np.concatenate([at.position for at in origins])
-        everyone = np.concatenate([np.repeat(np.arange(len(several)), rows_since), owner])
-        positions = np.concatenate([*since, position]).astype(np.float64)
-        joined = JoinedRows.of(z, first)
-        before = np.concatenate(since)[:, None] - np.arange(LAGS)
-        lagging = joined.asked_by(everyone[: len(before), None]).take(before)
+        recent = np.log(np.concatenate([at.recent for at in origins]) + offset[owner, None])
+        begins = np.cumsum([0, *counts[:-1]])
+        oldest, newest = np.minimum.reduceat(position, begins), np.maximum.reduceat(position, begins)
+        since = Spans.of(_looked_at_since(fitted, oldest, newest, day, max(reaches)), fitted + came)
+        everyone = np.concatenate([since.owner, owner])
+        positions = np.concatenate([since.rows, position])
         x = or_zero(
             features(
-                joined.asked_by(everyone),
-                _profiles(several, later, origins, since).asked_by(everyone),
+                z.asked_by(everyone),
+                _profiles(z, day, oldest, newest, since).asked_by(everyone),
                 day,
                 positions,
-                np.concatenate([lagging, *recent]),
+                np.concatenate([_lagging(z, since), recent]),
             )
         )
-        mine = sum(rows_since)
-        return cls(several, reaches, joined, counts, owner, position, np.concatenate(recent), x[mine:], since, x[:mine])
+        mine = len(since.rows)
+        return cls(several, reaches, fitted, z, counts, owner, position, recent, x[mine:], since, x[:mine])
 
 
-def _profiles(
-    several: Sequence[FittedMixture], later: Sequence[Floats], origins: Sequence[Origins], since: Sequence[Rows]
-) -> JoinedRows:
+def _lagging(z: LoggedRows, since: Spans) -> Floats:
+    """(rows, LAGS): z of each row and of those before it, the newest first; rows that follow one another share them."""
+    looked_at = Spans.of(since.first - LAGS + 1, since.first + since.counts)
+    taken = JoinedRows.joined(z.asked_by(looked_at.owner).take(looked_at.rows), looked_at.counts, looked_at.first)
+    places = taken.asked_by(since.owner).places(since.rows)
+    return np.asarray(taken.values[places[:, None] - np.arange(LAGS)], dtype=np.float64)
+
+
+def _profiles(z: LoggedRows, day: int, oldest: Floats, newest: Floats, since: Spans) -> JoinedRows:
     """Of each fit the profile of the rows that its origins, and the rows since the fit, look at."""
-    day = several[0].steps_per_day
-    firsts = [min(int(at.position.min()), *rows[:1].tolist()) for at, rows in zip(origins, since, strict=True)]
-    ends = [
-        max(int(at.position.max() + 1e-9), *rows[-1:].tolist()) + PROFILE_AHEAD + 1
-        for at, rows in zip(origins, since, strict=True)
-    ]
-    splits = np.cumsum([end - first for first, end in zip(firsts, ends, strict=True)])
-    at_clock = np.full((1 + (max(ends) - 1) // day, splits[-1]), np.nan)
-    for each, came, first, end, split in zip(several, later, firsts, ends, splits.tolist(), strict=True):
-        # Days are counted back from the asked rows, the oldest of them in part before the history.
-        count = 1 + (end - 1) // day
-        before = [np.full(count * day - first, np.nan), each.load]
-        load = np.concatenate([*before, came] if end - day > len(each.load) else before)
-        by_day = np.lib.stride_tricks.sliding_window_view(load, end - first)[: (count - 1) * day + 1 : day]
-        at_clock[len(at_clock) - count :, split - (end - first) : split] = by_day + each.offset
-    return JoinedRows.of(np.split(profile_at(np.log(at_clock)), splits[:-1]), firsts)
+    first, last = _whole(oldest), _whole(newest)
+    has_since = since.counts > 0
+    first = np.where(has_since, np.minimum(first, since.first), first)
+    last = np.where(has_since, np.maximum(last, since.first + since.counts - 1), last)
+    looked_at = Spans.of(first, last + PROFILE_AHEAD + 1)
+    days_back = np.arange(1 + int(looked_at.rows.max()) // day, 0, -1)
+    at_clock = z.asked_by(looked_at.owner).take(looked_at.rows - days_back[:, None] * day)
+    return JoinedRows.joined(profile_at(at_clock), looked_at.counts, first)
 
 
-def _looked_at_since(fitted: FittedMixture, position: Floats, reach: int) -> int:
-    """The first row whose error an origin looks at and the fit does not know."""
-    learnt = len(fitted.load) - reach
-    # A fit that is older than a day: the same clock of yesterday, and four steps behind it, lies after its end.
-    newest, oldest = (int(np.floor(row + 1e-9)) for row in (position.max(), position.min()))
-    if newest - fitted.steps_per_day + 4 >= learnt:
-        return learnt
-    return max(learnt, oldest - reach - _RECENT + 1)
+def _looked_at_since(fitted: Rows, oldest: Floats, newest: Floats, day: int, reach: int) -> Rows:
+    """Of each fit the first row whose error an origin looks at and the fit does not know."""
+    learnt = fitted - reach
+    # A fit older than a day: yesterday's rows at the same clock, and four steps after it, lie after its end.
+    is_old = _whole(newest) - day + 4 >= learnt
+    return np.where(is_old, learnt, np.maximum(learnt, _whole(oldest) - reach - _RECENT + 1))
+
+
+def _whole(position: Floats) -> Rows:
+    return np.floor(position + 1e-9).astype(np.int64)
 
 
 def _window(known: _Known, number: int) -> tuple[Floats, Floats]:
@@ -162,17 +157,16 @@ def _window(known: _Known, number: int) -> tuple[Floats, Floats]:
     b = np.stack([each.coefficients[number] for each in several])
     edges = np.stack([each.errors[number].edges for each in several])
     bins = edges.shape[1]
-    bin_of = _bins_since(known, number, b)
     centre = known.recent[:, 0] + np.einsum("nf,nf->n", known.x, b[owner, :-1]) + b[owner, -1]
     counts = np.zeros((len(SOURCES), len(centre), bins))
-    whole = np.floor(known.position + 1e-9).astype(np.int64)
+    whole = _whole(known.position)
     part = known.position - whole
-    asked = bin_of.asked_by(owner[:, None])
+    bin_of = _bins_since(known, number, b, edges).asked_by(owner[:, None])
 
     def take(source: str, rows: Rows, weights: Floats) -> None:
         """Count the errors of these rows that are known at each origin."""
-        good = (rows >= 0) & (rows < ended)
-        chosen = np.where(good, bin_of.values.take(asked.places(rows), mode="clip"), -1)
+        good = (rows >= bin_of.first) & (rows < ended)
+        chosen = np.where(good, bin_of.values.take(bin_of.places(rows), mode="clip"), -1)
         counts[SOURCES.index(source)] = _histogram(chosen, weights, bins)
 
     ended = (whole - reach + 1)[:, None]
@@ -185,41 +179,36 @@ def _window(known: _Known, number: int) -> tuple[Floats, Floats]:
     take("recent", whole[:, None] - reach - _OF_LATE, _BY_STEP)
     counts[SOURCES.index("all")] = np.stack([each.errors[number].of_week for each in several])[owner]
     now = or_zero(known.recent[:, 0] - np.fmin(known.recent[:, 1], known.recent[:, 2]))
-    moved = [
-        _alike(each, number, of_each)
-        for each, of_each in zip(several, np.split(now, np.cumsum(known.counts)[:-1]), strict=True)
-    ]
-    counts[SOURCES.index("moves")] = _histogram(np.concatenate(moved), np.ones(_ALIKE), bins)
+    counts[SOURCES.index("moves")] = _histogram(_alike(known, number, now), np.ones(_ALIKE), bins)
     total = counts.sum(axis=-1, keepdims=True)
     shares = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
     cdf = np.cumsum(_mixed(shares), axis=-1)
-    offset = np.array([each.offset for each in several])[owner, None]
+    offset = known.z.offset[owner, None]
     load = np.exp(np.minimum(centre[:, None] + edges[owner], 700.0)) - offset
     return np.maximum(load, 0.0), cdf / np.maximum(cdf[..., -1:], 1e-300)
 
 
-def _bins_since(known: _Known, number: int, b: Floats) -> JoinedRows:
+def _bins_since(known: _Known, number: int, b: Floats, edges: Floats) -> JoinedRows:
     """The bin of the error of each row of each fit, -1 where it is not known or no origin looks at it."""
-    reach = known.reaches[number]
-    owner = np.repeat(np.arange(len(known.several)), [len(rows) for rows in known.since])
-    rows = np.concatenate(known.since)
-    z = known.z.asked_by(owner)
-    expected = np.einsum("nf,nf->n", known.since_x, b[owner, :-1]) + b[owner, -1]
-    wrong = _came(z, rows, reach) - z.take(rows) - expected
-    found = np.full(len(known.z.values), -1, np.int8)
-    end = 0
-    for each, begin, first, since in zip(
-        known.several, known.z.begin.tolist(), known.z.first.tolist(), known.since, strict=True
+    reach, since = known.reaches[number], known.since
+    z = known.z.asked_by(since.owner)
+    expected = np.einsum("nf,nf->n", known.since_x, b[since.owner, :-1]) + b[since.owner, -1]
+    moved = _came(z, since.rows, reach) - z.take(since.rows)
+    wrong = _bins_by_fit(edges, moved - expected, since.counts)
+    kept = [each.errors[number].bin_of for each in known.several]
+    firsts = known.fitted - np.array([len(each) for each in kept])
+    parts, end = [], 0
+    for of_fit, first, learnt, looked_at, count in zip(
+        kept, firsts.tolist(), (known.fitted - reach).tolist(), since.first.tolist(), since.counts.tolist(), strict=True
     ):
-        learnt, errors = len(each.load) - reach, each.errors[number]
-        found[begin + first : begin + learnt] = errors.bin_of[first:learnt]
-        end += len(since)
-        new = since >= learnt
-        found[begin + since[new]] = bins_of(errors.edges, wrong[end - len(since) : end][new])
-    return known.z.holding(found)
+        # Rows since the fit are looked at from the longest window on.
+        new = wrong[end + max(learnt - looked_at, 0) : end + count]
+        parts.append((of_fit[: learnt - first], np.full(max(looked_at - learnt, 0) if count else 0, -1, np.int8), new))
+        end += count
+    return JoinedRows.of_parts(parts, firsts)
 
 
-def _came(z: JoinedRows, rows: Rows, reach: int) -> Floats:
+def _came(z: LoggedRows, rows: Rows, reach: int) -> Floats:
     """The largest z of the `reach` rows after each, NaN from a gap or the end on."""
     came = z.take(rows + 1)
     for ahead in range(2, reach + 1):
@@ -227,10 +216,15 @@ def _came(z: JoinedRows, rows: Rows, reach: int) -> Floats:
     return came
 
 
-def _bins_by_fit(edges: Floats, values: Floats, counts: Sequence[int]) -> NDArray[np.int8]:
-    """The bins of (origins, samples) values, those of so many origins by the edges of each fit."""
-    parts = np.split(values, np.cumsum(counts)[:-1])
-    return np.concatenate([bins_of(of_fit, part) for of_fit, part in zip(edges, parts, strict=True)])
+def _bins_by_fit(edges: Floats, values: Floats, counts: Sequence[int] | Rows) -> NDArray[np.int8]:
+    """The bins of (rows, ...) values, -1 for NaN, those of so many rows by the edges of each fit."""
+    found = np.empty(values.shape, np.int64)
+    end = 0
+    for of_fit, count in zip(edges, counts, strict=True):
+        rows = slice(end, end + count)
+        found[rows] = of_fit.searchsorted(values[rows])
+        end += count
+    return _as_bins(found, values, edges.shape[1])
 
 
 def _mixed(shares: Floats) -> Floats:
@@ -244,8 +238,11 @@ def _mixed(shares: Floats) -> Floats:
 
 def bins_of(edges: Floats, values: Floats) -> NDArray[np.int8]:
     """The bin that each value lies in, -1 for NaN."""
-    found = np.minimum(np.searchsorted(edges, values), len(edges) - 1)
-    return np.where(np.isnan(values), -1, found).astype(np.int8)
+    return _as_bins(np.searchsorted(edges, values), values, len(edges))
+
+
+def _as_bins(places: Rows, values: Floats, bins: int) -> NDArray[np.int8]:
+    return np.where(np.isnan(values), -1, np.minimum(places, bins - 1)).astype(np.int8)
 
 
 def _around(whole: Rows, part: Floats, offsets: Rows, weights: Floats, width: float) -> tuple[Rows, Floats]:
@@ -258,20 +255,26 @@ def _around(whole: Rows, part: Floats, offsets: Rows, weights: Floats, width: fl
     return rows.reshape(len(whole), -1), weight.reshape(len(whole), -1)
 
 
-def _alike(fitted: FittedMixture, number: int, now: Floats) -> NDArray[np.int8]:
+def _alike(known: _Known, number: int, now: Floats) -> NDArray[np.int8]:
     """(origins, samples): the bins of errors after moves like the present ones, in one of the windows."""
-    errors = fitted.errors[number]
-    count = len(errors.moves)
-    if not count:
-        return np.full((len(now), _ALIKE), -1, np.int8)
+    errors = [each.errors[number] for each in known.several]
     # Rounded as the kept moves are: counts have many equal moves, and the place among them is before the first.
-    place = np.searchsorted(errors.moves, now.astype(np.float32).astype(np.float64))
+    rounded = now.astype(np.float32)
+    place = np.empty(len(now), np.int64)
+    end = 0
+    for each, origins in zip(errors, known.counts, strict=True):
+        place[end : end + origins] = each.moves.searchsorted(rounded[end : end + origins])
+        end += origins
+    joined = JoinedRows.of([each.bin_by_move for each in errors])
+    count = (joined.end - joined.first)[known.owner]
     # In the middle of the moves there are many like it; at the ends the nearest forty must do.
-    width = np.clip(np.minimum(place, count - place), _ALIKE, max(_ALIKE, count // 50))
+    width = np.clip(np.minimum(place, count - place), _ALIKE, np.maximum(_ALIKE, count // 50))
     spread = (place[:, None] + _SPREAD * width[:, None]).astype(np.int64)
-    learnt = len(fitted.load) - fitted.windows[number]
-    week = errors.bin_of[max(0, learnt - 7 * fitted.steps_per_day) : learnt]
-    return np.asarray(week.take(errors.by_move.take(spread, mode="clip")))
+    rows = np.clip(spread, 0, np.maximum(count - 1, 0)[:, None])
+    if not len(joined.values):
+        return np.full(rows.shape, -1, np.int8)
+    bins = joined.values.take(joined.asked_by(known.owner[:, None]).places(rows), mode="clip")
+    return np.where(count[:, None] > 0, bins, -1).astype(np.int8)
 
 
 def _histogram(chosen: NDArray[np.signedinteger[Any]], weights: Floats, bins: int) -> Floats:

@@ -1,5 +1,5 @@
 """
-Periodic autoregression: the usual course of the day, plus as much of today's deviation from it as usually lasts.
+Periodic autoregression: the usual course of the day, plus the part of today's deviation from it that usually lasts.
 
 Card
   What for   Load with a daily rhythm. It follows the level where deviations last and forgets it where they do not:
@@ -55,7 +55,7 @@ class PeriodicAutoregression:
         return calibrated(load, steps_per_day, windows, min(rolled, key=lambda each: each.error))
 
     def decode(self, state: bytes) -> Calibrated:
-        """Goes through the kept days again with the smoothing that was found: a quarter of the size of their result."""
+        """Goes through the kept days again with the fitted smoothing: the result is four times as large as they are."""
         return decoded(
             state,
             lambda found: _roll(
@@ -70,7 +70,7 @@ class PeriodicAutoregression:
 @dataclass(frozen=True)
 class _Rolled:
     """
-    Past days, each forecast with the days before it, and what the last one leaves for tomorrow.
+    Past days, each forecast with the days before it, and the parameters for tomorrow after the last one.
 
     expected: (rows, horizon), deviations: (rows,) from the profile; rows: of the history, filled up to whole days at
     its front, `unused` of them. error: mean of one step. profile (day,), persistence (day, horizon): of tomorrow.
@@ -108,9 +108,9 @@ class _Rolled:
 
 
 def _roll(history: Floats, smoothing: float, horizon: int, slots: int) -> _Rolled:
-    """Go through the days of the history once, `slots` rows each; a day is forecast before it is learnt from."""
+    """Go through the days of the history once, `slots` rows each; a day is forecast before it updates anything."""
     days = -(-len(history) // slots)
-    # Days end where the history ends, whatever the clock says then: no part of the newest day is lost.
+    # Days end where the history ends, at any clock, so that all of the newest day is used.
     unused = days * slots - len(history)
     z = np.concatenate([np.full(unused, np.nan), history]).reshape(days, slots)
     target = (np.arange(slots)[:, None] + 1 + np.arange(horizon)) % slots
@@ -143,7 +143,7 @@ def _roll(history: Floats, smoothing: float, horizon: int, slots: int) -> _Rolle
 
 
 def _profiles(z: Floats) -> Floats:
-    """(days + 1, slots): what is usual on each day, from those before it."""
+    """(days + 1, slots): the profile for each day, from the days before it."""
     days, slots = z.shape
     total, weight = np.zeros(slots), np.zeros(slots)
     profiles = np.full((days + 1, slots), np.nan)
@@ -156,7 +156,7 @@ def _profiles(z: Floats) -> Floats:
 
 
 def _persistence(square: Floats, product: Floats) -> Floats:
-    """The share of a deviation that lasts, (slots, horizon); one while nothing is known: a level lasts."""
+    """(slots, horizon): the share of a deviation that lasts; one while nothing is known."""
     all_square = square.sum(axis=0)
     whole_day = np.where(all_square > 0, product.sum(axis=0) / np.maximum(all_square, 1e-300), 1.0)
     prior = all_square / len(square)
@@ -166,7 +166,7 @@ def _persistence(square: Floats, product: Floats) -> Floats:
 
 
 def _pooled(sums: Floats) -> Floats:
-    """Each slot with its neighbours: a job that starts a step earlier or later is still the same job."""
+    """Each slot summed with its neighbours: a job may start a step earlier or later."""
     pooled: Floats = sums + np.roll(sums, 1, axis=0) + np.roll(sums, -1, axis=0)
     return pooled
 

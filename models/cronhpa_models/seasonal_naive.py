@@ -1,9 +1,9 @@
 """
-Seasonal naive: what came at this clock yesterday comes again.
+Seasonal naive: the load at this clock yesterday comes again.
 
 Card
-  What for   The baseline of everything that claims to know a rhythm; MASE is measured against it.
-  Formula    z[t+h] = z[t+h-m], m the steps of a day, and conformal quantiles of what one day differs from the next.
+  What for   The baseline of methods that know a rhythm; MASE is measured against it.
+  Formula    z[t+h] = z[t+h-m], m the steps of a day, and conformal quantiles of the difference between days.
   Source     Hyndman & Athanasopoulos (2021), section 5.2, "seasonal naive".
   Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
   Weak at    Today's level: a day that is twice as busy is forecast at half. Mondays are forecast as Sundays.

@@ -1,5 +1,5 @@
 """
-What a spike hazard looks at: how often, and how long ago, there were spikes at the same clock, minute and gap.
+The features of a spike hazard: how often, and how long ago, there were spikes at the same clock, minute and gap.
 
 Of one series or of several in one pass; the card of spike_hazard says what each feature is.
 """
@@ -20,20 +20,20 @@ Minutes = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 DAY = 1440
-# Days looked back at, and fitted to.
+# Days that features look back at, and that a fit uses.
 DAYS = 8
 
 # Two minutes further apart than this belong to two spikes.
 _APART = 8
 _WIDTHS = (0, 1, 4, 12, 30)
-# Minutes since the last spike, in ranges: where spikes come every two hours, 115 to 130 says more than a slope.
+# Minutes since the last spike, in ranges: for spikes every two hours, a range from 115 to 130 says more than a slope.
 _SINCE = (4, 8, 15, 25, 40, 55, 70, 85, 100, 115, 130, 145, 160, 190, 240, 360, 720, 1440)
 _LONG_AGO = 99_999
 # Between the gaps of one series and those of the next, in one sorted row: more than any look-up reaches.
 _SERIES_APART = 1_000_000
 _GAP_MAX = 4 * DAY
 _MOVES = (2, 3, 5, 10, 30)
-# As a logarithm, 1.6 times the newest load: about what pods that are scaled for 60 % carry.
+# A factor of 1.6 as a logarithm: about the load over target that pods scaled for 60 % can carry.
 _FAR_MORE = 0.45
 
 
@@ -52,33 +52,38 @@ class SpikeOrigins:
 
 
 class SpikeHistory:
-    """Loads of several series as logarithms, the minutes with a spike, and what features count."""
+    """Loads of several series as logarithms, the minutes with a spike, and the counts behind features."""
 
     def __init__(
         self,
         log_load: Sequence[NDArray[np.floating[Any]]],
-        exceeded: Sequence[Flags],
+        spiked: Sequence[NDArray[np.integer[Any]]],
         rate: Sequence[float],
         later: Sequence[tuple[Floats, Flags]] | None = None,
     ) -> None:
         """
-        log_load, exceeded: of each series, up to its fit; the gaps between these spikes make a distribution. later:
-        both since the fit; None: nothing.
+        log_load, spiked: of each series, up to its fit, the loads, and the minutes with a spike in order; the gaps
+        between these spikes make a distribution. later: the loads since the fit, and whether each is a spike; None:
+        nothing.
         """
-        since = [(np.zeros(0), np.zeros(0, bool))] * len(exceeded) if later is None else later
-        fitted = np.array([len(each) for each in exceeded])
+        since = [(np.zeros(0), np.zeros(0, bool))] * len(log_load) if later is None else later
+        fitted = np.array([len(each) for each in log_load])
         count = fitted + np.array([len(flags) for _, flags in since])
         self.end = np.cumsum(count)
         self.begin = self.end - count
         self.rate = np.array(rate)
-        # As they were kept: the features look at few of them.
+        # In the kept type: the features look at few of them.
         self._log_load = JoinedRows.of(log_load), JoinedRows.of([each for each, _ in since], fitted)
-        self._exceeded = np.concatenate(
-            [flags for pair in zip(exceeded, since, strict=True) for flags in (pair[0], pair[1][1])]
-        )
-        self._counted = np.zeros(len(self._exceeded) + 1, np.int32)
-        np.cumsum(self._exceeded, out=self._counted[1:])
-        loud = np.flatnonzero(self._exceeded)
+        learnt = np.concatenate(spiked).astype(np.int64) + self.begin.repeat([len(each) for each in spiked])
+        new = np.flatnonzero(np.concatenate([flags for _, flags in since]))
+        # Among all series, the histories up to that of their own lie before them.
+        new += np.cumsum(fitted)[np.searchsorted(np.cumsum(count - fitted), new, side="right")]
+        # Runs that rise, which a stable sort merges.
+        loud = np.sort(np.concatenate([learnt, new]), kind="stable")
+        # Before each minute, how many there were: a quarter of what a cumulative sum takes.
+        runs = np.diff(loud, prepend=-1, append=self.end[-1])
+        self._counted = np.repeat(np.arange(len(runs), dtype=np.int32), runs)
+        self._beside: dict[int, Flags] = {}
         is_first = np.diff(loud, prepend=-_LONG_AGO) > _APART
         first = np.searchsorted(loud, self.begin)
         is_first[first[first < len(loud)]] = True
@@ -103,12 +108,24 @@ class SpikeHistory:
         usual = np.minimum(self.rate * (2 * width + 1) ** 0.7, 0.5)[asked.owner]
         begin = self.begin[asked.owner]
         looked = (asked.at + begin)[:, None] - back
-        # Pods that take a quarter of an hour are asked for when the spike of ten minutes before is not known yet.
+        # With a start-up of a quarter of an hour, the spike of ten minutes before is not known at the origin.
         seen = (looked >= (width + begin)[:, None]) & (looked < (asked.origins + begin - width)[:, None])
-        # What lies outside of the series is not seen.
-        low, high = (self._counted.take(looked + edge, mode="clip") for edge in (-width, width + 1))
-        found, total = (np.einsum("nb,b->n", flags.astype(np.float64), weight) for flags in ((high > low) & seen, seen))
+        # Minutes outside of the series do not count.
+        near = self._any_beside(looked, width) & seen
+        found, total = (np.einsum("nb,b->n", flags.astype(np.float64), weight) for flags in (near, seen))
         return np.asarray(np.log((found + 0.5 * usual) / (total + 0.5) / usual))
+
+    def _any_beside(self, at: Minutes, width: int) -> Flags:
+        """Whether there is a spike within `width` minutes of each place among all series."""
+        if at.size < len(self._counted):
+            low, high = (self._counted.take(at + edge, mode="clip") for edge in (-width, width + 1))
+            return np.asarray(high > low)
+        # More places than minutes: each minute is looked at once.
+        if width not in self._beside:
+            places = np.arange(len(self._counted))
+            low, high = (self._counted.take(places + edge, mode="clip") for edge in (-width, width + 1))
+            self._beside[width] = high > low
+        return self._beside[width].take(at, mode="clip")
 
     def begun(self, asked: SpikeOrigins, minutes: int) -> Floats:
         """Logarithm of one more than the number of spikes that began in the minutes before each origin."""
@@ -123,7 +140,9 @@ class SpikeHistory:
     def is_exceeded(self, asked: SpikeOrigins) -> Flags:
         """Whether pods are too few in the newest minute."""
         begin, end = self.begin[asked.owner], self.end[asked.owner]
-        return np.asarray(self._exceeded[np.clip(begin + asked.origins - 1, begin, end - 1)])
+        newest = np.clip(begin + asked.origins - 1, begin, end - 1)
+        found: Flags = self._counted[newest + 1] > self._counted[newest]
+        return found
 
     def log_load(self, asked: SpikeOrigins, minutes: Minutes) -> Floats:
         """The loads of minutes of the series that is asked about, (origins, ...)."""

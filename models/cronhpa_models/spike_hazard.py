@@ -1,11 +1,11 @@
 """
-Spike hazard: the probability that pods are too few in a given minute, by when they were too few before.
+Spike hazard: the probability that pods are too few in a given minute, from the minutes when they were too few before.
 
 A spike is a run of minutes in which the load exceeded what the pods could carry.
 
 Card
-  What for   Spikes that keep to a clock, though not strictly: batches on the hour that are now and then left out, a
-             crawl every two hours or so, an opening. A forecast by the step is ready for five minutes, this for one.
+  What for   Spikes that keep to a clock, though not strictly: hourly batches that are skipped now and then, a crawl
+             about every two hours, an opening. A forecast by the step is for five minutes, this one for one.
   Formula    Logistic regression, P(spike in minute t) = 1 / (1 + exp(-b' x)), ridge, a day counting half after ten.
              x, from what is known some minutes before t, is how often there was a spike
              days       at the same clock of the last eight days, within 0, 1, 4, 12 and 30 minutes
@@ -21,12 +21,12 @@ Card
              (2001).
   Cost       printed by `make bench`.
   Scores     docs/forecasting.md.
-  Weak at    What never came before. Fewer than four minutes of spikes, or two days: no fit.
+  Weak at    Spikes that never came before. No fit with fewer than four minutes of spikes, or two days.
 """
 
 from __future__ import annotations
 
-import json
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cronhpa_models.method import Floats
+from cronhpa_models.method import Floats, Rows
 from cronhpa_models.spike_features import DAY, DAYS, Flags, Minutes, SpikeHistory, SpikeOrigins, features
 
 _SPIKE_MINUTES_MIN = 4
@@ -46,9 +46,11 @@ _HALF_LIFE_DAYS = 10.0
 _SPIKE_HALF_LIFE_DAYS = 5.0
 _CLIP = 6.0
 _ROUNDS = 25
-# Of a day with a thousand earlier spikes, what is worked out in between would not fit a cache otherwise.
+# With a thousand earlier spikes, the intermediate arrays of more origins would not fit a cache.
 _ORIGINS_AT_ONCE = 64
 _SMALL = 1e-4
+# Of an encoded fit: lead, features, minutes; rate, offset, level.
+_HEAD = struct.Struct("<IHHddd")
 # By minutes between two clocks: a spike of the same half hour says most about how high the next one goes, any other
 # spike still says something.
 _HOURS_APART = np.minimum(np.arange(DAY), DAY - np.arange(DAY)) / 60
@@ -58,15 +60,17 @@ _CLOSE = np.exp(-_HOURS_APART / 0.5) + 0.05 * np.exp(-_HOURS_APART / 4) + 0.005
 @dataclass(frozen=True)
 class Spikes:
     """
-    How likely a spike is after each origin, and how high.
+    The probability of a spike after each origin, and the distribution of its height.
 
-    chance: (origins,), that the load exceeds what pods carry in the minute `lead` after the origin. load: (spikes,) or
-    (origins, spikes), rising, of each minute of earlier spikes, after zeros where other origins look back at more of
-    them. cdf: (origins, spikes), given a spike that is higher than what is enough at the origin, the probability that
-    its load is at most `load`; zero throughout where no earlier spike was higher.
+    chance: (origins,), probability that the load exceeds what pods carry in the minute `lead` after the origin. at:
+    (likely,), the origins whose chance is high enough to compute heights. load: (spikes,) or (likely, spikes), rising,
+    the loads of the minutes of earlier spikes, after zeros where other origins look back at more of them. cdf: (likely,
+    spikes), the probability that a spike higher than the origin's `enough` has at most this load; zero throughout where
+    no earlier spike was higher.
     """
 
     chance: Floats
+    at: Rows
     load: Floats
     cdf: Floats
 
@@ -77,8 +81,8 @@ class FittedHazard:
     The hazard of one load, by the minute.
 
     lead: minutes from an origin to the minute that is forecast. rate: share of minutes with a spike. offset, level: of
-    logarithms. mean, scale: (features,). weights: (features + 1,), the constant last. log_load: (minutes,), relative
-    to `level`, with 64 bits or as it was kept; exceeded: (minutes,): the history.
+    logarithms. mean, scale: (features,). weights: (features + 1,), the constant last. log_load: (minutes,), the
+    history relative to `level`, with 64 bits or as it was kept. spiked: its minutes with a spike, rising.
     """
 
     lead: int
@@ -89,25 +93,20 @@ class FittedHazard:
     scale: Floats
     weights: Floats
     log_load: NDArray[np.floating[Any]]
-    exceeded: Flags
+    spiked: NDArray[np.integer[Any]]
 
     @property
     def minutes(self) -> int:
         """Of the history, at most eight days."""
-        return len(self.exceeded)
-
-    def load(self, minutes: Minutes | slice) -> Floats:
-        """The loads of these minutes of the history."""
-        log_load = self.log_load[minutes].astype(np.float64)
-        return np.asarray(np.maximum(np.exp(log_load + self.level) - self.offset, 0.0))
+        return len(self.log_load)
 
     def spikes(self, later: Floats, exceeded: Flags, origins: Minutes, enough: Floats) -> Spikes:
         """
-        What may come `lead` minutes after each origin, from what was known there.
+        The spikes `lead` minutes after each origin, from what was known there.
 
         later, exceeded: (minutes,), the loads since the fit, without gaps, and whether pods were too few. origins:
-        minutes since the fit; at 3, three of `later` are known. enough: (origins,), the load that is provided for
-        anyway.
+        minutes since the fit; at 3, three of `later` are known. enough: (origins,), the load that the pods without a
+        forecast carry.
         """
         return spikes([self], [later], [exceeded], [origins], enough)
 
@@ -116,18 +115,10 @@ class FittedHazard:
         return _chances([self], [later], [exceeded], [origins])
 
     def encode(self) -> bytes:
-        """A line of JSON, then plain numbers; loads with 11 bits, 0.05 % of a logarithm, flags as bits."""
-        head = {
-            "lead": self.lead,
-            "rate": self.rate,
-            "offset": self.offset,
-            "level": self.level,
-            "features": len(self.mean),
-            "minutes": len(self.exceeded),
-        }
+        """Plain numbers; loads with 11 bits, 0.05 % of a logarithm."""
+        head = _HEAD.pack(self.lead, len(self.mean), self.minutes, self.rate, self.offset, self.level)
         numbers = np.concatenate([self.mean, self.scale, self.weights]).astype("<f8").tobytes()
-        known = self.log_load.astype("<f2").tobytes() + np.packbits(self.exceeded).tobytes()
-        return json.dumps(head).encode() + b"\n" + numbers + known
+        return head + numbers + self.log_load.astype("<f2").tobytes() + self.spiked.astype("<u2").tobytes()
 
 
 def spikes(
@@ -136,25 +127,44 @@ def spikes(
     exceeded: Sequence[Flags],
     origins: Sequence[Minutes],
     enough: Floats,
+    unlikely: float | Floats = -1.0,
 ) -> Spikes:
     """
     FittedHazard.spikes of each, to the last bit, in one pass over all of their origins, one behind the other.
 
-    enough: (all origins,). No sum over an origin's samples is left to BLAS, whose rounding depends on how many origins
-    there are.
+    enough: (all origins,). unlikely: chances up to which no heights are computed, one for all origins or one for each.
+    No sum over an origin's samples is left to BLAS, whose rounding depends on the number of origins.
     """
-    ended = [np.flatnonzero(each.exceeded) for each in several]
-    loads = [each.load(minutes) for each, minutes in zip(several, ended, strict=True)]
-    most = max(len(minutes) for minutes in ended)
-    load, clock, by_age = (np.zeros((len(several), most), kind) for kind in (np.float64, np.int64, np.float64))
-    for row, (each, minutes, of_minutes) in enumerate(zip(several, ended, loads, strict=True)):
-        order = np.argsort(of_minutes)
-        mine = slice(most - len(minutes), most)
-        load[row, mine], clock[row, mine] = of_minutes[order], minutes[order]
-        by_age[row, mine] = 0.5 ** ((each.minutes - minutes[order]) / DAY / _SPIKE_HALF_LIFE_DAYS)
-    owner = _owners(origins) if len(several) > 1 else 0
-    load, clock, by_age = load[owner], clock[owner], by_age[owner]
+    chance = _chances(several, later, exceeded, origins)
+    likely = np.flatnonzero(chance > unlikely)
+    owner = _owners(origins)[likely]
+    # Only of fits with a likely spike.
+    asked, owner = np.unique(owner, return_inverse=True)
     at = np.concatenate([each.minutes + of + each.lead for each, of in zip(several, origins, strict=True)])
+    load, cdf = _heights([several[number] for number in asked], owner, at[likely], enough[likely])
+    return Spikes(chance, likely, load, cdf)
+
+
+def _heights(several: Sequence[FittedHazard], owner: Minutes, at: Minutes, enough: Floats) -> tuple[Floats, Floats]:
+    """load and cdf of `Spikes`, for the minutes `at` of the fits with these numbers."""
+    counts = [len(each.spiked) for each in several]
+    most = max(counts, default=0)
+    number = np.arange(len(several)).repeat(counts)
+    load, clock, by_age = (np.zeros((len(several), most), kind) for kind in (np.float64, np.int64, np.float64))
+    if several:
+        kept = np.concatenate([each.log_load[each.spiked] for each in several])
+        of_history = np.array([each.minutes for each in several])[number]
+        loads = _loads(several, number, kept)
+        minutes = np.concatenate([each.spiked for each in several]).astype(np.int64)
+        # By fit, then by load; the last ones of a row.
+        order = np.lexsort((loads, number))
+        place = (number, np.concatenate([np.arange(most - count, most) for count in counts]))
+        load[place], clock[place] = loads[order], minutes[order]
+        by_age[place] = 0.5 ** ((of_history - minutes[order]) / DAY / _SPIKE_HALF_LIFE_DAYS)
+    if len(several) == 1:
+        load, clock, by_age = load[0], clock[0], by_age[0]
+    else:
+        load, clock, by_age = load[owner], clock[owner], by_age[owner]
     cdf = np.empty((len(at), most))
     for begin in range(0, len(at), _ORIGINS_AT_ONCE):
         rows = slice(begin, begin + _ORIGINS_AT_ONCE)
@@ -163,21 +173,21 @@ def spikes(
         weights *= (load if load.ndim == 1 else load[rows]) > enough[rows, None]
         np.cumsum(weights, axis=1, out=cdf[rows])
     cdf /= np.maximum(cdf[:, -1:], 1e-12)
-    return Spikes(_chances(several, later, exceeded, origins), np.asarray(load, dtype=np.float64), cdf)
+    return np.asarray(load, dtype=np.float64), cdf
 
 
 def _chances(
     several: Sequence[FittedHazard], later: Sequence[Floats], exceeded: Sequence[Flags], origins: Sequence[Minutes]
 ) -> Floats:
     """(all origins,): the probability of a spike."""
+    counts = [len(since) for since in later]
+    level, offset = np.array([(each.level, each.offset) for each in several]).repeat(counts, axis=0).T
+    since = np.split(np.log(np.concatenate(later) + offset) - level, np.cumsum(counts)[:-1])
     known = SpikeHistory(
         [each.log_load for each in several],
-        [each.exceeded for each in several],
+        [each.spiked for each in several],
         [each.rate for each in several],
-        [
-            (np.log(since + each.offset) - each.level, flags)
-            for each, since, flags in zip(several, later, exceeded, strict=True)
-        ],
+        list(zip(since, exceeded, strict=True)),
     )
     owner = _owners(origins)
     of_fit = np.concatenate([each.minutes + of for each, of in zip(several, origins, strict=True)])
@@ -189,6 +199,21 @@ def _chances(
     return _sigmoid(np.einsum("nf,nf->n", x, weights))
 
 
+def newest_loads(several: Sequence[FittedHazard], counts: Sequence[int]) -> list[Floats]:
+    """The loads of the last `counts` minutes of each history."""
+    number = np.arange(len(several)).repeat(counts)
+    log_load = np.concatenate(
+        [each.log_load[each.minutes - count :] for each, count in zip(several, counts, strict=True)]
+    )
+    return np.split(_loads(several, number, log_load), np.cumsum(counts)[:-1])
+
+
+def _loads(several: Sequence[FittedHazard], number: Minutes, log_load: NDArray[np.floating[Any]]) -> Floats:
+    """The loads from kept logarithms; number: of the fit of each."""
+    level, offset = np.array([(each.level, each.offset) for each in several])[number].T
+    return np.asarray(np.maximum(np.exp(log_load.astype(np.float64) + level) - offset, 0.0))
+
+
 def _owners(origins: Sequence[Minutes]) -> Minutes:
     """(all origins,): the number of the fit that each belongs to."""
     return np.repeat(np.arange(len(origins)), [len(each) for each in origins])
@@ -198,21 +223,22 @@ def fit(load: Floats, exceeded: Flags, *, lead: int) -> FittedHazard | None:
     """
     Fit to single minutes, at most those of the last eight days. None where there are too few minutes or spikes.
 
-    load: (minutes,), no gaps. exceeded: (minutes,), whether pods were too few. lead: minutes from what is known to what
-    is forecast.
+    load: (minutes,), no gaps. exceeded: (minutes,), whether pods were too few. lead: minutes from an origin to the
+    minute that is forecast.
     """
     load, exceeded = load[-DAYS * DAY :], exceeded[-DAYS * DAY :]
-    # Features of the first day would know nothing.
+    # Features of the first day have no day before it.
     origins = np.arange(DAY, len(load) - lead)
     happened = exceeded[origins + lead] if len(origins) >= _FITTED_MIN - DAY else np.zeros(0, bool)
-    # A load that only ever grows exceeds its pods at every minute: a regression needs some minutes of both kinds.
+    # A load that always grows exceeds its pods in every minute: the regression needs minutes of both kinds.
     if min(happened.sum(), (~happened).sum()) < _SPIKE_MINUTES_MIN:
         return None
     offset = 0.05 * float(load.mean()) + 1e-9
     log_load = np.log(load + offset)
     level = float(log_load.mean())
     rate = float(exceeded.mean())
-    known = SpikeHistory([log_load - level], [exceeded], [rate])
+    spiked = np.flatnonzero(exceeded)
+    known = SpikeHistory([log_load - level], [spiked], [rate])
     loud, quiet = origins[happened], origins[~happened]
     taken = min(len(quiet), _QUIET)
     chosen = np.concatenate([loud, np.random.default_rng(0).choice(quiet, taken, replace=False)])
@@ -220,26 +246,21 @@ def fit(load: Floats, exceeded: Flags, *, lead: int) -> FittedHazard | None:
     weight *= 0.5 ** ((len(load) - chosen) / DAY / _HALF_LIFE_DAYS)
     x = features(known, SpikeOrigins(np.zeros(len(chosen), np.int64), chosen, chosen + lead))
     mean, scale, weights = _logistic(x, np.arange(len(chosen)) < len(loud), weight)
-    return FittedHazard(lead, rate, offset, level, mean, scale, weights, log_load - level, exceeded)
+    return FittedHazard(lead, rate, offset, level, mean, scale, weights, log_load - level, spiked)
 
 
-def decode(state: bytes) -> FittedHazard:
+def decode(state: bytes | memoryview) -> FittedHazard:
     """The fit that FittedHazard.encode wrote."""
-    begin = state.index(b"\n") + 1
-    head = json.loads(state[:begin])
-    features, minutes = head["features"], head["minutes"]
-    numbers = np.frombuffer(state, "<f8", 3 * features + 1, begin)
+    lead, features, minutes, rate, offset, level = _HEAD.unpack_from(state)
+    numbers = np.frombuffer(state, "<f8", 3 * features + 1, _HEAD.size)
     mean, scale, weights = numbers[:features], numbers[features : 2 * features], numbers[2 * features :]
-    log_load = np.frombuffer(state, "<f2", minutes, begin + numbers.nbytes)
-    bits = np.frombuffer(state, np.uint8, offset=begin + numbers.nbytes + log_load.nbytes)
-    exceeded = np.unpackbits(bits, count=minutes).view(bool)
-    return FittedHazard(
-        head["lead"], head["rate"], head["offset"], head["level"], mean, scale, weights, log_load, exceeded
-    )
+    log_load = np.frombuffer(state, "<f2", minutes, _HEAD.size + numbers.nbytes)
+    spiked = np.frombuffer(state, "<u2", offset=_HEAD.size + numbers.nbytes + log_load.nbytes)
+    return FittedHazard(lead, rate, offset, level, mean, scale, weights, log_load, spiked)
 
 
 def _scaled(x: Floats, mean: Floats, scale: Floats) -> Floats:
-    """With a constant at the end; what lies six deviations out counts as six."""
+    """Standardized features, limited to six deviations, with a constant at the end."""
     return np.column_stack([np.clip((x - mean) / scale, -_CLIP, _CLIP), np.ones(len(x))])
 
 

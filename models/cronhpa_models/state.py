@@ -1,4 +1,4 @@
-"""A fit as bytes: a line of JSON, then plain numbers, which are read ten times as fast as .npz."""
+"""A fit as bytes: a line of JSON, then plain numbers. Ten times as fast to read as .npz."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 
 def pack(head: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:
-    """head: what JSON can write. Arrays keep their shape and type, as little-endian."""
+    """head: values that JSON can encode. Arrays keep their shape and type, as little-endian."""
     layout = {name: (array.dtype.newbyteorder("<").str, array.shape) for name, array in arrays.items()}
     numbers = b"".join(array.astype(layout[name][0]).tobytes() for name, array in arrays.items())
     return json.dumps({"head": head, "layout": layout}).encode() + b"\n" + numbers
 
 
 def unpack(state: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """What `pack` was given. The arrays are read-only."""
+    """The arguments of `pack`. The arrays are read-only."""
     line, _, numbers = state.partition(b"\n")
     known = json.loads(line)
     arrays: dict[str, NDArray[Any]] = {}

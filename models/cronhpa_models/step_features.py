@@ -1,5 +1,5 @@
 """
-What a forecast by the step looks at: lags, exponential means, the same clock of earlier days, and their moves.
+The features of a forecast by the step: lags, exponential means, the same clock of earlier days, and their moves.
 
 Of one series or of several in one pass; the card of error_mixture has the formula.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cronhpa_models.joined_rows import JoinedRows
+from cronhpa_models.joined_rows import JoinedRows, LoggedRows
 from cronhpa_models.method import LAGS, Floats
 
 # Columns of `features`.
@@ -25,7 +25,7 @@ _SHORT_LAGS = (1, 2, 3, 5, 8, 12)
 _WHOLE = 1e-6
 
 
-def features(z: JoinedRows, profile: JoinedRows, day: int, position: Floats, recent: Floats) -> Floats:
+def features(z: JoinedRows | LoggedRows, profile: JoinedRows, day: int, position: Floats, recent: Floats) -> Floats:
     """
     (n, features) at positions of z whose last steps were `recent`, NaN for what is unknown.
 
@@ -43,7 +43,7 @@ def features(z: JoinedRows, profile: JoinedRows, day: int, position: Floats, rec
 
 
 def or_zero(x: Floats) -> Floats:
-    """An unknown difference is none."""
+    """Zero for an unknown difference."""
     return np.where(np.isnan(x), 0.0, x)
 
 
@@ -57,7 +57,14 @@ def profile_of(z: Floats, day: int) -> Floats:
 
 def profile_at(z: Floats) -> Floats:
     """(n,): as `profile_of`, of any rows. z: (days, n), at the clock of each row, the days before it in order."""
-    return np.asarray(_means_of_earlier_days(z)[-1])
+    known = ~np.isnan(z)
+    values, weight = np.where(known, z, 0.0), known.astype(np.float64)
+    total = np.zeros((2, z.shape[1]))
+    for day in range(len(z)):
+        total *= _FADING
+        total[0] += values[day]
+        total[1] += weight[day]
+    return _means(*total)
 
 
 def _means_of_earlier_days(z: Floats) -> Floats:
@@ -68,8 +75,12 @@ def _means_of_earlier_days(z: Floats) -> Floats:
     for day in range(len(z)):
         np.multiply(total[:, day], _FADING, out=total[:, day + 1])
         total[:, day + 1] += summed[:, day]
-    values, weight = total
-    mean: Floats = np.divide(values, weight, out=np.full(weight.shape, np.nan), where=weight > 0)
+    return _means(*total)
+
+
+def _means(summed: Floats, weight: Floats) -> Floats:
+    """NaN where nothing is known."""
+    mean: Floats = np.divide(summed, weight, out=np.full(weight.shape, np.nan), where=weight > 0)
     return mean
 
 
@@ -79,11 +90,10 @@ def _fading(recent: Floats) -> Floats:
     weights = (1 - np.array([[0.4], [0.1]])) ** np.arange(LAGS)
     total = np.einsum("nl,kl->nk", known.astype(np.float64), weights)
     summed = np.einsum("nl,kl->nk", np.where(known, recent, 0.0), weights)
-    mean: Floats = np.divide(summed, total, out=np.full(total.shape, np.nan), where=total > 0)
-    return mean
+    return _means(summed, total)
 
 
-def _between(values: JoinedRows, position: Floats, shifts: Sequence[int]) -> Floats:
+def _between(values: JoinedRows | LoggedRows, position: Floats, shifts: Sequence[int]) -> Floats:
     """(shifts, n): values so many rows from fractional positions, linear between whole ones, NaN outside."""
     low = np.floor(position + 1e-9).astype(np.int64)
     part = np.where(position - low > _WHOLE, position - low, 0.0)

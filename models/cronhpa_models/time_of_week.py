@@ -1,14 +1,14 @@
 """
-Time of week: the quantile of what came at this clock, the same weekday first.
+Time of week: the quantile of the loads at this clock on earlier days, the same weekday first.
 
 Card
-  What for   Jumps that come at a clock whatever was before them: openings, batch starts. Plain, it knows nothing of
-             today; corrected, it is scaled by how today compares with what is usual.
+  What for   Jumps that come at a clock from any load before them: openings, batch starts. Plain, it ignores today;
+             corrected, it is scaled by how today compares with what is usual.
   Formula    quantile of load[t+h-d*m] over d = 1..28 days and one step beside it (weights: clock.py), times, if
              corrected, the mean load of the last three steps over what the median expected of them, within 0.5 to 2.
   Source     Empirical quantiles; Kubernetes' VPA recommender fades its histograms the same way.
   Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
-  Weak at    Calibration: it states what happened, not how sure that is; noise around a level is taken for events.
+  Weak at    Calibration: it states past loads without their uncertainty, and takes noise around a level for events.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """
-From quantiles at the ends of whole steps to a predictive distribution at any minute, here and only here.
+From quantiles at the ends of whole steps to a predictive distribution at any minute.
 
-A method that knows whole steps alone forecasts at an origin between two of them twice: as of the newest whole step, and
-as of the step under way, as if it ended now. Two fifths of a step later the window has moved by two fifths: whatever
-comes in the step that it reaches last comes within the window with a probability of two fifths, so that the
-distribution is a mixture of the two with weights of three and two fifths.
+At an origin between two steps, a method that knows whole steps alone forecasts twice: as of the newest whole step, and
+as of the step under way, as if that ended now. Two fifths into a step, the window has moved by two fifths: an event in
+the step that the window reaches last lies within the window with a probability of two fifths. So the distribution is a
+mixture of the two forecasts with weights of three and two fifths.
 """
 
 from __future__ import annotations

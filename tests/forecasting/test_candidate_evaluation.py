@@ -4,7 +4,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from cronhpa.core.instant import DAY
 from cronhpa.forecasting.candidates import Candidate
+from cronhpa.forecasting.choice import Choice, NothingToGain
 from cronhpa.forecasting.evaluation import (
     RUN_UP_STEPS,
     SCORES,
@@ -16,9 +18,19 @@ from cronhpa.forecasting.evaluation import (
     score,
 )
 from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, KnownLoad, RecentLoad
-from cronhpa.forecasting.policy import Attempts
+from cronhpa.forecasting.policy import Attempts, fit
+from cronhpa.forecasting.workload import workload_of
 from cronhpa_models import catalog
-from forecasting.made_loads import DAY_MINUTES, PODS, STEPS_PER_DAY, daily_jump, half_past_nine, step_maxima
+from forecasting.made_loads import (
+    DAY_MINUTES,
+    MIDNIGHT,
+    PODS,
+    STEPS_PER_DAY,
+    WEB,
+    daily_jump,
+    half_past_nine,
+    step_maxima,
+)
 
 RUN_UP = RUN_UP_STEPS * 5
 LENGTH = RUN_UP_STEPS + STEPS_PER_DAY
@@ -182,3 +194,21 @@ def test_slow_pods_are_short_for_longer():
     short, longer = (score(day, flat(0), workload).minutes[0, 0] for workload in (PODS, slow))
 
     assert short < longer <= 7
+
+
+def test_a_day_without_a_choice_is_no_plan_that_costs_are_compared_with():
+    """
+    Without a forecast nothing is counted, and a plan of 0 % would halve the mean of two days: the next choice would be
+    planned with less, though the first one kept to its plan.
+    """
+    load, budgets, previous, found = daily_jump(10), (5.0, -100.0, 5.0), None, []
+    for day, budget in enumerate(budgets):
+        known, now = KnownLoad(load[: (8 + day) * STEPS_PER_DAY]), MIDNIGHT + day * DAY
+        workload = msgspec.structs.replace(workload_of(WEB), budget_percent=budget)
+        spent = None if previous is None else found[0].expected_percent
+        previous = fit(known, WEB, workload, catalog.default(), now, previous=previous, spent_percent=spent)
+        found.append(previous)
+
+    assert [Choice, NothingToGain, Choice] == [type(each.choice) for each in found]
+    plans = [day.expected_percent for day in msgspec.msgpack.decode(found[-1].days, type=list[DayScores])]
+    assert [found[0].expected_percent, None] == plans[-2:]

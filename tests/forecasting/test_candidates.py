@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from cronhpa.forecasting.candidates import BY_HOUR, CONSTANT_SHARES, COSTS, FLOORS, Candidate, candidates_of
+from cronhpa.forecasting.candidates import BY_HOUR, CONSTANT_SHARES, COSTS, FLOORS, Candidate, candidates_of, thrifty
 
 
 def test_every_method_and_none_comes_at_every_cost_with_every_constant_floor():
@@ -36,3 +36,12 @@ def test_costs_fall_and_shares_rise():
 
 def test_a_candidate_of_the_spike_hazard_alone_is_no_constant_floor():
     assert (False, True) == (Candidate("", 0.25, 0.0).is_constant, Candidate("", float("inf"), 0.05).is_constant)
+
+
+def test_a_level_of_thrift_goes_up_the_costs_or_down_the_shares_and_stops_at_the_end():
+    """One, two and four steps: from 0.35 on the costs 0.45, 0.6 and 1.2; from 3 % on the shares 2, 1 and 0 %."""
+    priced, constant = Candidate("A", 0.35, BY_HOUR), Candidate("", float("inf"), 0.03)
+
+    assert [Candidate("A", cost, BY_HOUR) for cost in (0.45, 0.6, 1.2)] == list(thrifty(priced))
+    assert [0.02, 0.01, 0.0] == [each.constant_share for each in thrifty(constant)]
+    assert [6.0, 6.0, 6.0] == [each.cost for each in thrifty(Candidate("A", 6.0, 0.0))]

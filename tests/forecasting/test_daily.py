@@ -57,7 +57,7 @@ def test_a_day_that_was_not_recorded_to_its_end_is_shorter():
     assert not day.by_minute
 
 
-def test_it_has_learnt_for_two_weeks_when_it_begins_and_evaluates_each_day_once():
+def test_it_has_fitted_for_two_weeks_when_it_begins_and_evaluates_each_day_once():
     """
     As an operator that ran for a while. Before day 16 are 14 fits, at the begins of days 2 to 15, and each evaluates
     the day before it: 1 to 14. The fits of days 16 and 17 evaluate 15 and 16, and choose from the last 14 days.

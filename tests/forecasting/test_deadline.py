@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from cronhpa.forecasting.deadline import Deadlines
+from cronhpa.forecasting.deadline import Deadlines, alarmed
 
 SECONDS = 0.2
 # What is interrupted goes on for as long otherwise.
@@ -138,6 +138,21 @@ def test_no_alarm_is_left_behind():
         assert mine is signal.getsignal(signal.SIGALRM)
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+def test_one_handler_serves_many_attempts_and_an_alarm_between_two_interrupts_nobody():
+    before = signal.getsignal(signal.SIGALRM)
+    attempt = Deadlines(SECONDS).attempts()
+
+    with alarmed():
+        found = [attempt("Slow", sleeps)]
+        handler = signal.getsignal(signal.SIGALRM)
+        signal.raise_signal(signal.SIGALRM)
+        found += [attempt("Quick", answers), attempt("Slower", sleeps)]
+        assert handler is signal.getsignal(signal.SIGALRM)
+
+    assert [None, "in time", None] == found
+    assert before is signal.getsignal(signal.SIGALRM)
 
 
 @pytest.mark.parametrize(

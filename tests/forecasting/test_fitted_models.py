@@ -19,7 +19,7 @@ from cronhpa.forecasting.fitted_models import (
     without_gaps,
 )
 from cronhpa.forecasting.floors import candidate_floors
-from cronhpa.forecasting.outlook import SpikesAsked, outlook_of
+from cronhpa.forecasting.outlook import Asked, SpikesAsked, outlook_of
 from cronhpa.forecasting.policy import Attempts
 from cronhpa.forecasting.workload import shortages
 from cronhpa_models import catalog, spike_hazard
@@ -47,10 +47,9 @@ SPIKES_ALONE = [Candidate("", 0.15, 0.0)]
 
 def asked_of(past, own, workload=PODS):
     """What a spike hazard with this history is asked at every minute since the fit."""
-    count = len(past)
     nothing = np.zeros(0)
     hazard = spike_hazard.FittedHazard(
-        workload.lead_minutes, 0.0, 0.0, 0.0, nothing, nothing, nothing, np.log(past), np.zeros(count, bool)
+        workload.lead_minutes, 0.0, 0.0, 0.0, nothing, nothing, nothing, np.log(past), np.zeros(0, int)
     )
     return SpikesAsked.of(hazard, own.minutes_since_fit, own.origins, workload)
 
@@ -66,7 +65,7 @@ def models(spikes, workload=PODS, *, mean_replicas=10.0, week_max=30.0):
 
 
 def outlook(fitted, recent, origins=None, variants=()):
-    return outlook_of(fitted, recent, recent.origins if origins is None else origins, variants, Attempts())
+    return outlook_of(Asked(fitted, recent, recent.origins if origins is None else origins, variants, Attempts()))
 
 
 def since(minutes, begin):

@@ -1,6 +1,7 @@
 """ProcessPool of our own: whatever a task does in one, it is an answer or a WorkerError here."""
 
 import asyncio
+import gc
 import os
 import sys
 import time
@@ -43,6 +44,10 @@ def is_killed(_payload):
     time.sleep(60)
 
 
+def counts_frozen(_payload):
+    return b"%d" % gc.get_freeze_count()
+
+
 @pytest.fixture
 async def processes():
     made = ProcessPool(1)
@@ -77,3 +82,12 @@ async def test_a_deadline_ends_the_process_and_the_next_task_has_another(process
 
     assert b"next" == await processes.run(echoes, b"next", 30)
     assert (before,) != processes.pids
+
+
+async def test_what_a_process_has_after_its_first_task_is_frozen_and_nothing_later(processes):
+    """A collection does not look through it again, and what a later task leaves behind is still collected."""
+    for _ in range(2):
+        counts = [int(await processes.run(counts_frozen, b"", 30)) for _ in range(3)]
+        assert 0 == counts[0] < counts[1] == counts[2]
+        with pytest.raises(WorkerError):
+            await processes.run(is_killed, b"", 30)

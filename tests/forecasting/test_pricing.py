@@ -21,7 +21,7 @@ def priced(load, cdf, *, running, cost, ceiling=PLENTY, carried=1.0):
 
 def against_spikes(loads, cdf, *, cost, ceiling=PLENTY, carried=1.0):
     """One origin at which ten pods run, a spike of the chance 0.3."""
-    spikes = Spikes(np.array([0.3]), np.array(loads), np.array([cdf]))
+    spikes = Spikes(np.array([0.3]), np.array([0]), np.array(loads), np.array([cdf]))
     return int(spike_floors(spikes, np.array([10.0]), carried, ceiling, [cost])[0, 0])
 
 
@@ -34,6 +34,19 @@ def test_a_pod_is_taken_when_its_chance_is_worth_its_cost():
     load, cdf = [5.0, 20.0], [0.8, 1.0]
 
     assert (20, 0) == tuple(priced(load, cdf, running=10.0, cost=cost) for cost in (0.015, 0.025))
+
+
+def test_several_costs_are_priced_as_each_alone():
+    """Two windows of three origins, and a cost of each origin."""
+    random = np.random.default_rng(1)
+    load, cdf = np.sort(random.gamma(4.0, 3.0, (2, 3, 9))), np.sort(random.random((2, 3, 9)))
+    running, costs = np.array([1.0, 8.0, 12.0]), np.array([[0.3, 0.2, 0.1], [0.03, 0.02, 0.01]])
+
+    together = priced_floors(load, cdf, running, 1.0, np.full(3, 30.0), costs[:, None])
+
+    alone = [priced_floors(load, cdf, running, 1.0, np.full(3, 30.0), cost) for cost in costs]
+    assert together.any()
+    np.testing.assert_array_equal(alone, together)
 
 
 def test_no_floor_is_above_the_ceiling():

@@ -46,7 +46,7 @@ def store(tmp_path_factory):
 def test_many_series_are_read_as_each_alone(store, begins, end, with_minutes):
     now = MIDNIGHT + end * MINUTE
     since = [min(MIDNIGHT + begin * STEP, now - now % STEP) for begin in begins]
-    loads = Loads(store.loads.packed([*SEVERAL, GONE], min(since), now, minutes=with_minutes))
+    loads = Loads(store.loads.packed([*SEVERAL, GONE], min(since), now, minutes=with_minutes), min(since), now)
 
     for series, begin in zip(SEVERAL, since, strict=True):
         steps = (now - begin) // STEP
@@ -68,7 +68,8 @@ def alone(first, highs, begin, count, every):
 def test_an_ignored_span_is_a_gap_in_steps_and_marked_in_minutes(store):
     """From 00:10 to 00:20, of a fit at midnight: steps 2 and 3, minutes 10 to 19 behind those before the fit."""
     begin = MIDNIGHT + 2 * DAY
-    loads = Loads(store.loads.packed(SEVERAL[:1], begin - RUN_UP_MINUTES * MINUTE, begin + HOUR))
+    first, end = begin - RUN_UP_MINUTES * MINUTE, begin + HOUR
+    loads = Loads(store.loads.packed(SEVERAL[:1], first, end), first, end)
 
     found = loads.since(SEVERAL[0], begin, begin + HOUR, [Span(begin + 10 * MINUTE, begin + 20 * MINUTE)])
 

@@ -14,10 +14,10 @@ WEB, API, JOBS = (Series("shop", name, "cpu") for name in ("web", "api", "jobs")
 
 def test_new_ones_come_before_edited_ones_and_those_before_the_daily_turns_longest_waiting_first():
     old = Series("shop", "old", "cpu")
-    learnt = {API: FitInfo(NOON - HOUR, "before"), JOBS: FitInfo(NOON - 2 * DAY, "same"), old: FitInfo(0, "same")}
+    fits = {API: FitInfo(NOON - HOUR, "before"), JOBS: FitInfo(NOON - 2 * DAY, "same"), old: FitInfo(0, "same")}
     wanted = {old: "same", JOBS: "same", API: "after", WEB: "same"}
 
-    assert [WEB, API, old, JOBS] == due(wanted, learnt, NOON)
+    assert [WEB, API, old, JOBS] == due(wanted, fits, NOON)
 
 
 def test_what_was_fitted_since_its_last_turn_is_not_due():

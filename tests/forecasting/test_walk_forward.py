@@ -109,7 +109,7 @@ def test_of_nothing_recorded_it_is_learning():
     assert {"Learning"} == {answer.reason for _, answer in asked([]).answers}
 
 
-def test_it_has_learnt_for_two_weeks_when_the_span_begins():
+def test_it_has_fitted_for_two_weeks_when_the_span_begins():
     """Of five days each but the first was evaluated, once a day: the record counts the last three and the next."""
     (at, first), *_ = asked(days(5), hours=0.1).answers
 

@@ -1,6 +1,5 @@
 """What the worker answers: forecasts with their provenance, or why there are none."""
 
-import math
 import sqlite3
 
 import msgspec
@@ -8,20 +7,18 @@ import numpy as np
 import pytest
 
 from cronhpa.core.forecast import Forecast
-from cronhpa.core.instant import DAY, HOUR, MINUTE, parse_instant
+from cronhpa.core.instant import DAY, HOUR, MINUTE
 from cronhpa.core.observation import Absent
-from cronhpa.core.spec import ExternalMetric, ForecastSettings, MetricTarget, ResourceMetric, Span, Spec, TargetRef
+from cronhpa.core.spec import ExternalMetric, MetricTarget, ResourceMetric, Span
 from cronhpa.forecasting import worker
-from cronhpa.forecasting.messages import ForecastTarget, WorkerRequest, gather
+from cronhpa.forecasting.coverage import OUTCOMES_MIN
+from cronhpa.forecasting.messages import ForecastTarget, WorkerRequest
 from cronhpa.forecasting.policy import CONSTANT, SPIKES_ALONE
 from cronhpa.history.database import Fault
-from cronhpa.history.series import STEP, LoadSample, Series
+from cronhpa.history.series import STEP, LoadSample
 from cronhpa.history.store import Store
 from cronhpa_models.catalog import DEFAULT
-
-MIDNIGHT = parse_instant("2026-03-10T00:00:00Z")
-WEB = Series("shop", "web", "cpu")
-API = Series("shop", "api", "cpu")
+from forecasting.asked_worker import API, MIDNIGHT, WEB, ask, fit, forecast, in_words, jump, remember, subject
 
 
 @pytest.fixture
@@ -29,49 +26,6 @@ def store(tmp_path):
     opened = Store(tmp_path / "history.db")
     yield opened
     opened.close()
-
-
-def jump(at):
-    """One core until 06:00, ten after; up to 10 % more from day to day and step to step, repeatable."""
-    clock = at % DAY
-    return (1.0 if clock < 6 * HOUR else 10.0) * (1 + 0.05 * (1 + math.sin(at // STEP * 1.7)))
-
-
-def remember(store, since, until, series=WEB, load=jump):
-    store.loads.backfill(series, [(at, load(at)) for at in range(since, until, STEP)])
-
-
-def subject(series, *ignored, budget_percent=5):
-    """A pod is scaled for one core and carries 1.66: it is planned to carry 1.494."""
-    target = TargetRef("apps/v1", "Deployment", series.name)
-    metrics = (ResourceMetric("cpu", MetricTarget("AverageValue", average_value=1000)),)
-    settings = ForecastSettings(pod_capacity_percent=166, ignored=ignored, budget_percent=budget_percent)
-    return ForecastTarget(series, Spec(target, 1, 99, metrics=metrics, forecast=settings))
-
-
-def study(store, now, *subjects):
-    """What is learnt, or why nothing is."""
-    studied = worker.fit(WorkerRequest(str(store.address), list(subjects or (subject(WEB),)), now))
-    assert studied.fault is None
-    return dict((*studied.fits, *studied.absent))
-
-
-def forecast(store, now, *subjects):
-    made = worker.forecast(WorkerRequest(str(store.address), list(subjects or (subject(WEB),)), now))
-    assert made.fault is None
-    return dict(made.answers)
-
-
-def ask(store, now, *subjects):
-    """Learnt and forecast at one instant."""
-    learnt = study(store, now, *subjects)
-    return forecast(store, now, *subjects) | {
-        each: value for each, value in learnt.items() if isinstance(value, Absent)
-    }
-
-
-def in_words(record):
-    return f"{record.avoided:.0f} of {record.of:.0f} in {record.days} d"
 
 
 def test_a_jump_of_past_days_is_in_the_forecast_before_it_comes(store):
@@ -105,7 +59,7 @@ def test_a_jump_is_asked_for_by_the_minute_in_which_it_is_due(store):
     until = MIDNIGHT + 10 * HOUR
     store.loads.backfill(WEB, [(at, burst(at)) for at in range(MIDNIGHT - 10 * DAY, until, MINUTE)])
     ten = subject(WEB, budget_percent=50)
-    study(store, until, ten)
+    fit(store, until, ten)
     asked = {}
     for minute in (10, 20, 27, 28):
         now = until + minute * MINUTE
@@ -122,7 +76,7 @@ def test_a_load_test_that_was_announced_raises_no_ceiling_and_is_seen_while_it_r
     until = MIDNIGHT + 10 * HOUR
     store.loads.backfill(WEB, [(at, burst(at)) for at in range(MIDNIGHT - 3 * DAY, until, MINUTE)])
     ten = subject(WEB, Span(until, until + 5 * MINUTE), budget_percent=50)
-    study(store, until, ten)
+    fit(store, until, ten)
     store.loads.record([LoadSample(WEB, at, 100.0) for at in range(until, until + 5 * MINUTE, MINUTE)])
     during = forecast(store, until + 5 * MINUTE, ten)[WEB]
     store.loads.record(
@@ -162,12 +116,12 @@ def test_the_ceiling_is_a_tenth_above_the_largest_load_of_seven_days(store):
 def test_minutes_are_seen_before_their_step_is_over(store):
     """What was measured in the last two minutes may be more than all of the week before: so is what is believed."""
     remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT)
-    learnt = study(store, MIDNIGHT)
+    fitted = fit(store, MIDNIGHT)
     store.loads.record([LoadSample(WEB, MIDNIGHT + minute * MINUTE, 50.0) for minute in (0, 1)])
 
     made = forecast(store, MIDNIGHT + 2 * MINUTE)[WEB]
 
-    assert WEB in learnt
+    assert WEB in fitted
     assert pytest.approx(55.0) == made.ceiling
     assert MIDNIGHT == made.start
 
@@ -192,7 +146,7 @@ def test_each_day_adds_a_confirmation_of_its_own(store):
 
     records = []
     for now in (MIDNIGHT, MIDNIGHT + DAY, MIDNIGHT + 2 * DAY):
-        study(store, now)
+        fit(store, now)
         records.append(in_words(forecast(store, now)[WEB].track_record))
 
     assert ["3 of 3 in 1 d", "6 of 6 in 2 d", "9 of 9 in 3 d"] == records
@@ -254,95 +208,9 @@ def test_what_pods_share_of_an_external_metric_is_forecast(store):
     assert "3 of 3 in 1 d" == in_words(made.track_record)
 
 
-def test_a_clock_that_steps_back_a_day_costs_no_forecast_and_one_that_steps_ahead_only_what_is_not_known(store):
-    """Learnt at the wrong time, and again at the right one; a day after all that was measured nothing can be said."""
-    remember(store, MIDNIGHT - 10 * DAY, MIDNIGHT)
-
-    ahead = ask(store, MIDNIGHT + DAY)[WEB]
-    unlearnt = forecast(store, MIDNIGHT)[WEB]
-    back = ask(store, MIDNIGHT)[WEB]
-    further_back = ask(store, MIDNIGHT - DAY)[WEB]
-
-    assert ["Stale", "Learning"] == [ahead.reason, unlearnt.reason]
-    assert [MIDNIGHT, MIDNIGHT - DAY] == [back.issued_at, further_back.issued_at]
-    assert "3 of 3 in 1 d" == in_words(back.track_record)
-
-
-def test_a_week_without_any_load_is_not_fitted(store):
-    """It has no errors to tell chances by; what came before it was ten days."""
-    remember(store, MIDNIGHT - 18 * DAY, MIDNIGHT - 8 * DAY)
-    remember(store, MIDNIGHT - HOUR, MIDNIGHT - 55 * MINUTE)
-
-    assert (
-        Absent("Learning", "too little of cpu was measured in the last seven days to learn from")
-        == ask(store, MIDNIGHT)[WEB]
-    )
-
-
-def test_nothing_after_now_is_looked_at(store):
-    """History is stored on both sides of `now`; the answer is that of a store that ends at `now`."""
-    now = MIDNIGHT + 5 * HOUR
-    remember(store, MIDNIGHT - 5 * DAY, now)
-    before = ask(store, now)[WEB]
-    other = Store(store.address.with_name("other.db"))
-    remember(other, MIDNIGHT - 5 * DAY, now)
-    remember(other, now + STEP, now + 3 * DAY, load=lambda _: 777.0)
-
-    assert before == ask(other, now)[WEB]
-    other.close()
-
-
-@pytest.mark.parametrize("known", [0, HOUR, 2 * DAY - STEP])
-def test_under_two_days_of_history_it_is_learning(store, known):
-    remember(store, MIDNIGHT - known, MIDNIGHT)
-
-    absent = ask(store, MIDNIGHT)[WEB]
-
-    assert "Learning" == absent.reason
-    assert "forecasts begin with 48 h of history, 24 h of it measured" in absent.message
-
-
-def test_learning_says_how_much_there_is(store):
-    remember(store, MIDNIGHT - 30 * HOUR, MIDNIGHT - 20 * HOUR)
-
-    assert ask(store, MIDNIGHT)[WEB].message.startswith("10 h of cpu measured over 30 h")
-
-
-def test_two_days_with_hardly_anything_measured_are_not_enough(store):
-    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT - 5 * DAY + 23 * HOUR)
-
-    assert "Learning" == ask(store, MIDNIGHT)[WEB].reason
-
-
-def test_two_days_of_history_are_enough(store):
-    remember(store, MIDNIGHT - 2 * DAY, MIDNIGHT)
-
-    assert isinstance(ask(store, MIDNIGHT)[WEB], Forecast)
-
-
-def test_a_load_not_measured_for_longer_than_fifteen_minutes_is_stale(store):
-    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT - 20 * MINUTE)
-
-    absent = ask(store, MIDNIGHT)[WEB]
-
-    assert (
-        Absent(
-            "Stale",
-            "cpu was last measured before 2026-03-09T23:40:00Z: a forecast needs a load from the last 15 minutes",
-        )
-        == absent
-    )
-
-
-def test_a_load_not_measured_for_hours_is_stale(store):
-    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT - 8 * HOUR)
-
-    assert "not measured for six hours" in ask(store, MIDNIGHT)[WEB].message
-
-
 def test_forecasts_follow_every_step_from_the_fit_that_there_is(store):
     remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT + 3 * DAY)
-    study(store, MIDNIGHT)
+    fit(store, MIDNIGHT)
 
     made = [forecast(store, MIDNIGHT + hours * HOUR)[WEB] for hours in (0, 12, 71)]
 
@@ -350,40 +218,15 @@ def test_forecasts_follow_every_step_from_the_fit_that_there_is(store):
     assert [MIDNIGHT, MIDNIGHT + 12 * HOUR, MIDNIGHT + 71 * HOUR] == [each.start for each in made]
 
 
-@pytest.mark.parametrize("hours", [-1, 72])
-def test_a_fit_of_the_future_or_of_three_days_ago_forecasts_nothing(store, hours):
-    """The first is what a clock that was set back leaves."""
-    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT + 4 * DAY)
-    study(store, MIDNIGHT)
-
-    assert Absent("Learning", "cpu waits to be fitted") == forecast(store, MIDNIGHT + hours * HOUR)[WEB]
-
-
 def test_who_is_fitted_later_is_forecast_beside_those_fitted_before(store):
     remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT + HOUR)
     remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT + HOUR, API)
-    study(store, MIDNIGHT)
-    study(store, MIDNIGHT + HOUR, subject(API))
+    fit(store, MIDNIGHT)
+    fit(store, MIDNIGHT + HOUR, subject(API))
 
     answers = forecast(store, MIDNIGHT + HOUR, subject(WEB), subject(API))
 
     assert {WEB: MIDNIGHT, API: MIDNIGHT + HOUR} == {each: value.trained_until for each, value in answers.items()}
-
-
-def test_an_ignored_span_is_a_gap_to_what_is_learnt_and_to_the_ceiling(store):
-    """Three hours of a hundred cores, of which two hours and a minute are ignored."""
-    now, incident = MIDNIGHT, MIDNIGHT - 30 * HOUR
-    remember(store, now - 5 * DAY, now, load=lambda at: 100.0 if incident <= at < incident + 3 * HOUR else jump(at))
-    span = Span(incident + MINUTE, incident + 2 * HOUR + 2 * MINUTE)
-
-    past = np.frombuffer(gather(store, [subject(WEB, span)], now)[0].highs)
-    all_ignored = subject(WEB, Span(incident, incident + 3 * HOUR))
-
-    # From the first step that it touches to the last: 0:00 to 2:00 of the incident, 25 steps of 36.
-    assert (25, 11) == (np.isnan(past).sum(), (past == 100.0).sum())
-    made = ask(store, now, all_ignored)[WEB]
-    assert pytest.approx(12.1, rel=0.01) == made.ceiling
-    assert max(made.load) < 13.0
 
 
 def test_one_that_is_learning_does_not_keep_another_from_its_forecast(store):
@@ -405,7 +248,7 @@ def test_forecasts_are_in_the_store(store):
 def test_coverage_is_counted_on_what_was_forecast_and_what_came(store):
     """Forecasts at every step of ten hours; then outcomes at zero are all below, at 1000 all above."""
     remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT)
-    study(store, MIDNIGHT)
+    fit(store, MIDNIGHT)
     early = forecast(store, MIDNIGHT)[WEB].coverage_percent
     for at in range(MIDNIGHT, MIDNIGHT + 10 * HOUR, STEP):
         store.loads.backfill(WEB, [(at, 0.01)])
@@ -419,9 +262,28 @@ def test_coverage_is_counted_on_what_was_forecast_and_what_came(store):
     assert above.coverage_percent < above.quantile_percent / 2
 
 
+def test_within_a_step_coverage_stays_what_its_first_forecast_counted(store):
+    """99 outcomes tell no coverage; the hundredth, which comes late, counts from the next step on."""
+    remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT)
+    fit(store, MIDNIGHT)
+    # The forecast of each step is of the next one: the first outcome is that of the second step.
+    steps = [MIDNIGHT + number * STEP for number in range(OUTCOMES_MIN + 2)]
+    for at in steps[:-1]:
+        store.loads.backfill(WEB, [(at, jump(at))])
+        forecast(store, at + STEP)
+    end = steps[-1] + STEP
+    before = forecast(store, end)[WEB].coverage_percent
+    store.loads.backfill(WEB, [(steps[-1], jump(steps[-1])), (end, jump(end))])
+
+    within, after = (forecast(store, at)[WEB].coverage_percent for at in (end + MINUTE, end + STEP))
+
+    assert (None, None) == (before, within)
+    assert after is not None
+
+
 def test_a_store_that_cannot_be_written_still_forecasts_and_says_so(store):
     remember(store, MIDNIGHT - 5 * DAY, MIDNIGHT)
-    study(store, MIDNIGHT)
+    fit(store, MIDNIGHT)
     fault = Fault(f"{store.address}: database or disk is full: nothing was recorded")
     other = sqlite3.connect(store.address)
     for table in ("forecast", "fit"):

@@ -14,6 +14,7 @@ from cronhpa.forecasting.workload import (
     backtests_agree,
     held_replicas,
     reactive_replicas,
+    reactive_replicas_of_several,
     shortages,
     workload_of,
 )
@@ -56,6 +57,17 @@ def test_held_replicas_are_the_highest_of_the_stabilization_window_that_ended_so
 
 def test_an_unknown_load_and_none_ask_for_one_replica():
     assert [1.0, 1.0, 10.0, 11.0] == reactive_replicas(np.array([np.nan, 0.0, 6.0, 6.01]), PODS).tolist()
+
+
+def test_the_loads_of_several_objects_ask_for_what_each_asks_for_alone():
+    """6.01 at a target of 0.6 are 11 pods, at a target of 2.5 three."""
+    large = msgspec.structs.replace(PODS, target=2.5)
+    loads = [np.array([6.0, 6.01]), np.zeros(0), np.array([6.01])]
+
+    several = reactive_replicas_of_several(loads, [PODS, PODS, large])
+
+    assert [[10.0, 11.0], [], [3.0]] == [each.tolist() for each in several]
+    assert [] == reactive_replicas_of_several([], [])
 
 
 @pytest.mark.parametrize(("start_up", "expected"), [(60, 3), (120, 2), (240, 0)], ids=["1 min", "2 min", "4 min"])

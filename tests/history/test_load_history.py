@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
+from cronhpa.history.load_history import NO_ROW
 from cronhpa.history.series import STEP, Coverage, LoadSample, RecordedBatch, Series
 from cronhpa.history.store import Store
 from history.samples import API, NOON, WEB, everything, sample
@@ -194,3 +195,19 @@ def test_a_past_of_steps_raises_steps_and_tells_nothing_of_minutes(store):
 
     assert [(NOON, 3.0), (NOON + STEP, 4.0)] == everything(store)
     assert [] == store.loads.minutes(WEB, 0, 2**63)
+
+
+@pytest.mark.parametrize("count", [1, 25, 26, 60])
+def test_the_rows_of_many_series_have_a_column_for_each(store, count):
+    """Series n has the load n in the first minute, and every other series n + 100 in the second."""
+    several = [Series("shop", f"app-{n}", "cpu") for n in range(count)]
+    store.loads.record([LoadSample(series, NOON, float(n)) for n, series in enumerate(several)])
+    store.loads.record([LoadSample(series, NOON + MINUTE, n + 100.0) for n, series in enumerate(several) if n % 2])
+
+    packed = store.loads.packed(several, NOON, NOON + 2 * MINUTE)
+
+    places = [several.index(series) for series in packed.series]
+    first = tuple(float(n) for n in places)
+    second = tuple(n + 100.0 if n % 2 else NO_ROW for n in places)
+    assert list(range(count)) == sorted(places)
+    assert [first, second][: 1 + (count > 1)] == packed.minutes.highs

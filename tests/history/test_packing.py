@@ -62,7 +62,7 @@ def test_a_day_of_doubles_that_an_earlier_release_wrote_is_read():
     [
         (b"", "a day is written in form b''"),
         (b"\xff", "a day is written in form b'\\\\xff'"),
-        (b"\1\xff\xff", "not a multiple of item size"),
+        (b"\1\xff\xff", "a day has 0.5 steps: 288 are needed"),
         (b"\1" + bytes(4), "a day has 1 steps: 288 are needed"),
     ],
     ids=["nothing", "another form", "half a float", "too short"],

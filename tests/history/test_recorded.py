@@ -1,6 +1,6 @@
 """cronhpa.history.recorded: a load as the store has it, by the minute where minutes are kept."""
 
-from cronhpa.core.instant import MINUTE, parse_instant
+from cronhpa.core.instant import DAY, HOUR, MINUTE, parse_instant
 from cronhpa.history.recorded import recorded_load
 from cronhpa.history.series import STEP, LoadSample, Series
 from cronhpa.history.store import Store
@@ -25,3 +25,13 @@ def test_a_series_that_is_not_known_has_no_load(tmp_path):
     store = Store(tmp_path / "history.db")
 
     assert ([], []) == recorded_load(store.loads, SERIES)
+
+
+def test_what_is_older_than_loads_are_kept_and_what_is_far_ahead_is_not_looked_for(tmp_path):
+    store = Store(tmp_path / "history.db")
+    kept = [NOW - 28 * DAY, NOW, NOW + HOUR]
+    store.loads.record([LoadSample(SERIES, at, 1.0) for at in (*kept, NOW - 30 * DAY, NOW + 2 * DAY)])
+
+    points, _ = recorded_load(store.loads, SERIES, NOW)
+
+    assert [at + MINUTE for at in kept] == [at for at, _ in points]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpa_models.joined_rows import JoinedRows
+from cronhpa_models.joined_rows import JoinedRows, LoggedRows, Spans
 
 SERIES = st.lists(st.integers(1, 9), min_size=1, max_size=4)
 
@@ -40,7 +40,27 @@ def test_of_series_without_rows_nothing_is_known():
     assert np.isnan(found).all()
 
 
-def test_other_values_of_the_same_rows_lie_at_the_same_places():
-    rows = JoinedRows.of([np.arange(3.0), np.arange(2.0)])
+def test_parts_of_a_series_follow_one_another():
+    rows = JoinedRows.of_parts([(np.array([1, 2], np.int8), np.array([3.5])), (np.array([9.0]),)])
 
-    assert [21.0] == rows.holding(np.array([0, 1, 2, 20, 21])).asked_by(np.array([1])).take(np.array([1])).tolist()
+    assert [2.0, 3.5, 9.0] == rows.asked_by(np.array([0, 0, 1])).take(np.array([1, 2, 0])).tolist()
+
+
+def test_logarithms_are_of_a_row_and_the_offset_of_its_series():
+    rows = LoggedRows(JoinedRows.of([np.array([1.0, 4.0]), np.array([7.0], np.float32)]), np.array([0.5, 2.0]))
+
+    found = rows.asked_by(np.array([0, 1, 1])).take(np.array([1, 0, 1]))
+
+    np.testing.assert_array_equal(np.log([4.5, 9.0, np.nan]), found)
+
+
+@given(st.lists(st.tuples(st.integers(-5, 5), st.integers(-2, 6)), min_size=1, max_size=5))
+def test_spans_are_the_rows_of_each_series_in_turn(several):
+    """One that ends before it begins has no rows."""
+    first, counts = np.array(several).T
+
+    found = Spans.of(first, first + counts)
+
+    expected = [(place, row) for place, (begin, count) in enumerate(several) for row in range(begin, begin + count)]
+    assert expected == list(zip(found.owner.tolist(), found.rows.tolist(), strict=True))
+    assert [max(count, 0) for count in counts] == found.counts.tolist()

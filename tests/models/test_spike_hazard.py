@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpa_models.spike_hazard import DAY, decode, fit, spikes
+from cronhpa_models.spike_hazard import DAY, decode, fit, newest_loads, spikes
 
 LEAD = 3
 
@@ -199,14 +199,28 @@ def test_the_loads_that_were_fitted_are_kept():
 
     fitted = learnt(jumps)
 
-    np.testing.assert_allclose(load_of(jumps), fitted.load(slice(None)), rtol=1e-12)
-    np.testing.assert_allclose(load_of(jumps), decode(fitted.encode()).load(slice(None)), rtol=2e-3)
+    kept, packed = newest_loads([fitted, decode(fitted.encode())], [fitted.minutes, 100])
+    np.testing.assert_allclose(load_of(jumps), kept, rtol=1e-12)
+    np.testing.assert_allclose(load_of(jumps)[-100:], packed, rtol=2e-3)
+
+
+def test_many_origins_at_once_are_what_they_are_one_by_one():
+    """More places are looked at than the history has minutes."""
+    jumps = flags(range(0, 4 * DAY, 97), 4)
+    fitted = learnt(jumps)
+    later = flags(range(50, DAY, 240), 1)
+    origins = np.arange(DAY)
+
+    together = fitted.chance(load_of(later), later, origins)
+
+    alone = [fitted.chance(load_of(later), later, origins[[place]])[0] for place in range(0, DAY, 31)]
+    assert alone == together[::31].tolist()
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=4), st.integers(0, 10**6))
 def test_several_hazards_at_once_are_what_they_are_one_by_one(seeds, seed):
-    """Of other histories, leads and numbers of spikes, at one origin or many."""
+    """Of other histories, leads and numbers of spikes, at one origin or many; heights of the likely ones alone."""
     several, later, exceeded, origins = [], [], [], []
     draw = np.random.default_rng(seed)
     for each in seeds:
@@ -223,15 +237,18 @@ def test_several_hazards_at_once_are_what_they_are_one_by_one(seeds, seed):
         origins.append(np.sort(draw.integers(0, came + 1, int(draw.integers(1, 6)))))
     enough = [draw.choice([1.0, 5.0, 10.0, 99.0], len(each)) for each in origins]
 
-    together = spikes(several, later, exceeded, origins, np.concatenate(enough))
+    unlikely = np.concatenate([np.full(len(each), draw.choice([-1.0, 0.01, 0.1, 1.0])) for each in origins])
+    together = spikes(several, later, exceeded, origins, np.concatenate(enough), unlikely)
     alone = [one.spikes(*asked) for one, *asked in zip(several, later, exceeded, origins, enough, strict=True)]
 
-    np.testing.assert_array_equal(np.concatenate([each.chance for each in alone]), together.chance)
-    begin = 0
-    for each in alone:
-        end, count = begin + len(each.chance), each.cdf.shape[1]
-        load, cdf = (np.broadcast_to(of, together.cdf.shape)[begin:end] for of in (together.load, together.cdf))
-        np.testing.assert_array_equal(np.broadcast_to(each.load, each.cdf.shape), load[:, -count:])
-        np.testing.assert_array_equal(each.cdf, cdf[:, -count:])
-        assert not cdf[:, :-count].any(), "what others look back at says nothing here"
-        begin = end
+    chance = np.concatenate([each.chance for each in alone])
+    np.testing.assert_array_equal(chance, together.chance)
+    np.testing.assert_array_equal(np.flatnonzero(chance > unlikely), together.at)
+    loads = np.broadcast_to(together.load, together.cdf.shape)
+    of_each = [(each, row) for each in alone for row in each.at]
+    for (each, row), load, cdf in zip([of_each[place] for place in together.at], loads, together.cdf, strict=True):
+        count = each.cdf.shape[1]
+        looked_back = min(count, len(cdf))
+        np.testing.assert_array_equal(np.broadcast_to(each.load, each.cdf.shape)[row], load[-count:])
+        np.testing.assert_array_equal(each.cdf[row], cdf[-count:])
+        assert not cdf[:-looked_back].any(), "what others look back at says nothing here"
