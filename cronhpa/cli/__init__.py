@@ -17,13 +17,13 @@ from cronhpa.cli.version import version_text
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _EXAMPLES = re.compile(r"(?:^ {4}.*\n?)+", re.MULTILINE)
-# Not where it runs within a pod.
+# The program in an example, except where the example runs it in a pod.
 _PROGRAM = re.compile(r"(?<!-- )(?<!kubectl )\bcronhpa (?=[a-z-])")
 _OBJECTS, _MOVING, _OPERATOR = "An object and its bounds", "Moving over", "The operator"
 
 
 def _named(command: Command) -> Command:
-    """The command with the examples of its help set apart, in which the program stands as it was called."""
+    """The command, with the examples in its help as code blocks that name the program as it was called."""
 
     def fenced(examples: re.Match[str]) -> str:
         return f"```text\n{_PROGRAM.sub(f'{program()} ', dedent(examples[0])).rstrip()}\n```\n"
@@ -65,8 +65,8 @@ def main_options(
         cronhpa preview shop.yaml
         cronhpa explain shop -n prod
 
-    Exit codes of all commands: 0 done; 1 it could not be done: a file, an object or the cluster; 2 an option is wrong.
-    Commands with others say so.
+    Exit codes of all commands: 0 done; 1 a file, an object or the cluster cannot be used; 2 an option is wrong. A
+    command with other codes lists them.
     """
 
 
@@ -80,9 +80,9 @@ app.command(rich_help_panel=_MOVING)(_named(convert.convert))
 app.command(rich_help_panel=_MOVING)(_named(adopt.adopt))
 app.command(rich_help_panel=_OPERATOR, cls=run.RunCommand)(_named(run.run))
 app.command(rich_help_panel=_OPERATOR)(_named(crd.crd))
-for _each in (*history.app.registered_commands, *sources.app.registered_commands):
-    assert _each.callback is not None
-    _named(_each.callback)
+for _registered in (*history.app.registered_commands, *sources.app.registered_commands):
+    assert _registered.callback is not None
+    _named(_registered.callback)
 app.add_typer(history.app, rich_help_panel=_OPERATOR)
 app.add_typer(sources.app, rich_help_panel=_OPERATOR)
 app.command(rich_help_panel=_OPERATOR)(_named(replay.replay))

@@ -1,9 +1,9 @@
 """
 `cronhpa adopt`: a live HorizontalPodAutoscaler becomes a CronHPA, and back.
 
-The successor is made active before the predecessor is deleted. The operator holds while an HPA scales the target, so
-two never act at once for longer than a watch takes, and wherever this is cut off, one of the two goes on acting.
-Running it again finishes. The predecessor is put back where the successor turns out not to decide.
+The successor is active before the predecessor is deleted. The operator holds while an HPA scales the target, so both
+never act for longer than a watch takes. Wherever the command is cut off, one of the two goes on acting, and running it
+again finishes. If the successor does not decide, the command puts the predecessor back.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ import typer
 
 from cronhpa.api.identity import API_VERSION, PLURAL
 from cronhpa.cli.adoption import (
+    Edited,
     Stopped,
     as_new,
     converted,
     has_lost_its_metric,
     missing,
+    must_be_unedited,
     must_be_within,
     must_fit,
     target,
@@ -30,6 +32,8 @@ from cronhpa.cli.adoption import (
     until_it_agrees,
     until_the_hpa_acts,
     until_the_hpa_scales,
+    version_of,
+    where_they_differ,
 )
 from cronhpa.cli.adoption_plan import served_without, show_plan
 from cronhpa.cli.cluster import AllNamespaces, Context, Kubeconfig, Namespace, connected
@@ -83,8 +87,8 @@ def adopt(  # noqa: PLR0913, PLR0917 - the options of a command
     watches the CronHPA as long again: if a metric goes, or the CronHPA is not Ready any more, it puts the HPA back as
     it was. If it is interrupted, one of the two goes on acting; run it again to finish.
 
-    Refused is an HPA whose metric goes with it: of kube-metrics-adapter (annotations metric-config.*), and of Datadog
-    without always-active.
+    The command refuses an HPA whose metrics end with it: those of kube-metrics-adapter (annotations metric-config.*),
+    and those of Datadog without always-active.
 
     The memory of an HPA's controller cannot be read. The CronHPA starts with the current replicas as its
     recommendation, so its first scale-down may come later than the HPA's, not earlier; the periods of rate policies
@@ -127,7 +131,7 @@ def adopt(  # noqa: PLR0913, PLR0917 - the options of a command
 
 
 class _Place:
-    """The two objects of one name in a namespace."""
+    """The HPA and the CronHPA of one name in a namespace."""
 
     def __init__(self, client: Client, namespace: str, name: str, timeout_seconds: float) -> None:
         self.client, self.namespace, self.name = client, namespace, name
@@ -140,27 +144,44 @@ class _Place:
         from cronhpa.kube.errors import ClusterError
 
         try:
-            found: Json = await self.client.get(f"{collection}/{quote(self.name, safe='')}", dict)
+            body: Json = await self.client.get(f"{collection}/{quote(self.name, safe='')}", dict)
         except ClusterError as error:
             if error.status == _NOT_FOUND:
                 return None
             raise
-        return found
+        return body
 
     async def both(self) -> tuple[Json | None, Json | None]:
         return await self.read(self.hpas), await self.read(self.cron_hpas)
 
     async def check(self, collection: str, manifest: Json) -> None:
-        """Raises ClusterError where the API server would not take the object."""
+        """Raises ClusterError if the API server would refuse the object."""
         await self.client.post(collection, manifest, {"dryRun": "All", "fieldValidation": "Strict"})
 
     async def create(self, collection: str, manifest: Json) -> None:
         await self.client.post(collection, manifest)
 
-    async def delete(self, collection: str, found: Json) -> None:
-        """Deletes this object, not one that took its name since, and nothing that it owns."""
-        options = {"propagationPolicy": "Orphan", "preconditions": {"uid": found["metadata"]["uid"]}}
-        await self.client.delete(f"{collection}/{quote(self.name, safe='')}", options)
+    async def delete(self, collection: str, seen: Json) -> None:
+        """
+        Deletes this object as it was seen, and nothing that it owns.
+
+        Raises Edited, and deletes nothing, if anything but its status changed since, or another object has its name.
+        """
+        from cronhpa.kube.errors import ClusterError
+
+        deadline = time.monotonic() + self.timeout_seconds
+        while True:
+            latest = await self.read(collection)
+            must_be_unedited(seen, latest)
+            options = {"propagationPolicy": "Orphan", "preconditions": version_of(latest or seen)}
+            try:
+                await self.client.delete(f"{collection}/{quote(self.name, safe='')}", options)
+            except ClusterError as error:
+                # Somebody wrote after the read: perhaps the controller, to the status.
+                if error.status != _CONFLICT or time.monotonic() > deadline:
+                    raise
+            else:
+                break
         await self.wait(lambda hpa, chpa: missing(hpa if collection == self.hpas else chpa))
 
     async def wait(
@@ -171,10 +192,10 @@ class _Place:
         hopeless: Callable[[Json | None], bool] | None = None,
     ) -> None:
         """
-        Until nothing has been awaited of the two for so many seconds on end.
+        Waits until `awaited` has returned None for for_seconds on end; else it returns what is missing.
 
-        Raises Stopped with what still is when time is up. With `hopeless` also at once where the CronHPA is, or where
-        what was there is gone again while for_seconds pass; an API server that does not answer is then waited for.
+        Raises Stopped with what is missing when time is up. With `hopeless` also at once, if it is true of the CronHPA,
+        or if something is missing again while for_seconds pass; an API server that does not answer is then waited for.
         """
         from cronhpa.kube.errors import ClusterError
 
@@ -189,15 +210,15 @@ class _Place:
                     raise
                 await asyncio.sleep(_POLL_SECONDS)
                 continue
-            lacking = awaited(hpa, chpa)
-            if lacking is None:
+            absent = awaited(hpa, chpa)
+            if absent is None:
                 since = now if since is None else since
                 if now - since >= for_seconds:
                     return
             elif hopeless is not None and (since is not None or hopeless(chpa)):
-                raise Stopped(lacking)
+                raise Stopped(absent)
             elif now > deadline:
-                raise Stopped(f"waited {self.timeout_seconds:.0f} s in vain: {lacking}; run it again to go on")
+                raise Stopped(f"waited {self.timeout_seconds:.0f} s in vain: {absent}; run it again to go on")
             else:
                 since = None
             await asyncio.sleep(_POLL_SECONDS)
@@ -227,18 +248,15 @@ async def _to_cron_hpa(place: _Place, *, watch_seconds: float | None, dry_run: b
         watch_seconds = watch_seconds or 2.0 * ((chpa or manifest)["spec"].get("syncPeriodSeconds") or _PERIOD_SECONDS)
         await place.wait(until_it_agrees, for_seconds=watch_seconds)
         _say([f"both have their metrics and have decided the same for {watch_seconds:.0f} s; the CronHPA holds"])
-        latest = await place.read(place.hpas)
-        if latest is None or latest["spec"] != hpa["spec"]:
-            raise Stopped("the HPA was changed meanwhile: run it again to go on")
-        await _replace(place, latest, watch_seconds, was_there=chpa is not None)
+        await _replace(place, hpa, watch_seconds, was_there=chpa is not None)
     _say([f"CronHPA {place.name} acts. Take the HPA out of where it is applied from, or it comes back."])
 
 
 async def _replace(place: _Place, hpa: Json, watch_seconds: float, *, was_there: bool) -> None:
     """
-    Deletes the HPA and watches the CronHPA. Where it does not decide, the HPA is put back as it was; Stopped is raised.
+    Deletes the HPA and watches the CronHPA. If the CronHPA does not decide, puts the HPA back and raises Stopped.
 
-    was_there: whether the CronHPA was there before; one that was not is deleted again.
+    was_there: whether the CronHPA was there before this command; one that was not is then deleted again.
     """
     from cronhpa.kube.errors import ClusterError
 
@@ -246,20 +264,29 @@ async def _replace(place: _Place, hpa: Json, watch_seconds: float, *, was_there:
         await place.delete(place.hpas, hpa)
         _say(["deleted the HPA"])
         await place.wait(until_it_acts, for_seconds=watch_seconds, hopeless=has_lost_its_metric)
+    except Edited:
+        # The CronHPA has the HPA's spec of before the edit. It goes, or the next run would keep it.
+        await _take_back(place, was_there=was_there)
+        raise
     except (ClusterError, Stopped) as reason:
         cause = reason
     else:
         return
     await _put_back(place, hpa, cause)
     await place.wait(until_the_hpa_acts)
-    chpa = await place.read(place.cron_hpas)
-    if chpa is not None and not was_there:
-        await place.delete(place.cron_hpas, chpa)
+    await _take_back(place, was_there=was_there)
     raise Stopped(f"{cause}; so the HPA is back as it was, and no replica was changed")
 
 
+async def _take_back(place: _Place, *, was_there: bool) -> None:
+    """Deletes the CronHPA, unless it was there before."""
+    chpa = await place.read(place.cron_hpas)
+    if chpa is not None and not was_there:
+        await place.delete(place.cron_hpas, chpa)
+
+
 async def _put_back(place: _Place, hpa: Json, cause: Exception) -> None:
-    """Creates the HPA again, for as long as it takes. Raises Stopped where time is up, and shows what to create."""
+    """Creates the HPA again, and retries. When time is up, prints the manifest to create and raises Stopped."""
     from cronhpa.kube.errors import ClusterError
 
     deadline = time.monotonic() + place.timeout_seconds
@@ -312,7 +339,7 @@ async def _to_hpa(place: _Place, *, dry_run: bool) -> None:
     _say(["deleted the CronHPA. Take it out of where it is applied from, or it comes back."])
 
 
-# --- what is said ------------------------------------------------------------------------------------------------
+# --- output ------------------------------------------------------------------------------------------------------
 
 
 def _plan(place: _Place, hpa: Json, chpa: Json | None, manifest: Json) -> list[str]:
@@ -321,6 +348,7 @@ def _plan(place: _Place, hpa: Json, chpa: Json | None, manifest: Json) -> list[s
     _show(manifest if chpa is None else None)
     return [
         f"{place.namespace}/{place.name}: HorizontalPodAutoscaler to CronHPA, {target(hpa)}, {bounds}",
+        *([] if chpa is None else where_they_differ(manifest, chpa)),
         *_steps(chpa, "CronHPA", "HPA"),
     ]
 

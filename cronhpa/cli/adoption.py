@@ -1,7 +1,7 @@
 """
-What must be so before a HorizontalPodAutoscaler goes, and after it has gone. Bodies of both objects in, words out.
+The conditions for deleting a HorizontalPodAutoscaler, and those after it. Bodies of both objects in, texts out.
 
-The words say what is missing; None: nothing.
+A text says what is missing; None if nothing is.
 """
 
 from __future__ import annotations
@@ -15,32 +15,43 @@ Json = dict[str, Any]
 
 
 class Stopped(Exception):  # noqa: N818 - a decision, with its reason
-    """Why it does not go on."""
+    """The command does not go on; the text says why."""
+
+
+class Edited(Stopped):
+    """Somebody changed the object that was to be deleted."""
 
 
 def converted(hpa: Json, now: Nanoseconds, served: AbstractSet[str]) -> Json:
     """
     The CronHPA of a live HPA.
 
-    served: paths of metrics that are known to live on without the HPA. Raises Stopped where there is no CronHPA, where
-    a metric would go with the HPA, or something would make the HPA again.
+    served: paths of metrics that are known to live on without the HPA. Raises Stopped if no CronHPA is equivalent, if a
+    metric would end with the HPA, or if an owner would create the HPA again or a finalizer would hold it.
     """
     from cronhpa.migration.convert import Document, convert
 
+    if "deletionTimestamp" in hpa["metadata"]:
+        raise Stopped("the HPA is being deleted: wait until it is gone")
+    if hpa["metadata"].get("finalizers"):
+        named = ", ".join(hpa["metadata"]["finalizers"])
+        raise Stopped(
+            f"the finalizers {named} would hold the deleted HPA, and it could not be put back: remove them first"
+        )
     owners = hpa["metadata"].get("ownerReferences") or ()
     if owners:
         named = ", ".join(f"{owner['kind']} {owner['name']}" for owner in owners)
         raise Stopped(f"{named} made this HPA and would make it again: move that over with `cronhpa convert`")
-    found = convert([Document(hpa["metadata"]["name"], hpa)], now=now)
+    conversion = convert([Document(hpa["metadata"]["name"], hpa)], now=now)
     own = f"{hpa['kind']}/{hpa['metadata']['name']}."
-    remarks = [remark for remark in found.remarks if remark.path.removeprefix(own) not in served]
-    if not found.manifests or remarks:
+    remarks = [remark for remark in conversion.remarks if remark.path.removeprefix(own) not in served]
+    if not conversion.manifests or remarks:
         raise Stopped("; ".join(str(remark) for remark in remarks))
-    return found.manifests[0]
+    return conversion.manifests[0]
 
 
 def must_fit(hpa: Json, chpa: Json) -> None:
-    """Raises Stopped where two objects that are both there already do not belong together."""
+    """Raises Stopped if two existing objects do not belong together."""
     one, other = (target(body) for body in (hpa, chpa))
     if one != other:
         raise Stopped(f"the HPA scales {one} and the CronHPA {other}: rename one of them")
@@ -48,8 +59,43 @@ def must_fit(hpa: Json, chpa: Json) -> None:
         raise Stopped("the CronHPA is there with mode Preview, which never scales: set spec.mode to Active first")
 
 
+def must_be_unedited(seen: Json, latest: Json | None) -> None:
+    """Raises Edited if the object is gone or replaced by now, or anything but its status has changed."""
+    what = f"{seen['kind']} {seen['metadata']['name']}"
+    if latest is None:
+        raise Edited(f"{what} was deleted meanwhile by somebody else: run it again to go on")
+    if seen["metadata"]["uid"] != latest["metadata"]["uid"] or as_new(seen) != as_new(latest):
+        raise Edited(f"{what} was edited meanwhile, and is not deleted: run it again to go on with what it says now")
+
+
+def version_of(body: Json) -> Json:
+    """The preconditions of a deletion that deletes this version of an object and no other."""
+    return {key: body["metadata"][key] for key in ("uid", "resourceVersion")}
+
+
+def where_they_differ(manifest: Json, chpa: Json) -> list[str]:
+    """A line that names the fields in which an existing CronHPA differs from the HPA's conversion; none if none do."""
+    from pydantic.alias_generators import to_camel
+
+    from cronhpa.api.parse import SpecError, parse_spec
+    from cronhpa.core.spec import ControllerOptions
+
+    try:
+        converted_spec, own_spec = (parse_spec(body["spec"], "", ControllerOptions()) for body in (manifest, chpa))
+    except SpecError:
+        return []  # the operator reports it in the status, which is waited for
+    fields = [
+        f"spec.{to_camel(name)}"
+        for name in ("min_replicas", "max_replicas", "metrics", "behavior")
+        if getattr(converted_spec, name) != getattr(own_spec, name)
+    ]
+    return [f"  the CronHPA that is there differs from the HPA in {', '.join(fields)}, and stays as it is"] * bool(
+        fields
+    )
+
+
 def must_be_within(manifest: Json, chpa: Json) -> None:
-    """Raises Stopped where the HPA would jump to one of its bounds at once."""
+    """Raises Stopped if the current count is outside of the HPA's bounds, to which it would jump at once."""
     current = (chpa.get("status") or {}).get("currentReplicas")
     lowest, highest = manifest["spec"]["minReplicas"], manifest["spec"]["maxReplicas"]
     if current is not None and not lowest <= current <= highest:
@@ -81,7 +127,7 @@ def until_it_agrees(hpa: Json | None, chpa: Json | None) -> str | None:
 
 
 def _disagreement(hpa: Json, chpa: Json) -> str | None:
-    """Where the two decide differently; with schedules of its own the CronHPA may."""
+    """How the two decisions differ. A CronHPA with schedules, a forecast or an override may differ."""
     if any(chpa["spec"].get(key) for key in ("schedules", "forecast", "override")):
         return None
     one, other = ((body.get("status") or {}).get("desiredReplicas") for body in (hpa, chpa))
@@ -100,18 +146,18 @@ def until_it_acts(_: Json | None, chpa: Json | None) -> str | None:
 
 
 def failing(chpa: Json | None) -> str | None:
-    """What keeps the CronHPA from deciding: a metric that is gone, or any other reason not to be Ready."""
+    """Why the CronHPA does not decide: a missing metric, or another reason not to be Ready."""
     if chpa is None:
         return "the CronHPA is gone"
     for kind in ("ScalingActive", "Ready"):
-        found = conditions(chpa).get(kind, {})
-        if found.get("status") != "True":
-            return f"{kind} is {found.get('status', 'not told')}: {found.get('message')}"
+        condition = conditions(chpa).get(kind, {})
+        if condition.get("status") != "True":
+            return f"{kind} is {condition.get('status', 'not told')}: {condition.get('message')}"
     return None
 
 
 def has_lost_its_metric(chpa: Json | None) -> bool:
-    """Whether it acts, and says that it has nothing to scale by."""
+    """Whether the CronHPA owns the target, and has no metric to scale by."""
     said = {} if chpa is None else conditions(chpa)
     return (said.get("TargetOwned", {}).get("status"), said.get("ScalingActive", {}).get("status")) == ("True", "False")
 
@@ -128,7 +174,7 @@ def until_the_hpa_acts(hpa: Json | None, chpa: Json | None) -> str | None:
 
 
 def until_the_hpa_scales(hpa: Json | None, chpa: Json | None) -> str | None:
-    """As `until_the_hpa_acts`; and where the CronHPA has its metrics, the HPA must have them, too."""
+    """As `until_the_hpa_acts`; in addition the HPA must have its metrics if the CronHPA has its own."""
     waits = until_the_hpa_acts(hpa, chpa)
     if waits is not None or hpa is None or chpa is None:
         return waits
@@ -146,8 +192,9 @@ def as_new(hpa: Json) -> Json:
     return {"apiVersion": hpa["apiVersion"], "kind": hpa["kind"], "metadata": metadata, "spec": hpa["spec"]}
 
 
-def missing(found: Json | None) -> str | None:
-    return None if found is None else f"{found['kind']} {found['metadata']['name']} is still there"
+def missing(body: Json | None) -> str | None:
+    """What is missing until an object is gone."""
+    return None if body is None else f"{body['kind']} {body['metadata']['name']} is still there"
 
 
 def conditions(body: Json) -> dict[str, Json]:

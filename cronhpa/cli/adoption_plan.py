@@ -1,4 +1,4 @@
-"""`cronhpa adopt --dry-run` without a name: what would become of each HorizontalPodAutoscaler, as a table."""
+"""`cronhpa adopt --dry-run` without a name: a table with the plan for each HorizontalPodAutoscaler."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ async def show_plan(client: Client, namespace: str | None, now: Nanoseconds) -> 
 
 
 async def served_without(client: Client, hpa: Json) -> AbstractSet[str]:
-    """The paths of metrics of an HPA that Datadog goes on asking for when the HPA is gone."""
+    """The paths of an HPA's metrics that Datadog goes on serving when the HPA is gone."""
     from cronhpa.kube.client import path_of
     from cronhpa.kube.errors import ClusterError
     from cronhpa.migration.hpa import datadog_metrics
 
-    found = set()
+    served = set()
     for index, namespace, name in datadog_metrics(hpa["spec"].get("metrics") or ()):
         path = path_of("apis", "datadoghq.com", "v1alpha1", "namespaces", namespace, "datadogmetrics", name)
         try:
@@ -52,8 +52,8 @@ async def served_without(client: Client, hpa: Json) -> AbstractSet[str]:
                 raise
             continue
         if (body.get("metadata", {}).get("annotations") or {}).get(_ALWAYS_ACTIVE) == "true":
-            found.add(f"spec.metrics[{index}]")
-    return found
+            served.add(f"spec.metrics[{index}]")
+    return served
 
 
 def _row(hpa: Json, chpa: Json | None, served: AbstractSet[str], now: Nanoseconds) -> tuple[str, ...]:
@@ -90,10 +90,10 @@ async def _read_hpas(client: Client, namespace: str | None) -> list[Json]:
 
     within = () if namespace is None else ("namespaces", namespace)
     path = path_of("apis", "autoscaling", "v2", *within, "horizontalpodautoscalers")
-    found = [msgspec.json.decode(item) async for items, _ in client.pages(path) for item in items]
+    bodies = [msgspec.json.decode(item) async for items, _ in client.pages(path) for item in items]
     # The items of a list have no kind.
     named = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler"}
-    return sorted(({**named, **body} for body in found), key=_key)
+    return sorted(({**named, **body} for body in bodies), key=_key)
 
 
 def _key(body: Json) -> tuple[str, str]:
@@ -101,7 +101,7 @@ def _key(body: Json) -> tuple[str, str]:
 
 
 def _lines(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The rows in columns; the last one as long as it is."""
+    """The rows in columns; the last column is not padded."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD) - 1)]
     return [
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows

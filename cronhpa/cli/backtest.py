@@ -14,6 +14,7 @@ from cronhpa.cli.cluster import Context, Kubeconfig, Namespace, NotAllNamespaces
 from cronhpa.cli.given import Given, GivenError, Where, find
 from cronhpa.cli.lines import complain, fail, say, show
 from cronhpa.cli.object_names import object_names
+from cronhpa.cli.past_source import OPERATOR, Operator, PastWhere, ServiceAccount
 from cronhpa.cli.progress import progress
 from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds
 from cronhpa.core.spec import Metric, Span, Spec
@@ -32,7 +33,7 @@ _SPAN: Nanoseconds = 7 * DAY
 _LEARNT_FROM: Nanoseconds = 2 * DAY
 _DAYS_ASKED = 28
 _WIDTH_PIPED = 80
-# The operator's own environment variables: in its pod they say where the history is.
+# The operator's own environment variables: in its pod they name the history.
 _STORE, _PROMETHEUS = "CRONHPA_STORE", "CRONHPA_PROMETHEUS_URL"
 _QUERIES, _TOKEN_FILE = "CRONHPA_PROMETHEUS_QUERIES", "CRONHPA_PROMETHEUS_TOKEN_FILE"
 
@@ -57,15 +58,18 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             metavar="FILE|URL|-",
             envvar=[_STORE, _PROMETHEUS],
             help="The load: a CSV (.gz) or Parquet file of `timestamp,value`, the total over all pods; the operator's "
-            "SQLite file; a Prometheus, asked for 28 days; or -, a CSV on standard input.",
+            "SQLite file; a Prometheus, queried for 28 days; or -, a CSV on standard input. Default for an object in "
+            "the cluster: the load that the operator recorded.",
         ),
     ] = None,
     query: Annotated[
         str | None, typer.Option(metavar="PROMQL", help="Query for the Prometheus. It returns one series, the total.")
     ] = None,
+    operator: Operator = OPERATOR,
     token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A file with a bearer token for the Prometheus.")
+        Path | None, typer.Option(metavar="FILE", help="A file with a bearer token for the Prometheus or the operator.")
     ] = None,
+    service_account: ServiceAccount = None,
     name: Annotated[str | None, typer.Option(help="Name of the object, if the file has several.")] = None,
     begin: Annotated[
         str | None,
@@ -79,7 +83,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         str | None,
         typer.Option(
             metavar="cpu=500m",
-            help="Resource request of a pod; a Utilization target needs it. Default: as the object's status has it.",
+            help="Resource request of a pod; a Utilization target needs it. Default: that of the object's pods.",
         ),
     ] = None,
     pod_capacity: Annotated[
@@ -110,14 +114,14 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     The operator's own code decides every reconciliation, in virtual time; pods take time to start. A forecast is fitted
     once a day on the load before it. Time counts as under-provisioned if the load is above the capacity of the ready
     pods. A pod's capacity is --pod-capacity, else podCapacityPercent of its target, else its request for a Utilization
-    target and its target for others. A file needs no cluster. Of an object in the cluster the request and the start-up
-    time of its pods are known. Within the operator's pod its own store is the history.
+    target and its target for others. A file needs no cluster. For an object in the cluster the request and the start-up
+    time of its pods are read from there, and the operator gives its recorded load to everybody who may get the object.
 
-        cronhpa backtest shop.yaml --history load.csv.gz --pod-request cpu=500m
+        cronhpa backtest shop -n prod
         cronhpa backtest shop -n prod --history http://localhost:9090
-        cronhpa backtest shop -n prod --history history.db --picture week.png
+        cronhpa backtest shop.yaml --history load.csv.gz --pod-request cpu=500m
         kubectl exec -n cronhpa-system cronhpa-0 -- \\
-          cronhpa history export prod/shop | cronhpa backtest shop -n prod --history -
+          cronhpa history export prod/shop | cronhpa backtest shop.yaml --history -
 
     Exit codes: 0 done; 1 a file or object is unreadable, its spec is wrong, or its load is too short; 2 an option is
     wrong.
@@ -125,7 +129,7 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     from cronhpa.cli.drawing import check_picture
     from cronhpa.cli.manifests import own_zone
     from cronhpa.cli.outcome import Backtest
-    from cronhpa.core.scheduled.windows import zone_problem
+    from cronhpa.core.scheduled.wall_clock import zone_problem
     from cronhpa.forecasting.backtest import with_one
     from cronhpa.history.series import Series
 
@@ -142,10 +146,16 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         lengths["--pod-startup"] = start_up
     parsed = {option: _length(text, option) for option, text in lengths.items()}
     requests = _requests(pod_request, memory)
+    if given.is_live:
+        requests = _of_pods(spec, requests, kubeconfig, context)
     metric, left_out = _metric_of(spec, requests)
     environment = _environment(spec, metric, requests, pod_capacity, memory, parsed)
     series = Series(spec.namespace or "default", given.name, getattr(metric, "name", ""))
-    past = _past(history, series, _query(history, spec, query, token_file))
+    if history is None and given.is_live:
+        where_recorded = PastWhere(None, operator, token_file, service_account, kubeconfig, context, "--history")
+        past = _recorded(where_recorded, series)
+    else:
+        past = _past(history, series, _query(history, spec, query, token_file))
     shown = zone or own_zone(given.body["spec"], spec)
     span = _span(past.load, spec, begin, end, shown)
 
@@ -155,19 +165,19 @@ def backtest(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         complain("backtest", f"{given.label}: {remark}")
     spec = with_one(spec, metric)
     plan = Backtest(given.label, spec, past.load, environment, span, shown)
-    found = _run(plan, series, past.points)
-    _print(found, output)
+    finished = _run(plan, series, past.points)
+    _print(finished, output)
     if picture is not None:
         from cronhpa.cli.outcome_picture import draw
 
         try:
-            draw(found, picture)
+            draw(finished, picture)
         except OSError as error:
             _end(f"{picture}: {error.strerror or error}")
         say(f"drawn: {picture}", err=True)
 
 
-def _print(found: Backtest, output: BacktestOutput) -> None:
+def _print(backtest: Backtest, output: BacktestOutput) -> None:
     from rich.console import Console
 
     from cronhpa.cli import outcome
@@ -175,30 +185,30 @@ def _print(found: Backtest, output: BacktestOutput) -> None:
     console = Console()
     width = console.width if console.is_terminal else _WIDTH_PIPED
     if output is BacktestOutput.JSON:
-        show(outcome.as_json(found))
+        show(outcome.as_json(backtest))
     else:
-        typer.echo(outcome.as_table(found, width))
+        typer.echo(outcome.as_table(backtest, width))
 
 
-# --- what is read ------------------------------------------------------------------------------------------------
+# --- input -------------------------------------------------------------------------------------------------------
 
 
 def _object(what: str, name: str | None, where: Where) -> Given:
     try:
-        found = find([what], where)
+        given = find([what], where)
     except GivenError as error:
         for problem in error.problems:
             complain("backtest", problem)
         raise typer.Exit(1) from error
-    named = [each for each in found if name is None or each.name == name]
+    named = [one for one in given if name is None or one.name == name]
     if len(named) != 1:
-        names = ", ".join(each.name for each in found)
+        names = ", ".join(one.name for one in given)
         _end(f"{what}: {len(named)} objects {'named ' + name if name else ''}: say which with --name: {names}")
     return named[0]
 
 
 def _query(history: str | None, spec: Spec, promql: str | None, token_file: Path | None) -> Query:
-    """How to ask a Prometheus: the operator's own as the operator does, any other without its queries and token."""
+    """The query for a Prometheus. The operator's queries and token are for the operator's Prometheus alone."""
     from cronhpa.cli.past import Query
 
     queries: dict[str, str] = {}
@@ -215,7 +225,7 @@ def _query(history: str | None, spec: Spec, promql: str | None, token_file: Path
 
 
 def _requests(pod_request: str | None, memory: Memory) -> dict[str, int]:
-    """Milli-units by resource: what the status remembers, and what is stated."""
+    """Milli-units by resource: those in the memory of the status, overridden by those of the option."""
     from cronhpa.core.quantity import parse_milli
 
     requests = dict(memory.request_per_pod)
@@ -231,8 +241,19 @@ def _requests(pod_request: str | None, memory: Memory) -> dict[str, int]:
     return requests
 
 
+def _of_pods(spec: Spec, known: dict[str, int], kubeconfig: str | None, context: str | None) -> dict[str, int]:
+    from cronhpa.cli.live_pods import completed_requests
+    from cronhpa.kube.errors import ClusterError
+
+    try:
+        return completed_requests(spec, known, kubeconfig, context)
+    except ClusterError as problem:
+        complain("backtest", f"what its pods request cannot be read: {problem}")
+        return known
+
+
 def _metric_of(spec: Spec, requests: Mapping[str, int]) -> tuple[Metric | None, list[str]]:
-    """The metric that the history is of, and remarks on those that are left out."""
+    """The metric whose load the history is, and remarks on the other metrics, which are left out."""
     from cronhpa.forecasting.backtest import NotRunnableError, loaded_metric, name_of
 
     try:
@@ -286,11 +307,20 @@ def _past(source: str | None, series: Series, query: Query) -> Past:
     if source is None:
         export = f"kubectl exec -n cronhpa-system cronhpa-0 -- cronhpa history export {series.namespace}/{series.name}"
         _end(
-            "where is the load? Name a file, the operator's store or a Prometheus with --history, "
-            f"or pipe the operator's own: {export} --metric {series.metric} | ... --history -"
+            "where is the load? Name a file, a copy of the operator's store or a Prometheus with --history, "
+            f"or pipe what the operator recorded: {export} --metric {series.metric} | ... --history -"
         )
     try:
         return read_past(source, series, query)
+    except PastError as error:
+        _end(error)
+
+
+def _recorded(where: PastWhere, series: Series) -> Past:
+    from cronhpa.cli.past import PastError, operator_past
+
+    try:
+        return operator_past(where, series)
     except PastError as error:
         _end(error)
 
@@ -304,7 +334,7 @@ def _span(load: Load, spec: Spec, begin: str | None, end: str | None, zone: str)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint=option) from error
 
-    # Whole minutes: turns are told by the minute.
+    # Whole minutes: the output names turns by the minute.
     earliest = -(-load.begin // MINUTE) * MINUTE + (_LEARNT_FROM if spec.forecast is not None else 0)
     first = None if begin is None else moment(begin, load.begin, "--from")
     last = load.end - load.end % MINUTE
@@ -332,7 +362,7 @@ def _length(text: str, option: str) -> Nanoseconds:
         raise typer.BadParameter(str(error), param_hint=option) from error
 
 
-# --- what is run -------------------------------------------------------------------------------------------------
+# --- runs --------------------------------------------------------------------------------------------------------
 
 
 def _run(plan: Backtest, series: Series, points: list[tuple[Nanoseconds, float]]) -> Backtest:
@@ -346,14 +376,14 @@ def _run(plan: Backtest, series: Series, points: list[tuple[Nanoseconds, float]]
     span = plan.span
     again = Rerun(series, plan.load, points, plan.environment, span)
     runs: dict[Variant, Run] = {}
-    for variant, each in variants(plan.spec).items():
+    for variant, spec in variants(plan.spec).items():
         with progress("backtest", f"running {variant}") as done:
 
             def watch(_: Observation, decision: Decision, done: Callable[[int, int], None] = done) -> None:
                 done(decision.at - span.begin, span.end - span.begin)
 
             try:
-                runs[variant] = again.run(each, watch)
+                runs[variant] = again.run(spec, watch)
             except NotInstalledError as problem:
                 _end(problem)
     return replace(plan, runs=runs, forecasts=again.summary)

@@ -1,6 +1,6 @@
 """
-The CronHPA objects of a cluster, as commands read and change them: the options that name a cluster, and errors that
-say what to do.
+The connection of a command to a cluster and its CronHPA objects: the options that name a cluster, and errors that say
+what to do.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _refuse_all(context: typer.Context, is_asked: bool) -> None:
         raise typer.BadParameter(text)
 
 
-# kubectl's users type it; without a word of ours they would read that there is no such option.
+# kubectl's users type it. The message says what to do; without the option they would read that it does not exist.
 NotAllNamespaces = Annotated[
     bool, typer.Option("--all-namespaces", "-A", hidden=True, is_eager=True, callback=_refuse_all)
 ]
@@ -45,7 +45,7 @@ Context = Annotated[
 ]
 
 
-# What an API server says of a resource that it does not know; of a group that it does not know it says a plain 404.
+# An API server's message about an unknown resource. For an unknown group it answers a 404 without this message.
 _UNKNOWN_RESOURCE = "the server could not find the requested resource"
 
 
@@ -77,6 +77,8 @@ async def connected(
             yield ConnectedCluster(client, namespace or access.namespace, access.context)
     except ClusterError as error:
         raise _advised(error, access) from error
+    except BrokenPipeError:
+        raise  # the reader of our output has read enough
     except OSError as error:
         # Certificates and tokens that the kubeconfig names are read when the client opens.
         message = f"no way to the Kubernetes API: context {access.context}: {error}"
@@ -115,12 +117,12 @@ async def read_all(client: Client, namespace: str | None) -> list[dict[str, Any]
     from cronhpa.kube.client import path_of
 
     within = () if namespace is None else ("namespaces", namespace)
-    found: list[dict[str, Any]] = []
+    bodies: list[dict[str, Any]] = []
     async for items, _ in client.pages(path_of("apis", GROUP, VERSION, *within, PLURAL)):
-        found += [msgspec.json.decode(item) for item in items]
+        bodies += [msgspec.json.decode(item) for item in items]
     # The items of a list have no kind.
-    found = [{"apiVersion": f"{GROUP}/{VERSION}", "kind": "CronHPA", **body} for body in found]
-    return sorted(found, key=lambda body: (body["metadata"]["namespace"], body["metadata"]["name"]))
+    bodies = [{"apiVersion": f"{GROUP}/{VERSION}", "kind": "CronHPA", **body} for body in bodies]
+    return sorted(bodies, key=lambda body: (body["metadata"]["namespace"], body["metadata"]["name"]))
 
 
 def _advised(error: ClusterError, access: Access) -> ClusterError:

@@ -1,6 +1,6 @@
 """
-The program `kubectl_complete-cronhpa`: kubectl runs it with the words behind `kubectl cronhpa`, the last unfinished,
-and shows the lines that it prints. The last line tells the shell what to do where nothing is printed.
+The program `kubectl_complete-cronhpa`: kubectl runs it with the words after `kubectl cronhpa`, the last one unfinished,
+and offers the lines that it prints. The last line tells the shell what to do without an offer.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from contextlib import redirect_stdout
 
 import typer
 
-# Of cobra, which kubectl is built with: 0 lets the shell complete names of files, 4 does not.
+# Directives of cobra, kubectl's library: with 0 the shell completes names of files, with 4 it does not.
 _FILES, _NO_FILES = 0, 4
 _VARIABLES = ("COMP_WORDS", "COMP_CWORD", "_CRONHPA_COMPLETE")
 
 
 def main() -> None:
-    found = completions(sys.argv[1:])
-    typer.echo("\n".join([*found, f":{_NO_FILES if found else _FILES}"]))
+    offered = completions(sys.argv[1:])
+    typer.echo("\n".join([*offered, f":{_NO_FILES if offered else _FILES}"]))
 
 
 def completions(words: Sequence[str]) -> list[str]:
-    """What may stand in place of the last word."""
+    """The words that complete the last one."""
     from cronhpa.cli import app
 
     *before, last = words or [""]

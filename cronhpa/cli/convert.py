@@ -66,9 +66,9 @@ def convert(  # noqa: PLR0913, PLR0917 - the options of a command
     which AWS and Google Cloud describe scheduled actions. docs/migrating.md says what becomes of each. Give related
     objects in one call, or name a namespace of a cluster. CronHPAs, other workloads and Secrets are passed over.
 
-    A query that KEDA asks a Prometheus becomes a named metric source, which the operator asks itself: --sources writes
-    the chart values that define it. Scalers of queues and databases become sources on what a Prometheus exporter
-    serves if --prometheus names that Prometheus.
+    A query that KEDA asks a Prometheus becomes a named metric source, which the operator asks itself, and so does the
+    URL of a metrics-api trigger: --sources writes the chart values that define it. Scalers of queues and databases
+    become sources on what a Prometheus exporter serves if --prometheus names that Prometheus.
 
     Manifests go to standard output, remarks to standard error, one a line: FILE:OBJECT.FIELD: value: meaning. No
     manifest is made of an object without an equivalent CronHPA.
@@ -99,8 +99,8 @@ def convert(  # noqa: PLR0913, PLR0917 - the options of a command
                 "name files or a namespace, or pipe objects in: kubectl get hpa -o yaml | ... convert -"
             )
         documents = [Document(str(path), body) for path in files or [Path("-")] for body in _documents(path)]
-    found = converted(documents, now=time.time_ns(), zone=time_zone, prometheus=prometheus)
-    for remark in found.remarks:
+    conversion = converted(documents, now=time.time_ns(), zone=time_zone, prometheus=prometheus)
+    for remark in conversion.remarks:
         say(str(remark), err=True)
     if not documents:
         complain(
@@ -109,17 +109,17 @@ def convert(  # noqa: PLR0913, PLR0917 - the options of a command
             "not know one of the kinds, and -n NAMESPACE reads those that there are",
         )
     if output is None:
-        if found.manifests:
-            typer.echo(as_yaml(found.manifests), nl=False)
+        if conversion.manifests:
+            typer.echo(as_yaml(conversion.manifests), nl=False)
     else:
-        _write(output, found.manifests)
-    _write_sources(sources, found.sources)
-    is_whole = not found.remarks and (sources is not None or not found.sources)
-    raise typer.Exit(int(not found.manifests or (strict and not is_whole)))
+        _write(output, conversion.manifests)
+    _write_sources(sources, conversion.sources)
+    is_whole = not conversion.remarks and (sources is not None or not conversion.sources)
+    raise typer.Exit(int(not conversion.manifests or (strict and not is_whole)))
 
 
 def _write_sources(file: Path | None, sources: Mapping[str, Any]) -> None:
-    """The values of the Helm chart that define what the manifests ask for by name."""
+    """Writes the chart values that define the metric sources of the manifests, or says that they are needed."""
     if not sources:
         return
     if file is None:
@@ -136,7 +136,7 @@ def _write_sources(file: Path | None, sources: Mapping[str, Any]) -> None:
 
 
 def _of_cluster(namespace: str | None, kubeconfig: str | None, context: str | None) -> list[dict[str, Any]]:
-    """The autoscalers that a cluster has; ends the command where it does not answer."""
+    """The autoscalers of a cluster; ends the command if the cluster does not answer."""
     from cronhpa.cli.live_autoscalers import read_autoscalers
     from cronhpa.kube.errors import ClusterError
 
@@ -145,16 +145,16 @@ def _of_cluster(namespace: str | None, kubeconfig: str | None, context: str | No
             return await read_autoscalers(cluster.client, namespace)
 
     try:
-        found, missing = asyncio.run(read())
+        bodies, missing = asyncio.run(read())
     except ClusterError as error:
         fail("convert", error, code=2)
     if missing:
         say(f"not in this cluster: {', '.join(missing)}", err=True)
-    return found
+    return bodies
 
 
 def _documents(path: Path) -> Iterator[Any]:
-    """The documents of a file; ends the command where they cannot be read."""
+    """The documents of a file; ends the command if they cannot be read."""
     try:
         yield from read_documents(path)
     except UnreadableFileError as error:
@@ -162,9 +162,9 @@ def _documents(path: Path) -> Iterator[Any]:
 
 
 def _write(folder: Path, manifests: tuple[dict[str, Any], ...]) -> None:
-    """A file per object, named after namespace and name; one that exists is not overwritten."""
+    """Writes a file for each object, named after namespace and name; an existing file is not overwritten."""
     try:
-        # All names first: a file that is refused leaves nothing half done.
+        # All names first: a refused name must not leave some of the files written.
         named = [(f"{_file_name(manifest['metadata'])}.yaml", manifest) for manifest in manifests]
         folder.mkdir(parents=True, exist_ok=True)
         for name, manifest in named:
@@ -176,12 +176,12 @@ def _write(folder: Path, manifests: tuple[dict[str, Any], ...]) -> None:
 
 
 _TOLD_MAX = 300
-# What the API server takes for the names of these objects and of namespaces.
+# Names of these objects and of namespaces that the API server accepts.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 
 
 def _file_name(metadata: dict[str, Any]) -> str:
-    """Without its suffix. Raises OSError for what names no object in a cluster: it may be the path of another file."""
+    """The name of a file, without suffix. Raises OSError for a text that is no object's name: it may be a path."""
     parts = [part for part in (metadata.get("namespace"), metadata["name"]) if part]
     for part in parts:
         if not isinstance(part, str) or _NAME.fullmatch(part) is None:

@@ -26,20 +26,20 @@ def crd(
 
         cronhpa crd | kubectl apply -f -
 
-    API servers of Kubernetes 1.30 to 1.33 take it with --kubernetes 1.30: a pattern checks what they cannot check by
-    a rule.
+    API servers of Kubernetes 1.30 to 1.33 need --kubernetes 1.30: they cannot check quantities by a rule, so a pattern
+    checks them.
 
     Exit codes: 0 done; 1 the file cannot be written; 2 an option is wrong.
     """
     from cronhpa.api.crd import crd_text
 
-    found = re.fullmatch(r"v?1\.(\d{1,3})(\..*)?", kubernetes)
-    if not found or int(found[1]) < _OLDEST:
+    version = re.fullmatch(r"v?1\.(\d{1,3})(\..*)?", kubernetes)
+    if not version or int(version[1]) < _OLDEST:
         raise typer.BadParameter(
             f'found "{kubernetes}"; accepted are versions from 1.{_OLDEST} on, such as 1.{_OLDEST} or 1.34',
             param_hint="--kubernetes",
         )
-    text = crd_text(before_1_34=int(found[1]) < _FIRST_WITH_LENGTHS)
+    text = crd_text(before_1_34=int(version[1]) < _FIRST_WITH_LENGTHS)
     if output is None:
         typer.echo(text, nl=False)
     else:

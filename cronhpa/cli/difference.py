@@ -1,4 +1,4 @@
-"""What changes between two versions of an object: the bounds that differ over a span, and which fields."""
+"""The difference of two versions of an object: the fields that differ, and the bounds that differ over a span."""
 
 from __future__ import annotations
 
@@ -117,14 +117,14 @@ def _numbers(item: BoundsInterval) -> tuple[int, int, int]:
     return item.minimum, item.maximum, item.headroom_percent
 
 
-# --- in writing --------------------------------------------------------------------------------------------------
+# --- text and JSON -----------------------------------------------------------------------------------------------
 
 
-def as_lines(found: ObjectDifference, *, every: bool, width: int) -> Iterator[Line]:
+def as_lines(difference: ObjectDifference, *, every: bool, width: int) -> Iterator[Line]:
     """The changes of an object, for people; no line if there are none."""
-    spec = found.subject.spec
-    head = f"{found.label}: {spec.target.kind}/{spec.target.name}"
-    match found.change:
+    spec = difference.subject.spec
+    head = f"{difference.label}: {spec.target.kind}/{spec.target.name}"
+    match difference.change:
         case Change.SAME:
             return
         case Change.REMOVED:
@@ -133,24 +133,24 @@ def as_lines(found: ObjectDifference, *, every: bool, width: int) -> Iterator[Li
             )
         case Change.ADDED:
             yield from wrapped(f"{head}: added", width, style="bold")
-            yield from table(found.subject, every=every, width=width)
+            yield from table(difference.subject, every=every, width=width)
         case Change.CHANGED:
-            yield from wrapped(f"{head}: changed: {', '.join(found.fields)}", width, style="bold")
-            yield from _changed(found, every=every, width=width)
+            yield from wrapped(f"{head}: changed: {', '.join(difference.fields)}", width, style="bold")
+            yield from _changed(difference, every=every, width=width)
 
 
-def _changed(found: ObjectDifference, *, every: bool, width: int) -> Iterator[Line]:
-    assert found.old is not None
-    assert found.new is not None
-    yield from span(found.new, width)
-    rows = [_row(item, found.old, found.new) for item in found.bounds()]
+def _changed(difference: ObjectDifference, *, every: bool, width: int) -> Iterator[Line]:
+    assert difference.old is not None
+    assert difference.new is not None
+    yield from span(difference.new, width)
+    rows = [_row(item, difference.old, difference.new) for item in difference.bounds()]
     if rows:
-        yield from rows_as_lines(rows, found.new, every=every, width=width)
+        yield from rows_as_lines(rows, difference.new, every=every, width=width)
     else:
         yield Line("the bounds stay as they are")
-    known = conflict_texts(found.old.timeline)
-    new = [text for text in conflict_texts(found.new.timeline) if text not in known]
-    yield from told_conflicts(found.new, new, width)
+    old_conflicts = conflict_texts(difference.old.timeline)
+    new = [text for text in conflict_texts(difference.new.timeline) if text not in old_conflicts]
+    yield from told_conflicts(difference.new, new, width)
 
 
 def _row(item: BoundsChange, old: Subject, new: Subject) -> Row:
@@ -175,13 +175,13 @@ def _arrow(old: int, new: int) -> str:
     return str(new) if old == new else f"{old} -> {new}"
 
 
-def as_json(found: Iterable[ObjectDifference]) -> str:
+def as_json(difference: Iterable[ObjectDifference]) -> str:
     """A list with an object for each object; times are RFC 3339 with the offset of the zone shown."""
-    return msgspec.json.format(msgspec.json.encode([_object(item) for item in found]), indent=2).decode()
+    return msgspec.json.format(msgspec.json.encode([_object(item) for item in difference]), indent=2).decode()
 
 
-def _object(found: ObjectDifference) -> dict[str, object]:
-    zone = found.subject.zone
+def _object(difference: ObjectDifference) -> dict[str, object]:
+    zone = difference.subject.zone
 
     def told(bounds: BoundsInterval) -> dict[str, object]:
         return {
@@ -193,9 +193,9 @@ def _object(found: ObjectDifference) -> dict[str, object]:
         }
 
     return {
-        "name": found.label,
-        "change": found.change.value,
-        "fields": found.fields,
+        "name": difference.label,
+        "change": difference.change.value,
+        "fields": difference.fields,
         "timeZone": zone,
         "bounds": [
             {
@@ -204,6 +204,6 @@ def _object(found: ObjectDifference) -> dict[str, object]:
                 "old": told(item.old),
                 "new": told(item.new),
             }
-            for item in found.bounds()
+            for item in difference.bounds()
         ],
     }

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class UnreadableFileError(Exception):
-    """Which file cannot be read, and why."""
+    """A file cannot be read; the text says which, and why."""
 
 
 class LocatedDocument(Struct, frozen=True):
@@ -25,10 +25,10 @@ class LocatedDocument(Struct, frozen=True):
     repeated: tuple[Any, ...] = ()
 
 
-# A larger file is refused unread: this is some 4,000 objects as `kubectl get -o yaml` prints them.
+# A larger file is refused. This is room for some thousand objects as `kubectl get -o yaml` prints them.
 BYTES_MAX = 16 * 2**20
 # The nodes of all documents of a file, with aliases expanded: a kilobyte of nested aliases expands to more nodes than
-# any machine holds. Reading this many takes 300 MB.
+# any machine holds.
 NODES_MAX = 500_000
 STANDARD_INPUT = Path("-")
 
@@ -37,7 +37,7 @@ def read_documents(path: Path) -> Iterator[Any]:
     """
     The documents of a file; `-` is the standard input.
 
-    Raises UnreadableFileError where there is no such file, it is no YAML, or holds more than anybody writes.
+    Raises UnreadableFileError if there is no such file, it is no YAML, or it is too large.
     """
     for document in read_with_lines(path):
         yield document.body
@@ -55,12 +55,12 @@ def read_with_lines(path: Path) -> Iterator[LocatedDocument]:
             while loader.check_node():
                 loader.repeated = []
                 node = loader.get_node()
-                # All at once and not level by level: so what contains itself is noticed.
+                # deep=True: PyYAML then refuses a value that contains itself.
                 yield LocatedDocument(loader.construct_object(node, deep=True), node, tuple(loader.repeated))
         finally:
             loader.dispose()
     except (OSError, yaml.YAMLError, RecursionError, ValueError, AttributeError, LookupError) as error:
-        # The last three are what PyYAML stumbles over: `!!int x`, `!!timestamp x`, `!!bool x`, a number of 5000 digits.
+        # PyYAML raises the last three, for `!!int x`, `!!timestamp x`, `!!bool x`, or a number of 5000 digits.
         raise UnreadableFileError(f"{name_of(path)}{_told(error)}") from error
 
 
@@ -73,24 +73,24 @@ def read_text(path: Path) -> str:
 
 
 def name_of(path: Path) -> str:
-    """As errors name it."""
+    """The name of a file in errors."""
     return "standard input" if path == STANDARD_INPUT else str(path)
 
 
 def child_of(node: Any, key: str | int) -> tuple[Any, Any] | None:
-    """Key and value of a mapping's field, or an item of a sequence, twice; None where there is none."""
+    """(key, value) of a mapping's field, or (item, item) of a sequence; None if there is no such child."""
     import yaml
 
     if isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
         return node.value[key], node.value[key]
     if isinstance(node, yaml.MappingNode):
-        # What is merged into a mapping stands before its own keys.
+        # PyYAML puts merged keys before the mapping's own, which win.
         return next(((name, value) for name, value in reversed(node.value) if name.value == key), None)
     return None
 
 
 def _told(error: Exception) -> str:
-    """`:LINE: what is wrong`, without a line where none is known."""
+    """`:LINE: problem`, without a line if the error names none."""
     problem, context = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
     if isinstance(error, OSError):
         return f": {error.strerror or error}"
@@ -101,7 +101,7 @@ def _told(error: Exception) -> str:
 
 
 def _text(path: Path) -> str:
-    """Raises ValueError for more than BYTES_MAX, also from a pipe that does not end."""
+    """The text of a file. Raises ValueError for more than BYTES_MAX, also from a pipe without an end."""
     if path == STANDARD_INPUT:
         content = sys.stdin.buffer.read(BYTES_MAX + 1)
     else:
@@ -113,7 +113,7 @@ def _text(path: Path) -> str:
 
 
 def as_yaml(manifests: Iterable[dict[str, Any]]) -> str:
-    """Documents in one stream, fields in their own order, nothing by reference."""
+    """Documents in one stream, with fields in their own order and without aliases."""
     import yaml
 
     class Dumper(yaml.SafeDumper):

@@ -50,11 +50,12 @@ def explain(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     context: Context = None,
 ) -> None:
     """
-    Explain an object's replica count: what was measured, who asks for what and until when, what limited it, what comes
-    next, what the forecast does and costs, and what is the matter, with what to do.
+    Explain an object's replica count: the measured metrics, the bounds with their sources and ends, the limits that
+    changed the count, the next change, the forecast with its cost, and each problem with what to do about it.
 
-    With --at the decision of then, with --from and --to a timeline: the operator keeps each change for a week and a
-    point of every hour for 90 days. It tells them to whoever may get the object. Times are those of the object's zone.
+    With --at the decision of that time, with --from and --to a timeline: the operator keeps each change for a week and
+    a point of every hour for 90 days, and gives them to everybody who may get the object. Times are in the object's
+    zone.
 
         cronhpa explain shop -n prod
         cronhpa explain shop --at "yesterday 08:02"

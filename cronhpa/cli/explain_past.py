@@ -1,4 +1,4 @@
-"""`cronhpa explain --at` and `--from`: what was decided then, and a timeline, as text, JSON and picture."""
+"""`cronhpa explain --at` and `--from`: a past decision, and a timeline, as text, JSON and picture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from msgspec import Struct
 from cronhpa.cli.lines import say, show
 from cronhpa.cli.moments import format_moment, parse_length
 from cronhpa.cli.past_moments import parse_past_moment
-from cronhpa.cli.past_source import PastSource, PastSourceError, PastWhere, opened, whole_timeline
+from cronhpa.cli.past_of_replicas import PastSource, PastSourceError, whole_timeline
+from cronhpa.cli.past_source import PastWhere, opened
 from cronhpa.core.instant import DAY, Nanoseconds
 from cronhpa.history.past_answers import DecisionAnswer
 
@@ -19,7 +20,7 @@ _WIDTH_PIPED = 80
 
 
 class AskedPast(Struct, frozen=True):
-    """What of the past is asked for: the decision of one moment, or a span; times as people wrote them."""
+    """The requested past: the decision of one moment, or a span; times as they were typed."""
 
     at: str | None = None
     begin: str | None = None
@@ -29,7 +30,7 @@ class AskedPast(Struct, frozen=True):
 
 
 def explain_past(namespace: str, name: str, asked: AskedPast, where: PastWhere, now: Nanoseconds) -> None:
-    """Prints what is asked for. Ends the command with 1 where that cannot be read."""
+    """Prints the requested past. Ends the command with 1 if it cannot be read."""
     from cronhpa.kube.errors import ClusterError
 
     if asked.at is not None and (asked.begin, asked.end, asked.picture) != (None, None, None):
@@ -48,7 +49,7 @@ def explain_past(namespace: str, name: str, asked: AskedPast, where: PastWhere, 
 
 
 async def newest_decision(source: PastSource, namespace: str, name: str, now: Nanoseconds) -> DecisionAnswer:
-    """The newest decision, which says in which zone the object's times are meant. Raises PastSourceError."""
+    """The newest decision, whose spec has the object's time zone. Raises PastSourceError."""
     newest = await source.decision(namespace, name, now)
     if newest is None:
         raise PastSourceError(
@@ -66,14 +67,14 @@ async def decision_at(
 
     zone = zone_of(body_of(await newest_decision(source, namespace, name, now)))
     instant = moment("--at", text, zone, now)
-    found = await source.decision(namespace, name, instant)
-    if found is None:
+    decision = await source.decision(namespace, name, instant)
+    if decision is None:
         following = await source.timeline(namespace, name, instant, now)
         kept = "" if following is None or following.first is None else format_moment(following.first, zone)
         raise PastSourceError(
             f"{namespace}/{name}: nothing is kept of {format_moment(instant, zone)}: kept from {kept}"
         )
-    return found, zone
+    return decision, zone
 
 
 def moment(option: str, text: str, zone: str, now: Nanoseconds, *, is_end: bool = False) -> Nanoseconds:
@@ -99,19 +100,19 @@ async def _explain(namespace: str, name: str, asked: AskedPast, where: PastWhere
         newest = await newest_decision(source, namespace, name, now)
         zone = past_explained.zone_of(past_explained.body_of(newest))
         begin, end = _span(asked, zone, now)
-        found = await whole_timeline(source, namespace, name, begin, end)
-    if found is None:
+        timeline = await whole_timeline(source, namespace, name, begin, end)
+    if timeline is None:
         raise PastSourceError(f"{label}: nothing is kept of it, or not for you")
     if asked.output == "json":
-        show(past_explained.timeline_json(label, found, begin, end))
+        show(past_explained.timeline_json(label, timeline, begin, end))
     else:
-        for line in past_explained.timeline_lines(label, found, begin, end, zone, _width()):
+        for line in past_explained.timeline_lines(label, timeline, begin, end, zone, _width()):
             say(line)
     if asked.picture is not None:
         from cronhpa.cli.history_picture import draw
 
         try:
-            draw(label, found, begin, end, zone, asked.picture)
+            draw(label, timeline, begin, end, zone, asked.picture)
         except OSError as error:
             raise PastSourceError(f"{asked.picture}: {error.strerror or error}") from error
         say(f"drawn: {asked.picture}", err=True)

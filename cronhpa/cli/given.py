@@ -52,7 +52,7 @@ class Given(Struct, frozen=True):
 
     @property
     def memory(self) -> Memory:
-        """What the status remembers; nothing for a file without one."""
+        """The memory in the status; an empty one for a file without a status."""
         from cronhpa.api.status_memory import parse_memory
 
         status = self.body.get("status")
@@ -60,7 +60,7 @@ class Given(Struct, frozen=True):
 
 
 class GivenError(Exception):
-    """Why there are no objects: every problem."""
+    """The objects cannot be read. problems: all of them."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -69,9 +69,10 @@ class GivenError(Exception):
 
 def is_file(what: str, where: Where) -> bool:
     """
-    Whether a file or folder is meant. No object's name has a slash, and what ends in a suffix is no name either.
+    Whether a file or folder is meant, and no object's name.
 
-    Any other word is a file where there is one, unless a cluster is named: then it is an object's name.
+    A word with a slash or with a suffix of _SUFFIXES means a file. Any other word means a file if there is one and no
+    option names a cluster.
     """
     if what == str(STANDARD_INPUT) or "/" in what or what.endswith(_SUFFIXES):
         return True
@@ -84,19 +85,19 @@ def find(what: Sequence[str], where: Where) -> list[Given]:
 
     Raises GivenError with every problem of all of them.
     """
-    files = [Path(item) for item in what if is_file(item, where)]
-    names = [item for item in what if not is_file(item, where)]
+    files = [Path(word) for word in what if is_file(word, where)]
+    names = [word for word in what if not is_file(word, where)]
     if names and where.everywhere:
         raise GivenError([f"{names[0]}: -A shows the objects of all namespaces, without names"])
-    found, problems = _from_files(files, where) if files else ([], [])
+    given, problems = _from_files(files, where) if files else ([], [])
     if names or not files:
         live, unread = _from_cluster(names, where)
         if unread and not live and names and not (where.namespace or where.context):
             unread = [f"there is no file {names[0]}, and from the cluster: {unread[0]}", *unread[1:]]
-        found, problems = [*found, *live], [*problems, *unread]
+        given, problems = [*given, *live], [*problems, *unread]
     if problems:
         raise GivenError(problems)
-    return found
+    return given
 
 
 def find_named(target: str, where: Where) -> list[Given]:
@@ -108,10 +109,10 @@ def find_named(target: str, where: Where) -> list[Given]:
     from msgspec.structs import replace
 
     namespace, name = split_name(target, where.namespace)
-    found, problems = _from_cluster([name], replace(where, namespace=namespace))
+    given, problems = _from_cluster([name], replace(where, namespace=namespace))
     if problems:
         raise GivenError(problems)
-    return found
+    return given
 
 
 def split_name(target: str, namespace: str | None) -> tuple[str | None, str]:
@@ -131,7 +132,7 @@ def _from_files(files: Sequence[Path], where: Where) -> tuple[list[Given], list[
         read = read_specs(files, recursive=where.recursive)
     except ManifestError as error:
         return [], list(error.problems)
-    # As `kubectl apply -n` does: it is the namespace of what states none.
+    # As with `kubectl apply -n`, the option is the namespace of objects that state none.
     return [
         Given(manifest.body, spec if spec.namespace else replace(spec, namespace=where.namespace or ""), is_live=False)
         for manifest, spec in read
@@ -158,13 +159,13 @@ def _from_cluster(names: Sequence[str], where: Where) -> tuple[list[Given], list
         bodies = asyncio.run(read())
     except ClusterError as error:
         return [], [str(error)]
-    found: list[Given] = []
+    given: list[Given] = []
     problems: list[str] = []
     for body in bodies:
         try:
             spec = parse_spec(body["spec"], body["metadata"]["namespace"], ControllerOptions())
         except SpecError as error:
-            problems += [f"{label_of(body)}: {item}" for item in error.problems]
+            problems += [f"{label_of(body)}: {problem}" for problem in error.problems]
         else:
-            found.append(Given(body, spec, is_live=True))
-    return found, problems
+            given.append(Given(body, spec, is_live=True))
+    return given, problems

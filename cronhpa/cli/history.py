@@ -14,7 +14,7 @@ import typer
 
 from cronhpa.cli.cluster import Context, Kubeconfig, Namespace
 from cronhpa.cli.given import GivenError, Where, find_named, split_name
-from cronhpa.cli.lines import fail, say
+from cronhpa.cli.lines import aligned, fail, say
 from cronhpa.cli.object_names import qualified_names
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="history",
-    help="Load history, which forecasts are learnt from. The operator fills it; an import fills it at once.",
+    help="Load history, which forecasts are fitted to. The operator records it; an import adds the past at once.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -96,11 +96,11 @@ def import_(  # noqa: PLR0913, PLR0917 - the options of a command
     Add the load of past days to an object's history, from `timestamp,value` in a file or from a Prometheus.
 
     The value is the total over all pods in the metric's own unit (cores, bytes, requests per second), the timestamp
-    RFC 3339 with an offset; an empty value is a gap. Five-minute maxima of the newest 28 days are kept. The larger
-    value wins where something is known already, so importing a file twice changes nothing.
+    RFC 3339 with an offset; an empty value is a gap. Five-minute maxima of the newest 28 days are kept. Where the store
+    has a value already, the larger one wins, so importing a file twice changes nothing.
 
-    The cluster is asked whether there is such an object with such a metric: the history of another name is kept for 28
-    days and never used. Values of more than a day ahead are refused.
+    The command checks in the cluster that there is such an object with such a metric: a history under a wrong name
+    would be kept for 28 days and never used. Values of more than a day ahead are refused.
 
         cronhpa history import shop -n prod load.csv.gz --store history.db
         cronhpa history import prod/shop --store history.db --prometheus http://localhost:9090
@@ -117,30 +117,30 @@ def import_(  # noqa: PLR0913, PLR0917 - the options of a command
     else:
         series, of = _checked(target, metric, Where(namespace, kubeconfig=kubeconfig, context=context))
     if file is not None:
-        found = _read_file(store, series, file, shift_seconds)
+        imported = _read_file(store, series, file, shift_seconds)
     else:
         assert prometheus is not None
-        found = _ask(store, series, of, prometheus, query, days, token_file)
+        imported = _ask(store, series, of, prometheus, query, days, token_file)
     say(
-        f"{series}: {found.rows} values and {found.gaps} gaps read, {found.steps} five-minute maxima kept, "
-        f"{format_instant(found.first)} to {format_instant(found.last)}"
+        f"{series}: {imported.rows} values and {imported.gaps} gaps read, {imported.steps} five-minute maxima kept, "
+        f"{format_instant(imported.first)} to {format_instant(imported.last)}"
     )
 
 
 def _checked(target: str, metric: str, where: Where) -> tuple[Series, TargetRef]:
-    """The series of an object that is there and has this metric, and its target; else the command ends."""
+    """The series of an object in the cluster that has this metric, and its target; else the command ends."""
     from cronhpa.history.series import Series
 
     escape = "--before-object imports all the same"
     try:
-        (found,) = find_named(target, where)
+        (given,) = find_named(target, where)
     except GivenError as error:
         fail("history import", f"{'; '.join(error.problems)}; {escape}")
-    names = [name for each in found.spec.metrics if (name := getattr(each, "name", ""))]
+    names = [name for known in given.spec.metrics if (name := getattr(known, "name", ""))]
     if metric not in names:
         has = f"it has {', '.join(names)}" if names else "it has no metrics"
-        fail("history import", f"{found.label} has no metric {metric}: {has}: name one with --metric; {escape}")
-    return Series(found.spec.namespace, found.name, metric), found.spec.target
+        fail("history import", f"{given.label} has no metric {metric}: {has}: name one with --metric; {escape}")
+    return Series(given.spec.namespace, given.name, metric), given.spec.target
 
 
 def _read_file(store: StoreAddress, series: Series, file: Path, shift_seconds: int) -> Imported:
@@ -175,7 +175,7 @@ def _ask(
     days: float,
     token_file: Path | None,
 ) -> Imported:
-    """What a Prometheus says of the last days."""
+    """Imports the last days from a Prometheus."""
     import asyncio
     import time
 
@@ -188,22 +188,22 @@ def _ask(
 
     async def ask(opened: Store) -> Imported | None:
         async with Prometheus(url, {}, token_file) as source:
-            # Where nobody was asked for the object its target is taken to have its name.
+            # With --before-object the target is unknown, and assumed to have the object's name.
             asked = query or source.query_for(series, of or TargetRef("apps/v1", "Deployment", series.name))
-            found = await import_range(opened.loads, source, series, asked, span_of(days, time.time_ns()))
-            if found is None:
+            imported = await import_range(opened.loads, source, series, asked, span_of(days, time.time_ns()))
+            if imported is None:
                 _end(
                     f"{without_userinfo(url)} knows nothing of {series} over the last {days:g} days: asked was {asked}"
                 )
-            return found
+            return imported
 
     with _opened(store) as opened, progress("history import", f"asking {without_userinfo(url)}"):
         try:
-            found = asyncio.run(ask(opened))
+            imported = asyncio.run(ask(opened))
         except (PrometheusError, StoreError) as problem:
             _end(problem)
-    assert found is not None
-    return found
+    assert imported is not None
+    return imported
 
 
 @app.command("export")
@@ -262,15 +262,12 @@ def _export_parquet(loads: LoadHistory, series: Series, file: Path) -> int:
 @app.command("list")
 def list_(store: StoreOption) -> None:
     """
-    List the objects that the store has load of, from when to when.
+    List the objects whose load is in the store, with the begin and the end of it.
 
         cronhpa history list --store history.db
 
     Exit codes: 0 done; 1 the store cannot be read; 2 an option is wrong.
     """
-    from rich.console import Console
-    from rich.table import Table
-
     from cronhpa.core.instant import to_datetime
     from cronhpa.core.printable import printable
     from cronhpa.history.database import StoreError
@@ -281,13 +278,14 @@ def list_(store: StoreOption) -> None:
             coverage = opened.loads.coverage()
         except StoreError as problem:
             _end(problem)
-    table = Table("object", "metric", "from (UTC)", "to (UTC)", "steps", "known")
+    rows = [("OBJECT", "METRIC", "FROM (UTC)", "TO (UTC)", "STEPS", "KNOWN")]
     for of_series in coverage:
         known = f"{100 * of_series.steps * STEP // (of_series.last - of_series.first)} %"
         name = f"{of_series.series.namespace}/{of_series.series.name}"
         first, last = (to_datetime(at).strftime("%Y-%m-%d %H:%M") for at in (of_series.first, of_series.last))
-        table.add_row(printable(name), printable(of_series.series.metric), first, last, str(of_series.steps), known)
-    Console(markup=False, emoji=False).print(table)
+        rows.append((printable(name), printable(of_series.series.metric), first, last, str(of_series.steps), known))
+    for line in aligned(rows):
+        say(line)
 
 
 @app.command("copy")
@@ -301,15 +299,15 @@ def copy(
         typer.Argument(metavar="TO", help="The store to copy to, which is made.", parser=_address, show_default=False),
     ],
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Copy even if TO has newer loads: of what both have, FROM's is taken.")
+        bool, typer.Option("--overwrite", help="Copy even if TO has newer loads: FROM's rows overwrite those of TO.")
     ] = False,
 ) -> None:
     """
     Copy a store: loads, fits, forecasts and spend.
 
-    So the history of a file moves into a PostgreSQL before replicas share it, or back. Stop the operator first: what
-    both have is taken from FROM. A copy that was interrupted is run again. FROM is not changed, and the rows of each
-    table are counted in both at the end.
+    Use it to move the history of a file into a PostgreSQL before replicas share it, or back. Stop the operator first:
+    rows that both stores have are overwritten from FROM. Run an interrupted copy again. FROM is not changed, and at the
+    end the rows of each table are counted in both stores.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -326,27 +324,27 @@ def copy(
     ):
         task = bar.add_task("rows", total=None)
         try:
-            newest, known = newest_step(read), newest_step(written)
-            if known is not None and (newest is None or known > newest) and not overwrite:
+            newest, present = newest_step(read), newest_step(written)
+            if present is not None and (newest is None or present > newest) and not overwrite:
                 until = "nothing" if newest is None else f"loads until {format_instant(newest)}"
                 _end(
-                    f"{target} has loads until {format_instant(known)}, {source} has {until}: name an older or an empty"
-                    " store, or --overwrite to take FROM's of what both have"
+                    f"{target} has loads until {format_instant(present)}, {source} has {until}: name an older or an"
+                    " empty store, or --overwrite to take FROM's of what both have"
                 )
             copied = copy_store(read, written, lambda done, total: bar.update(task, completed=done, total=total))
         except StoreError as problem:
             _end(f"{problem}; run it again to finish: what was copied is overwritten with the same")
-    say("\n".join(f"{each.table:<9}{each.source:>11,} rows, {each.target:>11,} in {target}" for each in copied))
-    if missing := [each.table for each in copied if each.target < each.source]:
+    say("\n".join(f"{part.table:<9}{part.source:>11,} rows, {part.target:>11,} in {target}" for part in copied))
+    if missing := [part.table for part in copied if part.target < part.source]:
         _end(f"{target} has fewer rows of {', '.join(missing)} than {source}, which changed meanwhile: run it again")
 
 
 @contextmanager
 def _opened(address: StoreAddress) -> Iterator[Store]:
     """
-    A store to write, for the length of a command, migrated by none: an operator may be using it.
+    A store to write during a command. It is not migrated: an operator may be using it.
 
-    Ends the command where the store cannot be opened.
+    Ends the command if the store cannot be opened.
     """
     from cronhpa.history.store import Store
 
@@ -357,9 +355,9 @@ def _opened(address: StoreAddress) -> Iterator[Store]:
 @contextmanager
 def _opened_to_read(address: StoreAddress) -> Iterator[Store]:
     """
-    A store that this command leaves as it is: an operator of an earlier release may be using the file.
+    A store to read, left as it is: an operator of an earlier release may be using the file.
 
-    Ends the command where the store cannot be opened.
+    Ends the command if the store cannot be opened.
     """
     from cronhpa.history.store import Store
 

@@ -23,27 +23,27 @@ from cronhpa.history.points import POINT_STEP, Point
 
 _READY, _DESIRED, _FORECAST, _LOAD, _BAND = "#8a8f98", "#222222", "#d98200", "#5b9bc8", "#dfeaf3"
 _INCHES = (3.8, 1.5)
-# A cap far above all replicas would press them flat; it is drawn up to so many times the largest count.
+# The axis ends at so many times the largest count: up to a cap far above all replicas the curves would be flat.
 _ROOM = 1.6
 
 
-def draw(label: str, found: TimelineAnswer, begin: Nanoseconds, end: Nanoseconds, zone: str, path: Path) -> None:
-    """Writes the picture; the suffix of the path says which format. Raises OSError where that cannot be."""
+def draw(label: str, past: TimelineAnswer, begin: Nanoseconds, end: Nanoseconds, zone: str, path: Path) -> None:
+    """Writes the picture in the format of the path's suffix. Raises OSError if the file cannot be written."""
     with rc_context(RC):
         figure = Figure(figsize=(INCHES_WIDE, sum(_INCHES) + 1.0), layout="constrained", facecolor="white")
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=_INCHES)
         span = f"{format_moment(begin, zone)} to {format_moment(end, zone)}, {zone}"
         figure.suptitle(f"{label}    {span}", x=0.01, ha="left", fontsize=11, fontweight="bold")
         weekends(begin, end, zone, above, below)
-        _replicas(found, end, above)
-        _load(found.points, below)
+        _replicas(past, end, above)
+        _load(past.points, below)
         above.set_xlim(x_of(begin), x_of(end))
         time_axis(below, begin, end, zone)
         figure.savefig(path, dpi=DOTS_PER_INCH, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
-def _replicas(found: TimelineAnswer, end: Nanoseconds, axes: Axes) -> None:
-    points = found.points
+def _replicas(past: TimelineAnswer, end: Nanoseconds, axes: Axes) -> None:
+    points = past.points
     x, floors = _line(points, "floor")
     _, caps = _line(points, "cap")
     axes.fill_between(x, floors, caps, step="post", color=_BAND, linewidth=0, zorder=1)
@@ -57,10 +57,10 @@ def _replicas(found: TimelineAnswer, end: Nanoseconds, axes: Axes) -> None:
             axes.step(
                 *_line(points, field), where="post", color=color, linestyle=style, linewidth=1.1, zorder=4, label=name
             )
-    changes = [each for each in (found.before, *found.changes) if each is not None]
-    counts = [each.desired for each in changes if each.desired is not None]
+    changes = [change for change in (past.before, *past.changes) if change is not None]
+    counts = [change.desired for change in changes if change.desired is not None]
     if counts:
-        edges = [*(x_of(each.at) for each in changes if each.desired is not None), x_of(end)]
+        edges = [*(x_of(change.at) for change in changes if change.desired is not None), x_of(end)]
         axes.step(
             edges,
             [*counts, counts[-1]],
@@ -70,8 +70,8 @@ def _replicas(found: TimelineAnswer, end: Nanoseconds, axes: Axes) -> None:
             zorder=5,
             label="desired replicas",
         )
-    largest = max((*(each.replicas for each in points), *counts), default=1)
-    floor = max((each.floor for each in points), default=0)
+    largest = max((*(point.replicas for point in points), *counts), default=1)
+    floor = max((point.floor for point in points), default=0)
     axes.set_ylim(0, max(largest, floor, 1) * _ROOM)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel("replicas")
@@ -81,7 +81,7 @@ def _replicas(found: TimelineAnswer, end: Nanoseconds, axes: Axes) -> None:
 
 
 def _cap_label(points: list[Point]) -> str:
-    """With the number: a cap far above the replicas lies above the picture."""
+    """The label with the cap's number, as a cap far above the replicas lies outside of the picture."""
     numbers = sorted({point.cap for point in points})
     shown = f" ({numbers[0]} to {numbers[-1]})" if len(numbers) > 1 else "".join(f" ({number})" for number in numbers)
     return f"cap: maxReplicas in force{shown}"
@@ -96,7 +96,7 @@ def _load(points: list[Point], axes: Axes) -> None:
 
 
 def _line(points: list[Point], field: str) -> tuple[list[float], list[float]]:
-    """x and y of a line that breaks where nothing was seen for longer than between two points of an hour."""
+    """x and y of a line that breaks where two points are further apart than hourly points are."""
     x: list[float] = []
     y: list[float] = []
     for point, later in pairwise([*points, None]):

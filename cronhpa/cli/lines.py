@@ -1,8 +1,9 @@
-"""What a command prints. Names and messages are a tenant's: a terminal shows them and obeys nothing in them."""
+"""Output of commands. Names and messages are tenants' texts: a terminal must show them and obey nothing in them."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import NoReturn
 
@@ -19,23 +20,29 @@ def program() -> str:
 
 
 def say(text: object, *, err: bool = False) -> None:
-    """A line for people; further lines of it are indented, so that none looks like a line of ours."""
+    """Prints a text for people; its further lines are indented, so that none looks like a line of our own."""
     typer.echo("\n  ".join(printable(line) for line in str(text).split("\n")), err=err)
 
 
 def complain(command: str, problem: object) -> None:
-    """What is wrong, on stderr, behind the program and the command that says so."""
+    """Prints a problem on stderr, after the program and the command."""
     say(f"{program()} {command}: {problem}", err=True)
 
 
 def fail(command: str, problem: object, *, code: int = 1) -> NoReturn:
-    """Ends a command with what is wrong."""
+    """Prints a problem and ends the command."""
     complain(command, problem)
     raise typer.Exit(code)
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines, each column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
 def show(text: str) -> None:
-    """A block, such as JSON, with its lines as they are."""
+    """Prints a block, such as JSON, with its lines as they are."""
     typer.echo(shown(text))
 
 

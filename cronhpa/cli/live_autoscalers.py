@@ -1,7 +1,7 @@
 """
 The autoscalers of a cluster, of every kind that `cronhpa convert` reads.
 
-`kubectl get hpa,scaledobject` prints nothing at all where the cluster lacks one of the kinds. This reads the others.
+`kubectl get hpa,scaledobject` prints nothing if the cluster lacks one of the kinds. This file reads the other kinds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CLUSTER_SCOPED = {"ClusterScalingSchedule", "Namespace"}
 
 async def read_autoscalers(client: Client, namespace: str | None) -> tuple[list[dict[str, Any]], list[str]]:
     """
-    The objects of a namespace, None: of all, and the kinds that the cluster does not know or does not show.
+    The objects of a namespace (None: of all), and the kinds that the cluster does not have or does not show.
 
     Workloads and namespaces are among them: some schedulers are annotations of these. Raises ClusterError.
     """
@@ -27,19 +27,19 @@ async def read_autoscalers(client: Client, namespace: str | None) -> tuple[list[
     from cronhpa.migration.convert import LIVE_KINDS
 
     discovery = Discovery(client)
-    found: list[dict[str, Any]] = []
+    bodies: list[dict[str, Any]] = []
     missing: list[str] = []
     for group, kind in LIVE_KINDS:
         try:
             resource = await discovery.resource_in(group, kind)
-            found += await _read(client, resource, kind, namespace)
+            bodies += await _read(client, resource, kind, namespace)
         except ClusterError as error:
-            # Who may read a namespace may often not read what belongs to none.
+            # Rights in a namespace often come without rights to cluster-scoped kinds.
             is_hidden = error.status == HTTPStatus.FORBIDDEN and kind in _CLUSTER_SCOPED
             if error.status != HTTPStatus.NOT_FOUND and not is_hidden:
                 raise
             missing.append(f"{kind} (not to be read)" if is_hidden else kind)
-    return found, missing
+    return bodies, missing
 
 
 async def _read(client: Client, resource: Resource, kind: str, namespace: str | None) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """
-CronHPA manifests in files and folders: read as strictly as the API server reads them. All problems of all of them are
-reported at once, each with file and line.
+CronHPA manifests in files and folders: read as strictly as the API server reads them. All problems are reported at
+once, each with file and line.
 """
 
 from __future__ import annotations
@@ -71,68 +71,68 @@ def read_manifests(paths: Iterable[Path], *, recursive: bool = False) -> list[Ma
     """
     The CronHPA objects of files and folders, also those of Lists; `-` is the standard input.
 
-    Of a folder its YAML and JSON files are read, and other objects in them passed over; recursive: also those of the
-    folders below. Raises ManifestError for files that cannot be read, and for what is no object with a name and a spec.
+    Of a folder the YAML and JSON files are read, and other objects in them are skipped; recursive: also files of the
+    folders below. Raises ManifestError for files that cannot be read, and for a CronHPA without a name or a spec.
     """
-    found, problems = _read(paths, recursive=recursive)
+    manifests, problems = _read(paths, recursive=recursive)
     if problems:
         raise ManifestError(problems)
-    return found
+    return manifests
 
 
 def read_specs(paths: Iterable[Path], *, recursive: bool = False) -> list[tuple[Manifest, Spec]]:
-    """As `read_manifests`, with their specs. Raises ManifestError with every problem of all of them."""
+    """As `read_manifests`, with their specs. Raises ManifestError with every problem of every manifest."""
     manifests, problems = _read(paths, recursive=recursive)
-    found: list[tuple[Manifest, Spec]] = []
+    specs: list[tuple[Manifest, Spec]] = []
     for manifest in manifests:
         try:
-            found.append((manifest, spec_of(manifest)))
+            specs.append((manifest, spec_of(manifest)))
         except ManifestError as error:
             problems += error.problems
     if problems:
         raise ManifestError(problems)
-    return found
+    return specs
 
 
 def _read(paths: Iterable[Path], *, recursive: bool) -> tuple[list[Manifest], list[str]]:
-    """The objects, and the problems of everything that should be one."""
-    found: list[Manifest] = []
+    """The CronHPAs of files and folders, and the problems of those that cannot be read."""
+    manifests: list[Manifest] = []
     problems: list[str] = []
     for path in paths:
         is_folder = path != STANDARD_INPUT and path.is_dir()
         files = _files_of(path, recursive=recursive) if is_folder else [path]
-        before = len(found) + len(problems)
+        before = len(manifests) + len(problems)
         kinds: set[str] = set()
         for file in files:
             try:
                 for document in read_with_lines(file):
-                    _take(document, name_of(file), found, problems, kinds)
+                    _take(document, name_of(file), manifests, problems, kinds)
             except UnreadableFileError as error:
                 problems.append(str(error))
-        if len(found) + len(problems) == before:
+        if len(manifests) + len(problems) == before:
             problems.append(_nothing_in(path, kinds, len(files), recursive=recursive))
-    return found, problems
+    return manifests, problems
 
 
 def spec_of(manifest: Manifest) -> Spec:
     """The spec of a manifest. Raises ManifestError with every problem of the manifest, in order of lines."""
     from cronhpa.api.parse import SpecError
 
-    told = list(manifest.slips)
+    slips = list(manifest.slips)
     try:
         spec = written_spec(manifest.body)
     except SpecError as error:
-        told += [(_line(manifest.node, item.path), f"{item.path}: {item.problem}") for item in error.problems]
+        slips += [(_line(manifest.node, item.path), f"{item.path}: {item.problem}") for item in error.problems]
     else:
-        if not told:
+        if not slips:
             return spec
     raise ManifestError(
-        f"{manifest.file}:{line}: {manifest.label}: {text}" for line, text in sorted(told, key=_by_line)
+        f"{manifest.file}:{line}: {manifest.label}: {text}" for line, text in sorted(slips, key=_by_line)
     )
 
 
-def _by_line(told: tuple[int, str]) -> int:
-    return told[0]
+def _by_line(slip: tuple[int, str]) -> int:
+    return slip[0]
 
 
 def written_spec(body: Mapping[str, Any]) -> Spec:
@@ -153,17 +153,17 @@ def written_spec(body: Mapping[str, Any]) -> Spec:
     except SpecError as error:
         problems += error.problems
     readable = _Readable.of(text)
-    problems += [SpecProblem(*_with_zone(text, *told)) for told in readable.told(broken_rules(readable.text))]
+    problems += [SpecProblem(*_with_zone(text, *broken)) for broken in readable.applying(broken_rules(readable.text))]
     try:
         spec = parse_spec(readable.text, body["metadata"].get("namespace") or "", ControllerOptions())
     except SpecError as error:
         raise SpecError(problems or error.problems) from error
-    known = {item.path for item in problems}
+    problem_paths = {problem.path for problem in problems}
     for index, schedule in enumerate(spec.schedules):
         path = readable.path_of(f"spec.schedules[{index}]")
         # A problem that a rule has named, in the schedule or in the zone that it inherits, is not repeated.
-        is_told = "spec.timeZone" in known or any(item.startswith(path) for item in known)
-        if schedule.problem is not None and not is_told:
+        is_named = "spec.timeZone" in problem_paths or any(other.startswith(path) for other in problem_paths)
+        if schedule.problem is not None and not is_named:
             problems.append(SpecProblem(f"{path} ({schedule.name})", schedule.problem))
     if problems:
         raise SpecError(problems)
@@ -171,7 +171,7 @@ def written_spec(body: Mapping[str, Any]) -> Spec:
 
 
 def _with_zone(text: Mapping[str, Any], path: str, problem: str) -> tuple[str, str]:
-    """A problem of a time zone with the zone that was probably meant."""
+    """The problem; for a time zone with the zone that was probably meant."""
     from zoneinfo import available_timezones
 
     if not path.endswith("timeZone"):
@@ -179,7 +179,7 @@ def _with_zone(text: Mapping[str, Any], path: str, problem: str) -> tuple[str, s
     value: Any = {"spec": text}
     for name, index in re.findall(r"([A-Za-z]+)(?:\[([0-9]+)\])?", path):
         value = value[name][int(index)] if index else value[name]
-    # Of a zone without its region, such as Berlin, the city is compared.
+    # A zone without its region, such as Berlin, is compared with the cities of zones.
     zones = {zone: zone for zone in available_timezones()}
     cities = {zone.rpartition("/")[2]: zone for zone in sorted(zones)}
     meant = nearest(str(value), zones if "/" in str(value) else cities)
@@ -214,8 +214,10 @@ def _nothing_in(path: Path, kinds: set[str], files: int, *, recursive: bool) -> 
     return f"{name_of(path)}: no {_KIND} is in it, {listed}: {hint}"
 
 
-def _take(document: LocatedDocument, file: str, found: list[Manifest], problems: list[str], kinds: set[str]) -> None:
-    """Adds the CronHPAs of a document to `found`, their problems to `problems`, and other objects' kinds to `kinds`."""
+def _take(
+    document: LocatedDocument, file: str, manifests: list[Manifest], problems: list[str], kinds: set[str]
+) -> None:
+    """Adds a document's CronHPAs to `manifests`, their problems to `problems`, and other objects' kinds to `kinds`."""
     for body, node in _flat(document.body, document.node):
         if body.get("kind") != _KIND:
             kinds.add(shortened(str(body.get("kind", "a document without a kind")), _TOLD_MAX))
@@ -225,11 +227,11 @@ def _take(document: LocatedDocument, file: str, found: list[Manifest], problems:
         if wrong:
             problems += [f"{file}:{line}: {text}" for line, text in sorted([*slips, *wrong])]
         else:
-            found.append(Manifest(body, file, node, tuple(slips)))
+            manifests.append(Manifest(body, file, node, tuple(slips)))
 
 
 def _flat(body: Any, node: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
-    """The objects of a document, those of a List each."""
+    """The objects of a document; of a List its items."""
     if isinstance(body, Mapping) and isinstance(body.get("items"), list):
         items = child_of(node, "items")
         for index, item in enumerate(body["items"]):
@@ -242,9 +244,10 @@ def _flat(body: Any, node: Any) -> Iterator[tuple[Mapping[str, Any], Any]]:
 def _slips(body: Mapping[str, Any], node: Any, repeated: Iterable[Repeated]) -> Iterator[tuple[int, str]]:
     """Line and text of each problem outside a spec that is readable."""
     first, last = (1, sys.maxsize) if node is None else (_begin(node), int(node.end_mark.line) + 1)
-    for item in repeated:
-        if first <= item.first_line <= last:
-            yield item.line, f"{shortened(item.key, _TOLD_MAX)}: it stands in line {item.first_line} already: leave one"
+    for key_twice in repeated:
+        if first <= key_twice.first_line <= last:
+            name = shortened(key_twice.key, _TOLD_MAX)
+            yield key_twice.line, f"{name}: it stands in line {key_twice.first_line} already: leave one"
     for key in body:
         if key not in _TOP_LEVEL:
             meant = nearest(str(key), _TOP_LEVEL)
@@ -274,7 +277,7 @@ _STEP = re.compile(r"\[([0-9]+)\]")
 
 
 def _line(node: Any, path: str) -> int:
-    """The line of a field such as `spec.schedules[0].start`, or of the nearest one around it that is written."""
+    """The line of a field such as `spec.schedules[0].start`; of a missing field, that of the nearest one around it."""
     if node is None:
         return 1
     line, rest, key = _begin(node), path, ""
@@ -308,7 +311,7 @@ def _longest_key(node: Any, rest: str) -> tuple[str, str]:
     return rest, ""
 
 
-# --- what can be read of a spec ----------------------------------------------------------------------------------
+# --- the readable part of a spec ---------------------------------------------------------------------------------
 
 
 def _without_nulls(value: Any) -> Any:
@@ -347,7 +350,7 @@ class _Readable(Struct, frozen=True):
         try:
             CronHPASpec.model_validate(text, strict=True)
         except ValidationError as error:
-            lost = {(found[1], found[2]) for path, _ in spec_slips(error) if (found := _TOP.match(path))}
+            lost = {(top[1], top[2]) for path, _ in spec_slips(error) if (top := _TOP.match(path))}
         else:
             return cls(text)
         out = {key: value for key, value in text.items() if (key, None) not in lost and isinstance(key, str)}
@@ -365,7 +368,7 @@ class _Readable(Struct, frozen=True):
         out.setdefault("maxReplicas", INT32_MAX)
         return cls(out, kept, is_whole=False)
 
-    def told(self, broken: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    def applying(self, broken: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
         """The broken rules that apply to the text as it was written."""
         for path, problem in broken:
             # A rule that compares fields of the spec may be broken only because a field was left out.
@@ -374,7 +377,7 @@ class _Readable(Struct, frozen=True):
 
     def path_of(self, path: str) -> str:
         """The path of a field as it was written."""
-        found = _TOP.match(path)
-        if found is None or found[2] is None or found[1] not in self.kept:
+        top = _TOP.match(path)
+        if top is None or top[2] is None or top[1] not in self.kept:
             return path
-        return f"spec.{found[1]}[{self.kept[found[1]][int(found[2])]}]{path[found.end() :]}"
+        return f"spec.{top[1]}[{self.kept[top[1]][int(top[2])]}]{path[top.end() :]}"

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from cronhpa.core.instant import DAY, MINUTE, Nanoseconds, parse_duration, parse_instant
 from cronhpa.core.local_time import format_clock, format_length, format_local, format_moment, format_offset, local
-from cronhpa.core.scheduled.windows import to_instant
+from cronhpa.core.scheduled.wall_clock import to_instant
 
 __all__ = [
     "format_clock",
@@ -28,7 +28,7 @@ def parse_moment(text: str, zone: str, now: Nanoseconds, *, is_end: bool = False
     """
     The instant of `now` (its minute), a time of day (the next after `now`), a local date or time, or an RFC 3339 text.
 
-    is_end: of a time that the clocks repeat the second is meant. Raises ValueError for a text that is none of these.
+    is_end: take the second one of a local time that the clocks repeat. Raises ValueError for any other text.
     """
     if text == "now":
         return now - now % MINUTE
@@ -52,7 +52,7 @@ def parse_length(text: str) -> Nanoseconds:
     """
     The length of `90m`, `2h`, `1h30m`, `7d` or `2w`; a day is 24 hours.
 
-    Raises ValueError for a text that is none, or that is not above zero.
+    Raises ValueError for any other text, and for a length that is not above zero.
     """
     days = _DAYS.fullmatch(text)
     try:

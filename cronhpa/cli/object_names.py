@@ -1,7 +1,7 @@
 """
-The names that a shell may put in place of an unfinished one: those of the cluster and namespace of the options so far.
+Completions of an unfinished name: the names in the cluster and namespace that the options so far mean.
 
-A shell waits while somebody types: whatever goes wrong or takes longer than two seconds is no name, and no word of it.
+A shell waits while somebody types: after an error or two seconds there are no names, and no message.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def qualified_names(ctx: typer.Context, incomplete: str) -> list[str]:
     namespace, slash, name = incomplete.rpartition("/")
     if not slash:
         return _names(ctx, incomplete, _CRON_HPAS)
-    return [f"{namespace}/{found}" for found in _names(ctx, name, _CRON_HPAS, namespace)]
+    return [f"{namespace}/{complete}" for complete in _names(ctx, name, _CRON_HPAS, namespace)]
 
 
 def _names(ctx: typer.Context, incomplete: str, kind: tuple[str, str, str], namespace: str | None = None) -> list[str]:
@@ -60,10 +60,10 @@ def _names(ctx: typer.Context, incomplete: str, kind: tuple[str, str, str], name
             return await _listed(cluster.client, kind, of)
 
     try:
-        found = asyncio.run(read())
+        names = asyncio.run(read())
     except (ClusterError, OSError, ValueError):  # TimeoutError is an OSError
         return []
-    return sorted(name for name in found if name.startswith(incomplete))
+    return sorted(name for name in names if name.startswith(incomplete))
 
 
 async def _listed(client: Client, kind: tuple[str, str, str], namespace: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The outcome of a backtest: what was run, as a table and as JSON."""
+"""The outcome of a backtest, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -47,53 +47,53 @@ class Backtest:
         return next(iter(self.runs))
 
 
-def as_table(found: Backtest, width: int) -> str:
-    """Lines for people, which fit 80 columns: what was run, a row for each variant, and what it was run under."""
+def as_table(backtest: Backtest, width: int) -> str:
+    """Lines for people: the object and the span, a row for each variant, and the environment."""
     table = Table(
         "", "under-provisioned", "unserved", "pod-hours", "actions", "most pods", box=None, padding=(0, 2, 0, 0)
     )
     for column in table.columns:
         column.no_wrap = True
-    base = found.runs[found.compared_with].score
-    for variant, run in found.runs.items():
-        table.add_row(variant.value, *_row(run.score, base, is_base=variant is found.compared_with))
+    base = backtest.runs[backtest.compared_with].score
+    for variant, run in backtest.runs.items():
+        table.add_row(variant.value, *_row(run.score, base, is_base=variant is backtest.compared_with))
     console = Console(highlight=False, markup=False, emoji=False, width=width)
     with console.capture() as captured:
         console.print(table)
-    span = found.span
+    span = backtest.span
     length = format_length(span.end - span.begin)
-    begin, end = (format_moment(at, found.zone) for at in (span.begin, span.end))
+    begin, end = (format_moment(at, backtest.zone) for at in (span.begin, span.end))
     below = [
-        *(f"{variant} decided by: {_deciders(run.score)}" for variant, run in found.runs.items()),
-        _environment(found.environment),
+        *(f"{variant} decided by: {_deciders(run.score)}" for variant, run in backtest.runs.items()),
+        _environment(backtest.environment),
     ]
-    if found.forecasts:
-        below.append(f"Forecasts: {found.forecasts}.")
+    if backtest.forecasts:
+        below.append(f"Forecasts: {backtest.forecasts}.")
     if base.unknown:
         below.append(f"The load of {format_length(base.unknown)} is not known: nothing is said about that time.")
     wrapped = (line for text in below for line in textwrap.wrap(printable(text), width, subsequent_indent="  "))
-    lines = (f"{printable(found.label)}: {begin} to {end}, {length}", *captured.get().splitlines(), *wrapped)
+    lines = (f"{printable(backtest.label)}: {begin} to {end}, {length}", *captured.get().splitlines(), *wrapped)
     return "\n".join(line.rstrip() for line in lines)
 
 
-def as_json(found: Backtest) -> str:
+def as_json(backtest: Backtest) -> str:
     """An object with the span, the environment and a score for each variant; times in UTC, lengths in seconds."""
-    environment = found.environment
+    environment = backtest.environment
     return json.dumps(
         {
-            "object": found.label,
-            "from": format_instant(found.span.begin),
-            "to": format_instant(found.span.end),
+            "object": backtest.label,
+            "from": format_instant(backtest.span.begin),
+            "to": format_instant(backtest.span.end),
             "conditions": {
                 "podCapacity": environment.capacity,
                 "podRequestMilli": dict(environment.requests),
                 "startUpSeconds": environment.start_up / SECOND,
                 "metricDelaySeconds": environment.metric_delay / SECOND,
                 "metricWindowSeconds": environment.metric_window / SECOND,
-                "syncPeriodSeconds": found.spec.options.sync_period / SECOND,
+                "syncPeriodSeconds": backtest.spec.options.sync_period / SECOND,
             },
-            **({"forecasts": found.forecasts} if found.forecasts else {}),
-            "variants": {variant.value: _score(run.score) for variant, run in found.runs.items()},
+            **({"forecasts": backtest.forecasts} if backtest.forecasts else {}),
+            "variants": {variant.value: _score(run.score) for variant, run in backtest.runs.items()},
         },
         indent=2,
     )
@@ -110,7 +110,7 @@ def _row(score: Score, base: Score, *, is_base: bool) -> list[str]:
 
 
 def _deciders(score: Score) -> str:
-    """Who decided how often, those who did so most first."""
+    """The sources with their shares of the decisions, the largest share first."""
     turns = sum(score.turns_by.values())
     shares = sorted(score.turns_by.items(), key=lambda item: -item[1])
     return ", ".join(f"{by or 'nobody'} {100 * count / turns:.1f} %" for by, count in shares)
@@ -141,7 +141,7 @@ def _score(score: Score) -> dict[str, Any]:
         "turnsDecidedBy": {_source(by): count for by, count in score.turns_by.items()},
         "actionsDecidedBy": {_source(by): count for by, count in score.actions_by.items()},
         "underProvisioned": [
-            {"from": format_instant(each.begin), "seconds": round((each.end - each.begin) / SECOND, 1)}
-            for each in score.stretches
+            {"from": format_instant(span.begin), "seconds": round((span.end - span.begin) / SECOND, 1)}
+            for span in score.stretches
         ],
     }

@@ -25,9 +25,10 @@ from cronhpa.cli.object_names import object_names
 from cronhpa.core.instant import DAY, SECOND, Nanoseconds, format_instant, parse_instant
 from cronhpa.core.memory import Memory
 from cronhpa.core.spec import ControllerOptions, Override, Spec
+from cronhpa.explained.explanation_text import folded
 
 Json = dict[str, Any]
-# Longer, and it is likely to be forgotten: a schedule says it better.
+# A longer override is likely to be forgotten; a schedule would be better.
 _LONG = 30 * DAY
 
 
@@ -69,8 +70,8 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     object's field spec.override: it replaces an earlier override and ends by itself. The rate policies of behavior
     still apply. Without these options the command shows the bounds in force.
 
-    A bound above maxReplicas needs --above-max. More than twice the current replicas, or more than 30 days, is named
-    before it is written.
+    A bound above maxReplicas needs --above-max. The command warns of more than twice the current replicas, and of more
+    than 30 days, before it writes.
 
         cronhpa override shop -n prod --min 30 --for 2h --reason INC-4711
         cronhpa override shop -n prod --clear
@@ -110,7 +111,8 @@ def override(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     except ClusterError as error:
         _refuse(name, error)
     for line in lines:
-        say(line)
+        for part in folded(line):
+            say(part)
 
 
 class _Asked(Struct, frozen=True):
@@ -135,7 +137,7 @@ def _check(asked: _Asked) -> None:
 
 
 def _wanted(asked: _Asked, body: Json, now: Nanoseconds) -> Json:
-    """The field spec.override; null for what the one before may have stated. Raises BadParameter."""
+    """The field spec.override, with null for each bound that an earlier override may have. Raises BadParameter."""
     zone = _zone(body)
     if asked.length is not None:
         try:
@@ -161,9 +163,9 @@ def _wanted(asked: _Asked, body: Json, now: Nanoseconds) -> Json:
 
 def remarks(wanted: Json, body: Json, now: Nanoseconds, *, above_max: bool) -> list[str]:
     """
-    What a person may not have meant: 500 typed for 50, a year for a day.
+    Warnings of a probable slip, such as 500 typed for 50, or a year for a day.
 
-    Raises BadParameter for a bound above what the object allows without an override, unless `above_max`.
+    Raises BadParameter for a bound above the object's own maximum, unless `above_max`.
     """
     from cronhpa.core.scheduled.bounds import resolve
 
@@ -178,19 +180,19 @@ def remarks(wanted: Json, body: Json, now: Nanoseconds, *, above_max: bool) -> l
     floor = wanted["minReplicas"] if wanted["replicas"] is None else wanted["replicas"]
     current = (body.get("status") or {}).get("currentReplicas")
     left = parse_instant(wanted["until"]) - now
-    found = []
+    warnings = []
     if floor is not None and current is not None and floor > 2 * current:
-        found.append(f"{floor} is more than twice the {current} replicas that there were when last seen")
+        warnings.append(f"{floor} is more than twice the {current} replicas that there were when last seen")
     if left > _LONG:
-        found.append(f"it lasts {format_length(left)}, until {format_moment(now + left, _zone(body))}")
-    return found
+        warnings.append(f"it lasts {format_length(left)}, until {format_moment(now + left, _zone(body))}")
+    return warnings
 
 
-# --- what is said ------------------------------------------------------------------------------------------------
+# --- output ------------------------------------------------------------------------------------------------------
 
 
 def _told(before: Json, after: Json, now: Nanoseconds, *, is_dry: bool) -> list[str]:
-    """What was done, and the bounds that follow."""
+    """The change that was made, and the bounds that follow."""
     old, new = (_parsed(body).override for body in (before, after))
     zone, label = _zone(after), _label(after)
     would = "would be " if is_dry else ""
@@ -207,9 +209,9 @@ def _told(before: Json, after: Json, now: Nanoseconds, *, is_dry: bool) -> list[
 
 
 def _shown(body: Json, now: Nanoseconds) -> list[str]:
-    """What holds, where nothing was asked for."""
-    found = _parsed(body).override
-    said = "no override" if found is None else _asks(found, _zone(body), now)
+    """The present override and bounds, for a call without a change."""
+    present = _parsed(body).override
+    said = "no override" if present is None else _asks(present, _zone(body), now)
     return [f"{_label(body)}: {said}", *in_force(body, now)]
 
 
@@ -225,7 +227,7 @@ def _asks(item: Override, zone: str, now: Nanoseconds) -> str:
 
 
 def in_force(body: Json, now: Nanoseconds) -> list[str]:
-    """The bounds now and after the override, and what keeps them from being acted on."""
+    """The bounds now and after the override, and why they are not acted on, if so."""
     from cronhpa.api.status_memory import parse_memory
 
     spec, status = _parsed(body), body.get("status") or {}
@@ -248,8 +250,8 @@ def in_force(body: Json, now: Nanoseconds) -> list[str]:
 def _bounds(spec: Spec, memory: Memory, at: Nanoseconds) -> str:
     from cronhpa.core.scheduled.bounds import resolve
 
-    found = resolve(spec, at, memory.start_up, memory.leads)
-    return f"{found.minimum} ({found.minimum_by}) to {found.maximum} ({found.maximum_by})"
+    bounds = resolve(spec, at, memory.start_up, memory.leads)
+    return f"{bounds.minimum} ({bounds.minimum_by}) to {bounds.maximum} ({bounds.maximum_by})"
 
 
 def _parsed(body: Json) -> Spec:
@@ -271,7 +273,7 @@ def _label(body: Json) -> str:
 
 
 def _refuse(label: str, error: Any) -> NoReturn:
-    """Each field that was refused on a line of its own; else the API's own words."""
+    """Prints each refused field on a line of its own, or else the API's message; ends the command."""
     if error.causes:
         say(f"cronhpa override: {label}: the API server refused it:", err=True)
         for cause in error.causes:

@@ -1,4 +1,4 @@
-"""The recorded load of an object, from a file, the operator's store or a Prometheus."""
+"""The recorded load of an object, from a file, the operator, its store or a Prometheus."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from cronhpa.cli.past_of_replicas import PastSourceError
+from cronhpa.cli.past_source import PastWhere, opened
 from cronhpa.core.instant import DAY, Nanoseconds
 from cronhpa.core.printable import without_userinfo
 from cronhpa.core.spec import TargetRef
 from cronhpa.history.address import PostgresAddress, StoreAddress, store_address
 from cronhpa.history.database import StoreError
 from cronhpa.history.files import ENOUGH, TEXT_MAX, HistoryError, read_points
+from cronhpa.history.past_answers import LoadAnswer
 from cronhpa.history.prometheus import Prometheus, PrometheusError
 from cronhpa.history.recorded import recorded_load
 from cronhpa.history.series import Series, is_load
@@ -29,7 +32,7 @@ _PART_BYTES = 2**20
 
 
 class PastError(Exception):
-    """Why there is no past: where, what was found, what to do."""
+    """There is no past; the text says where, what was found, what to do."""
 
 
 class Past(Struct, frozen=True):
@@ -41,7 +44,7 @@ class Past(Struct, frozen=True):
 
 class Query(Struct, frozen=True):
     """
-    What to ask a Prometheus. promql: None for the default query of the series. target: the owner of the pods.
+    A query for a Prometheus. promql: None for the default query of the series. target: the owner of the pods.
 
     queries: PromQL by metric, as the operator's setting has it. token_file: holds a bearer token.
     """
@@ -77,6 +80,33 @@ def read_past(source: str, series: Series, query: Query) -> Past:
         raise PastError(str(problem)) from problem
     except OSError as problem:
         raise PastError(f"{shown}: {problem.strerror or problem}") from problem
+    return _line(points, middles, shown, series)
+
+
+def operator_past(where: PastWhere, series: Series) -> Past:
+    """The load of a series as the replicas of the operator recorded it. Raises PastError."""
+    from cronhpa.kube.errors import ClusterError
+
+    async def ask() -> LoadAnswer | None:
+        async with opened(where) as source:
+            return await source.load(series)
+
+    try:
+        answer = asyncio.run(ask())
+    except (PastSourceError, ClusterError) as problem:
+        raise PastError(str(problem)) from problem
+    if answer is None:
+        raise PastError(
+            f"the operator recorded no load of {series}, or none for you: check the object's name, your right to get "
+            "the object, and whether its metric has had a value; or name a file or a Prometheus with --history"
+        )
+    points = [(maximum.end, maximum.value) for maximum in answer.maxima]
+    return _line(points, [maximum.middle for maximum in answer.maxima], "the operator", series)
+
+
+def _line(
+    points: list[tuple[Nanoseconds, float]], middles: list[Nanoseconds] | None, shown: str, series: Series
+) -> Past:
     from cronhpa.forecasting.backtest import POINTS_MIN, load_of_points
 
     if len(points) < POINTS_MIN:
@@ -115,7 +145,7 @@ def _is_store(path: Path) -> bool:
 
 
 def _stored(path: StoreAddress, series: Series) -> tuple[list[tuple[Nanoseconds, float]], list[Nanoseconds]]:
-    """Maxima by the minute, before those by five minutes; and the middle of each interval."""
+    """The maxima of minutes, and of five minutes where no minutes are kept; and the middle of each interval."""
     store = Store.open_to_read(path)
     try:
         points, middles = recorded_load(store.loads, series)

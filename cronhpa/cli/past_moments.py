@@ -1,4 +1,4 @@
-"""Times that have passed, as people say them on the command line: `yesterday 08:02`, `last tuesday 9:00`, `2h ago`."""
+"""Past times as people type them on the command line: `yesterday 08:02`, `last tuesday 9:00`, `2h ago`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from cronhpa.cli.moments import format_length, format_moment, local, parse_length, parse_moment
 from cronhpa.core.instant import Nanoseconds
-from cronhpa.core.scheduled.windows import to_instant
+from cronhpa.core.scheduled.wall_clock import to_instant
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _SAID = re.compile(
@@ -23,10 +23,16 @@ def parse_past_moment(text: str, zone: str, now: Nanoseconds, *, is_end: bool = 
     """
     The instant that a text means, looking back from `now`.
 
-    `now`; a time of day: the latest one; a day before it: `today`, `yesterday`, a weekday (the latest one, and with
-    `last` the latest one before today); a day alone: its begin; a length and `ago`; a local date or time; RFC 3339.
-    is_end: of a time that the clocks repeat the second is meant. Raises ValueError for a text that is none of these,
-    and for one that lies ahead.
+    Accepted are
+    - `now`;
+    - a time of day: the latest such time;
+    - `today`, `yesterday` or a weekday with a time of day, or alone for its begin; a weekday is the latest one, with
+      `last` the latest one before today;
+    - a length and `ago`;
+    - a local date or time, or an RFC 3339 text.
+
+    is_end: take the second one of a local time that the clocks repeat. Raises ValueError for any other text, and for a
+    time that lies ahead.
     """
     said = " ".join(text.lower().split())
     if said == "now":
@@ -35,9 +41,9 @@ def parse_past_moment(text: str, zone: str, now: Nanoseconds, *, is_end: bool = 
     try:
         if ago:
             return now - parse_length(ago["length"])
-        found = _SAID.fullmatch(said)
-        if found and said:
-            moment = _said(found["day"], found["clock"], zone, now, is_end=is_end)
+        words = _SAID.fullmatch(said)
+        if words and said:
+            moment = _said(words["day"], words["clock"], zone, now, is_end=is_end)
         else:
             moment = parse_moment(text.strip(), zone, now, is_end=is_end)
     except (ValueError, OverflowError) as error:
@@ -62,7 +68,7 @@ def _said(day: str | None, clock: str | None, zone: str, now: Nanoseconds, *, is
     if day in {"today", "yesterday"}:
         return instant(wall - timedelta(days=day == "yesterday"))
     name = day.removeprefix("last ")
-    weekday = next(number for number, known in enumerate(_DAYS) if known.startswith(name))
+    weekday = next(number for number, full in enumerate(_DAYS) if full.startswith(name))
     back = (today.weekday() - weekday) % _WEEK
     if back == 0 and (day != name or instant(wall) > now):
         back = _WEEK

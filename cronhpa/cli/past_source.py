@@ -1,31 +1,43 @@
 """
-Where commands read past decisions: from the operator, through `kubectl port-forward`, or from a copy of its store.
+Sources from which commands read past decisions: the operator, through `kubectl port-forward`, or a copy of its store.
 
-Each replica of the operator keeps what it decided while it led. So all of them are asked, and their answers are one.
+Each replica of the operator keeps its own decisions. So all replicas are asked, and their answers are joined.
 
-The operator answers whoever may get the object, and has to be shown who asks: by a bearer token. It is the one of the
-kubeconfig, or of a ServiceAccount of the user, made for the operator alone and for ten minutes. A token is sent to this
-machine alone, or by HTTPS: port-forward carries it from here within the connection to the API server.
+The operator answers callers that may get the object, and identifies them by a bearer token: that of the kubeconfig, or
+one of a ServiceAccount, made for the operator alone and for ten minutes. A token is sent to this machine alone, or by
+HTTPS: port-forward carries it from here within the connection to the API server.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote, urlsplit
 
 import msgspec
 import typer
 from msgspec import Struct
 
+from cronhpa.api.identity import AUDIENCE
 from cronhpa.cli.lines import say
+from cronhpa.cli.past_of_replicas import PastSource, PastSourceError, Replicas
 from cronhpa.core.instant import Nanoseconds, format_instant_exact
-from cronhpa.history.past_answers import DecisionAnswer, TimelineAnswer, decision_answer, timeline_answer
+from cronhpa.history.past_answers import (
+    DecisionAnswer,
+    LoadAnswer,
+    TimelineAnswer,
+    decision_answer,
+    load_answer,
+    timeline_answer,
+)
+from cronhpa.history.series import Series
 
 if TYPE_CHECKING:
     import aiohttp
@@ -35,9 +47,7 @@ if TYPE_CHECKING:
 
 At = Annotated[
     str | None,
-    typer.Option(
-        "--at", metavar="TIME", help='The decision of then: "yesterday 08:02", "last tuesday 9:00", "2h ago".'
-    ),
+    typer.Option("--at", metavar="TIME", help='A past decision: "yesterday 08:02", "last tuesday 9:00", "2h ago".'),
 ]
 StoreFile = Annotated[
     Path | None,
@@ -48,7 +58,10 @@ Operator = Annotated[
     typer.Option(
         "--operator",
         metavar="NAMESPACE/POD[,POD]",
-        help="The operator's pods, reached by `kubectl port-forward`; or the URL of a port that is forwarded already.",
+        # The help text states the default, as typer would cut off the end of a long one.
+        show_default=False,
+        help="The operator's pods, reached by `kubectl port-forward`; or the URL of a port that is forwarded already. "
+        "Default: cronhpa-0 and cronhpa-1 of cronhpa-system.",
     ),
 ]
 TokenFile = Annotated[
@@ -67,30 +80,22 @@ ServiceAccount = Annotated[
 ]
 OPERATOR = "cronhpa-system/cronhpa-0,cronhpa-1"
 PORT = 8082
-# Run in a pod, while its operator writes: a store in one file, as of one instant.
-# The image has no shell and no tar, which `kubectl cp` would need.
+# Runs in the operator's pod, while the operator writes: prints the store as of one instant, as one file. The image has
+# no shell and no tar, which `kubectl cp` would need.
 COPYING = (
-    "import shutil, sqlite3, sys; "
-    'sqlite3.connect("/var/lib/cronhpa/history.db").backup(sqlite3.connect("/tmp/copy.db")); '
+    "import os, shutil, sqlite3, sys; "
+    'sqlite3.connect(os.environ["CRONHPA_STORE"]).backup(sqlite3.connect("/tmp/copy.db")); '
     'shutil.copyfileobj(open("/tmp/copy.db", "rb"), sys.stdout.buffer)'
 )
-# As cronhpa.operator.access takes it; not imported, as this would load the operator.
-_AUDIENCE = "cronhpa.io"
 _TOKEN_SECONDS = 600
 _FORWARD_SECONDS = 20
 _ANSWER_SECONDS = 40
 _ANSWER_BYTES = 2**26
 _FORWARDING = re.compile(rb"Forwarding from (127\.0\.0\.1:[0-9]+) ")
-# A week at one change a minute.
-_CHANGES_MAX = 10_080
-
-
-class PastSourceError(Exception):
-    """Why nothing can be read: where, what was found, what to do."""
 
 
 class PastWhere(Struct, frozen=True):
-    """The options of a command that say where to read."""
+    """The options of a command that name a source. copy_option: the option that names a copy of the store."""
 
     store: Path | None = None
     operator: str = OPERATOR
@@ -98,6 +103,7 @@ class PastWhere(Struct, frozen=True):
     service_account: str | None = None
     kubeconfig: str | None = None
     context: str | None = None
+    copy_option: str = "--store"
 
 
 class _TokenStatus(Struct):
@@ -108,32 +114,9 @@ class _TokenRequest(Struct):
     status: _TokenStatus
 
 
-class PastSource(Protocol):
-    """What is answered. Both raise PastSourceError."""
-
-    async def decision(self, namespace: str, name: str, at: Nanoseconds) -> DecisionAnswer | None: ...
-
-    async def timeline(
-        self, namespace: str, name: str, since: Nanoseconds, until: Nanoseconds
-    ) -> TimelineAnswer | None: ...
-
-
-async def whole_timeline(
-    source: PastSource, namespace: str, name: str, since: Nanoseconds, until: Nanoseconds
-) -> TimelineAnswer | None:
-    """All changes of a span, asked for part by part. Raises PastSourceError."""
-    found = await source.timeline(namespace, name, since, until)
-    while found is not None and found.go_on is not None and len(found.changes) < _CHANGES_MAX:
-        rest = await source.timeline(namespace, name, found.go_on, until)
-        if rest is None or not rest.changes:
-            break
-        found = msgspec.structs.replace(found, changes=found.changes + rest.changes, go_on=rest.go_on)
-    return found
-
-
 @asynccontextmanager
 async def opened(where: PastWhere) -> AsyncIterator[PastSource]:
-    """Raises PastSourceError, and ClusterError where the kubeconfig cannot be read."""
+    """The source that the options name. Raises PastSourceError, and ClusterError if the kubeconfig cannot be read."""
     if where.store is not None:
         async with _store(where.store) as source:
             yield source
@@ -149,19 +132,19 @@ async def opened(where: PastWhere) -> AsyncIterator[PastSource]:
         for operator in _operators(where.operator):
             try:
                 url = await held.enter_async_context(_reached(where, operator))
-                sources.append(_OperatorPast(session, url, token))
+                sources.append(_OperatorPast(session, url, token, operator))
             except PastSourceError as problem:
                 problems.append(problem)
         if not sources:
-            raise PastSourceError(f"{problems[0]}{_copying(where.operator)}")
-        # A replica that is not there, or that nobody may reach, kept what it kept: the others do not know it.
+            raise PastSourceError(f"{problems[0]}{_copying(where)}")
+        # What an unreachable replica kept is missing: the others do not have it.
         for unasked in problems:
             say(f"not asked: {unasked}", err=True)
         yield Replicas(sources)
 
 
 def _operators(text: str) -> list[str]:
-    """Each pod with its namespace, or the URL. Raises PastSourceError."""
+    """Each pod as NAMESPACE/POD, or the URL. Raises PastSourceError."""
     if text.startswith(("http://", "https://")):
         return [text]
     namespace, _, pods = text.partition("/")
@@ -171,61 +154,16 @@ def _operators(text: str) -> list[str]:
     return [f"{namespace}/{name}" for name in names]
 
 
-def _copying(operator: str) -> str:
-    """How a person who may enter the operator's pod reads its store all the same; nothing where no pod is named."""
-    if operator.startswith(("http://", "https://")):
+def _copying(where: PastWhere) -> str:
+    """A hint for a person who may enter the operator's pod: how to copy its store. "" if no pod is named."""
+    if where.operator.startswith(("http://", "https://")):
         return ""
-    namespace, _, pods = operator.partition("/")
+    namespace, _, pods = where.operator.partition("/")
     pod = pods.partition(",")[0]
     return (
-        "\nWho may enter the pod reads a copy of its store with --store copy.db:"
+        f"\nWho may enter the pod reads a copy of its store with {where.copy_option} copy.db:"
         f"\nkubectl exec -n {namespace} {pod} -- python3 -c '{COPYING}' > copy.db"
     )
-
-
-class Replicas:
-    """What the replicas of an operator have kept, each while it led, as one past."""
-
-    def __init__(self, sources: list[PastSource]) -> None:
-        self._sources = sources
-
-    async def decision(self, namespace: str, name: str, at: Nanoseconds) -> DecisionAnswer | None:
-        """The latest decision; the first one after it, of any of them, is its end."""
-        answers: list[DecisionAnswer] = []
-        ends: list[Nanoseconds] = []
-        for source in self._sources:
-            answer = await source.decision(namespace, name, at)
-            if answer is not None:
-                answers.append(answer)
-                ends += [] if answer.until is None else [answer.until]
-            elif (later := await source.timeline(namespace, name, at, at)) is not None and later.first is not None:
-                # It led later on: its oldest decision is after this instant.
-                ends.append(later.first)
-        if not answers:
-            return None
-        newest = max(answers, key=lambda answer: answer.decision.at)
-        first = min(answer.first for answer in answers)
-        return DecisionAnswer(newest.decision, min(ends, default=None), first)
-
-    async def timeline(
-        self, namespace: str, name: str, since: Nanoseconds, until: Nanoseconds
-    ) -> TimelineAnswer | None:
-        asked = [await whole_timeline(source, namespace, name, since, until) for source in self._sources]
-        answers = [answer for answer in asked if answer is not None]
-        if not answers:
-            return None
-        befores = [answer.before for answer in answers if answer.before is not None]
-        firsts = [answer.first for answer in answers if answer.first is not None]
-        goings = [answer.go_on for answer in answers if answer.go_on is not None]
-        end = min(goings, default=until)
-        changes = [change for answer in answers for change in answer.changes if change.at < end]
-        return TimelineAnswer(
-            before=max(befores, key=lambda change: change.at, default=None),
-            changes=sorted(changes, key=lambda change: change.at),
-            points=sorted((point for answer in answers for point in answer.points), key=lambda point: point.at),
-            first=min(firsts, default=None),
-            go_on=min(goings, default=None),
-        )
 
 
 @asynccontextmanager
@@ -248,7 +186,7 @@ async def _store(path: Path) -> AsyncIterator[PastSource]:
 
 class _StorePast:
     def __init__(self, store: Store) -> None:
-        self._decisions = store.decisions
+        self._decisions, self._loads = store.decisions, store.loads
 
     async def decision(self, namespace: str, name: str, at: Nanoseconds) -> DecisionAnswer | None:
         return decision_answer(self._decisions, namespace, name, at)
@@ -258,37 +196,48 @@ class _StorePast:
     ) -> TimelineAnswer | None:
         return timeline_answer(self._decisions, namespace, name, since, until)
 
+    async def load(self, series: Series) -> LoadAnswer | None:
+        return load_answer(self._loads, series)
+
 
 class _OperatorPast:
-    def __init__(self, session: aiohttp.ClientSession, url: str, token: str) -> None:
-        self._session, self._url, self._token = session, url.rstrip("/"), token
+    """operator: the pod or the URL, as problems name it."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, token: str, operator: str) -> None:
+        self._session, self._url, self._token, self._operator = session, url.rstrip("/"), token, operator
 
     async def decision(self, namespace: str, name: str, at: Nanoseconds) -> DecisionAnswer | None:
-        answer = await self._ask(namespace, name, "decision", {"at": at})
+        answer = await self._ask(namespace, name, "decision", {"at": format_instant_exact(at)})
         return None if answer is None else _decoded(answer, DecisionAnswer)
 
     async def timeline(
         self, namespace: str, name: str, since: Nanoseconds, until: Nanoseconds
     ) -> TimelineAnswer | None:
-        answer = await self._ask(namespace, name, "timeline", {"from": since, "to": until})
+        span = {"from": format_instant_exact(since), "to": format_instant_exact(until)}
+        answer = await self._ask(namespace, name, "timeline", span)
         return None if answer is None else _decoded(answer, TimelineAnswer)
 
-    async def _ask(self, namespace: str, name: str, asked: str, instants: dict[str, Nanoseconds]) -> bytes | None:
+    async def load(self, series: Series) -> LoadAnswer | None:
+        answer = await self._ask(series.namespace, series.name, "load", {"metric": series.metric})
+        return None if answer is None else _decoded(answer, LoadAnswer)
+
+    async def _ask(self, namespace: str, name: str, asked: str, query: dict[str, str]) -> bytes | None:
         """The answer; None for 404."""
         import aiohttp
 
         path = f"/v1/namespaces/{quote(namespace, safe='')}/cronhpas/{quote(name, safe='')}/{asked}"
-        query = {key: format_instant_exact(at) for key, at in instants.items()}
         headers = {"Authorization": f"Bearer {self._token}"}
         try:
             async with self._session.get(
                 self._url + path, params=query, headers=headers, allow_redirects=False
             ) as response:
-                body = await response.content.read(_ANSWER_BYTES)
-                if not response.content.at_eof():
-                    raise PastSourceError(f"{self._url}: the answer is longer than {_ANSWER_BYTES} bytes")
+                body = bytearray()
+                async for part in response.content.iter_any():
+                    body += part
+                    if len(body) > _ANSWER_BYTES:
+                        raise PastSourceError(f"{self._operator}: the answer is longer than {_ANSWER_BYTES} bytes")
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-            raise PastSourceError(f"{self._url}: {type(problem).__name__}: {problem}") from problem
+            raise PastSourceError(f"{self._operator}: {type(problem).__name__}: {problem}") from problem
         if response.status == HTTPStatus.NOT_FOUND:
             return None
         if response.status == HTTPStatus.UNAUTHORIZED:
@@ -298,8 +247,8 @@ class _OperatorPast:
             )
         if response.status != HTTPStatus.OK:
             text = body[:500].decode(errors="replace").strip()
-            raise PastSourceError(f"{self._url}: the operator answered {response.status}: {text}")
-        return body
+            raise PastSourceError(f"{self._operator}: the operator answered {response.status}: {text}")
+        return bytes(body)
 
 
 def _decoded(answer: bytes, kind: Any) -> Any:
@@ -344,7 +293,7 @@ async def _account_token(account: str, configuration: Configuration) -> str:
     body = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
-        "spec": {"audiences": [_AUDIENCE], "expirationSeconds": _TOKEN_SECONDS},
+        "spec": {"audiences": [AUDIENCE], "expirationSeconds": _TOKEN_SECONDS},
     }
     async with Client(configuration) as client:
         return (await client.create(path, body, _TokenRequest)).status.token
@@ -370,25 +319,30 @@ async def _reached(where: PastWhere, operator: str) -> AsyncIterator[str]:
             *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
     except FileNotFoundError:
-        raise PastSourceError("kubectl is not installed: it forwards the operator's port; or use --store") from None
+        raise PastSourceError(
+            f"kubectl is not installed: it forwards the operator's port; or use {where.copy_option}"
+        ) from None
     try:
         yield f"http://{await _forwarded(forwarding, operator)}"
     finally:
+        # Not forwarding.kill(): it takes the exit code of a kubectl that has ended from asyncio, which complains.
         with suppress(ProcessLookupError):
-            forwarding.kill()
+            os.kill(forwarding.pid, signal.SIGKILL)
         await forwarding.communicate()
 
 
 async def _forwarded(forwarding: asyncio.subprocess.Process, operator: str) -> str:
-    """The local address, once kubectl says it."""
+    """The local address, as soon as kubectl prints it."""
     assert forwarding.stdout is not None
     assert forwarding.stderr is not None
     with suppress(TimeoutError):
         async with asyncio.timeout(_FORWARD_SECONDS):
             async for line in forwarding.stdout:
-                found = _FORWARDING.match(line)
-                if found:
-                    return found[1].decode()
+                address = _FORWARDING.match(line)
+                if address:
+                    return address[1].decode()
             said = (await forwarding.stderr.read(2000)).decode(errors="replace").strip()
+            if "(Forbidden)" in said:
+                said += ": the chart binds who may by decisionHistory.readers"
             raise PastSourceError(f"kubectl cannot forward the port of {operator}: {said or 'it says nothing'}")
     raise PastSourceError(f"kubectl does not forward the port of {operator} within {_FORWARD_SECONDS} s")

@@ -1,4 +1,4 @@
-"""`cronhpa preview`: the bounds to come, before they come: as a table, as JSON, as a picture, as a difference."""
+"""`cronhpa preview`: the coming bounds, as a table, as JSON, as a picture, or as a difference."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from cronhpa.cli.timetable import Line, Subject
     from cronhpa.core.decision import Lead
 
-# A calendar repeats; what is further away than this, nobody plans by the hour.
+# The longest span: nobody plans further ahead by the hour.
 _SPAN_MAX = 10 * 366 * DAY
-# Of a pipe, a log, and a terminal of the usual size.
+# The width of a pipe, of a log, and of a terminal of the usual size.
 _WIDTH = 80
 _CONFLICT = 3
 _TWO = 2
-# What a file's name keeps of an object's.
+# Characters of an object's name that a file's name does not keep.
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.-]+")
 _NAME_MAX = 100
 
@@ -73,9 +73,7 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             help="Time from a pod's creation to Ready, for measured leads. Default: as measured, else 1m.",
         ),
     ] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Also show the days that are as that weekday usually is.")
-    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="Also show days that are as usual for their weekday.")] = False,
     fail_on_conflict: Annotated[
         bool, typer.Option("--fail-on-conflict", help="Exit with 3 if schedules contradict each other.")
     ] = False,
@@ -88,9 +86,9 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     Show the coming bounds, when they change, and the source of each.
 
     Metrics and forecasts move the replicas within these bounds. BY names the schedules that are open or lead, each with
-    what it sets: (min), (max), both without a remark; where it is empty the spec holds. Clock changes, days without a
-    window and schedules that contradict each other are marked. Files need no cluster. For an object in the cluster its
-    override and the measured start-up time of its pods count, too.
+    the bound that it sets: (min), (max), or both if nothing is added; an empty BY means the spec. Clock changes, days
+    without a window and schedules that contradict each other are marked. Files need no cluster. For an object in the
+    cluster its override and the measured start-up time of its pods count, too.
 
         cronhpa preview shop.yaml --to 30d
         cronhpa preview deploy/ -R --fail-on-conflict
@@ -101,7 +99,7 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     --fail-on-conflict and a conflict. With --diff, as of diff: 0 no difference; 1 a difference; 2 or more an error.
     """
     from cronhpa.cli.drawing import check_picture
-    from cronhpa.core.scheduled.windows import zone_problem
+    from cronhpa.core.scheduled.wall_clock import zone_problem
 
     if zone is not None and (problem := zone_problem(zone)):
         raise typer.BadParameter(problem, param_hint="--zone")
@@ -112,13 +110,13 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     if diff:
         if len(what or ()) != _TWO or picture is not None:
             raise typer.BadParameter("two are compared, without a picture: --diff OLD NEW", param_hint="--diff")
-        old, new = (_found([each], where, code=_TWO) for each in what or ())
+        old, new = (_given([word], where, code=_TWO) for word in what or ())
         differences = _differences(old, new, asked)
         _print_differences(differences, output, every=every)
-        conflicts = [each.new for each in differences if each.new is not None]
-        _end_on_conflict(conflicts, is_asked=fail_on_conflict)
-        raise typer.Exit(int(any(each.change != "Same" for each in differences)))
-    subjects = [_subject(each, asked) for each in _found(what or (), where, code=1)]
+        remaining = [changed.new for changed in differences if changed.new is not None]
+        _end_on_conflict(remaining, is_asked=fail_on_conflict)
+        raise typer.Exit(int(any(changed.change != "Same" for changed in differences)))
+    subjects = [_subject(given, asked) for given in _given(what or (), where, code=1)]
     if output is PreviewOutput.JSON:
         from cronhpa.cli import timetable
 
@@ -130,11 +128,11 @@ def preview(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     _end_on_conflict(subjects, is_asked=fail_on_conflict)
 
 
-# --- what is read ------------------------------------------------------------------------------------------------
+# --- input -------------------------------------------------------------------------------------------------------
 
 
 class _Asked(Struct, frozen=True):
-    """The span as it was written, in which zone, and how long a pod takes to be Ready where that was told."""
+    """The options: the span as it was typed, the zone, the start-up time of a pod; None for an option not given."""
 
     begin: str
     end: str
@@ -143,7 +141,7 @@ class _Asked(Struct, frozen=True):
     now: Nanoseconds
 
 
-def _found(what: Sequence[str], where: Where, *, code: int) -> list[Given]:
+def _given(what: Sequence[str], where: Where, *, code: int) -> list[Given]:
     try:
         return find(what, where)
     except GivenError as error:
@@ -164,15 +162,15 @@ def _length(text: str) -> Nanoseconds:
 def _subject(given: Given, asked: _Asked) -> Subject:
     from cronhpa.cli.manifests import own_zone
 
-    # A status in a file is of whoever took it from a cluster, at another time.
+    # A status in a file was copied from a cluster at some other time, so it does not count.
     memory = given.memory if given.is_live else None
     measured = None if memory is None else memory.start_up
     start_up = measured if asked.start_up is None else asked.start_up
     shown = asked.zone or own_zone(given.body["spec"], given.spec)
-    return _told(given, shown, _span(asked, shown), start_up, () if memory is None else memory.leads)
+    return _with_timeline(given, shown, _span(asked, shown), start_up, () if memory is None else memory.leads)
 
 
-def _told(
+def _with_timeline(
     given: Given,
     zone: str,
     span: tuple[Nanoseconds, Nanoseconds],
@@ -187,7 +185,7 @@ def _told(
 
 
 def _differences(old: Sequence[Given], new: Sequence[Given], asked: _Asked) -> list[ObjectDifference]:
-    """Each object of both sides, over one span, in one zone, with one start-up time of its pods."""
+    """The difference of each object: both versions over one span, in one zone, with one start-up time of the pods."""
     from cronhpa.cli.difference import ObjectDifference
     from cronhpa.cli.manifests import own_zone
 
@@ -197,25 +195,26 @@ def _differences(old: Sequence[Given], new: Sequence[Given], asked: _Asked) -> l
         either = becomes or was
         assert either is not None
         zone = asked.zone or own_zone(either.body["spec"], either.spec)
-        memories = [each.memory for each in (was, becomes) if each is not None and each.is_live]
+        memories = [given.memory for given in (was, becomes) if given is not None and given.is_live]
         measured = next((memory.start_up for memory in memories if memory.start_up is not None), None)
         start_up = measured if asked.start_up is None else asked.start_up
         leads = memories[0].leads if memories else ()
         one, other = (
-            None if each is None else _told(each, zone, _span(asked, zone), start_up, leads) for each in (was, becomes)
+            None if given is None else _with_timeline(given, zone, _span(asked, zone), start_up, leads)
+            for given in (was, becomes)
         )
         out.append(ObjectDifference(one, other))
     return out
 
 
 def _comparable(was: Given | None, becomes: Given | None) -> tuple[Given | None, Given | None]:
-    """Both, with what one of them leaves open taken from the other."""
+    """Both versions; the new one takes from the old one what `kubectl apply` would leave in place."""
     from msgspec.structs import replace
 
     if was is None or becomes is None:
         return was, becomes
     namespace = was.spec.namespace or becomes.spec.namespace
-    # To apply a manifest that states no override leaves the one that is there.
+    # Applying a manifest without an override leaves the live object's override in place.
     is_kept = was.is_live and not becomes.is_live and becomes.spec.override is None
     override = was.spec.override if is_kept else becomes.spec.override
     return (
@@ -225,18 +224,19 @@ def _comparable(was: Given | None, becomes: Given | None) -> tuple[Given | None,
 
 
 def _pairs(old: Sequence[Given], new: Sequence[Given]) -> list[tuple[Given | None, Given | None]]:
-    """The same object of both sides, by name and by namespace where both state one; in the order of the new ones."""
+    """Pairs of the old and the new version of each object, in the order of the new ones. Objects are the same if their
+    names are equal, and their namespaces if both state one."""
     left = list(old)
     pairs: list[tuple[Given | None, Given | None]] = []
     for given in new:
-        alike = [each for each in left if each.name == given.name]
-        same = [each for each in alike if each.spec.namespace == given.spec.namespace]
-        same = same or [each for each in alike if not each.spec.namespace or not given.spec.namespace]
+        alike = [other for other in left if other.name == given.name]
+        same = [other for other in alike if other.spec.namespace == given.spec.namespace]
+        same = same or [other for other in alike if not other.spec.namespace or not given.spec.namespace]
         if len(same) > 1 or any(other is not None and other.label == given.label for _, other in pairs):
             fail("preview", f"{given.label}: it is there twice: give each object once", code=_TWO)
         pairs.append((same[0] if same else None, given))
-        left = [each for each in left if each not in same]
-    return [*pairs, *((each, None) for each in left)]
+        left = [other for other in left if other not in same]
+    return [*pairs, *((removed, None) for removed in left)]
 
 
 def _span(asked: _Asked, zone: str) -> tuple[Nanoseconds, Nanoseconds]:
@@ -259,7 +259,7 @@ def _span(asked: _Asked, zone: str) -> tuple[Nanoseconds, Nanoseconds]:
     return start, stop
 
 
-# --- what is shown -----------------------------------------------------------------------------------------------
+# --- output ------------------------------------------------------------------------------------------------------
 
 
 def _print(subjects: Sequence[Subject], *, every: bool) -> None:
@@ -269,14 +269,14 @@ def _print(subjects: Sequence[Subject], *, every: bool) -> None:
         _echo(table(subject, every=every, width=_width()), is_first=not number)
 
 
-def _print_differences(found: Sequence[ObjectDifference], output: PreviewOutput, *, every: bool) -> None:
+def _print_differences(differences: Sequence[ObjectDifference], output: PreviewOutput, *, every: bool) -> None:
     from cronhpa.cli import difference
 
     if output is PreviewOutput.JSON:
-        show(difference.as_json(found))
+        show(difference.as_json(differences))
         return
-    for number, each in enumerate(item for item in found if item.change != "Same"):
-        _echo(difference.as_lines(each, every=every, width=_width()), is_first=not number)
+    for number, changed in enumerate(one for one in differences if one.change != "Same"):
+        _echo(difference.as_lines(changed, every=every, width=_width()), is_first=not number)
 
 
 def _width() -> int:
@@ -287,7 +287,7 @@ def _width() -> int:
 
 
 def _echo(lines: Iterable[Line], *, is_first: bool) -> None:
-    """Styles come out on a terminal alone."""
+    """Prints lines, with their styles on a terminal."""
     from rich.console import Console
     from rich.text import Text
 
@@ -306,7 +306,7 @@ def _draw(subjects: Sequence[Subject], path: Path) -> None:
         name = _NOT_IN_NAMES.sub("-", subject.label.replace("/", "."))[:_NAME_MAX]
         own = path if len(subjects) == 1 else path.with_stem(f"{path.stem}-{name}")
         while own in drawn:
-            # Two objects may have one name as far as a file's name tells it.
+            # The names of two objects may differ only in characters that a file's name does not keep.
             own = own.with_stem(f"{own.stem}-{len(drawn) + 1}")
         drawn.add(own)
         try:

@@ -1,4 +1,4 @@
-"""How far a long command is, on stderr: a bar on a terminal, a line every ten seconds on a pipe or in a log."""
+"""The progress of a long command on stderr: a bar on a terminal, a line every ten seconds on a pipe or in a log."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from cronhpa.core.instant import SECOND
 EVERY_SECONDS = 10.0
 
 Report = Callable[[int, int], None]
-"""What is done, and of how much."""
+"""Called with (done, total)."""
 
 
 @contextmanager
 def progress(command: str, what: str) -> Iterator[Report]:
-    """Shows how far `what` is until the end of the block, as the block reports it."""
+    """Shows the progress of `what` until the end of the block; the block calls the Report."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -79,7 +79,7 @@ def _bar(console: object, what: str) -> Iterator[Report]:
         shown = -1
 
         def report(count: int, of: int) -> None:
-            # A bar of a hundred places: asked more often, drawing it would cost as much as a turn.
+            # Only at each percent: drawing the bar at each turn would cost as much as the turn.
             nonlocal shown
             percent = 100 * count // max(of, 1)
             if percent != shown:

@@ -1,4 +1,4 @@
-"""A past decision, decided again: the same, or where it differs from what was told then."""
+"""A past decision, decided again: whether it is the same, or where it differs from the status of that time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LATER = {"withheld"}
 
 
 class NotDecidableError(Exception):
-    """Why a decision cannot be decided again."""
+    """A decision cannot be decided again; the text says why."""
 
 
 def differences(past: PastDecision) -> list[str]:
@@ -48,7 +48,7 @@ def differences(past: PastDecision) -> list[str]:
             "with that release"
         ) from problem
     status: dict[str, Any] = msgspec.json.decode(past.body).get("status") or {}
-    # While nothing can be decided the last decision stays in the status.
+    # A turn that decides nothing leaves the desired count of the last decision in the status.
     before = {"desiredReplicas": status["desiredReplicas"]} if "desiredReplicas" in status else {}
     try:
         decision = decide(turn.spec, turn.observation, turn.forecast, turn.memory, turn.now)

@@ -1,4 +1,4 @@
-"""`cronhpa replay`: decides recorded reconciliations again, from the log or from what the operator kept."""
+"""`cronhpa replay`: decides recorded reconciliations again, from the log or from the operator's kept decisions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cronhpa.cli.lines import fail, say, show
 from cronhpa.cli.object_names import object_names
 from cronhpa.cli.past_source import OPERATOR, At, Operator, PastWhere, ServiceAccount, StoreFile, TokenFile
 
-# More differences than these are one: another algorithm.
+# How many differences are printed: more of them mean another algorithm.
 _DIFFERENCES_MAX = 20
 _NOT_DECIDABLE = 3
 
@@ -64,7 +64,8 @@ def _replay_past(namespace: str, name: str, at: str, where: PastWhere) -> int:
 
     from cronhpa.cli.explain_past import decision_at
     from cronhpa.cli.moments import format_moment
-    from cronhpa.cli.past_source import PastSourceError, opened
+    from cronhpa.cli.past_of_replicas import PastSourceError
+    from cronhpa.cli.past_source import opened
     from cronhpa.cli.redecided import NotDecidableError, differences
     from cronhpa.history.past_answers import DecisionAnswer, change_of
     from cronhpa.kube.errors import ClusterError
@@ -74,17 +75,17 @@ def _replay_past(namespace: str, name: str, at: str, where: PastWhere) -> int:
             return await decision_at(source, namespace, name, at, time.time_ns())
 
     try:
-        found, zone = asyncio.run(read())
+        answer, zone = asyncio.run(read())
     except (PastSourceError, ClusterError) as problem:
         say(f"cronhpa replay: {problem}", err=True)
         return 1
-    decided = f"{namespace}/{name}, decided {format_moment(found.decision.at, zone)}"
+    decided = f"{namespace}/{name}, decided {format_moment(answer.decision.at, zone)}"
     try:
-        differing = differences(found.decision)
+        differing = differences(answer.decision)
     except NotDecidableError as problem:
         say(f"cronhpa replay: {decided}: {problem}", err=True)
         return _NOT_DECIDABLE
-    brief = change_of(found.decision)
+    brief = change_of(answer.decision)
     if not differing:
         say(f"{decided}: the same again: {brief.desired} replicas, by {brief.decided_by or 'nobody'}")
         return 0
@@ -123,5 +124,5 @@ def _replay_file(file: Path) -> int:
 
 
 def _is_json_object(line: bytes) -> bool:
-    """Whether it may be meant as a record, however wrong."""
+    """Whether a line may be meant as a record, even a broken one."""
     return line.lstrip().startswith(b"{") and line.rstrip().endswith(b"}")

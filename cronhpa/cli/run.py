@@ -12,7 +12,7 @@ from cronhpa.cli.lines import fail, say
 
 
 def _monotonic() -> float:
-    """Seconds that a suspended machine counts, where the system has such a clock: a Lease goes on meanwhile."""
+    """Seconds of a clock that goes on while the machine is suspended, if the system has one: a Lease goes on, too."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
@@ -55,7 +55,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
 
     Settings are environment variables, listed below with their defaults; an option overrides its variable.
 
-    Exit codes: 0 it was asked to end; 1 the cluster or the store cannot be used; 2 a setting is wrong.
+    Exit codes: 0 a signal ended it; 1 the cluster or the store cannot be used; 2 a setting is wrong.
     """
     from pydantic import ValidationError
 
@@ -84,9 +84,9 @@ def run(  # noqa: PLR0913, PLR0917 - its options
     except ValidationError as error:
         for item in error.errors(include_url=False):
             name = variable_of("_".join(str(part) for part in item["loc"]))
-            # An address may hold a password, and what cannot be read as one may hold it anywhere.
-            found = "" if {"prometheus_url", "store"} & {*item["loc"]} else f"{item['input']!r}: "
-            say(f"{name}: {found}{item['msg']}", err=True)
+            # An address may hold a password, and a malformed one may hold it anywhere.
+            value = "" if {"prometheus_url", "store"} & {*item["loc"]} else f"{item['input']!r}: "
+            say(f"{name}: {value}{item['msg']}", err=True)
         raise typer.Exit(2) from error
     # The one place where the operator gets the system's clocks.
     clock = Clock(time.time_ns, _monotonic)
@@ -98,7 +98,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
 
 
 class RunCommand(TyperCommand):
-    """Its help ends with every setting: they are read from the settings themselves, when somebody asks."""
+    """The command whose help ends with a list of all settings, which is made when the help is printed."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         self.epilog = settings_text()

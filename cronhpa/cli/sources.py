@@ -41,7 +41,8 @@ def check(
 
     Exit codes: 0 the operator would use it; 1 it would not; 2 the file is unreadable.
     """
-    from cronhpa.sources.definition import PrometheusSource, SourcesError, parse_sources
+    from cronhpa.sources.definition import PodsSource, PrometheusSource, SourcesError, parse_sources
+    from cronhpa.sources.url_template import UrlTemplate
 
     try:
         text = read_text(file)
@@ -49,15 +50,19 @@ def check(
         fail("sources check", error, code=2)
     where = "standard input" if file == STANDARD_INPUT else str(file)
     try:
-        found = parse_sources(text, where, default_url=prometheus_url)
+        definitions = parse_sources(text, where, default_url=prometheus_url)
     except SourcesError as error:
         for problem in error.problems:
             say(problem, err=True)
         raise typer.Exit(1) from None
-    for name, definition in sorted(found.items()):
+    for name, definition in sorted(definitions.items()):
         if isinstance(definition, PrometheusSource):
             joined = ", ".join(f"{label} is the {what}" for what, label in definition.join.items())
             many = f", one request for all objects: {joined}" if joined else ""
             say(f"{name}: type: External, from {definition.url}{many}")
-        else:
+        elif isinstance(definition, PodsSource):
             say(f"{name}: type: Pods, {definition.metric} at port {definition.port}{definition.path} of each pod")
+        else:
+            of = ", ".join(sorted(UrlTemplate(definition.url).names))
+            many = f", a request for each {of}" if of else ", one request for all objects"
+            say(f"{name}: type: External, {definition.format} from {definition.url}{many}")

@@ -1,4 +1,4 @@
-"""`cronhpa status`: all objects in one table, those that need a person first."""
+"""`cronhpa status`: all objects in one table, the most urgent first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cronhpa.cli.cluster import AllNamespaces, Context, Kubeconfig, Namespace, connected, read_all
-from cronhpa.cli.lines import fail, say
+from cronhpa.cli.lines import aligned, fail, say
 from cronhpa.core.printable import printable
 from cronhpa.explained.object_rows import ObjectRow, rows_of
 
@@ -27,6 +27,8 @@ Json = dict[str, Any]
 NEEDS_A_PERSON = 3
 _REFRESH_SECONDS = 5
 _CLEAR = "\x1b[2J\x1b[H"
+# The least width of names, and the part of the last column that is shown.
+_NAME_MIN, _TARGETS_ROOM = 24, 14
 _HEADERS = ("NAME", "STATUS", "REPLICAS", "BOUNDS", "NEXT", "TARGETS")
 
 
@@ -48,12 +50,13 @@ def status(
     context: Context = None,
 ) -> None:
     """
-    Show all objects in one table, those that need a person first, each with what is the matter.
+    Show all objects in one table, those that need a person first, each with its problems.
 
-    REPLICAS is 12 -> 20 where it scales, and 12 (20) where it would, in a preview or beside another owner.
+    REPLICAS is 12 -> 20 for an object that scales, and 12 (20) for one that only would: a preview, or beside another
+    owner.
 
     STATUS is the most urgent of: SpecUnreadable, NoTarget, NoMetrics, OtherOwner, Undecided (no operator has seen it),
-    Holding, Learning, Preview, Deciding. `cronhpa explain NAME` tells all of one object.
+    Holding, Learning, Preview, Deciding. `cronhpa explain NAME` shows everything about one object.
 
         cronhpa status -A
         cronhpa status -n prod --watch
@@ -68,14 +71,14 @@ def status(
             where = None if everywhere else cluster.namespace
             while True:
                 try:
-                    found = await _read(cluster.client, where)
-                    _show(found, where, output, is_watch=watch)
+                    rows = await _read(cluster.client, where)
+                    _show(rows, where, output, is_watch=watch)
                 except ClusterError as error:
                     if not watch:
                         raise
                     say(f"cronhpa status: {error}", err=True)  # and again in a moment: a watch outlives an API server
                 if not watch:
-                    return found
+                    return rows
                 await asyncio.sleep(_REFRESH_SECONDS)
 
     try:
@@ -92,7 +95,7 @@ async def _read(client: Client, namespace: str | None) -> list[ObjectRow]:
     return rows_of(await read_all(client, namespace), time.time_ns())
 
 
-# --- all of them -------------------------------------------------------------------------------------------------
+# --- the table ---------------------------------------------------------------------------------------------------
 
 
 def _show(rows: Sequence[ObjectRow], namespace: str | None, output: StatusOutput, *, is_watch: bool) -> None:
@@ -118,12 +121,16 @@ def table(rows: Sequence[ObjectRow], width: int, *, is_cut: bool, is_everywhere:
     """
     The table, with the notes of an object below it, and a line that counts those that need a person.
 
-    width: notes are folded to it, and rows cut to it if is_cut, as the last column may be long. is_everywhere: show
+    width: notes are wrapped to it; rows are cut to it if is_cut, as the last column may be long. is_everywhere: show
     namespaces with the names.
     """
     cells = [_HEADERS, *(_cells(row, is_everywhere=is_everywhere) for row in rows)]
-    widths = [max(len(line[index]) for line in cells) for index in range(len(_HEADERS))]
-    texts = ["  ".join(cell.ljust(size) for cell, size in zip(line, widths, strict=True)).rstrip() for line in cells]
+    if is_cut:
+        # Else one long name would push the columns of all objects off the screen.
+        between = sum(max(map(len, column)) + 2 for column in list(zip(*cells, strict=True))[1:-1])
+        room = max(width - between - 2 - _TARGETS_ROOM, _NAME_MIN)
+        cells = [(_shortened(cell[0], room), *cell[1:]) for cell in cells]
+    texts = aligned(cells)
     if is_cut:
         texts = [text if len(text) <= width else f"{text[: width - 3]}..." for text in texts]
     lines = texts[:1]
@@ -134,6 +141,12 @@ def table(rows: Sequence[ObjectRow], width: int, *, is_cut: bool, is_everywhere:
     asking = sum(row.needs_person for row in rows)
     needing = f"{asking or 'none'} {'need' if asking > 1 else 'needs'} a person"
     return [*lines, f"{len(rows)} {'object' if len(rows) == 1 else 'objects'}, {needing}"]
+
+
+def _shortened(text: str, room: int) -> str:
+    """A name cut in the middle to `room` characters: its begin and its end tell it from others."""
+    half = (room - 3) // 2
+    return text if len(text) <= room else f"{text[: room - 3 - half]}...{text[-half:]}"
 
 
 def _cells(row: ObjectRow, *, is_everywhere: bool) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """
-A timeline in writing: the table of `cronhpa preview`, and its JSON.
+A timeline as text: the table of `cronhpa preview`, and its JSON.
 
-A table fits 80 columns: notes and long lists of schedules stand on lines of their own.
+A table fits 80 columns: notes and long lists of schedules have lines of their own.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Line(Struct, frozen=True):
 
 class Row(Struct, frozen=True):
     """
-    A row of the table: interval, minimum, maximum, who set them, and the notes below it.
+    A row of the table: interval, minimum, maximum, their sources, and the notes below it.
 
     pattern: rows of different days with equal patterns are alike.
     """
@@ -70,7 +70,7 @@ def conflict_texts(line: Timeline) -> list[str]:
     return list(dict.fromkeys(mark.text for mark in line.conflicts))
 
 
-# Shorter runs of repeated days are printed: the line in their place would save nothing.
+# Shorter runs of repeated days are printed: the line that replaces them would save nothing.
 _SKIPPED_MIN = 4
 # A weekday is usual after so many equal occurrences.
 _HABIT = 3
@@ -106,14 +106,14 @@ def table(subject: Subject, *, every: bool, width: int) -> Iterator[Line]:
 
 
 def span(subject: Subject, width: int) -> Iterator[Line]:
-    """From when to when, in which zone."""
+    """The begin and the end of the timeline, and its zone."""
     line, moments = subject.timeline, Moments.of(subject)
     offset = f" (UTC{format_offset(line.start, subject.zone)})" if moments.is_short else ""
     yield from wrapped(f"{moments.told(line.start)} to {moments.told(line.end)}, {subject.zone}{offset}", width)
 
 
 class Moments(Struct, frozen=True):
-    """Formats times. If all have the same offset from UTC, the heading has it, and the times do without."""
+    """Formats times. If all have the same offset from UTC, the heading states it, and the times omit it."""
 
     zone: str
     is_short: bool
@@ -161,7 +161,7 @@ def rows_as_lines(rows: Sequence[Row], subject: Subject, *, every: bool, width: 
 
 
 def wrapped(text: str, width: int, *, indent: str = "", style: str = "") -> Iterator[Line]:
-    """A text in lines of a width, the second and later ones indented further."""
+    """A text wrapped at a width; the second and later lines are indented further."""
     further = indent + "  "
     # A name is not broken at its hyphens: it is there to be copied.
     lines = textwrap.wrap(
@@ -172,9 +172,9 @@ def wrapped(text: str, width: int, *, indent: str = "", style: str = "") -> Iter
 
 def who(segment: BoundsInterval, spec: Spec) -> str:
     """
-    The schedules that are open or lead, each with what it sets; nothing where the spec alone holds.
+    The schedules that are open or lead, each with the bounds that it sets; "" if the spec alone sets them.
 
-    `day` sets both bounds, `day (min)` one of them; those without any effect come last.
+    `day` sets both bounds, `day (min)` one of them; schedules without an effect come last.
     """
     effects = [
         (name, _effects(name, segment, spec, leads=leads))
@@ -206,9 +206,9 @@ def _row(
     notes = [_note(mark, segment, moments) for mark in marks if mark.kind is not Kind.CONFLICT]
     if segment.conflict:
         notes.insert(0, f"conflict {conflicts.index(segment.conflict) + 1}")
-    # The local time, how long it lasts, and all that is said of it.
-    said = msgspec.structs.replace(segment, start=0, end=segment.end - segment.start)
-    told = tuple((mark.start - segment.start, mark.text) for mark in marks)
+    # The pattern: the local time, the length, and everything that is printed about the segment.
+    relative = msgspec.structs.replace(segment, start=0, end=segment.end - segment.start)
+    relative_marks = tuple((mark.start - segment.start, mark.text) for mark in marks)
     return Row(
         start=segment.start,
         end=segment.end,
@@ -217,12 +217,12 @@ def _row(
         by=who(segment, subject.spec),
         notes=tuple(notes),
         style="red" if segment.conflict else "",
-        pattern=(local(segment.start, subject.zone).time(), said, told),
+        pattern=(local(segment.start, subject.zone).time(), relative, relative_marks),
     )
 
 
 def _note(mark: Mark, segment: BoundsInterval, moments: Moments) -> str:
-    """With its time where that is not the row's own; with its date where it is another day."""
+    """The text of a mark, with its time if that is not the row's, and with its date if it is another day."""
     if mark.start == segment.start:
         return mark.text
     days = {local(at, moments.zone).date() for at in (mark.start, segment.start)}
@@ -242,10 +242,11 @@ def _with_marks(line: Timeline) -> Iterator[tuple[BoundsInterval, tuple[Mark, ..
 
 def _runs(rows: Sequence[Row], zone: str, *, every: bool) -> Iterator[tuple[list[Row], bool]]:
     """
-    Runs of rows, each with whether it only repeats what was printed before.
+    Runs of rows, each with whether it only repeats rows that were printed before.
 
-    A row belongs to the local day on which it begins. What a weekday was several times is usual, until it usually is
-    something else: clock changes in another zone move edges for half a year, a holiday is no habit.
+    A row belongs to the local day on which it begins. A pattern that a weekday has _HABIT times or more is usual from
+    its first day on, until another such pattern comes: clock changes in another zone move edges for half a year, but a
+    holiday is no habit.
     """
     days: dict[date, list[Row]] = {}
     for row in rows:
@@ -268,7 +269,7 @@ def _runs(rows: Sequence[Row], zone: str, *, every: bool) -> Iterator[tuple[list
 
 
 def told_conflicts(subject: Subject, texts: Sequence[str], width: int) -> Iterator[Line]:
-    """Each of these conflicts in words, with its number and how often it comes."""
+    """A line for each of these conflicts, with its number and how often it occurs."""
     moments = Moments.of(subject)
     for number, text in enumerate(texts, start=1):
         times = [mark.start for mark in subject.timeline.conflicts if mark.text == text]

@@ -1,9 +1,9 @@
 """
-What `cronhpa --version` says: the release, the commit that it was built from, the version of the CRD.
+The text of `cronhpa --version`: the release, the commit that it was built from, the version of the CRD.
 
-The commit is written into a wheel when the wheel is built (`hatch_build.py` runs `commit_of` of this file). A checkout
-is asked anew each time, because its files change under an editable installation. Anything else has no commit to tell:
-"unknown" is said rather than the commit of a repository that happens to lie around the package.
+The commit is written into a wheel when the wheel is built (`hatch_build.py` runs `commit_of` of this file). In a
+checkout git is asked each time, because the files change under an editable installation. Anything else has no commit:
+it is "unknown", and never the commit of a repository in which the package happens to lie.
 
 Only the standard library is imported here: a build has nothing else.
 """
@@ -21,7 +21,7 @@ UNKNOWN = "unknown"
 _PACKAGE = Path(__file__).resolve().parents[1]
 COMMIT_FILE = "_commit"
 _CHANGED = " with uncommitted changes"
-# Files outside of these are in no wheel: a changed README makes no other program.
+# Files outside of these are in no wheel: a changed README makes no difference to the program.
 _SHIPPED = ("cronhpa", "models", "crds", "pyproject.toml")
 _SECONDS = 10
 
@@ -38,15 +38,15 @@ def version_text() -> str:
 
 
 def release_of(package: Path) -> str:
-    """The version that the package's own checkout or its own distribution states; UNKNOWN where there is neither."""
+    """The version that the package's own checkout or its own distribution states; UNKNOWN without either."""
     root = package.parent
     if is_checkout(root):
         with (root / "pyproject.toml").open("rb") as file:
             return str(tomllib.load(file)["project"]["version"])
     # Another installation of the same name may come first on the path.
-    for found in metadata.distributions(name=package.name):
-        if Path(str(found.locate_file(package.name))).resolve() == package:
-            return found.version
+    for distribution in metadata.distributions(name=package.name):
+        if Path(str(distribution.locate_file(package.name))).resolve() == package:
+            return distribution.version
     return UNKNOWN
 
 
@@ -78,7 +78,7 @@ def is_checkout(root: Path) -> bool:
 
 
 def _git(root: Path, *arguments: str) -> str | None:
-    """What git prints; None where it is not there or refuses. A hook's GIT_DIR would name another repository."""
+    """The output of git; None if git is missing or fails. A hook's GIT_DIR would name another repository."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(  # noqa: S603 - git of the PATH, with arguments of this file

@@ -1,10 +1,10 @@
 """
 Aliyun CronHorizontalPodAutoscaler (autoscaling.alibabacloud.com/v1beta1), as of its last commit in 2023.
 
-Its jobs set a count; on an HPA they set its bounds (see jobs). A job that finds more replicas than its size does not
-change the HPA's minReplicas, so its effect depends on the load of that second. The window has the effect that is meant.
+Its jobs set a count; on an HPA they set its bounds (see jobs). A job does not change the HPA's minReplicas if there are
+more replicas than its size, so its effect depends on the load of that second. The window always has the effect.
 
-Cron texts begin with seconds. One of five fields has seconds, too, and no weekday: `0 9 * * 1-5` is minute 9 of every
+Cron texts begin with seconds. Five fields are seconds to month, without a weekday: `0 9 * * 1-5` is minute 9 of every
 hour, January to May (ringtail/go-cron, as robfig/cron v1, where the weekday alone is optional).
 """
 
@@ -33,9 +33,9 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
     spec = document.mapping("spec")
     zone = jobs.zone_of(spec, "jobs", context, DEFAULT_ZONE, "the chart's default")
     wall = context.wall(zone)
-    found = _jobs(document, spec, wall)
-    off = _days_off(spec, found, wall)
-    windows = jobs.windows_of(spec, "jobs", found, zone, wall, off)
+    read = _jobs(document, spec, wall)
+    off = _days_off(spec, read, wall)
+    windows = jobs.windows_of(spec, "jobs", read, zone, wall, off)
     return jobs.scheduled(document, windows, zone, "jobs[{}].targetSize", context)
 
 
@@ -60,7 +60,7 @@ def _jobs(document: FieldReader, spec: FieldReader, wall: datetime) -> list[Job]
 
 
 def _recurring(job: FieldReader, name: str, size: int) -> Job:
-    """The job. Raises Unconvertible: without this job, the ends of the others are not known."""
+    """The job. Raises Unconvertible for an unreadable text: without this job the ends of the other jobs are unknown."""
     schedule = job.text("schedule").strip()
     if schedule.startswith("@"):
         text, seconds = schedule, "0"
@@ -89,7 +89,7 @@ def _recurring(job: FieldReader, name: str, size: int) -> Job:
 
 
 def _last_second(field: str) -> int:
-    """The last second of a minute that a field names: of two jobs in a minute the later one is what lasts."""
+    """The last second of a minute that a field names: of two jobs in one minute the later one's count lasts."""
     as_minutes = f"{field} 0 * * *"
     return 0 if cron.problem(as_minutes) else max(cron.minutes(as_minutes))
 
@@ -114,7 +114,7 @@ def _dated(job: FieldReader, name: str, size: int, wall: datetime) -> Job | None
 # --- days off ----------------------------------------------------------------------------------------------------
 
 
-def _days_off(spec: FieldReader, found: list[Job], wall: datetime) -> DaysOff:
+def _days_off(spec: FieldReader, read: list[Job], wall: datetime) -> DaysOff:
     """
     excludeDates: cron texts of six fields whose first three are `*`, such as `* * * 15 11 *` and `* * * * * 5`.
 
@@ -147,7 +147,7 @@ def _days_off(spec: FieldReader, found: list[Job], wall: datetime) -> DaysOff:
                 f'found "{text}"',
                 f"written out as dates until {wall.year + 2}: name those of later years by then",
             )
-        if any(job.cron and 0 in _hours(job.cron) for job in found):
+        if any(job.cron and 0 in _hours(job.cron) for job in read):
             spec.remark(
                 key,
                 "a job runs between 0:00 and 0:59",

@@ -2,8 +2,8 @@
 Scheduled actions of AWS, from the JSON of `aws application-autoscaling describe-scheduled-actions` and
 `aws autoscaling describe-scheduled-actions`.
 
-An action sets the minimum, the maximum, or both, at one instant; each holds until another action sets it. So minima and
-maxima are jobs of two schedulers of their own.
+An action sets the minimum, the maximum, or both, at one instant; each of them holds until another action sets it. So
+minima and maxima are converted apart, as the jobs of two schedulers.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def objects_of(body: Mapping[str, Any]) -> Iterator[Json] | None:
 
 def _objects(actions: list[Mapping[str, Any]], resource: str) -> Iterator[Json]:
     for name in dict.fromkeys(str(item.get(resource)) for item in actions):
-        found = [item for item in actions if str(item.get(resource)) == name]
+        own = [action for action in actions if str(action.get(resource)) == name]
         metadata = {"name": cloud.object_name(name.rpartition("/")[2])}
-        yield {"apiVersion": f"{GROUP}/v1", "kind": KIND, "metadata": metadata, "resource": name, "actions": found}
+        yield {"apiVersion": f"{GROUP}/v1", "kind": KIND, "metadata": metadata, "resource": name, "actions": own}
 
 
 def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
@@ -84,10 +84,10 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
     )
 
 
-def _windows(document: FieldReader, found: list[Job], bound: str, zone: str, wall: datetime) -> list[Json]:
-    if len({job.size for job in found}) <= 1 and all(job.once is None for job in found):
-        return []  # always the same, from the first time on: it is the bound of the spec
-    windows = jobs.windows_of(document, "actions", found, zone, wall, DaysOff())
+def _windows(document: FieldReader, own: list[Job], bound: str, zone: str, wall: datetime) -> list[Json]:
+    if len({job.size for job in own}) <= 1 and all(job.once is None for job in own):
+        return []  # every job sets the same number: it is the bound of the spec
+    windows = jobs.windows_of(document, "actions", own, zone, wall, DaysOff())
     return [{"name": f"{job.name}-{bound[:3]}"} | fields | {bound: job.size} for job, fields in windows]
 
 
@@ -147,7 +147,7 @@ def _job(action: FieldReader, zone: str, wall: datetime) -> Job | None:
 
 
 def _remark_later_start(action: FieldReader, text: str, zone: str, wall: datetime) -> None:
-    """AWS states the next time as StartTime; one that lies behind it lets the action begin later."""
+    """A remark if StartTime, which usually is the action's next time, lies after it: the action begins later then."""
     if "StartTime" not in action:
         return
     begin = _instant(action.text("StartTime"), zone)

@@ -49,7 +49,7 @@ def to_hpa(document: FieldReader) -> Json:
 
 
 def _named(value: object) -> str:
-    """A value in words: of schedules, their names."""
+    """A value in words; a list of schedules as their names."""
     if isinstance(value, list):
         return ", ".join(str(item.get("name")) if isinstance(item, dict) else str(item) for item in value)
     return "settings" if isinstance(value, dict) else str(value)

@@ -1,8 +1,9 @@
 """
 Times of a cron text that a clock change skips or repeats.
 
-Other schedulers skip what a spring gap skips; which of two equal times of autumn they take is up to their library. Here
-a time in the gap moves to the first instant after it; of two equal times a start is the first, an end the second.
+Other schedulers skip a time in the gap of spring; which of two equal times in autumn they take is up to their library.
+Here a time in the gap moves to the first instant after the gap; of two equal times a start takes the first, an end the
+second.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ def remark_clock_changes(at: FieldReader, key: str, texts: Iterable[str], zone: 
     """A remark for the first of the texts that names a time within a clock change of the coming year."""
     for text in texts:
         for begin, end in _changes(zone, wall.date().toordinal()):
-            found = next(cron.forwards(text, begin - _MINUTE), None)
-            if found is not None and found < end:
+            affected = next(cron.forwards(text, begin - _MINUTE), None)
+            if affected is not None and affected < end:
                 at.remark(
                     key,
-                    f"the clock of {zone} skips or repeats {found:%Y-%m-%d %H:%M}",
+                    f"the clock of {zone} skips or repeats {affected:%Y-%m-%d %H:%M}",
                     "in the gap of spring the source skips that time, here it is the first time after the gap; of two "
                     "equal times of autumn a start here is the first and an end the second",
                 )
@@ -36,11 +37,11 @@ def remark_clock_changes(at: FieldReader, key: str, texts: Iterable[str], zone: 
 
 @lru_cache(maxsize=64)
 def _changes(zone: str, day: int) -> tuple[tuple[datetime, datetime], ...]:
-    """Begin and end, in local time, of what the changes of 400 days skip or repeat."""
-    return tuple(_found(ZoneInfo(zone), datetime.fromordinal(day).replace(tzinfo=UTC)))
+    """(begin, end) in local time of each span that a clock change of the next 400 days skips or repeats."""
+    return tuple(_spans(ZoneInfo(zone), datetime.fromordinal(day).replace(tzinfo=UTC)))
 
 
-def _found(zone: ZoneInfo, first: datetime) -> Iterator[tuple[datetime, datetime]]:
+def _spans(zone: ZoneInfo, first: datetime) -> Iterator[tuple[datetime, datetime]]:
     for number in range(_AHEAD):
         low, high = first + timedelta(days=number), first + timedelta(days=number + 1)
         before, after = (moment.astimezone(zone).utcoffset() for moment in (low, high))

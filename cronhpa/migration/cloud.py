@@ -1,4 +1,4 @@
-"""What scheduled actions of clouds have in common: they scale machines or tasks, and a workload takes their place."""
+"""Shared by the scheduled actions of clouds: they scale machines or tasks, and a workload takes their place."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ LIVE_KINDS: tuple[GroupKind, ...] = (
     *(kind for kind in DIALECTS if kind[0] not in {aws.GROUP, gcp.GROUP}),
     ("", "Namespace"),
 )
-"""What a cluster may have that is read here."""
+"""The kinds to read in a cluster."""
 
 # Objects that stand beside autoscalers and scale nothing, and our own: not worth a remark.
 _PASSED_OVER: Mapping[str, AbstractSet[str]] = {
@@ -164,7 +164,7 @@ def convert(
             done.append(entry)
         except Unconvertible as refusal:
             entry.notes.append((refusal.path, refusal.found, f"no CronHPA is made of it: {refusal.meaning}"))
-    # At the end: an object may be read by the conversion of another.
+    # At the end, as the conversion of one object may read another.
     for entry in done:
         entry.notes.extend(
             (path, "found a field that is not known here", "left out: see whether it matters")
@@ -181,7 +181,7 @@ def _is_passed_over(kind: GroupKind) -> bool:
 
 
 def _converted(entry: _Entry, context: ConversionContext) -> Sequence[Json]:
-    """The CronHPAs of an object. Raises Unconvertible if the API server would refuse every honest one."""
+    """The CronHPAs of an object. Raises Unconvertible for an unknown kind, or if the API server would refuse one."""
     dialect = DIALECTS.get(entry.kind)
     if dialect is None:
         group, kind = entry.kind
@@ -189,13 +189,13 @@ def _converted(entry: _Entry, context: ConversionContext) -> Sequence[Json]:
         raise Unconvertible(
             entry.reader.path, f"found {kind or 'no kind'} of {group or 'no group'}", f"accepted are {accepted}"
         )
-    made = dialect.convert(entry.reader, context)
-    made = [made] if isinstance(made, dict) else made
-    for out in made:
+    manifests = dialect.convert(entry.reader, context)
+    manifests = [manifests] if isinstance(manifests, dict) else manifests
+    for out in manifests:
         wrong = [f"{path}: {text}" for path, text in problems(out["spec"])]
         if wrong:
             raise Unconvertible(entry.reader.path, "the API server would refuse it", "; ".join(wrong))
-    return made
+    return manifests
 
 
 def _entries(document: Document, remarks: list[Remark]) -> Iterator[_Entry]:
@@ -212,16 +212,16 @@ def _entries(document: Document, remarks: list[Remark]) -> Iterator[_Entry]:
         return
     of_cloud = aws.objects_of(body) or gcp.objects_of(body)
     if of_cloud is not None:
-        found = list(of_cloud)
-        if not found:
+        objects = list(of_cloud)
+        if not objects:
             remarks.append(Remark(document.source, "", "found no scheduled action", "there is nothing to convert"))
-        for item in found:
+        for item in objects:
             yield from _entries(Document(document.source, item), remarks)
         return
     if isinstance(body.get("items"), list):
         kind = str(body.get("kind") or "").removesuffix("List")
         for item in body["items"]:
-            # The items of a typed list need not repeat what they are.
+            # The items of a typed list need not state apiVersion and kind.
             named = {"apiVersion": body.get("apiVersion"), "kind": kind, **item} if isinstance(item, Mapping) else item
             yield from _entries(Document(document.source, named), remarks)
         return

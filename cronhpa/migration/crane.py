@@ -1,8 +1,8 @@
 """
 Crane EffectiveHorizontalPodAutoscaler (autoscaling.crane.io/v1alpha1), as of its last commit in 2024.
 
-Crane makes a HorizontalPodAutoscaler of it, with all crons as one external metric: the largest targetReplicas of those
-that are active, so a floor; and with the largest value of a prediction window as another.
+Crane makes a HorizontalPodAutoscaler of it. All crons are one external metric, the largest targetReplicas of the active
+ones, which acts as a floor. The largest value of a prediction window is another external metric.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """
 d-kuro ScheduledPodAutoscaler with its Schedules (autoscaling.d-kuro.github.io/v1).
 
-Within a Schedule the HPA has its bounds, else those of horizontalPodAutoscalerSpec. Weekly means each of the days on
-its own (ContainsWeekly in apis/autoscaling/v1/contains.go), not from the first day's start to the last day's end.
+Within a Schedule the HPA has the Schedule's bounds, else those of horizontalPodAutoscalerSpec. Weekly means a window on
+each of the days (ContainsWeekly in apis/autoscaling/v1/contains.go), not from the first day's start to the last one's
+end.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
 
 
 def schedule_alone(document: FieldReader, context: ConversionContext) -> list[Json]:
-    """Nothing where its ScheduledPodAutoscaler is in the input: that one is converted with it."""
+    """No manifest if the Schedule's ScheduledPodAutoscaler is in the input: its conversion has the Schedule."""
     parents = {key_of(item) for item in context.objects.get((GROUP, "ScheduledPodAutoscaler"), ())}
     if _parent(document) not in parents:
         raise document.unconvertible(

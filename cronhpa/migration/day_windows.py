@@ -1,4 +1,4 @@
-"""Windows of others that lie on days of the week: from one time of the day to another, perhaps past midnight."""
+"""Other autoscalers' windows on days of the week: from one time of the day to another, perhaps past midnight."""
 
 from __future__ import annotations
 

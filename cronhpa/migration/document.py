@@ -1,7 +1,7 @@
 """
 A document of another autoscaler, read field by field.
 
-Fields that no conversion has read by the end become remarks, so that nothing is lost silently.
+A field that the conversion has not read at the end becomes a remark, so that nothing is lost silently.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 Json = dict[str, Any]
 Note = tuple[str, str, str]
-"""A path, what was found there, and what that means."""
+"""(path, what was found there, what that means)."""
 
 _WHOLE = re.compile(r"-?[0-9]{1,10}")
 
@@ -72,7 +72,7 @@ class FieldReader:
         return self.body.get(key)
 
     def ignore(self, *keys: str) -> None:
-        """Mark fields as read that mean nothing for the scaling."""
+        """Marks fields as read that do not matter for the scaling."""
         self._read.update(keys)
 
     def text(self, key: str, default: str = "") -> str:

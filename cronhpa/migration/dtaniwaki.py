@@ -1,8 +1,8 @@
 """
 dtaniwaki and ubie-oss CronHorizontalPodAutoscaler (cron-hpa.dtaniwaki.github.com/v1alpha1), as of 2022.
 
-A patch changes the bounds and metrics of its HPA from its times on, until the next patch; one without fields restores
-the template.
+A patch changes the bounds and metrics of its HPA from the patch's times to the next patch; a patch without fields
+restores the template.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
     patches = spec.mappings("scheduledPatches")
     zone = _zone(spec, patches, context)
     wanted = [_bounds(item) for item in patches]
-    found = [_job(item, index) for index, item in enumerate(patches)]
-    windows = jobs.windows_of(spec, "scheduledPatches", found, zone, context.wall(zone), DaysOff()) if found else []
+    read = [_job(item, index) for index, item in enumerate(patches)]
+    windows = jobs.windows_of(spec, "scheduledPatches", read, zone, context.wall(zone), DaysOff()) if read else []
     schedules = [{"name": job.name} | fields | wanted[job.size] for job, fields in windows if wanted[job.size]]
     return cron_hpa(metadata_of(document), out | {"timeZone": zone, "schedules": unique_names(schedules) or None})
 

@@ -1,4 +1,4 @@
-"""Windows of KEDA, Crane and Kapacity: with start and end, but active if the next edge is an end."""
+"""Windows of KEDA, Crane and Kapacity: they have start and end, too, but are active while the next edge is an end."""
 
 from __future__ import annotations
 
@@ -10,11 +10,21 @@ from cronhpa.migration.document import FieldReader, Json
 from cronhpa.migration.manifest import zone_problem
 
 
-def window(at: FieldReader, edges: tuple[str, str], zone: str, source: str, context: ConversionContext) -> Json:
+def window(
+    at: FieldReader,
+    edges: tuple[str, str],
+    zone: str,
+    source: str,
+    context: ConversionContext,
+    *,
+    tie_is_active: bool = True,
+) -> Json:
     """
-    start, end and timeZone of a schedule; a remark if the source would be active at other times.
+    start, end and timeZone of a schedule, with a remark if the source would be active at other times.
 
-    at: the mapping with start and end. Raises Unconvertible if a text cannot be read.
+    at: the mapping with start and end. tie_is_active: whether the source is active before a start and an end at the
+    same time, as KEDA is.
+    Raises Unconvertible if a text cannot be read.
     """
     problem = zone_problem(zone)
     if problem:
@@ -26,7 +36,7 @@ def window(at: FieldReader, edges: tuple[str, str], zone: str, source: str, cont
             raise at.unconvertible(key, problem, "write the window by hand")
     if start == end:
         raise at.unconvertible("end", f'start and end are both "{start}"', "a window needs an end of its own")
-    apart = job_windows.difference(start, end, context.wall(zone))
+    apart = job_windows.difference(start, end, context.wall(zone), tie_is_active=tie_is_active)
     if apart is not None:
         first, second = (f"{moment:%a %Y-%m-%d %H:%M}" for moment in (apart.first, apart.second))
         there, following = ("inactive", "a start") if apart.is_open else ("active", "an end")

@@ -1,8 +1,8 @@
 """
-Which Prometheus exporter serves the number that a scaler of KEDA asks a queue or a database for, and the PromQL for it.
+The Prometheus exporters that serve the numbers of KEDA's scalers for queues and databases, and the PromQL for them.
 
-One row for each scaler that an exporter in common use covers. Metric names are those of the exporters' own
-documentation; `link` names it. Where an exporter counts otherwise than KEDA, `note` says so.
+There is a row for each scaler that an exporter in common use covers. Metric names are those of the exporter's own
+documentation, at `link`. If an exporter counts in another way than KEDA, `note` says so.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from cronhpa.migration.sources import label_value
 
 class Exporter(Struct, frozen=True):
     """
-    promql: from the metadata of the trigger and a metric name that is free; None where the exporter does not serve it.
-    note: what to set, or how its number differs from KEDA's; empty if nothing.
+    promql: makes a query from the trigger's metadata and an unused metric name; None without such a metric.
+    note: what to set, or how the number differs from KEDA's; "" for neither.
+    uncounted: fields of the trigger that change KEDA's count and not the query's, with the value that changes neither.
     """
 
     name: str
     link: str
     promql: Callable[[FieldReader, str], str | None]
     note: str = ""
+    uncounted: Mapping[str, str] = {}
 
 
 def _labels(**labels: str) -> str:
@@ -42,14 +44,17 @@ def _kafka(metadata: FieldReader, _: str) -> str | None:
 
 def _rabbitmq(metadata: FieldReader, _: str) -> str | None:
     labels = _labels(queue=metadata.text("queueName"), vhost=metadata.text("vhostName"))
-    mode = metadata.text("mode", "QueueLength")
+    mode = metadata.text("mode") or "QueueLength"
     if not metadata.text("queueName") or _is_true(metadata.text("useRegex")):
         return None
     if mode == "MessageRate":
         return f"sum(rate(rabbitmq_queue_messages_published_total{{{labels}}}[1m]))"
     if mode != "QueueLength":
         return None
-    ready = "_ready" if _is_true(metadata.text("excludeUnacknowledged")) else ""
+    # Over AMQP KEDA counts ready messages; over HTTP (the management API) also messages that are not acknowledged.
+    protocol = metadata.text("protocol") or metadata.text("host").partition("://")[0]
+    is_amqp = protocol in {"amqp", "amqps"}
+    ready = "_ready" if is_amqp or _is_true(metadata.text("excludeUnacknowledged")) else ""
     return f"sum(rabbitmq_queue_messages{ready}{{{labels}}})"
 
 
@@ -68,18 +73,22 @@ def _sqs(metadata: FieldReader, _: str) -> str | None:
 
 def _redis_list(metadata: FieldReader, _: str) -> str | None:
     name = metadata.text("listName")
-    return f"sum(redis_key_size{{{_labels(key=name)}}})" if name else None
+    return f"sum(redis_key_size{{{_labels(key=name, db=_database(metadata))}}})" if name else None
 
 
 def _redis_streams(metadata: FieldReader, _: str) -> str | None:
     stream, group = metadata.text("stream"), metadata.text("consumerGroup")
     if not stream:
         return None
-    if "pendingEntriesCount" in metadata:
-        return f"sum(redis_stream_group_messages_pending{{{_labels(stream=stream, group=group)}}})"
-    if "lagCount" in metadata:
-        return f"sum(redis_stream_group_lag{{{_labels(stream=stream, group=group)}}})"
-    return f"sum(redis_stream_length{{{_labels(stream=stream)}}})"
+    labels = _labels(stream=stream, group=group, db=_database(metadata))
+    if not group:
+        return f"sum(redis_stream_length{{{labels}}})"
+    return f"sum(redis_stream_group_{'lag' if metadata.text('lagCount') else 'messages_pending'}{{{labels}}})"
+
+
+def _database(metadata: FieldReader) -> str:
+    index = metadata.text("databaseIndex")
+    return f"db{index}" if index else ""
 
 
 def _sql(metadata: FieldReader, free: str) -> str | None:
@@ -87,7 +96,8 @@ def _sql(metadata: FieldReader, free: str) -> str | None:
 
 
 def _nats(metadata: FieldReader, _: str) -> str | None:
-    labels = _labels(stream_name=metadata.text("stream"), consumer_name=metadata.text("consumer"))
+    account = metadata.text("account")
+    labels = _labels(stream_name=metadata.text("stream"), consumer_name=metadata.text("consumer"), account=account)
     if not labels:
         return None
     leader = f'{labels},is_consumer_leader="true"'
@@ -103,7 +113,7 @@ def _service_bus(metadata: FieldReader, _: str) -> str | None:
 
 def _pubsub(metadata: FieldReader, _: str) -> str | None:
     name = metadata.text("subscriptionName").rpartition("/")[2]
-    if not name or metadata.text("mode", "SubscriptionSize") != "SubscriptionSize":
+    if not name or metadata.text("mode", "SubscriptionSize") not in {"SubscriptionSize", "NumUndeliveredMessages"}:
         return None
     series = "stackdriver_pubsub_subscription_pubsub_googleapis_com_subscription_num_undelivered_messages"
     return f"max({series}{{{_labels(subscription_id=name)}}})"
@@ -118,7 +128,16 @@ _KAFKA = Exporter(
     "kafka_exporter",
     "https://github.com/danielqsj/kafka_exporter",
     _kafka,
-    "KEDA never asks for more pods than the topic has partitions: set maxReplicas to them",
+    "without allowIdleConsumers KEDA asks for no more pods than the topic has partitions: set maxReplicas to them",
+    {
+        "partitionLimitation": "",
+        "allowIdleConsumers": "false",
+        "excludePersistentLag": "false",
+        "limitToPartitionsWithLag": "false",
+        "ensureEvenDistributionOfPartitions": "false",
+        "scaleToZeroOnInvalidOffset": "false",
+        "offsetResetPolicy": "latest",
+    },
 )
 _SQL = Exporter("sql_exporter", "https://github.com/burningalchemist/sql_exporter", _sql, _SQL_NOTE)
 _REDIS_LINK = "https://github.com/oliver006/redis_exporter"
@@ -132,7 +151,8 @@ EXPORTERS: Mapping[str, Exporter] = {
         "RabbitMQ's own plugin rabbitmq_prometheus",
         "https://www.rabbitmq.com/docs/prometheus",
         _rabbitmq,
-        "scrape its path /metrics/per-object: /metrics has no value for each queue",
+        "scrape its path /metrics/per-object: /metrics has no value for each queue; without a vhostName queues of this "
+        "name in all virtual hosts count, and over HTTP KEDA counts messages that are not acknowledged, over AMQP not",
     ),
     "aws-sqs-queue": Exporter(
         "cloudwatch_exporter",
@@ -163,11 +183,13 @@ EXPORTERS: Mapping[str, Exporter] = {
         "https://github.com/prometheus-community/stackdriver_exporter",
         _pubsub,
         "Cloud Monitoring is a minute or more behind the subscription",
+        {"aggregation": "", "timeHorizon": "", "valueIfNull": ""},
     ),
     "metrics-api": Exporter(
         "json_exporter",
         "https://github.com/prometheus-community/json_exporter",
         _json_value,
         "make a module that serves valueLocation as a metric of the name that the PromQL has",
+        {"aggregateFromKubeServiceEndpoints": "false", "aggregationType": "average"},
     ),
 }

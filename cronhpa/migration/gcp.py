@@ -23,11 +23,11 @@ _PREDICTIVE = "OPTIMIZE_AVAILABILITY"
 def objects_of(body: Mapping[str, Any]) -> Iterator[Json] | None:
     """The object of an autoscaler or of a group with one; None for another document."""
     inner = body.get("autoscaler")
-    found = inner if isinstance(inner, Mapping) else body
-    policy = found.get("autoscalingPolicy")
+    autoscaler = inner if isinstance(inner, Mapping) else body
+    policy = autoscaler.get("autoscalingPolicy")
     if not isinstance(policy, Mapping):
         return None
-    name = str(body.get("name") or found.get("name"))
+    name = str(body.get("name") or autoscaler.get("name"))
     metadata = {"name": cloud.object_name(name)}
     return iter([{"apiVersion": f"{GROUP}/v1", "kind": KIND, "metadata": metadata, "policy": policy}])
 
@@ -48,7 +48,7 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
             policy.remark(key, "found a setting", "there is no counterpart: see behavior and metrics")
     schedules = policy.mapping("scalingSchedules")
     windows = [_window(name, schedules.mapping(str(name)), context) for name in schedules]
-    found = [item for item in windows if item is not None]
+    readable = [window for window in windows if window is not None]
     return cron_hpa(
         {"name": document.mapping("metadata").text("name")},
         {
@@ -56,7 +56,7 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
             "minReplicas": 1 if lowest is None else lowest,
             "maxReplicas": highest,
             "metrics": metrics,
-            "schedules": unique_names(found) or None,
+            "schedules": unique_names(readable) or None,
             "forecast": _forecast(cpu, metrics),
         },
     )

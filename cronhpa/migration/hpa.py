@@ -1,8 +1,8 @@
 """
 HorizontalPodAutoscaler, autoscaling/v1, v2beta1, v2beta2 and v2.
 
-v2 is copied. v1 has annotations, with the field names of v2beta1, for what it has no fields. v2beta2 has the field
-names of v2.
+v2 is copied. v1 has annotations, with the field names of v2beta1, in place of the fields that it lacks. v2beta2 has the
+field names of v2.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def to_cron_hpa(document: FieldReader) -> Json:
 
 
 def datadog_metrics(metrics: Iterable[Any]) -> Iterator[tuple[int, str, str]]:
-    """The metrics that are DatadogMetric objects: their place, and namespace and name of the object."""
+    """(index, namespace and name of the object) of each metric that is a DatadogMetric."""
     for index, metric in enumerate(metrics):
         named = metric
         for key in ("external", "metric", "name"):
@@ -106,7 +106,7 @@ def _annotated(document: FieldReader, key: str) -> Any:
 
 
 def _uncapitalised(value: Any) -> Any:
-    """The upstream writes the annotation from structs without JSON names: ScaleDown, StabilizationWindowSeconds."""
+    """The value with lower-case keys: the upstream writes the annotation with Go's names, such as ScaleDown."""
     if isinstance(value, Mapping):
         return {key[:1].lower() + key[1:]: _uncapitalised(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

@@ -19,8 +19,8 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
     document.ignore("apiVersion", "kind", "status")
     spec = document.mapping("spec")
     zone = jobs.zone_of(spec, "rules", context, DEFAULT_ZONE, "the zone of most of its regions")
-    found = [job for rule in spec.mappings("rules") if (job := _job(rule)) is not None]
-    windows = jobs.windows_of(spec, "rules", found, zone, context.wall(zone), DaysOff())
+    read = [job for rule in spec.mappings("rules") if (job := _job(rule)) is not None]
+    windows = jobs.windows_of(spec, "rules", read, zone, context.wall(zone), DaysOff())
     return jobs.scheduled(document, windows, zone, "rules[{}].targetReplicas", context)
 
 

@@ -1,9 +1,9 @@
 """
-Cron texts of other schedulers become windows of ours.
+Cron texts of other schedulers become windows.
 
-The others parse with robfig/cron or forks of it: `?` is `*`, weekdays are 0 to 6, an optional first field has seconds.
-Windows are compared and derived in wall time. Clock changes are left out: there robfig/cron skips what a spring gap
-skips, and a window of ours opens at the first instant that exists.
+The other schedulers parse with robfig/cron or forks of it: `?` is `*`, weekdays are 0 to 6, an optional first field has
+seconds. Windows are compared and derived in wall time, without clock changes: robfig/cron skips a time in a spring gap,
+and a window of ours opens at the first instant after the gap.
 """
 
 from __future__ import annotations
@@ -43,36 +43,45 @@ def without_seconds(text: str) -> tuple[str, str]:
 
 
 class Difference(Struct, frozen=True):
-    """Two consecutive edges. is_open: whether a window of ours is open between them; the others' is the opposite."""
+    """Two consecutive edges. is_open: whether our window is open between them; the source is in the opposite state."""
 
     first: datetime
     second: datetime
     is_open: bool
 
 
-def difference(start: str, end: str, wall: datetime) -> Difference | None:
+def difference(start: str, end: str, wall: datetime, *, tie_is_active: bool) -> Difference | None:
     """
     The first interval where "the next edge is an end" (KEDA, Crane) and "the last edge is a start" (here) differ.
 
-    They agree while starts and ends alternate. Between two ends the others are active, between two starts they are not.
-    Of a start and an end at one time, the end counts for the others and the start counts here. None: no difference.
+    The two rules agree while starts and ends alternate. Between two ends the source is active and our window closed;
+    between two starts it is the other way round. Of a start and an end at the same time the start counts here.
+    tie_is_active: whether the source is active before such a pair, as if the end stood alone. None: no difference.
     """
-    edges = [
-        (at, {index for _, index in found})
-        for at, found in groupby(_merged((start, end), wall), lambda event: event[0])
-    ]
-    for (first, kinds), (second, following) in pairwise(edges):
-        is_open, is_active = 0 in kinds, 1 in following
+    for (first, kinds), (second, following) in pairwise(_edges((start, end), wall)):
+        is_open, is_active = 0 in kinds, 1 in following and (tie_is_active or 0 not in following)
         if is_open != is_active:
             return Difference(first, second, is_open)
     return None
 
 
+def overlap(one: tuple[str, str], other: tuple[str, str], wall: datetime) -> datetime | None:
+    """The first time at which two windows, each given as (start, end), are open together; None: never."""
+    is_open = [False, False]
+    for at, edges in _edges((*one, *other), wall):
+        for window in (0, 1):
+            # An end first: one window may begin where the other ends.
+            is_open[window] = 2 * window in edges or (is_open[window] and 2 * window + 1 not in edges)
+        if all(is_open):
+            return at
+    return None
+
+
 class Job(Struct, frozen=True):
     """
-    A job that sets a count. cron: five fields, None for a job that runs once, at `once`.
+    A job that sets a count. cron: five fields; None for a job that runs once, at `once`.
 
-    order: of two jobs in the same minute, the one of the higher order counts.
+    order: of two jobs in the same minute, the one with the higher order counts.
     """
 
     name: str
@@ -112,15 +121,15 @@ def next_time(text: str, wall: datetime) -> datetime | None:
 
 
 class NoWindows(Exception):  # noqa: N818 - an answer, not an error
-    """Why jobs have no windows."""
+    """The jobs have no windows; the text says why."""
 
 
 def jobs_to_windows(jobs: Sequence[Job], wall: datetime, off: DaysOff | None = None) -> Windows:
     """
-    Each job with the windows from its times to the next time of any job.
+    Each job with its windows: from each of its times to the next time of any job.
 
-    wall: the local time from which jobs are considered. off: days without jobs; those with a date are written out for
-    two years. Raises NoWindows, with the reason, if no cron text says when the count of a job ends.
+    wall: the local time from which jobs are considered. off: days without jobs; dates are written out for two years.
+    Raises NoWindows, with the reason, if no cron text has the ends of a job's windows.
     """
     off = off or DaysOff()
     recurring = [job for job in jobs if job.cron is not None]
@@ -145,7 +154,7 @@ def jobs_to_windows(jobs: Sequence[Job], wall: datetime, off: DaysOff | None = N
 
 
 def _replaced(jobs: Sequence[Job], wall: datetime) -> list[Job]:
-    """The jobs each of whose times is one of a job of a higher order. Raises NoWindows where chance decides."""
+    """Jobs that a job of a higher order replaces each time. Raises NoWindows for two jobs of one order in a minute."""
     events = list(_merged([job.cron or "" for job in jobs], wall))
     times: dict[datetime, list[int]] = {}
     for at, index in events:
@@ -185,10 +194,10 @@ def _recurring(jobs: Sequence[Job], wall: datetime, off: AbstractSet[int]) -> li
 
 
 def _kept(events: Sequence[Event], jobs: Sequence[Job], off: AbstractSet[int], dates: AbstractSet[date]) -> list[Event]:
-    """The events that count: not on a day off, and of those in one minute the one of the highest order."""
+    """The events that count: none on a day off; of several in one minute, the one of the highest order."""
     return [
-        max(found, key=lambda event: jobs[event[1]].order)
-        for at, found in groupby(events, lambda event: event[0])
+        max(of_minute, key=lambda event: jobs[event[1]].order)
+        for at, of_minute in groupby(events, lambda event: event[0])
         if not _is_off(at, off, dates)
     ]
 
@@ -197,11 +206,11 @@ def _on_days_off(
     jobs: Sequence[Job], wall: datetime, off: AbstractSet[int], dates: AbstractSet[date]
 ) -> list[tuple[Job, Json]]:
     """
-    Windows of what goes on counting on dates off: from the first job that does not run to the next that does, the
-    count of the last that ran.
+    Windows for dates off, on which the count of the last job that ran goes on: from the first job that does not run to
+    the next job that does.
     """
     texts = [job.cron or "" for job in jobs]
-    begin = wall - timedelta(days=60)  # the last job before a date that is near
+    begin = wall - timedelta(days=60)  # early enough for the last job before a date off that is near
     merged = heapq.merge(*(_times(text, index, begin) for index, text in enumerate(texts)))
     events = _kept(list(_until(merged, wall + _DATES_AHEAD + _ROUND)), jobs, off, frozenset())
     out: list[tuple[Job, Json]] = []
@@ -228,18 +237,18 @@ def _next_kept(text: str, at: datetime, off: AbstractSet[int], dates: AbstractSe
 
 def _by_weekday(events: Sequence[Event]) -> list[tuple[int, Json]]:
     """
-    Windows for jobs whose followers differ from weekday to weekday: one per time of day of start and end.
+    Windows for jobs whose followers differ from weekday to weekday: one for each pair of times of day, start and end.
 
-    Every end in a group is the event right after a start of the group, so the first end after a start is its own.
+    Each end of a group is the event right after a start of the group, so the first end after a start belongs to it.
     """
-    # The first run may have begun before `wall`: the second is the first whole one.
+    # The first window may have begun before `wall`, so it is left out.
     edges = [(at, following, index) for (at, index), (following, _) in pairwise(_without_repeats(events))][1:]
     week = edges[0][0] + timedelta(days=7)
     key = lambda edge: (edge[2], edge[0].time(), edge[1].time())  # noqa: E731 - used twice, in sort and group
     grouped = groupby(sorted((edge for edge in edges if edge[0] < week), key=key), key=key)
     out = []
-    for (index, opens, closes), found in grouped:
-        members = list(found)
+    for (index, opens, closes), group in grouped:
+        members = list(group)
         starts = _weekdays([at for at, _, _ in members])
         ends = _weekdays([at for _, at, _ in members])
         fields = {
@@ -251,12 +260,18 @@ def _by_weekday(events: Sequence[Event]) -> list[tuple[int, Json]]:
 
 
 def _without_repeats(events: Sequence[Event]) -> list[Event]:
-    """The events without a job that sets its own count again."""
+    """The events without repeats, in which a job sets its own count again."""
     return [event for number, event in enumerate(events) if number == 0 or events[number - 1][1] != event[1]]
 
 
 def _weekdays(moments: Sequence[datetime]) -> str:
     return ",".join(str(day) for day in sorted({moment.isoweekday() % 7 for moment in moments}))
+
+
+def _edges(texts: Sequence[str], wall: datetime) -> Iterator[tuple[datetime, set[int]]]:
+    """The times of all texts after `wall`, each with the indices of the texts that name it."""
+    by_time: Iterator[tuple[datetime, Iterable[Event]]] = groupby(_merged(texts, wall), lambda event: event[0])
+    return ((at, {index for _, index in events}) for at, events in by_time)
 
 
 def _merged(texts: Sequence[str], wall: datetime) -> Iterator[Event]:

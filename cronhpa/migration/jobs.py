@@ -1,8 +1,8 @@
 """
 Schedulers whose jobs set a count at one instant, which holds until the next job: Aliyun, tkestack, Huawei CCE.
 
-A job becomes a window from its times to the next time of any job. On a workload the window states replicas. On a
-HorizontalPodAutoscaler the job sets minReplicas, and maxReplicas if that is smaller: the window states these, and the
+A job becomes a window from each of its times to the next time of any job. On a workload the window states replicas. On
+a HorizontalPodAutoscaler a job sets minReplicas, and raises a smaller maxReplicas: the window states these, and the
 rest comes from that HPA.
 """
 
@@ -25,7 +25,7 @@ JobWindows = list[tuple[Job, Json]]
 
 
 def target_hpa(document: FieldReader) -> ObjectKey | None:
-    """Namespace and name of the HorizontalPodAutoscaler that the jobs change; None where they scale a workload."""
+    """Namespace and name of the HorizontalPodAutoscaler that the jobs change; None if they scale a workload."""
     ref = document.mapping("spec").mapping("scaleTargetRef")
     if ref.text("kind") != "HorizontalPodAutoscaler":
         return None
@@ -48,19 +48,21 @@ def zone_of(spec: FieldReader, key: str, context: ConversionContext, default: st
 
 
 def windows_of(spec: FieldReader, key: str, jobs: list[Job], zone: str, wall: datetime, off: DaysOff) -> JobWindows:
-    """The jobs with their windows. Raises Unconvertible where no windows say what they say."""
+    """The jobs with their windows. Raises Unconvertible if no windows are equivalent to the jobs."""
     if not jobs:
         raise spec.unconvertible(key, "no job is left", "delete the object")
     try:
-        found = job_windows.jobs_to_windows(jobs, wall, off)
+        windows = job_windows.jobs_to_windows(jobs, wall, off)
     except NoWindows as reason:
         raise spec.unconvertible(key, str(reason), BY_HAND) from None
-    for job in found.replaced:
+    for job in windows.replaced:
         spec.remark(
             key, f"{job.name} is followed by another job in the same minute", "left out: a window is a minute or longer"
         )
-    if len(found.of) > MAX_SCHEDULES:
-        raise spec.unconvertible(key, f"they make {len(found.of)} windows", f"{MAX_SCHEDULES} are accepted: {BY_HAND}")
+    if len(windows.of) > MAX_SCHEDULES:
+        raise spec.unconvertible(
+            key, f"they make {len(windows.of)} windows", f"{MAX_SCHEDULES} are accepted: {BY_HAND}"
+        )
     if all(job.once is not None for job in jobs):
         spec.remark(
             key,
@@ -68,11 +70,11 @@ def windows_of(spec: FieldReader, key: str, jobs: list[Job], zone: str, wall: da
             "before the first and after the last, the smallest size holds, where the source leaves what it finds",
         )
     remark_clock_changes(spec, key, (job.cron for job in jobs if job.cron), zone, wall)
-    return list(found.of)
+    return list(windows.of)
 
 
 def scheduled(document: FieldReader, windows: JobWindows, zone: str, key: str, context: ConversionContext) -> Json:
-    """The CronHPA of an object whose jobs have these windows. key: of the size of a job, with {} for its name."""
+    """The CronHPA of an object whose jobs have these windows. key: the field of a job's size, with {} for its name."""
     if target_hpa(document) is not None:
         return _on_hpa(document, windows, zone, key, context)
     return _on_workload(metadata_of(document), document.mapping("spec"), windows, zone)

@@ -2,9 +2,9 @@
 KEDA ScaledObject (keda.sh/v1alpha1), as of KEDA 2.20.
 
 KEDA turns triggers into the metrics of a HorizontalPodAutoscaler, owns the step between 0 and 1 itself, and serves all
-but cpu and memory as external metrics named s<index>-... A cron trigger is such a metric: its desiredReplicas while
-active, so a floor below which the other metrics cannot go, and never more than maxReplicaCount. This file has the
-counts, the times and the pauses; keda_triggers has the triggers.
+triggers but cpu and memory as external metrics named s<index>-... A cron trigger is such a metric: it asks for its
+desiredReplicas while it is active, and so is a floor, limited by maxReplicaCount. This file has the counts, the times
+and the pauses; keda_triggers has the triggers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MIN, _MAX, _COOLDOWN = 0, 100, 300
 
 
 class _Counts(Struct, frozen=True):
-    """lowest: the lower bound while active, at least 1. sleeps: whether KEDA goes to 0 while nothing is active."""
+    """lowest: the lower bound while a trigger is active, at least 1. sleeps: whether KEDA goes to 0 while none is."""
 
     lowest: int
     highest: int
@@ -63,7 +63,7 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
 def _counts(spec: FieldReader, marks: Mapping[str, str], triggers: Triggers) -> _Counts:
     lowest, highest, idle = (spec.integer(key) for key in ("minReplicaCount", "maxReplicaCount", "idleReplicaCount"))
     lowest = _MIN if lowest is None else lowest
-    # KEDA does not take cpu and memory for activity, and refuses 0 where there is nothing else.
+    # For KEDA cpu and memory are no activity, and it refuses 0 if there is no other trigger.
     can_wake = bool(triggers.crons) or triggers.has_external
     if idle is not None and (idle != 0 or not can_wake):
         spec.remark(
@@ -79,7 +79,7 @@ def _counts(spec: FieldReader, marks: Mapping[str, str], triggers: Triggers) -> 
 
 
 def _bounds(spec: FieldReader, counts: _Counts, triggers: Triggers) -> Json:
-    """The bounds of the spec and of the windows, with 0 replicas wherever KEDA has 0, if that is possible."""
+    """The bounds of the spec and of the windows, with 0 replicas wherever KEDA would have 0, as far as possible."""
     out: Json = {"minReplicas": counts.lowest, "maxReplicas": counts.highest}
     schedules = [_window(fields, counts) for fields in triggers.crons]
     if counts.sleeps and triggers.lost:
@@ -115,7 +115,7 @@ def _bounds(spec: FieldReader, counts: _Counts, triggers: Triggers) -> Json:
 
 def _window(fields: Json, counts: _Counts) -> Json:
     """
-    A window with KEDA's bounds: a window's minReplicas replaces the spec's, KEDA's desiredReplicas lie within them.
+    A window within KEDA's bounds: the minReplicas of a window replaces the spec's, but KEDA limits desiredReplicas.
     """
     return fields | {"minReplicas": min(max(fields["minReplicas"], counts.lowest), counts.highest)}
 

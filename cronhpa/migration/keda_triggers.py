@@ -4,16 +4,16 @@ Triggers of a KEDA ScaledObject, as of KEDA 2.20.
 - cron: a window.
 - cpu, memory: resource metrics.
 - prometheus, predictkube: the query becomes a named metric source, which the operator asks itself.
-- scalers of queues and databases: a source on what a Prometheus exporter serves, where one is in common use and the
+- metrics-api: a source that asks the same URL.
+- scalers of queues and databases: a source on the metric of a Prometheus exporter, if one is in common use and the
   Prometheus is known.
-- any other: KEDA's own external metric, if KEDA's HorizontalPodAutoscaler or its status says how it is named. Such an
-  object needs KEDA.
+- any other: KEDA's own external metric, if KEDA's HorizontalPodAutoscaler or the status names it. Such an object needs
+  KEDA.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -21,52 +21,25 @@ from cronhpa.migration import edges
 from cronhpa.migration.context import ConversionContext, key_of
 from cronhpa.migration.document import FieldReader, Json, Unconvertible
 from cronhpa.migration.exporters import EXPORTERS, Exporter
+from cronhpa.migration.keda_metrics_api import url_source
+from cronhpa.migration.keda_servers import CREDENTIALS, TIMEOUT, UNTRUSTED, address
+from cronhpa.migration.keda_thresholds import is_known, threshold
 from cronhpa.migration.sources import prometheus
 
 _LABEL = "scaledobject.keda.sh/name"
 _NAME_MAX = 63
-# The field that says how much one pod carries, and KEDA's default where it has one: pkg/scalers of KEDA 2.20.
-_THRESHOLDS: Mapping[str, tuple[str, str | None]] = {
-    "prometheus": ("threshold", None),
-    "predictkube": ("threshold", None),
-    "kafka": ("lagThreshold", "10"),
-    "apache-kafka": ("lagThreshold", "10"),
-    "rabbitmq": ("value", None),
-    "aws-sqs-queue": ("queueLength", "5"),
-    "aws-cloudwatch": ("targetMetricValue", None),
-    "azure-queue": ("queueLength", "5"),
-    "azure-servicebus": ("messageCount", "5"),
-    "gcp-pubsub": ("value", "10"),
-    "redis": ("listLength", "5"),
-    "redis-cluster": ("listLength", "5"),
-    "redis-sentinel": ("listLength", "5"),
-    "redis-streams": ("pendingEntriesCount", None),
-    "redis-cluster-streams": ("pendingEntriesCount", None),
-    "redis-sentinel-streams": ("pendingEntriesCount", None),
-    "nats-jetstream": ("lagThreshold", "10"),
-    "metrics-api": ("targetValue", None),
-    "postgresql": ("targetQueryValue", None),
-    "mysql": ("queryValue", None),
-    "mssql": ("targetValue", None),
-    "mongodb": ("queryValue", None),
-    "loki": ("threshold", None),
-    "graphite": ("threshold", "100"),
-    "new-relic": ("threshold", None),
-    "kubernetes-workload": ("value", None),
-}
 _NEVER_EMPTY = re.compile(r"\bor\s+(on\s*\(\s*\)\s*)?vector\s*\([^)]*\)\s*\)*\s*$")
-_CREDENTIALS = (
-    "KEDA read credentials from a TriggerAuthentication: name tokenFile, or username and passwordFile, in the source"
-)
+# A suffix of fields: KEDA takes the value from an environment variable of the target's first container.
+_FROM_ENV = "FromEnv"
 _LIST_ITEM = re.compile(r"\s*([^=,\s]+)=([^,]*)")
-# Fields of the prometheus trigger that say how KEDA asks, and what to do about each here.
+# Fields of the prometheus trigger that change KEDA's request, and what to do about each here.
 _ASKED = {
-    "authModes": _CREDENTIALS,
+    "authModes": CREDENTIALS,
     "namespace": "KEDA sends it as a parameter, and a source sends none: name the namespace in the query",
     "queryParameters": "a source sends no parameters: write what they say into the query",
-    "unsafeSsl": "name the authority of the server in the source: caFile",
+    "unsafeSsl": UNTRUSTED,
     "awsRegion": "the source signs no requests: put a proxy that signs before the workspace, and name the proxy",
-    "timeout": "timeoutSeconds of the source is 5 unless set",
+    "timeout": TIMEOUT,
 }
 
 
@@ -87,7 +60,7 @@ class Triggers(Struct, frozen=True):
 def read_triggers(
     document: FieldReader, spec: FieldReader, advanced: FieldReader, context: ConversionContext, *, may_sleep: bool
 ) -> Triggers:
-    """may_sleep: whether KEDA goes to 0, which is where an activation threshold counts."""
+    """The converted triggers. may_sleep: whether KEDA goes to 0; only then an activation threshold matters."""
     crons: list[Json] = []
     resources: list[Json] = []
     external: list[Json] = []
@@ -157,8 +130,8 @@ def _cron(trigger: FieldReader, index: int, context: ConversionContext) -> Json:
         metadata.remark(
             "desiredReplicas",
             f'found "{replicas}"',
-            "an active trigger keeps at least one pod at KEDA, so the window keeps at least minReplicas, and 1; "
-            "for no pods in this window write replicas: 0 instead of minReplicas",
+            "KEDA up to 2.15 keeps at least one pod while a trigger is active, later ones refuse 0; the window keeps "
+            "at least minReplicas, and 1: for no pods in this window write replicas: 0 instead of minReplicas",
         )
     return {"name": trigger.text("name") or f"cron-{index}"} | fields | {"minReplicas": replicas}
 
@@ -183,7 +156,7 @@ def _resource(kind: str, trigger: FieldReader) -> Json:
 
 
 def _asked_here(document: FieldReader, trigger: FieldReader, kind: str, context: ConversionContext) -> Json | None:
-    """The metric of a trigger as a named source; None where only KEDA serves it."""
+    """The metric of a trigger as a named source; None if only KEDA serves it."""
     metadata = trigger.mapping("metadata")
     label = trigger.text("name") or metadata.text("metricName") or kind
     parts = (*key_of(document), label)
@@ -197,11 +170,19 @@ def _asked_here(document: FieldReader, trigger: FieldReader, kind: str, context:
             )
             metadata.ignore("predictHorizon", "historyTimeWindow", "queryStep")
             trigger.ignore("authenticationRef")
+    elif kind == "metrics-api" and (read := url_source(trigger, metadata)) is not None:
+        definition = read
     elif (exporter := EXPORTERS.get(kind)) is not None:
         query = exporter.promql(metadata, "_".join(parts).replace("-", "_"))
         if query is None:
+            named = [str(key) for key in metadata if str(key).endswith(_FROM_ENV)]
+            meaning = f"no query of {exporter.name} gives this number"
+            if named:
+                plain = ", ".join(key.removesuffix(_FROM_ENV) for key in named)
+                meaning = f"the environment of its pods is not read here: write {plain} for {', '.join(named)}"
+            trigger.remark("", f"{kind}: KEDA asks it itself", meaning)
             return None
-        served = _told(exporter, query)
+        served = _served_by(exporter, query)
         if context.prometheus is None:
             trigger.remark(
                 "",
@@ -210,6 +191,9 @@ def _asked_here(document: FieldReader, trigger: FieldReader, kind: str, context:
             )
             return None
         trigger.remark("", f"{kind}: KEDA asks it itself, the source asks Prometheus", served)
+        for key, usual in exporter.uncounted.items():
+            if (value := metadata.text(key)) not in {"", usual}:
+                metadata.remark(key, f"found {value}", "KEDA counts by it, the query does not: change the query")
         metadata.ignore(*metadata)
         trigger.ignore("authenticationRef")
         definition = prometheus(context.prometheus, query)
@@ -219,36 +203,29 @@ def _asked_here(document: FieldReader, trigger: FieldReader, kind: str, context:
     return {"type": "External", "external": {"metric": {"name": context.sources.add(parts, definition)}, **target}}
 
 
-def _told(exporter: Exporter, query: str) -> str:
+def _served_by(exporter: Exporter, query: str) -> str:
     note = f"; {exporter.note}" if exporter.note else ""
     return f"{exporter.name} serves the same number as {query} ({exporter.link}){note}"
 
 
-def _prometheus(trigger: FieldReader, metadata: FieldReader, address: str) -> Json:
-    """The source of a PromQL query, with a remark for each way in which KEDA asks otherwise."""
-    url, query = metadata.text(address).strip(), metadata.text("query").strip()
-    for key, text in ((address, url), ("query", query)):
+def _prometheus(trigger: FieldReader, metadata: FieldReader, field: str) -> Json:
+    """The source of a PromQL query, with a remark for each difference to KEDA's requests."""
+    query = metadata.text("query").strip()
+    for key, text in ((field, metadata.text(field).strip()), ("query", query)):
         if not text:
             raise metadata.unconvertible(key, f"there is no {key}", "KEDA refuses it too: say what is asked, and where")
-    scheme, _, rest = url.rpartition("://")
-    user, _, host = rest.rpartition("@")
-    if user:
-        metadata.remark(address, "found a user in the URL", "name username and passwordFile in the source")
-        url = f"{scheme}://{host}"
-    if not scheme:
-        metadata.remark(address, f'found "{url}"', "KEDA cannot ask it without http:// or https://: took http://")
-        url = f"http://{host}"
+    url = address(metadata, field)
     metadata.ignore("metricName", "metricType", "identityOwner")
     for key, meaning in _ASKED.items():
         if metadata.text(key) not in {"", "false"}:
-            # A parameter may be a key.
-            found = "parameters" if key == "queryParameters" else metadata.text(key)
-            metadata.remark(key, f"found {found}", meaning)
+            # A parameter may be a secret key.
+            shown = "parameters" if key == "queryParameters" else metadata.text(key)
+            metadata.remark(key, f"found {shown}", meaning)
     if "authenticationRef" in trigger:
         name = trigger.mapping("authenticationRef").text("name")
         trigger.mapping("authenticationRef").ignore("kind")
         if not metadata.text("authModes"):
-            trigger.remark("authenticationRef", f'found "{name}"', _CREDENTIALS)
+            trigger.remark("authenticationRef", f'found "{name}"', CREDENTIALS)
     if metadata.text("ignoreNullValues", "true").lower() != "false" and not _NEVER_EMPTY.search(query):
         metadata.remark(
             "ignoreNullValues",
@@ -271,15 +248,17 @@ def _activation(trigger: FieldReader, *, may_sleep: bool) -> None:
 
 
 def _target(trigger: FieldReader, metadata: FieldReader, kind: str) -> Json:
-    """Raises Unconvertible where it is not stated how much one pod carries."""
-    key, default = _THRESHOLDS.get(kind, ("", None))
-    value = (metadata.text(key) if key else "") or default
-    if value is None:
-        raise metadata.unconvertible(key or "type", "what the metric aims at is not stated", "say what one pod carries")
+    """The target of the metric. Raises Unconvertible if the load of one pod is not stated."""
+    carried = threshold(kind, metadata)
+    value = carried.text
+    if not value:
+        raise metadata.unconvertible(
+            carried.field or "type", "what the metric aims at is not stated", "say what one pod carries"
+        )
     try:
         float(value)
     except ValueError:
-        raise metadata.unconvertible(key, f'found "{value}"', "a number belongs here") from None
+        raise metadata.unconvertible(carried.field, f'found "{value}"', "a number belongs here") from None
     target_type = trigger.text("metricType") or "AverageValue"
     if target_type not in {"AverageValue", "Value"}:
         raise trigger.unconvertible("metricType", f'found "{target_type}"', "KEDA takes AverageValue and Value")
@@ -301,7 +280,7 @@ def _served_by_keda(
         return stated
     names = [str(name) for name in document.mapping("status").items("externalMetricNames")]
     name = next((name for name in names if name.startswith(f"s{index}-")), None)
-    if name is None or kind not in _THRESHOLDS:
+    if name is None or not is_known(kind):
         raise trigger.unconvertible(
             "type",
             "how KEDA names this metric, or what it aims at, is not stated here",
@@ -333,11 +312,11 @@ def _from_hpa(hpa: FieldReader | None, prefix: str) -> Json | None:
 
 
 def _composite(advanced: FieldReader, hpa: FieldReader | None) -> Json:
-    found = _from_hpa(hpa, "composite-metric")
-    if found is None:
+    composite = _from_hpa(hpa, "composite-metric")
+    if composite is None:
         raise advanced.unconvertible(
             "scalingModifiers.formula",
             "the formula makes one metric of the triggers",
             "only KEDA computes it: convert it together with KEDA's own HPA: kubectl get scaledobject,hpa -o yaml",
         )
-    return found
+    return composite

@@ -1,8 +1,13 @@
 """
 Annotations of kube-downscaler and py-kube-downscaler on Deployments, StatefulSets and their namespaces.
 
-Up while within downscaler/uptime (always unless set) and not within downscaler/downtime (never unless set); while down
-there are downscaler/downtime-replicas, 0 unless set. A recurring time is within one day; its end is not within it.
+A workload is up within downscaler/uptime (default: always) and outside of downscaler/downtime (default: never). While
+it is down it has downscaler/downtime-replicas (default: 0). A recurring time lies within one day, its end excluded.
+
+From caas-team/py-kube-downscaler, kube_downscaler/scaler.py, autoscale_resource and ignore_resource, of April 2026:
+- downscaler/exclude of a workload or its namespace excludes the workload with any value but false;
+- force-uptime and force-downtime count on namespaces alone;
+- with an upscale-period or a downscale-period, uptime and downtime are ignored.
 """
 
 from __future__ import annotations
@@ -27,16 +32,35 @@ _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _UP, _DOWN, _ALWAYS_DOWN = 1, 2, 0
 _READ = {"uptime", "downtime", "downtime-replicas", "exclude", "exclude-until", "original-replicas", "force-uptime"}
 
+_OTHER_TIMES = {"upscale-period", "downscale-period", "force-downtime", "force-uptime"}
+_NO_TIMES = {"never", "false"}
+_FORCED = {f"{PREFIX}force-uptime", f"{PREFIX}force-downtime"}
+_EXCLUDE = f"{PREFIX}exclude"
+_NO_COUNTERPART = "there is no counterpart: left out"
+
 
 def to_cron_hpas(workload: FieldReader, context: ConversionContext) -> list[Json]:
-    """The CronHPA of a workload that is annotated; nothing for another."""
+    """The CronHPA of a workload with times in its annotations; no manifest for any other workload."""
     marks = _marks(workload, context)
+    for name in sorted(_FORCED & set(workload.mapping("metadata").texts("annotations"))):
+        workload.remark(
+            f"metadata.annotations[{name}]", "found on a workload", "kube-downscaler reads it of namespaces: left out"
+        )
+    if _is_left_alone(marks):
+        workload.ignore(*workload)
+        return []
     if not _is_scheduled(marks):
+        for key in _other_times(marks):
+            workload.remark(
+                f"metadata.annotations[{PREFIX}{key}]",
+                f"found {marks[key]}",
+                "no CronHPA is made of it: only uptime and downtime are read; write it as one of these",
+            )
         workload.ignore(*workload)
         return []
     at = f"metadata.annotations[{PREFIX}{{}}]"
     for key in sorted(set(marks) - _READ):
-        workload.remark(at.format(key), f"found {marks[key]}", "there is no counterpart: left out")
+        workload.remark(at.format(key), f"found {marks[key]}", _NO_COUNTERPART)
     if "exclude-until" in marks:
         workload.remark(
             at.format("exclude-until"), f"found {marks['exclude-until']}", "left out: suspend the schedules until then"
@@ -68,34 +92,43 @@ def to_cron_hpas(workload: FieldReader, context: ConversionContext) -> list[Json
         if original is None
         else _count(workload, original, at.format("original-replicas"))
     )
-    made = cron_hpa_of(workload, schedules, awake, context)
+    manifest = cron_hpa_of(workload, schedules, awake, context)
     workload.ignore(*workload)
-    return [made]
+    return [manifest]
 
 
 def absorbs(workload: FieldReader, context: ConversionContext) -> Iterable[ObjectKey]:
     return [key for key, _ in hpas_of(workload, context)] if _is_scheduled(_marks(workload, context)) else []
 
 
+def _is_left_alone(marks: Mapping[str, str]) -> bool:
+    return marks.get("exclude", "false").lower() != "false" or marks.get("force-uptime", "").lower() == "true"
+
+
+def _other_times(marks: Mapping[str, str]) -> list[str]:
+    """The annotations with times that replace uptime and downtime."""
+    return sorted(key for key in _OTHER_TIMES & set(marks) if marks[key].lower() not in _NO_TIMES)
+
+
 def _is_scheduled(marks: Mapping[str, str]) -> bool:
-    return bool({"uptime", "downtime"} & set(marks)) and not {"true", "True"} & {
-        marks.get("exclude"),
-        marks.get("force-uptime"),
-    }
+    return bool({"uptime", "downtime"} & set(marks)) and not _is_left_alone(marks) and not _other_times(marks)
 
 
 def _marks(workload: FieldReader, context: ConversionContext) -> dict[str, str]:
-    """The annotations of the workload over those of its namespace, without their prefix."""
+    """
+    The annotations of the workload over those of its namespace, without their prefix.
+
+    Either of them can exclude, and only a namespace can force; no annotation of a workload revokes these.
+    """
     metadata = workload.mapping("metadata")
     of_namespace: dict[str, str] = {}
     for item in context.objects.get(("", "Namespace"), ()):
         if item.mapping("metadata").text("name") == metadata.text("namespace"):
             of_namespace = item.mapping("metadata").texts("annotations")
-    return {
-        name.removeprefix(PREFIX): text
-        for name, text in (of_namespace | metadata.texts("annotations")).items()
-        if name.startswith(PREFIX)
-    }
+    own = {name: text for name, text in metadata.texts("annotations").items() if name not in _FORCED}
+    if own.get(_EXCLUDE, "false").lower() == "false":
+        own.pop(_EXCLUDE, None)
+    return {name.removeprefix(PREFIX): text for name, text in (of_namespace | own).items() if name.startswith(PREFIX)}
 
 
 def _count(workload: FieldReader, text: str, key: str) -> int:
@@ -110,8 +143,8 @@ def _times(workload: FieldReader, spec: str, key: str, context: ConversionContex
         return []
     if spec.lower() == "always":
         return [{"start": "@daily", "durationMinutes": 2 * DAY_MINUTES}]
-    found = [_time(workload, text.strip(), key, context) for text in spec.split(",")]
-    return [times for times in found if times is not None]
+    windows = [_time(workload, text.strip(), key, context) for text in spec.split(",")]
+    return [window for window in windows if window is not None]
 
 
 def _time(workload: FieldReader, text: str, key: str, context: ConversionContext) -> Json | None:

@@ -28,15 +28,15 @@ def to_cron_hpas(document: FieldReader, context: ConversionContext) -> list[Json
         if spec.raw(key):
             spec.remark(key, "found it set", f"left out: {meaning}")
     schedule = _schedule(spec, context)
-    found = list(_workloads(document, context))
-    if not found:
+    workloads = list(_workloads(document, context))
+    if not workloads:
         raise document.unconvertible(
             "metadata.namespace",
             "no Deployment or StatefulSet of its namespace is in the input",
             "convert them together: kubectl get sleepinfo,deployment,statefulset,hpa -o yaml",
         )
     out = []
-    for workload in found:
+    for workload in workloads:
         count = workload.mapping("spec").integer("replicas")
         try:
             out.append(cron_hpa_of(workload, [schedule], 1 if count is None else count, context))

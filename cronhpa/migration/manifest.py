@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from cronhpa.api.identity import API_VERSION, KIND
 from cronhpa.api.schema import CronHPASpec
-from cronhpa.core.scheduled import cron, windows
+from cronhpa.core.scheduled import cron, wall_clock
 from cronhpa.migration.document import FieldReader, Json
 
 DEFAULT_METRICS: list[Json] = [
@@ -29,8 +29,8 @@ _ORDER = (
     "forecast",
 )
 _DOWNSCALER = "downscaler/"
-# Annotations and labels of other tools about the old object, wrong on the new one: Helm and Argo CD would take the new
-# object for one of theirs and remove it.
+# Annotations and labels that other tools put on the old object. On the new one they would be wrong: Helm and Argo CD
+# would take it for one of theirs and remove it.
 _FOREIGN = (
     "kubectl.kubernetes.io/",
     "autoscaling.alpha.kubernetes.io/",
@@ -95,7 +95,7 @@ def metadata_of(document: FieldReader) -> Json:
 
 
 def problems(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Why the API server would refuse a spec: paths below the object, and the problem there."""
+    """The reasons for which the API server would refuse a spec: (path below the object, problem)."""
     try:
         CronHPASpec.model_validate(spec, extra="forbid")
     except ValidationError as error:
@@ -103,26 +103,28 @@ def problems(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield _path(item["loc"]), f"{item['msg']}, found {item['input']!r}"
         return
     schedules: Sequence[Mapping[str, Any]] = spec.get("schedules") or ()
+    if not spec["scaleTargetRef"]["name"]:
+        yield "spec.scaleTargetRef.name", "it names no target"
     if not spec.get("metrics") and not schedules:
         yield "spec.metrics", "nothing is left that could decide: neither a metric nor a schedule"
     if spec["maxReplicas"] < spec.get("minReplicas", 1):
         yield "spec.maxReplicas", f"{spec['maxReplicas']} is below minReplicas, {spec.get('minReplicas', 1)}"
     for zone in {str(holder["timeZone"]) for holder in (spec, *schedules) if holder.get("timeZone")}:
-        found = zone_problem(zone)
-        if found:
-            yield "spec.timeZone", found
+        problem = zone_problem(zone)
+        if problem:
+            yield "spec.timeZone", problem
     for schedule in schedules:
         for text in (schedule.get("start"), schedule.get("end")):
-            found = cron.problem(text) if text else None
-            if found:
-                yield f"spec.schedules[{schedule['name']}]", found
+            problem = cron.problem(text) if text else None
+            if problem:
+                yield f"spec.schedules[{schedule['name']}]", problem
 
 
 def zone_problem(zone: str) -> str | None:
-    """Why a zone would be refused; None for a name of the IANA database."""
+    """The reason for which a zone would be refused; None for a name of the IANA database."""
     if zone == "Local":
         return '"Local" is whatever zone a machine is in: name one, such as "Europe/Berlin"'
-    return windows.zone_problem(zone)
+    return wall_clock.zone_problem(zone)
 
 
 def unique_names(schedules: Sequence[Json]) -> list[Json]:

@@ -1,8 +1,8 @@
 """
 PredictiveHorizontalPodAutoscaler (jamiethompson.me/v1alpha1), as of its last release, 0.13.2.
 
-The HPA's algorithm, then models of the replica counts seen so far; the largest of them all decides unless decisionType
-says otherwise.
+It runs the HPA's algorithm, then models of the past replica counts; the largest result decides unless decisionType says
+otherwise.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 Named metric sources that converted manifests need: the content of the chart value `sources`.
 
-The operator itself answers an External metric of a CronHPA whose name is a source. Sources belong to whoever runs the
-operator, so a conversion writes them apart from the manifests.
+The operator itself answers an External metric of a CronHPA that has the name of a source. Sources belong to the
+operator's administrator, so a conversion writes them apart from the manifests.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 
 class NamedSources:
-    """The sources of one conversion, by name. Two objects that ask for the same share one source."""
+    """The sources of one conversion, by name. Objects with equal definitions share one source."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, Json] = {}
 
     def add(self, parts: Iterable[str], definition: Json) -> str:
         """The name of the source with this definition; a new one is called after the parts."""
-        for name, known in self._by_name.items():
-            if known == definition:
+        for name, earlier in self._by_name.items():
+            if earlier == definition:
                 return name
         wanted = "-".join(filter(None, (_NOT_IN_NAMES.sub("-", part.lower()).strip("-") for part in parts))) or "source"
         if wanted[0].isdigit():
@@ -50,7 +50,7 @@ class NamedSources:
 
 
 def prometheus(url: str, query: str, headers: Mapping[str, str] | None = None) -> Json:
-    """A source of one query as Prometheus takes it. In a source a dollar sign begins a placeholder, and two are one."""
+    """A source of one PromQL query. Dollar signs are doubled: in a source a single one begins a placeholder."""
     asked: Json = {"url": url, "query": query.replace("$", "$$")}
     return {"prometheus": asked | ({"headers": dict(headers)} if headers else {})}
 

@@ -1,7 +1,7 @@
 """
 tkestack CronHPA (extensions.tkestack.io/v1), as of its last commit in 2021.
 
-Its crons set a count (see jobs). Of several that are due at one time the controller executes the first.
+Its crons set a count (see jobs). Of several crons that are due at one time the controller executes the first.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ def to_cron_hpa(document: FieldReader, context: ConversionContext) -> Json:
     document.ignore("apiVersion", "kind", "status")
     spec = document.mapping("spec")
     zone = jobs.zone_of(spec, "crons", context, "UTC", "the zone of most images")
-    found = [_job(item, index) for index, item in enumerate(spec.mappings("crons"))]
-    windows = jobs.windows_of(spec, "crons", found, zone, context.wall(zone), DaysOff())
+    read = [_job(item, index) for index, item in enumerate(spec.mappings("crons"))]
+    windows = jobs.windows_of(spec, "crons", read, zone, context.wall(zone), DaysOff())
     return jobs.scheduled(document, windows, zone, "crons[{}].targetReplicas", context)
 
 

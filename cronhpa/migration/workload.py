@@ -1,5 +1,5 @@
 """
-What a workload scales to without a schedule: by its HorizontalPodAutoscaler if it has one, else the count in its spec.
+The replicas of a workload outside of its schedules: those of its HorizontalPodAutoscaler, else the count in its spec.
 
 For schedulers that name no autoscaler: they put a workload to sleep and wake it again.
 """
@@ -28,14 +28,14 @@ def hpas_of(workload: FieldReader, context: ConversionContext) -> Iterator[tuple
 
 def cron_hpa_of(workload: FieldReader, schedules: list[Json], count: int | None, context: ConversionContext) -> Json:
     """
-    The CronHPA of a workload. count: while it is awake, if it has no HPA. A window of the schedules without a bound
-    has those of the workload.
+    The CronHPA of a workload. count: its replicas while it is awake, if it has no HPA. A schedule without a bound gets
+    the bounds of the workload.
     """
-    found = next(hpas_of(workload, context), None)
+    own_hpa = next(hpas_of(workload, context), None)
     metadata = metadata_of(workload)
-    if found is not None:
-        base = hpa.spec_of(found[1])
-        metadata = metadata_of(found[1])
+    if own_hpa is not None:
+        base = hpa.spec_of(own_hpa[1])
+        metadata = metadata_of(own_hpa[1])
     else:
         if not count:
             raise workload.unconvertible(
@@ -45,7 +45,7 @@ def cron_hpa_of(workload: FieldReader, schedules: list[Json], count: int | None,
     awake = {"minReplicas": base["minReplicas"], "maxReplicas": base["maxReplicas"]}
     states = {"replicas", "minReplicas", "maxReplicas"}
     windows = [item if states & set(item) else item | awake for item in schedules]
-    # The labels of a workload select its pods; those of an autoscaler say whose it is, which is the same here.
+    # A workload's labels are kept: they tell whose it is, as an autoscaler's labels do.
     return cron_hpa(metadata, base | {"schedules": unique_names(windows)})
 
 

@@ -1,10 +1,10 @@
 """
 ScalingSchedule and ClusterScalingSchedule of zalando-incubator/kube-metrics-adapter (zalando.org/v1).
 
-A schedule is a metric: value while active, 0 else. Each HPA names it as an Object metric with an averageValue, so that
-value / averageValue is a count of pods. An entry is looked at on today's weekday alone, so it ends at midnight
-(pkg/collector/scaling_schedule_collector.go). Before and after each entry the value ramps for 10 minutes unless
-scalingWindowDurationMinutes says otherwise.
+A schedule is a metric: its value while an entry is active, else 0. Each HPA names it as an Object metric with an
+averageValue, so value / averageValue is a count of pods. The adapter reads only the entries of today's weekday, so an
+entry ends at midnight (pkg/collector/scaling_schedule_collector.go). Before and after each entry the value ramps for
+scalingWindowDurationMinutes, 10 by default.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def with_schedules(manifest: Json, document: FieldReader, context: ConversionCon
         if named is None:
             kept.append(metric)
             continue
-        found = _find(named, document, context)
-        if found is None:
+        schedule = _find(named, document, context)
+        if schedule is None:
             raise document.unconvertible(
                 f"spec.metrics[{index}]",
                 f"found {named[0]} {named[1]}, which is not in the input",
                 "convert both together",
             )
-        schedules += _windows(found, metric["object"].get("target") or {}, spec, context)
+        schedules += _windows(schedule, metric["object"].get("target") or {}, spec, context)
     if len(kept) == len(spec["metrics"]):
         return manifest
     changed = spec | {"metrics": kept, "schedules": unique_names(schedules)}
@@ -54,15 +54,14 @@ def with_schedules(manifest: Json, document: FieldReader, context: ConversionCon
 
 
 def schedule_alone(document: FieldReader, context: ConversionContext) -> list[Json]:
-    """Nothing where an HPA of the input names the schedule: that one is converted with it."""
+    """No manifest if an HPA of the input names the schedule: its conversion has the schedule."""
     kind = document.text("kind")
     metadata = document.mapping("metadata")
     name = metadata.text("name")
     for key, hpa in context.hpas.items():
         metrics = hpa.mapping("spec").raw("metrics")
-        metrics = hpa.mapping("spec").raw("metrics")
-        found = {_named(metric) for metric in metrics} if isinstance(metrics, list) else set()
-        if (kind, name) in found and (kind != KINDS[0] or key[0] == metadata.text("namespace")):
+        named = {_named(metric) for metric in metrics} if isinstance(metrics, list) else set()
+        if (kind, name) in named and (kind != KINDS[0] or key[0] == metadata.text("namespace")):
             document.ignore("apiVersion", "metadata", "status")
             return []
     raise document.unconvertible(
@@ -71,7 +70,7 @@ def schedule_alone(document: FieldReader, context: ConversionContext) -> list[Js
 
 
 def _named(metric: Any) -> tuple[str, str] | None:
-    """Kind and name of the schedule that a metric of autoscaling/v2 is."""
+    """Kind and name of the schedule that a metric of autoscaling/v2 describes; None for any other metric."""
     described = metric
     for key in ("object", "describedObject"):
         described = described.get(key) if isinstance(described, Mapping) else None
@@ -99,17 +98,17 @@ def _windows(item: FieldReader, target: Json, bounds: Json, context: ConversionC
             "the operator asks ahead of a start, for as long as pods take; no ramp follows the end",
         )
     try:
-        each = parse_milli(str(target["averageValue"]))
+        value_per_pod = parse_milli(str(target["averageValue"]))
     except (KeyError, TypeError, ValueError):
-        each = 0
-    if each <= 0:
+        value_per_pod = 0
+    if value_per_pod <= 0:
         raise item.unconvertible(
             "spec", "the HPA's target is no averageValue", "value / averageValue is a count of pods"
         )
     out = []
     for index, entry in enumerate(spec.mappings("schedules")):
         times = _times(entry, context)
-        pods = -(-(entry.integer("value") or 0) * 1000 // each)
+        pods = -(-(entry.integer("value") or 0) * 1000 // value_per_pod)
         if times is not None:
             name = f"{item.mapping('metadata').text('name')}-{index}"
             out.append({"name": name} | times | {"minReplicas": min(pods, bounds["maxReplicas"])})
@@ -168,9 +167,9 @@ def _clock(period: FieldReader, key: str) -> int:
 def _instant(entry: FieldReader, key: str) -> datetime:
     value = entry.raw(key)
     try:
-        found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+        at = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     except ValueError:
         raise entry.unconvertible(key, f"found {value!r}", "a date such as 2026-11-27T00:00:00Z belongs here") from None
-    if found.tzinfo is None:
+    if at.tzinfo is None:
         raise Unconvertible(entry.path, f"found {key} without an offset", "write it as 2026-11-27T00:00:00Z")
-    return found.astimezone(UTC)
+    return at.astimezone(UTC)

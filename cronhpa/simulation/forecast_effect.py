@@ -29,9 +29,9 @@ from cronhpa.simulation.target import Environment
 
 def asking_for(floors: Sequence[int], spec: Spec, environment: Environment, begin: Nanoseconds) -> Forecasts:
     """
-    Forecasts that ask for these counts: one a minute, the first from `begin` on.
+    Forecasts that ask for these counts: one a minute, the first from `begin` on; none before and after.
 
-    Before and after them there is none. Raises ValueError if no metric of the spec says what one pod carries.
+    Raises ValueError if no metric of the spec states the load of one pod.
     """
     source = forecast_source(spec)
     percent = spec.forecast.pod_capacity_percent if spec.forecast is not None else None
@@ -55,8 +55,8 @@ class ForecastEffect(Struct, frozen=True):
     """
     The effect of a forecast over a span, against metrics and schedules alone; effects of several spans add up.
 
-    minutes: under-provisioned without the forecast; avoided: minus those with it (negative if it adds some).
-    pod_hours: without the forecast; extra: pod-hours that it adds.
+    minutes: under-provisioned, without the forecast. avoided: `minutes` minus those with the forecast; may be negative.
+    pod_hours: without the forecast. extra: pod-hours that the forecast adds.
     """
 
     span: Nanoseconds
@@ -118,13 +118,13 @@ def measure_effect(
     while now < span.end:
         observation = without.observe(full)
         alone = decide(bare, observation, None, without.memory, now)
-        told = forecasts(now)
-        if apart is None and _asks_for_more(full, observation, told, without, alone):
+        forecast = forecasts(now)
+        if apart is None and _asks_for_more(full, observation, forecast, without, alone):
             apart = without.fork()
         without.act(bare, observation, alone)
         if apart is not None:
-            seen = apart.observe(full)
-            apart.act(full, seen, decide(full, seen, told, apart.memory, now))
+            observed = apart.observe(full)
+            apart.act(full, observed, decide(full, observed, forecast, apart.memory, now))
         now = min(next_turn(full, alone, span.begin, now), span.end)
         without.target.advance(now, without.accumulator)
         if apart is not None:
@@ -140,14 +140,14 @@ def measure_effect(
 
 
 def _asks_for_more(
-    spec: Spec, observation: Observation, told: Forecast | Absent | None, without: Trajectory, alone: Decision
+    spec: Spec, observation: Observation, forecast: Forecast | Absent | None, without: Trajectory, alone: Decision
 ) -> bool:
-    """Whether a forecast asks for more than is recommended without it."""
-    if not isinstance(told, Forecast) or not any(told.load):
+    """Whether a forecast asks for more than the recommendation without it."""
+    if not isinstance(forecast, Forecast) or not any(forecast.load):
         return False
     memory = without.memory
     headroom = resolve(spec, alone.at, memory.start_up_after(observation), memory.leads).headroom_percent
-    asked = predict(spec, observation, told, memory, headroom, alone.at)
+    asked = predict(spec, observation, forecast, memory, headroom, alone.at)
     return isinstance(asked, Proposal) and asked.replicas > (
         0 if alone.recommended is None else alone.recommended.replicas
     )

@@ -1,4 +1,4 @@
-"""A load over time: the demand on all pods of a target together, known at points, with straight lines between them."""
+"""A load over time: the demand on all pods of a target together, given at points, with straight lines between them."""
 
 from __future__ import annotations
 

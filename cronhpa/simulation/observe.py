@@ -1,8 +1,8 @@
 """
 The observation of a simulated target: equal to `observe` over all its pods, at a lower cost.
 
-Pods of a group are alike, so one of them is read for all. The core alone decides how it counts. With `sure`, a pod that
-counts surely, a group of n pods adds n x (counts of {sure, pod} - counts of {sure}).
+Pods of a group are alike, so one of them is read for all. The core alone decides how a pod counts. Let `sure` be a pod
+that is counted in any case: a group of n pods then adds n x (counts of {sure, pod} - counts of {sure}).
 """
 
 from __future__ import annotations

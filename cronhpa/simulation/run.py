@@ -120,8 +120,8 @@ def run(  # noqa: PLR0913 - the object, its environment and what watches it
     while now < end:
         observation = trajectory.observe(spec)
         latest = forecasts(now)
-        told = budget.limit(spec, latest, now) if budget is not None and isinstance(latest, Forecast) else latest
-        decision = decide(spec, observation, told, trajectory.memory, now)
+        limited = budget.limit(spec, latest, now) if budget is not None and isinstance(latest, Forecast) else latest
+        decision = decide(spec, observation, limited, trajectory.memory, now)
         if budget is not None and isinstance(latest, Forecast):
             budget.count(spec, observation, trajectory.memory, decision, now)
         watch(observation, decision)

@@ -65,7 +65,7 @@ class PodGroup(Struct, frozen=True, gc=False):
 
 
 class _Share(Struct, frozen=True, gc=False):
-    """The load of each ready pod from `begin` on. served: load x time until `begin` of a pod that was always ready."""
+    """The load of each ready pod from `begin` on. served: load x time of an always ready pod up to `begin`."""
 
     begin: Nanoseconds
     served: float

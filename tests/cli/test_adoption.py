@@ -31,8 +31,12 @@ class Played:
         self.has_metric, self.wants, self.calls = has_metric, wants, []
         self.failures = 0
         """So many requests fail once the HPA was deleted."""
+        self.before_delete = []
+        """What happens to the HPA between the last look at it and its deletion, an edit a deletion."""
         spec = {"scaleTargetRef": REF, "minReplicas": 1, "maxReplicas": 9, "metrics": metrics or []}
-        metadata = {"name": "shop", "namespace": "prod", "uid": "hpa-1", "labels": {"team": "a"}} | (metadata or {})
+        metadata = {"name": "shop", "namespace": "prod", "uid": "hpa-1", "resourceVersion": "1"} | (
+            metadata or {"labels": {"team": "a"}}
+        )
         self.bodies = {HPAS: {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler"}}
         self.bodies[HPAS] |= {"metadata": metadata, "spec": spec}
         for path in (HPAS, CRON_HPAS):
@@ -53,7 +57,7 @@ class Played:
         body = await request.json()
         if "dryRun" not in request.query:
             self.calls.append(("create", request.path))
-            body["metadata"] |= {"uid": f"{body['kind']}-{len(self.calls)}", "generation": 1}
+            body["metadata"] |= {"uid": f"{body['kind']}-{len(self.calls)}", "generation": 1, "resourceVersion": "1"}
             self.bodies[request.path] = body
         return web.json_response(body)
 
@@ -65,6 +69,12 @@ class Played:
             failure = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "not found"}
             return web.json_response(failure, status=404)
         if request.method == "DELETE":
+            if path == HPAS and self.before_delete:
+                self.before_delete.pop(0)(self.bodies[path])
+            asked, metadata = (await request.json())["preconditions"], self.bodies[path]["metadata"]
+            if asked != {key: metadata[key] for key in asked}:
+                failure = {"kind": "Status", "code": 409, "reason": "Conflict", "message": "the precondition failed"}
+                return web.json_response(failure, status=409)
             self.calls.append(("delete", path))
             return web.json_response(self.bodies.pop(path))
         return web.json_response(self.seen(path))
@@ -154,6 +164,74 @@ def test_what_would_strand_it_leaves_the_hpa(served, cronhpa, made, words):
     assert words in result.stderr
     assert HPAS in played.bodies
     assert ("delete", HPAS) not in played.calls
+
+
+def edited(**spec):
+    """Somebody changes these fields of the HPA's spec; none: its controller writes the status."""
+
+    def edit(body):
+        body["spec"] |= spec
+        body["metadata"]["resourceVersion"] += "1"
+
+    return edit
+
+
+def test_an_edit_just_before_the_deletion_is_not_lost(served, cronhpa):
+    """Found: with the uid as its only precondition the deletion took an edit with it that nobody had looked at."""
+    played = Played(served)
+    played.before_delete = [edited(maxReplicas=20)]
+
+    result = adopt(cronhpa)
+
+    assert 1 == result.exit_code
+    assert "HorizontalPodAutoscaler shop was edited meanwhile, and is not deleted: run it again" in result.stderr
+    assert [("create", CRON_HPAS), ("delete", CRON_HPAS)] == played.calls
+    assert 0 == adopt(cronhpa).exit_code
+    assert 20 == played.bodies[CRON_HPAS]["spec"]["maxReplicas"]
+
+
+def test_a_status_that_is_written_just_before_the_deletion_does_not_matter(served, cronhpa):
+    played = Played(served)
+    played.before_delete = [edited(), edited()]
+
+    result = adopt(cronhpa)
+
+    assert 0 == result.exit_code, result.stderr
+    assert [("create", CRON_HPAS), ("delete", HPAS)] == played.calls
+
+
+def test_a_cron_hpa_that_is_there_and_says_otherwise_is_named(served, cronhpa):
+    metric = {
+        "type": "Resource",
+        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
+    }
+    played = Played(served, metrics=[metric])
+    spec = {"scaleTargetRef": REF, "minReplicas": 1, "maxReplicas": 5, "metrics": [metric]}
+    metadata = {"name": "shop", "namespace": "prod", "uid": "mine", "generation": 1}
+    played.bodies[CRON_HPAS] = {"apiVersion": "cronhpa.io/v1alpha1", "kind": "CronHPA"}
+    played.bodies[CRON_HPAS] |= {"metadata": metadata, "spec": spec}
+
+    result = adopt(cronhpa, "--dry-run")
+
+    assert "the CronHPA that is there differs from the HPA in spec.maxReplicas, and stays as it is" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("metadata", "words"),
+    [
+        ({"finalizers": ["shop.io/keeper"]}, "the finalizers shop.io/keeper would hold the deleted HPA"),
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, "the HPA is being deleted: wait until it is gone"),
+    ],
+)
+def test_an_hpa_that_could_not_be_put_back_is_refused(served, cronhpa, metadata, words):
+    """A deleted HPA that a finalizer holds cannot be created again, and goes later, with nobody looking."""
+    played = Played(served, metadata=metadata)
+
+    result = adopt(cronhpa)
+
+    assert 1 == result.exit_code
+    assert words in result.stderr
+    assert [] == played.calls
 
 
 @pytest.mark.parametrize(("annotation", "code"), [("true", 0), ("false", 1)])

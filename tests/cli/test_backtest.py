@@ -11,7 +11,6 @@ import struct
 from xml.etree import ElementTree as ET
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
@@ -234,93 +233,6 @@ def test_a_prometheus_is_asked_for_28_days(backtest, monkeypatch):
     ((query, length),) = asked
     assert 28 * DAY == length
     assert 'namespace="prod", pod=~"shop-.+"' in query
-
-
-# --- an object of the cluster ------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def live(served, cronhpa, tmp_path, monkeypatch):
-    """Runs the command on an object of the cluster, whose status has the request and the start-up of its pods."""
-    monkeypatch.chdir(tmp_path)
-    memory = {"version": 1, "recommendations": [], "scaleUpEvents": [], "scaleDownEvents": [], "startUpSeconds": 75,
-              "requestPerPod": {"cpu": "1"}}  # fmt: skip
-    served.hold(yaml.safe_load(CPU) | {"status": {"memory": memory}})
-    (tmp_path / "load.csv").write_text(csv())
-
-    def run(*options, given=None):
-        return cronhpa("backtest", "shop", *hours("09:30", "10:30"), "-o", "json", *options, given=given)
-
-    return run
-
-
-def test_an_object_of_the_cluster_is_run_on_the_operators_store(live, tmp_path):
-    store = Store(tmp_path / "history.db")
-    import_csv(store.loads, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=2**62)
-    store.close()
-
-    found = scores(live("--history", "history.db"))
-
-    assert "prod/shop" == found["object"]
-    assert {"podCapacity": 1.0, "startUpSeconds": 75.0}.items() <= found["conditions"].items()
-
-
-def test_in_the_operators_pod_its_own_store_is_the_history(live, tmp_path, monkeypatch):
-    """The chart sets both variables there: the store has what a Prometheus has, and more."""
-    store = Store(tmp_path / "history.db")
-    import_csv(store.loads, Series("prod", "shop", "cpu"), tmp_path / "load.csv", now=2**62)
-    store.close()
-    monkeypatch.setenv("CRONHPA_STORE", str(tmp_path / "history.db"))
-    monkeypatch.setenv("CRONHPA_PROMETHEUS_URL", "http://127.0.0.1:9")
-
-    assert "prod/shop" == scores(live())["object"]
-
-
-def test_what_history_export_prints_is_a_history_on_standard_input(live, tmp_path):
-    exported = (tmp_path / "load.csv").read_bytes()
-
-    assert scores(live("--history", "load.csv")) == scores(live("--history", "-", given=exported))
-
-
-def test_a_broken_line_on_standard_input_is_told_without_the_file_it_was_put_into(live):
-    ended = live("--history", "-", given="timestamp,value\nsoon,1\n")
-
-    assert 1 == ended.exit_code
-    assert ended.stderr.startswith("cronhpa backtest: standard input, line 2: timestamp 'soon'")
-
-
-def test_the_operators_prometheus_is_asked_with_the_operators_queries_and_token(live, tmp_path, monkeypatch):
-    """Any other is not: the token is for the operator's own."""
-    asked = []
-
-    class Recording(Prometheus):
-        def __init__(self, url, queries=None, token_file=None):
-            super().__init__(url, queries, token_file)
-            asked.append((url, dict(queries or {}), token_file))
-
-        async def load(self, *_):
-            yield [(MONDAY + minute * MINUTE, 6.0) for minute in range(24 * 60)]
-
-    monkeypatch.setattr("cronhpa.cli.past.Prometheus", Recording)
-    monkeypatch.setenv("CRONHPA_PROMETHEUS_URL", "http://own:9090")
-    monkeypatch.setenv("CRONHPA_PROMETHEUS_QUERIES", '{"cpu": "sum(own)"}')
-    monkeypatch.setenv("CRONHPA_PROMETHEUS_TOKEN_FILE", str(tmp_path / "token"))
-
-    scores(live())
-    scores(live("--history", "http://other:9090"))
-
-    assert [
-        ("http://own:9090", {"cpu": "sum(own)"}, tmp_path / "token"),
-        ("http://other:9090", {}, None),
-    ] == asked
-
-
-def test_without_a_history_it_says_where_one_may_be_had(live):
-    ended = live()
-
-    assert 1 == ended.exit_code
-    assert ended.stderr.startswith("cronhpa backtest: where is the load? Name a file, the operator's store or a Prom")
-    assert "cronhpa history export prod/shop --metric cpu | ... --history -" in ended.stderr
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])

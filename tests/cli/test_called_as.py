@@ -92,7 +92,15 @@ def checkout(tmp_path):
     """A work tree of the few files that a version is told of, with one commit."""
     root = tmp_path / "checkout"
     (root / "cronhpa" / "cli").mkdir(parents=True)
-    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "NOTICE", "cronhpa/cli/version.py"):
+    for name in (
+        ".gitignore",
+        "pyproject.toml",
+        "hatch_build.py",
+        "README.md",
+        "LICENSE",
+        "NOTICE",
+        "cronhpa/cli/version.py",
+    ):
         shutil.copy(PROJECT / name, root / name)
     (root / "cronhpa" / "__init__.py").touch()
     shutil.copytree(PROJECT / "crds", root / "crds")

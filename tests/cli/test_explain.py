@@ -198,6 +198,14 @@ def test_a_line_is_folded_between_words_and_indented_further():
     assert ["  a", "    b"] == folded("  a\nb")
 
 
+def test_a_length_is_not_torn_apart():
+    begin = "  " + "a" * 66
+
+    assert [begin, "    (in 6 h 38 min)"] == folded(f"{begin} (in 6 h 38 min)")
+    assert [f"{begin} of which", "    20 % more"] == folded(f"{begin} of which 20 % more")
+    assert [f"{begin} 14:00", "    (1 min ago)"] == folded(f"{begin} 14:00 (1 min ago)")
+
+
 def test_a_status_of_an_earlier_release_is_explained_as_far_as_it_goes():
     """Without columns and without the metrics of the decision."""
     old = body(stated(), pods_of(12, 580))

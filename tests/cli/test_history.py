@@ -43,8 +43,10 @@ def test_the_command_imports_lists_and_exports(tmp_path, written):
 
     assert (0, 0, 0) == (imported.exit_code, listed.exit_code, exported.exit_code)
     assert "shop/web cpu: 2 values and 1 gaps read, 2 five-minute maxima kept" in imported.output
-    row = [cell.strip() for line in listed.output.splitlines() if "shop/web" in line for cell in line.split("│")]
-    assert ["shop/web", "cpu", "2026-03-01 12:00", "2026-03-01 12:15", "2", "66 %"] == row[1:-1]
+    assert [
+        "OBJECT    METRIC  FROM (UTC)        TO (UTC)          STEPS  KNOWN",
+        "shop/web  cpu     2026-03-01 12:00  2026-03-01 12:15  2      66 %",
+    ] == listed.output.splitlines()
     assert (
         "timestamp,value\n2026-03-01T12:00:00Z,1.0\n2026-03-01T12:05:00Z,\n2026-03-01T12:10:00Z,2.0\n"
         == exported.output

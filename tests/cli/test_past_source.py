@@ -6,25 +6,15 @@ import os
 import stat
 import subprocess
 import sys
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from past_life import FIRST, NOW, body, kept, life, write_life
+from past_life import FIRST, NOW, body, write_life
 
-from cronhpa.cli.past_source import (
-    COPYING,
-    OPERATOR,
-    PORT,
-    PastSourceError,
-    PastWhere,
-    Replicas,
-    opened,
-    whole_timeline,
-)
+from cronhpa.cli.past_of_replicas import PastSourceError
+from cronhpa.cli.past_source import COPYING, OPERATOR, PORT, PastWhere, opened
 from cronhpa.core.instant import HOUR
-from cronhpa.core.record import encode
-from cronhpa.history.past_answers import DecisionChange, TimelineAnswer
+from cronhpa.history.series import Series
 from cronhpa.history.store import Store
 
 
@@ -33,30 +23,6 @@ def path(tmp_path):
     path = tmp_path / "history.db"
     write_life(path)
     return path
-
-
-class Parts:
-    """A source that answers three changes at a time."""
-
-    def __init__(self):
-        self.asked = []
-
-    async def timeline(self, _namespace, _name, since, until):
-        self.asked.append(since)
-        changes = [
-            DecisionChange(number, 4, number, "Spec", "", "", 0) for number in range(since, min(since + 3, until))
-        ]
-        going = since + 3 if since + 3 < until else None
-        return TimelineAnswer(None, changes, [], 0, going)
-
-
-def test_a_long_timeline_is_asked_for_part_by_part():
-    source = Parts()
-
-    found = asyncio.run(whole_timeline(source, "prod", "shop", 0, 10))
-
-    assert list(range(10)) == [change.at for change in found.changes]
-    assert [0, 3, 6, 9] == source.asked
 
 
 KUBECONFIG = """
@@ -155,7 +121,7 @@ def test_the_operator_is_reached_by_kubectl_with_the_same_kubeconfig_and_shown_i
             return Verdict.ALLOWED if (token, namespace, name) == ("t-anna", "prod", "shop") else Verdict.REFUSED
 
     async def scenario():
-        listener = Listener("127.0.0.1", 0, {}, None, {BELOW: PastEndpoint(path, Anna()).answer})
+        listener = Listener("127.0.0.1", 0, {}, None, {BELOW: PastEndpoint(path, Anna(), lambda: NOW).answer})
         serving = asyncio.create_task(listener.run())
         seen = kubectl(listener.address[1])
         async with opened(PastWhere(kubeconfig=config, context="x")) as source:
@@ -179,13 +145,54 @@ def test_the_operator_is_reached_by_kubectl_with_the_same_kubeconfig_and_shown_i
     assert (10, 100) == (len(timeline.changes), len(timeline.points))
 
 
-def test_what_kubectl_cannot_forward_is_told_in_its_own_words(kubeconfig, kubectl):
+@pytest.fixture
+def read_load(kubeconfig, tmp_path):
+    """The load that is read of an operator whose answer comes in parts, some milliseconds apart."""
+    (tmp_path / "token").write_text("t-anna")
+
+    async def scenario(parts):
+        async def answer(reader, writer):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {sum(map(len, parts))}\r\n\r\n".encode())
+            for part in parts:
+                writer.write(part)
+                await writer.drain()
+                await asyncio.sleep(0.01)
+            writer.close()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            where = PastWhere(operator=url, token_file=tmp_path / "token", kubeconfig=kubeconfig({}))
+            async with opened(where) as source:
+                return await source.load(Series("prod", "shop", "cpu"))
+
+    return lambda parts: asyncio.run(scenario(parts))
+
+
+def test_an_answer_that_comes_in_parts_is_read_to_its_end(read_load):
+    """28 days of a load are a megabyte."""
+    found = read_load([b'{"maxima":[[60,30,1.5]', b",[120,90,2.5]", b"]}"])
+
+    assert [1.5, 2.5] == [maximum.value for maximum in found.maxima]
+
+
+def test_an_answer_that_is_longer_than_any_is_not_read(read_load, monkeypatch):
+    monkeypatch.setattr("cronhpa.cli.past_source._ANSWER_BYTES", 30)
+
+    with pytest.raises(PastSourceError, match="the answer is longer than 30 bytes"):
+        read_load([b'{"maxima":[[60,30,1.5]', b",[120,90,2.5]", b"]}"])
+
+
+def test_what_kubectl_cannot_forward_is_told_in_its_own_words(kubeconfig, kubectl, caplog):
+    """And nothing else is: asyncio complained that the child was unknown."""
     kubectl("none")
 
     with pytest.raises(
         PastSourceError, match="cannot forward the port of cronhpa-system/cronhpa-0: error: pods is forbidden"
     ):
         ask(PastWhere(kubeconfig=kubeconfig({"token": "t-anna"})))
+
+    assert [] == caplog.messages
 
 
 def test_who_reaches_no_pod_is_told_how_to_copy_its_store(kubeconfig, kubectl):
@@ -203,11 +210,12 @@ def test_who_reaches_no_pod_is_told_how_to_copy_its_store(kubeconfig, kubectl):
 def test_the_line_that_copies_a_store_copies_it(path, tmp_path):
     """While it is open, as in the pod, onto standard output; the page on past decisions has the same line."""
     page = (Path(__file__).parents[2] / "docs" / "past-decisions.md").read_text("utf-8")
-    here = COPYING.replace("/var/lib/cronhpa/history.db", str(path)).replace("/tmp/copy.db", str(tmp_path / "copy.db"))
+    here = COPYING.replace("/tmp/copy.db", str(tmp_path / "copy.db"))
+    environment = {**os.environ, "CRONHPA_STORE": str(path)}
     store = Store(path)
 
     for _ in range(2):
-        told = subprocess.run([sys.executable, "-c", here], check=True, capture_output=True).stdout
+        told = subprocess.run([sys.executable, "-c", here], env=environment, check=True, capture_output=True).stdout
 
     store.close()
     (tmp_path / "here.db").write_bytes(told)
@@ -215,51 +223,6 @@ def test_the_line_that_copies_a_store_copies_it(path, tmp_path):
     assert body(copied.decisions.at("prod", "shop", NOW)) is not None
     copied.close()
     assert COPYING in page
-
-
-def test_what_each_replica_kept_while_it_led_is_one_past(tmp_path, kubeconfig):
-    """The first led for two decisions, the second from then on: of each instant the latest decision of both is told."""
-    from cronhpa.operator.access import Verdict
-    from cronhpa.operator.listener import Listener
-    from cronhpa.operator.past_endpoint import BELOW, PastEndpoint
-
-    class Anybody:
-        async def may_get(self, *_):
-            return Verdict.ALLOWED
-
-    turns = list(life())
-    paths = [tmp_path / "first.db", tmp_path / "second.db"]
-    for path, led in zip(paths, (turns[:2], turns[2:]), strict=True):
-        store = Store(path)
-        store.decisions.record([kept(record.now, body(status), encode(record).encode()) for record, status in led])
-        store.close()
-
-    async def scenario():
-        listeners = [
-            Listener("127.0.0.1", 0, {}, None, {BELOW: PastEndpoint(path, Anybody()).answer}) for path in paths
-        ]
-        serving = [asyncio.create_task(listener.run()) for listener in listeners]
-        async with AsyncExitStack() as held:
-            urls = [f"http://127.0.0.1:{listener.address[1]}" for listener in listeners]
-            config = kubeconfig({"token": "t"})
-            sources = [
-                await held.enter_async_context(opened(PastWhere(kubeconfig=config, operator=url))) for url in urls
-            ]
-            both = Replicas(sources)
-            decisions = [await both.decision("prod", "shop", FIRST + hour * HOUR) for hour in range(5)]
-            found = decisions, await both.timeline("prod", "shop", FIRST + 1, NOW)
-        for task in serving:
-            task.cancel()
-        await asyncio.gather(*serving, return_exceptions=True)
-        return found
-
-    decisions, timeline = asyncio.run(scenario())
-
-    assert [FIRST + hour * HOUR for hour in range(5)] == [each.decision.at for each in decisions]
-    assert [FIRST + hour * HOUR for hour in range(1, 5)] == [each.until for each in decisions[:4]]
-    assert {FIRST} == {each.first for each in decisions}
-    assert FIRST == timeline.before.at
-    assert [FIRST + hour * HOUR for hour in range(1, 5)] == [change.at for change in timeline.changes]
 
 
 def test_without_kubectl_the_store_is_named(kubeconfig, monkeypatch):

@@ -66,10 +66,16 @@ class Cron:
         return gone[-1] if gone else self.of_day(self.day_from(today - DAY, -DAY))[-1]
 
 
-def next_edge_is_an_end(start, end):
-    """KEDA, Crane, Kapacity: active if the next end comes before the next start."""
+def next_edge_is_an_end(start, end, *, tie=True):
+    """
+    KEDA, Crane, Kapacity: active if the next end comes before the next start; with Kapacity not if with it.
+
+    Read in the sources. KEDA at 8b4f083, pkg/scalers/cron_scaler.go, GetMetricsAndActivity: of a tie
+    `nextStartTime.Before(nextEndTime)` is false, so `currentTime.Before(nextEndTime)` decides. Crane at 2b0ddae,
+    pkg/metricprovider/cron_trigger.go, IsActive: inactive if `nextStart < nextEnd`, else active.
+    """
     opens, closes = Cron(start), Cron(end)
-    return lambda at: closes.after(at) < opens.after(at)
+    return lambda at: closes.after(at) < opens.after(at) or (tie and closes.after(at) == opens.after(at))
 
 
 def last_job(jobs, is_off=lambda _: False):

@@ -137,7 +137,7 @@ spec:
   scaleTargetRef: {name: shop}
   minReplicaCount: 1
   triggers:
-  - {type: prometheus, metadata: {serverAddress: "http://p:9090", query: "sum(up) or vector(0)", threshold: "5"}}
+  - {type: prometheus, metadata: {serverAddress: "http://p.x:9090", query: "sum(up) or vector(0)", threshold: "5"}}
 """
 
 
@@ -150,7 +150,7 @@ def test_sources_are_chart_values_in_a_file_of_their_own(tmp_path):
 
     assert (1, 0) == (without.exit_code, result.exit_code)
     assert "metric sources are needed (prod-shop-prometheus): --sources FILE" in without.stderr
-    sources = {"prod-shop-prometheus": {"prometheus": {"url": "http://p:9090", "query": "sum(up) or vector(0)"}}}
+    sources = {"prod-shop-prometheus": {"prometheus": {"url": "http://p.x:9090", "query": "sum(up) or vector(0)"}}}
     assert {"sources": sources} == yaml.safe_load(values.read_text())
     assert ["CronHPA"] == [body["kind"] for body in yaml.safe_load_all(result.stdout)]
     assert 2 == run(app, ["convert", "--sources", str(values), "-"], input=KEDA).exit_code

@@ -25,7 +25,7 @@ def cron(start="0 8 * * *", end="0 18 * * *", replicas=10):
 
 
 CPU = '{type: cpu, metricType: Utilization, metadata: {value: "60"}}'
-PROMETHEUS = '{type: prometheus, metadata: {query: up, serverAddress: "http://p", threshold: "5"}}'
+PROMETHEUS = '{type: prometheus, metadata: {query: up, serverAddress: "http://p.monitoring", threshold: "5"}}'
 MYSQL = '{type: mysql, metadata: {query: SELECT 1, queryValue: "5"}}'
 
 
@@ -228,3 +228,15 @@ def test_what_has_no_counterpart_is_named_field_by_field():
         "spec.triggers[0].metadata.ignoreNullValues",
     } == set(remarks(found))
     assert {"scaleUp": {"selectPolicy": "Min"}} == only(found)["behavior"]
+
+
+def test_an_object_without_a_target_makes_no_manifest():
+    """Found: scaleTargetRef.deploymentName, of KEDA 1, became a CronHPA of the target ""."""
+    found = converted(
+        "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: shop}\n"
+        "spec: {scaleTargetRef: {deploymentName: shop}, "
+        "triggers: [{type: cpu, metadata: {type: Utilization, value: '50'}}]}\n"
+    )
+
+    assert () == found.manifests
+    assert "it names no target" in str(found.remarks[0])

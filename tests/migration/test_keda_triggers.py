@@ -62,6 +62,7 @@ def test_two_queries_of_one_object_are_two_sources():
         (prometheus(", unsafeSsl: 'true'"), "metadata.unsafeSsl", "caFile"),
         (prometheus(", awsRegion: eu-west-1"), "metadata.awsRegion", "proxy that signs"),
         (prometheus(", queryParameters: a=b"), "metadata.queryParameters", "no parameters"),
+        (prometheus().replace("prometheus.monitoring", "prometheus"), "metadata.serverAddress", "prometheus.NAMESPACE"),
     ],
 )
 def test_each_way_in_which_keda_asks_otherwise_is_a_remark(trigger, key, words):
@@ -136,7 +137,8 @@ def test_predictkube_is_its_query_with_a_forecast():
             'sum(redis_stream_group_messages_pending{stream="s",group="g"})',
         ),
         ("{type: postgresql, metadata: {query: SELECT 1, targetQueryValue: '5'}}", "max(prod_shop_postgresql)"),
-        ("{type: metrics-api, metadata: {url: 'http://a/b', valueLocation: c, targetValue: '3'}}", None),
+        # A URL cannot ask for what chooses among the elements of an answer.
+        ("{type: metrics-api, metadata: {url: 'http://a/b', valueLocation: 'c.#(d==1).e', targetValue: '3'}}", None),
         ("{type: azure-servicebus, metadata: {queueName: q}}", None),
         ("{type: gcp-pubsub, metadata: {subscriptionName: s}}", None),
         ("{type: nats-jetstream, metadata: {stream: s, consumer: c}}", None),
@@ -151,7 +153,7 @@ def test_a_queue_is_asked_by_way_of_an_exporter_if_its_prometheus_is_known(trigg
     (made,) = (item["prometheus"] for item in known.sources.values() if item["prometheus"]["url"] == "http://p")
     assert query is None or query == made["query"]
     assert 2 == len(only(known)["metrics"])
-    assert 1 == len(known.remarks)
+    assert (2 if "metrics-api" in trigger else 1) == len(known.remarks)
 
 
 def test_a_scaler_that_no_exporter_serves_is_named():

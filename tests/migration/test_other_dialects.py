@@ -208,3 +208,77 @@ def test_an_hpa_that_kube_downscaler_changes_says_so():
 
     assert "annotate its workload instead" in remarks(found)["metadata.annotations[downscaler/uptime]"].meaning
     assert "annotations" not in found.manifests[0]["metadata"]
+
+
+def downscaled(of_workload="", of_namespace=""):
+    """A Deployment with these annotations of kube-downscaler, in a namespace with those."""
+    return converted(
+        f"""
+        apiVersion: v1
+        kind: Namespace
+        metadata: {{name: dev, annotations: {{{of_namespace}}}}}
+        ---
+        apiVersion: apps/v1
+        kind: Deployment
+        metadata: {{name: shop, namespace: dev, annotations: {{{of_workload}}}}}
+        spec: {{replicas: 3}}
+        """
+    )
+
+
+HOURS = "Mon-Fri 19:00-20:00 UTC"
+
+
+@pytest.mark.parametrize("uptime", ["", f"downscaler/uptime: {HOURS}, "])
+@pytest.mark.parametrize("key", ["downscale-period", "upscale-period"])
+def test_a_workload_that_kube_downscaler_moves_by_periods_says_so(key, uptime):
+    """Found: alone it was passed over without a word; beside an uptime, which then does nothing, that was taken."""
+    found = downscaled(f"{uptime}downscaler/{key}: {HOURS}")
+
+    assert () == found.manifests
+    assert "only uptime and downtime are read" in remarks(found)[f"metadata.annotations[downscaler/{key}]"].meaning
+
+
+@pytest.mark.parametrize("key", ["force-uptime", "force-downtime"])
+def test_what_a_namespace_forces_at_times_is_said_of_its_workloads(key):
+    found = downscaled(f"downscaler/uptime: {HOURS}", f"downscaler/{key}: {HOURS}")
+
+    assert () == found.manifests
+    assert f"metadata.annotations[downscaler/{key}]" in remarks(found)
+
+
+@pytest.mark.parametrize(
+    ("of_workload", "of_namespace"),
+    [
+        ("downscaler/exclude: 'yes'", ""),
+        ("downscaler/exclude: 'TRUE'", ""),
+        ("", "downscaler/exclude: 'true'"),
+        ("downscaler/exclude: 'false'", "downscaler/exclude: 'true'"),
+        ("", "downscaler/force-uptime: 'true'"),
+        ("downscaler/force-uptime: 'false'", "downscaler/force-uptime: 'True'"),
+    ],
+)
+def test_what_kube_downscaler_leaves_alone_gets_no_windows(of_workload, of_namespace):
+    """Found: any value but false excludes there; here it had to be true, and a workload took its namespace's back."""
+    found = downscaled(", ".join(filter(None, [f"downscaler/uptime: {HOURS}", of_workload])), of_namespace)
+
+    assert () == found.manifests
+
+
+@pytest.mark.parametrize("value", ["'false'", "'False'"])
+def test_what_is_excluded_by_false_is_not(value):
+    assert 1 == len(downscaled(f"downscaler/uptime: {HOURS}, downscaler/exclude: {value}").manifests)
+
+
+def test_what_a_workload_forces_is_not_read_there_either():
+    found = downscaled(f"downscaler/uptime: {HOURS}, downscaler/force-uptime: 'true'")
+
+    assert ["asleep", "uptime"] == [item["name"] for item in only(found)["schedules"]]
+    assert "of namespaces" in remarks(found)["metadata.annotations[downscaler/force-uptime]"].meaning
+
+
+def test_a_start_and_an_end_at_one_time_are_told_apart():
+    """KEDA is active before them, Kapacity is not (pkg/util/time.go); here the start counts, so KEDA's is no remark."""
+    kapacity = changed("kapacity", ("start: 0 9 * * *, end: 0 11 * * *", 'start: 0 9 * * 0-6, end: "0 9 * * *"'))
+
+    assert any("is inactive, because the next edge is" in remark.found for remark in converted(kapacity).remarks)

@@ -3,7 +3,7 @@ ScaledObjects as people write them: what each means, and which decide without KE
 
 manifests/keda-real.yaml has them in our own words. They are the first that an index of public repositories names at
 common paths (k8s/scaledobject.yaml, scaledobject.yaml, scaled-object.yaml, k8s/keda*.yaml, keda/scaledobject.yaml) and
-two of documentation, not chosen by what converts.
+two of documentation; from r35 on the first of searches for triggers. None is chosen by what converts.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from cronhpa.migration.convert import Document, convert
 from migration.reading import MANIFESTS, NOW
 
 # Kinds that the operator reads itself, without an exporter.
-BY_ITSELF = {"cpu", "memory", "cron", "prometheus", "predictkube"}
+BY_ITSELF = {"cpu", "memory", "cron", "prometheus", "predictkube", "metrics-api"}
 
 # Where it was seen, what decides, and the bounds outside of windows.
 REAL = {
@@ -53,6 +53,12 @@ REAL = {
     "r32": ("stheoulle/TP_KUBE", ["cpu 10%", "memory 50%"], (1, 10)),
     "r33": ("predictkube.com quickstart", ["predictkube 2000"], (3, 50)),
     "r34": ("a cron of four days in January", ["cron 4"], (2, 5)),
+    "r35": ("Samir-Kesare/DevOps-Optimization", ["prometheus 1100"], (3, 5)),
+    "r36": ("magebase/base-infra", ["cpu 65%"], (1, 4)),
+    "r37": ("kedacore/keda-docs, a quarter of each hour", ["cron 10"], (0, 100)),
+    "r38": ("office hours of Stockholm", ["cron 1"], (0, 3)),
+    "r39": ("aws-samples/containers-blog-maelstrom", ["aws-sqs-queue 1"], (0, 2000)),
+    "r40": ("a queue by a regular expression", ["rabbitmq 5"], None),
 }
 ITEMS = {item["metadata"]["name"]: item for item in yaml.safe_load((MANIFESTS / "keda-real.yaml").read_text())["items"]}
 
@@ -94,7 +100,7 @@ def test_each_means_what_it_says(name):
 
 
 @pytest.mark.parametrize("name", [name for name in REAL if kinds(name) <= BY_ITSELF])
-def test_all_of_cron_cpu_memory_prometheus_and_predictkube_decide_without_keda(name):
+def test_all_of_cron_cpu_memory_prometheus_predictkube_and_metrics_api_decide_without_keda(name):
     _, wanted, bounds = REAL[name]
 
     spec, found = one(name)
@@ -106,14 +112,14 @@ def test_all_of_cron_cpu_memory_prometheus_and_predictkube_decide_without_keda(n
 
 def test_how_many_of_them_decide_without_keda():
     """
-    23 by what the operator reads itself (two of these need credentials and one a proxy that signs, as their remarks
-    say), one by the cpu and memory that are left of it, and 8 with exporters. Not an expression of CloudWatch, nor the
-    HTTP add-on.
+    28 by what the operator reads itself (two of these need credentials and one a proxy that signs, as their remarks
+    say), one by the cpu and memory that are left of it, and 8 with exporters. Not an expression of CloudWatch, the
+    queues of a regular expression, nor the HTTP add-on.
     """
     alone = Counter(one(name)[0] is not None for name in REAL)
     with_exporters = Counter(one(name, prometheus="http://prometheus:9090")[0] is not None for name in REAL)
 
-    assert 34 == len(REAL) == len(ITEMS)
-    assert 23 == sum(kinds(name) <= BY_ITSELF for name in REAL)
-    assert {True: 24, False: 10} == alone
-    assert {True: 32, False: 2} == with_exporters
+    assert 40 == len(REAL) == len(ITEMS)
+    assert 28 == sum(kinds(name) <= BY_ITSELF for name in REAL)
+    assert {True: 29, False: 11} == alone
+    assert {True: 37, False: 3} == with_exporters

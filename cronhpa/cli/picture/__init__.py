@@ -1,5 +1,5 @@
 """
-A timeline as a picture, SVG or PNG: of some weeks the band between floor and cap, of more a calendar of colours.
+A timeline as a picture, SVG or PNG: some weeks as a band between floor and cap, a longer span as a calendar of colours.
 
 Drawn by matplotlib, which is imported with this package and by nothing else.
 """
@@ -27,7 +27,7 @@ _CAPTION_MAX = 180
 
 
 def draw(subject: Subject, path: Path) -> None:
-    """Writes the picture; the suffix of the path says which format. Raises OSError where that cannot be."""
+    """Writes the picture in the format of the path's suffix. Raises OSError if the file cannot be written."""
     with rc_context(RC):
         figure, labels = drawn(subject)
         FigureCanvasAgg(figure)
@@ -43,6 +43,6 @@ def drawn(subject: Subject) -> tuple[Figure, Labels]:
     entitle(figure, subject.label, f"{format_moment(line.start, zone)} to {format_moment(line.end, zone)}, {zone}")
     captions = [f"conflict {number}: {text}" for number, text in enumerate(conflict_texts(line), start=1)]
     if captions:
-        told = [shortened(printable(text), _CAPTION_MAX) for text in captions[:_CAPTIONS_MAX]]
-        figure.axes[-1].set_xlabel("\n".join(told), color=CONFLICT, loc="left", fontsize=8)
+        shown = [shortened(printable(text), _CAPTION_MAX) for text in captions[:_CAPTIONS_MAX]]
+        figure.axes[-1].set_xlabel("\n".join(shown), color=CONFLICT, loc="left", fontsize=8)
     return figure, labels

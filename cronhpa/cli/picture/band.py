@@ -39,7 +39,7 @@ _BAND = "#dfeaf3"
 _OPEN, _OVERRIDE, _LEAD = "#4a8ab8", "#8e5bb5", "#ffffff"
 _INCHES_BAND = 3.4
 _INCHES_BAR = 0.42
-# More numbers than these are not even tried to be written.
+# With more steps than this only the first number is written.
 _NUMBERS_MAX = 80
 
 
@@ -50,7 +50,7 @@ def draw_band(subject: Subject) -> tuple[Figure, Labels]:
     figure = Figure(figsize=(INCHES_WIDE, _INCHES_BAND + bars_high + 1.5), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[_INCHES_BAND, bars_high])
     weekends(line.start, line.end, subject.zone, above, below)
-    # What comes first has the first choice of a place for its name.
+    # Labels that are added first have the first choice of a place.
     _conflicts(subject, labels, above, below)
     mark_clock_changes(line, labels, above, below)
     _band(subject, labels, above)
@@ -96,9 +96,9 @@ def _band(subject: Subject, labels: Labels, axes: Axes) -> None:
 
 def _steps(edges: list[float], numbers: Sequence[int | None]) -> list[tuple[float, int]]:
     """
-    (x, number) of each step, as long as there are few enough to be written.
+    (x, number) of each step that is labelled; of too many steps the first alone.
 
-    A number in a gap that is narrower than the number would lie on the line that rises behind it: it is left out.
+    A number is left out if its step is narrower than the number and the line rises after it: they would overlap.
     """
     steps = [0, *(index for index, (one, other) in enumerate(pairwise(numbers), start=1) if one != other)]
     shown = steps if len(steps) <= _NUMBERS_MAX else steps[:1]
@@ -116,7 +116,7 @@ def _steps(edges: list[float], numbers: Sequence[int | None]) -> list[tuple[floa
 
 
 def _rises(numbers: Sequence[int | None], index: int) -> bool:
-    """Whether there is a larger number at this index than before it; at the end there is the frame."""
+    """Whether the number at this index is larger than the one before; True at the end, where the frame is."""
     if index == len(numbers):
         return True
     before, after = numbers[index - 1], numbers[index]
@@ -141,7 +141,7 @@ def _bars(subject: Subject, axes: Axes, names: list[str]) -> None:
 
 
 def _lead_of(name: str, intervals: Sequence[WindowInterval]) -> str:
-    """How long the windows lead: to scale that may be thinner than a line."""
+    """The longest lead of the windows as a text: drawn to scale it may be thinner than a line."""
     leads: list[Nanoseconds] = [item.end - item.start for item in intervals if item.leads and item.name == name]
     if not leads:
         return ""
@@ -149,7 +149,7 @@ def _lead_of(name: str, intervals: Sequence[WindowInterval]) -> str:
 
 
 def _bar_label(subject: Subject, name: str) -> str:
-    """The name with what it asks for, such as `night: exactly 0`."""
+    """The name with the bounds that it asks for, such as `night: exactly 0`."""
     if name == OVERRIDE and subject.spec.override is not None:
         asks = subject.spec.override.floor, subject.spec.override.cap
         suffix = f", {textwrap.shorten(named(subject.spec.override.reason), 24, placeholder='...')}"
@@ -171,7 +171,7 @@ def _bar_label(subject: Subject, name: str) -> str:
 
 
 def _exceptions(subject: Subject, labels: Labels, axes: Axes, names: list[str]) -> None:
-    """A cross where a window does not open, a dot where it opens by way of exception, and why."""
+    """A cross where a window does not open, a dot where it opens by exception, each with the reason."""
     for number, mark in enumerate(exceptions_of(subject.timeline)):
         row = names.index(mark.schedules[0])
         symbol = "x" if mark.kind is Kind.EXCLUDED else "o"
@@ -182,7 +182,7 @@ def _exceptions(subject: Subject, labels: Labels, axes: Axes, names: list[str]) 
 
 
 def _conflicts(subject: Subject, labels: Labels, above: Axes, below: Axes) -> None:
-    """Red through both halves, numbered as below the picture."""
+    """Conflicts, red through both halves, with the numbers of the captions below the picture."""
     texts = conflict_texts(subject.timeline)
     for number, mark in enumerate(subject.timeline.conflicts):
         assert mark.end is not None

@@ -1,7 +1,7 @@
 """
-A picture of months: a column for each local day, hours from top to bottom, a colour for each bound and who sets it.
+A picture of months: a column for each local day, hours from top to bottom, a colour for each bound with its source.
 
-The floor above, the cap below.
+The floor is above, the cap below.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Bound: TypeAlias = tuple[int, str]
 def draw_calendar(subject: Subject) -> tuple[Figure, Labels]:
     line, labels = subject.timeline, Labels()
     figure = Figure(figsize=(INCHES_WIDE, _INCHES_HIGH), layout="constrained")
-    # One colour needs no height to be seen.
+    # A single colour is seen at a small height, too.
     heights = [1.0 if len({number_of(item) for item in line.segments}) > 1 else 0.2 for number_of in (_floor, _cap)]
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=heights)
     _hours(subject, above, "floor: minReplicas in force", "Blues", _floor)
@@ -67,7 +67,7 @@ def _cap(segment: BoundsInterval) -> Bound:
 
 
 def _hours(subject: Subject, axes: Axes, title: str, colors: str, bound_of: Callable[[BoundsInterval], Bound]) -> None:
-    """Fills the hours of each day with the colour of their bound, the larger the darker; conflicts are hatched."""
+    """Fills the hours of each day with the colour of their bound, a larger one darker; conflicts are hatched."""
     segments = subject.timeline.segments
     bounds = sorted({bound_of(item) for item in segments})
     shades = colormaps[colors]
@@ -98,7 +98,7 @@ def _hours(subject: Subject, axes: Axes, title: str, colors: str, bound_of: Call
 
 
 def _exceptions(subject: Subject, labels: Labels, axes: Axes) -> None:
-    """Why a window does not open on a day, or opens by way of exception, along the day's column."""
+    """The reasons why a window does not open on a day, or opens by exception, along the day's column."""
     for mark in exceptions_of(subject.timeline)[:MARKS_NAMED_MAX]:
         day = _column(local(mark.start, subject.zone).date())
         labels.upright(axes, why(mark), (day + 0.5, 23.5), EXCEPTION)

@@ -1,8 +1,7 @@
 """
-What all pictures share: colours that can be told from a white page, where an instant lies, date axes, and labels that
-do not lie on each other.
+Shared by all pictures: colours that contrast with white, the x of an instant, date axes, labels that do not overlap.
 
-The page is drawn white, whatever it is shown on: on a dark page the picture is a white card and not dark text on dark.
+The background is drawn white: on a dark page the picture is a white card, and not dark text on dark.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from matplotlib.axes import Axes
-from matplotlib.dates import DateFormatter, DayLocator, HourLocator, WeekdayLocator, num2date
+from matplotlib.dates import DateFormatter, DayLocator, HourLocator, MinuteLocator, WeekdayLocator, num2date
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 from matplotlib.ticker import FuncFormatter
@@ -23,7 +22,7 @@ from matplotlib.transforms import Bbox
 from msgspec import Struct
 
 from cronhpa.cli.moments import local
-from cronhpa.core.instant import DAY, HOUR, Nanoseconds, from_datetime
+from cronhpa.core.instant import DAY, HOUR, MINUTE, Nanoseconds, from_datetime
 from cronhpa.core.printable import printable, shortened
 from cronhpa.core.scheduled.timeline import Kind, Mark, Timeline
 
@@ -35,18 +34,19 @@ _WEEKEND = "#f4f4f4"
 GRID = "#e3e3e3"
 INCHES_WIDE = 13.0
 DOTS_PER_INCH = 130
-# Names of more marks would not find a place.
+# Labels of more marks would not fit.
 MARKS_NAMED_MAX = 24
-# Of a name that somebody chose so much is drawn: a picture of one long name shows nothing else.
+# The longest part of a name that is drawn: a longer one would fill the picture.
 NAME_MAX = 40
 _TITLE_MAX = 110
-# Labels of dates stand this far apart.
+# The most labels of dates on an axis.
 _DATES_MAX = 14
 _DAYS_LABELLED_MAX = 16
+_MINUTES = (1, 2, 5, 10, 15, 30, 60)
 
 RC: Any = {
     "font.size": 9,
-    # Places are found at the size at which a PNG is written, and without hints a text is as wide at any other.
+    # Labels are placed at the size of a PNG. Without hinting a text has the same relative width at any size.
     "figure.dpi": DOTS_PER_INCH,
     "text.hinting": "none",
     "figure.facecolor": PAPER,
@@ -60,23 +60,23 @@ RC: Any = {
 
 
 def x_of(at: Nanoseconds) -> float:
-    """Where an instant lies: matplotlib counts days since 1970 in UTC, and its ticks know the zone."""
+    """The x of an instant: matplotlib counts days since 1970 in UTC; the ticks know the zone."""
     return at / DAY
 
 
 def named(text: str) -> str:
-    """A name as it is drawn: in one line, without what a reader of the file would obey, and not longer than fits."""
+    """A name as it is drawn: in one line, without control characters, and no longer than fits."""
     return shortened(printable(text), NAME_MAX)
 
 
 def entitle(figure: Figure, label: str, rest: str) -> None:
-    """The title: which object, then what is drawn of it."""
+    """Sets the title: the object, then a description of the picture."""
     title = f"{shortened(printable(label), _TITLE_MAX - len(rest))}    {rest}"
     figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Writes the picture; the suffix says which format. Raises OSError where that cannot be."""
+    """Writes the picture in the format of the suffix. Raises OSError if the file cannot be written."""
     figure.savefig(path, dpi=DOTS_PER_INCH, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
@@ -89,7 +89,7 @@ def exceptions_of(line: Timeline) -> list[Mark]:
 
 
 def why(mark: Mark) -> str:
-    """What names the days of an exception, such as `Christmas Day (DE-BY)`."""
+    """The reason of an exception, such as `Christmas Day (DE-BY)`."""
     return mark.text.partition(": ")[2]
 
 
@@ -97,8 +97,8 @@ def mark_clock_changes(line: Timeline, labels: Labels, *axes: Axes) -> None:
     """Lines through all axes, named in the first."""
     changes = [mark for mark in line.marks if mark.kind is Kind.CLOCK_CHANGE]
     for number, mark in enumerate(changes):
-        for each in axes:
-            each.axvline(x_of(mark.start), color=CLOCK, linewidth=1.1, linestyle=(0, (4, 2)), zorder=7)
+        for one in axes:
+            one.axvline(x_of(mark.start), color=CLOCK, linewidth=1.1, linestyle=(0, (4, 2)), zorder=7)
         if number < MARKS_NAMED_MAX:
             text = mark.text.partition(";")[0].replace(": ", "\n", 1)
             labels.at_top(axes[0], text, x_of(mark.start), CLOCK)
@@ -116,9 +116,17 @@ def weekends(begin: Nanoseconds, end: Nanoseconds, zone: str, *every: Axes) -> N
 
 
 def time_axis(axes: Axes, begin: Nanoseconds, end: Nanoseconds, zone: str) -> None:
-    """Local times, each with its weekday: hours of two days, days of two weeks, else Mondays."""
+    """
+    Labels local times, each with its weekday.
+
+    Up to 12 hours minutes are labelled, up to 2 days hours, up to 16 days days, else Mondays.
+    """
     info, span = ZoneInfo(zone), end - begin
-    if span <= 2 * DAY:
+    if span <= 12 * HOUR:
+        apart = next(minutes for minutes in _MINUTES if span <= 12 * minutes * MINUTE)
+        axes.xaxis.set_major_locator(MinuteLocator(range(0, 60, apart), tz=info))
+        axes.xaxis.set_major_formatter(DateFormatter("%H:%M\n%a %d %b", tz=info))
+    elif span <= 2 * DAY:
         axes.xaxis.set_major_locator(HourLocator(interval=max(1, span // (12 * HOUR)), tz=info))
         axes.xaxis.set_major_formatter(DateFormatter("%H:%M\n%a %d %b", tz=info))
     elif span <= _DAYS_LABELLED_MAX * DAY:
@@ -130,7 +138,7 @@ def time_axis(axes: Axes, begin: Nanoseconds, end: Nanoseconds, zone: str) -> No
 
 
 def mondays(axes: Axes, span: Nanoseconds, info: ZoneInfo | None = None) -> None:
-    """Labels the first day of every so many weeks, as many as fit, with the year where it is another."""
+    """Labels as many Mondays as fit, at equal distances, with the year where it changes."""
     weeks = ceil(span / (7 * DAY) / _DATES_MAX)
     axes.xaxis.set_major_locator(WeekdayLocator(byweekday=0, interval=max(weeks, 1), tz=info))
     years: list[int] = []
@@ -152,7 +160,7 @@ def fill_steps(
     axes: Axes, x: Sequence[float], low: Sequence[float], high: Sequence[float], where: Sequence[bool], **looks: Any
 ) -> None:
     """
-    Fills between two lines of steps, each value holding from its x to the next, where that is asked for.
+    Fills between two lines of steps where `where` is true; each value holds from its x to the next.
 
     matplotlib's own `where` leaves out the last step of each stretch.
     """
@@ -170,13 +178,13 @@ def fill_steps(
 
 # --- labels ------------------------------------------------------------------------------------------------------
 
-# How far labels stay from each other, and how high a line of them is, in points.
+# The least distance of labels, and the height of a line, in points.
 _APART, _LINE = 1.5, 11.0
 _LINES_MAX = 6
 
 
 class _Label(Struct):
-    """A text at a point, and the offsets in points, with their alignments, that are tried in turn."""
+    """A text at a point, and the spots to try in turn: offsets in points, with their alignments."""
 
     text: Annotation
     spots: Sequence[tuple[float, float, str, str]]
@@ -184,22 +192,22 @@ class _Label(Struct):
 
 class Labels:
     """
-    Texts beside points, of which none lies on another: those asked for first are placed first.
+    Texts beside points that do not overlap: texts that were added first are placed first.
 
-    What finds no place is left out. It is said elsewhere, too: by an axis, a legend or the table.
+    A text without a place is left out; an axis, a legend or the table has it, too.
     """
 
     def __init__(self) -> None:
         self._labels: list[_Label] = []
 
     def heading(self, axes: Axes, text: str) -> None:
-        """In the upper left corner; asked for first, it gives way to nothing."""
+        """A heading in the upper left corner. Add it first, so that it has its place."""
         self._add(
             axes, text, (0.0, 1.0), ("axes fraction", "axes fraction"), "black", "bold", [(6.0, -3.0, "left", "top")]
         )
 
     def at_top(self, axes: Axes, text: str, x: float, color: str) -> None:
-        """Beside a line from the top, or some lines below it."""
+        """A label beside a vertical line, at its top or some lines below it."""
         spots = [
             (3.0 * sign, -2.0 - _LINE * line, ha, "top")
             for line in range(_LINES_MAX)
@@ -208,12 +216,12 @@ class Labels:
         self._add(axes, text, (x, 1.0), ("data", "axes fraction"), color, "normal", spots)
 
     def beside(self, axes: Axes, text: str, at: tuple[float, float], color: str, *, weight: str = "normal") -> None:
-        """Above or below a point of a curve."""
+        """A label above or below a point of a curve."""
         spots = [(3.0, 2.0, "left", "bottom"), (3.0, -3.0, "left", "top"), (-3.0, 2.0, "right", "bottom")]
         self._add(axes, text, at, ("data", "data"), color, weight, spots)
 
     def upright(self, axes: Axes, text: str, at: tuple[float, float], color: str) -> None:
-        """Along a column, from its foot or some inches above it."""
+        """A label along a column, from its foot or from some inches above it."""
         spots = [(0.0, inches * 72, "center", "bottom") for inches in (0.0, 1.2, 2.4)]
         annotation = self._add(axes, text, at, ("data", "data"), color, "normal", spots)
         annotation.set(rotation=90, fontsize=6.5, bbox={"facecolor": PAPER, "alpha": 0.85, "linewidth": 0, "pad": 0.8})
@@ -237,7 +245,7 @@ class Labels:
         return annotation
 
     def place(self, figure: Figure) -> None:
-        """Moves each to its first spot within its axes where it lies on none before it, or hides it."""
+        """Moves each label to its first spot within its axes that overlaps no earlier label, or hides it."""
         figure.draw_without_rendering()
         renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]  # of Agg, which measures for both formats
         taken: list[Bbox] = []
@@ -258,5 +266,5 @@ class Labels:
         return bool(whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 - _APART <= box.y0 and box.y1 <= whole.y1)
 
     def shown(self) -> Iterator[Annotation]:
-        """Those that found a place."""
+        """The labels that have a place."""
         return (label.text for label in self._labels if label.text.get_visible())
