@@ -1,4 +1,4 @@
-"""The files of the page: read once, served from memory under the digest of all of them, so that they never go stale."""
+"""The files of the page: read once, served from memory. Their paths hold a digest of all files, so none goes stale."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Assets(Struct, frozen=True):
 
 
 def load_assets(mode: str) -> Assets:
-    """mode: how callers prove who they are, for the page to know what to ask for."""
+    """mode: how callers prove who they are; the page's sign-in form depends on it."""
     folder = files("cronhpa.page").joinpath("static")
-    found = sorted((each.name, each.read_bytes()) for each in folder.iterdir() if each.is_file())
+    contents = sorted((file.name, file.read_bytes()) for file in folder.iterdir() if file.is_file())
     digest = hashlib.blake2b(digest_size=8)
-    for name, body in found:
+    for name, body in contents:
         digest.update(name.encode() + b"\0" + body)
-    items = {name: Asset(_TYPES[name[name.rindex(".") :]], body) for name, body in found}
+    items = {name: Asset(_TYPES[name[name.rindex(".") :]], body) for name, body in contents}
     templates = Environment(
         loader=PackageLoader("cronhpa.page"), autoescape=select_autoescape(), undefined=StrictUndefined
     )

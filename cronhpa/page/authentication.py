@@ -1,9 +1,9 @@
 """
-Who sent a request: the bearer of a token, or whom a front proxy that proved itself names in its headers.
+Who sent a request: the bearer of a token, or the person that a trusted front proxy names in its headers.
 
-A proxy proves itself by a certificate of a given authority or by a secret in a header. Headers of anybody else name
-nobody. A proxy speaks for people: it cannot name a user or a group of the cluster itself (`system:`), so one that is
-tricked into passing a header on gives nobody the rights of the control plane.
+A proxy is trusted for a certificate of a given authority, or for a secret in a header; the same headers of anybody else
+are ignored. A proxy cannot name a user or a group of the cluster itself (`system:`): a proxy that is tricked into
+passing on a header must not give anybody the rights of the control plane.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cronhpa.page.rights import Caller, NotAuthenticatedError, Rights
 
 SECRET_HEADER = "X-Cronhpa-Proxy-Secret"  # noqa: S105 - the name of a header
 _RESERVED = "system:"
-# What an API server adds to whoever it knows.
+# The group that an API server adds to every authenticated user.
 _AUTHENTICATED = "system:authenticated"
 _NAME_MAX = 1024
 _GROUPS_MAX = 1000
@@ -38,7 +38,7 @@ class AuthenticationMode(StrEnum):
 class Authentication(Struct, frozen=True):
     """
     mode: NONE shows everything to everybody who reaches the port, so it is for loopback alone. secret: of the proxy;
-    empty: a certificate proves it. user_header, groups_header: where the proxy names user and groups.
+    empty if a certificate proves the proxy. user_header, groups_header: the headers in which it names user and groups.
     """
 
     mode: AuthenticationMode = AuthenticationMode.TOKEN
@@ -48,9 +48,9 @@ class Authentication(Struct, frozen=True):
 
     async def caller(self, fields: MultiMapping[str], rights: Rights, *, has_certificate: bool) -> Caller:
         """
-        Who sent a request. has_certificate: whether the connection proved itself by the proxy's authority.
+        Who sent a request. has_certificate: whether the connection has a certificate of the proxy's authority.
 
-        Raises NotAuthenticatedError, and what `rights` raises.
+        Raises NotAuthenticatedError, and the errors of `rights`.
         """
         if self.mode is AuthenticationMode.NONE:
             return Caller()
@@ -82,8 +82,8 @@ def is_local_host(host: str) -> bool:
     """
     Whether a Host header names this machine.
 
-    A page without authentication answers no other: a website could point a name of its own to 127.0.0.1 and have the
-    browser of whoever visits it read the page.
+    A page without authentication answers to no other name: a website could point a name of its own to 127.0.0.1, and
+    have its visitors' browsers read the page.
     """
     name = host.rpartition(":")[0] if host.count(":") == 1 else host.partition("]")[0].lstrip("[")
     name = name or host

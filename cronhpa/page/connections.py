@@ -1,8 +1,8 @@
 """
 Connections of the page: accepted here, served by aiohttp.
 
-aiohttp's server accepts as many connections as the process may have files. Here the rules of the operator's other ports
-hold (`ports.accepting`). No connection lasts longer than LIFE_SECONDS, also one that sends its head byte by byte.
+aiohttp's server would accept as many connections as the process may have files. Here the rules of the operator's other
+ports hold (`ports.accepting`). No connection lasts longer than LIFE_SECONDS, even one that sends its head byte by byte.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HANDSHAKE_SECONDS = 5.0
 
 
 class ConnectionLimits(Struct, frozen=True):
-    """connections: of all addresses. per_peer: of one; behind a proxy all callers come from one address."""
+    """connections: at most, of all addresses. per_peer: of one; behind a proxy all callers have one address."""
 
     connections: int = 64
     per_peer: int = 48
@@ -72,19 +72,19 @@ class Connections:
     @property
     def count(self) -> int:
         """Connections that are open."""
-        return sum(not each.is_over for each in self._open)
+        return sum(not connection.is_over for connection in self._open)
 
     async def run(self) -> None:
         try:
-            async for connection, peer in accepted(self._socket):
-                self._admit(_Connection(peer, connection))
+            async for sock, peer in accepted(self._socket):
+                self._admit(_Connection(peer, sock))
         finally:
             self._socket.close()
-            for each in self._open:
-                each.end()
+            for connection in self._open:
+                connection.end()
 
     def _admit(self, connection: _Connection) -> None:
-        self._open = [each for each in self._open if not each.is_over]
+        self._open = [other for other in self._open if not other.is_over]
         limits = self._limits
         chosen = gives_way(connection.peer, self._open, connections=limits.connections, per_peer=limits.per_peer)
         if chosen is not None:
@@ -103,7 +103,7 @@ class Connections:
                 ssl_handshake_timeout=None if self._tls is None else _HANDSHAKE_SECONDS,
             )
         except (OSError, ssl.SSLError, TimeoutError):
-            # No handshake: a port scan, or somebody who speaks no TLS.
+            # No handshake: a port scan, or a client without TLS.
             connection.socket.close()
             if connection in self._open:
                 self._open.remove(connection)

@@ -18,35 +18,35 @@ from cronhpa.core.scheduled.timeline import BoundsInterval, timeline
 from cronhpa.core.spec import ControllerOptions
 from cronhpa.page.questions import BoundsEdge, EdgesAnswer, EdgesQuestion, ScheduledObject
 
-# Of one object. What changes more often is no calendar.
+# Edges of one object. The calendar shows no more of an object that changes more often.
 EDGES_MAX = 400
 
 
 def edges_of(asked: EdgesQuestion) -> EdgesAnswer:
     edges: list[BoundsEdge] = []
     unread = cut = 0
-    # Objects of one chart have one spec: it is walked once.
-    known: dict[tuple[bytes, Nanoseconds | None, tuple[Lead, ...]], list[BoundsEdge] | None] = {}
-    for place, each in enumerate(asked.objects):
-        memory = parse_memory({"memory": each.memory} if each.memory else {})
-        key = (each.spec, memory.start_up, memory.leads)
-        if key not in known:
-            known[key] = _edges(each, memory, asked.now, asked.until)
-        found = known[key]
-        if found is None:
+    # Objects of one chart share a spec: its timeline is walked once.
+    edges_by_spec: dict[tuple[bytes, Nanoseconds | None, tuple[Lead, ...]], list[BoundsEdge] | None] = {}
+    for place, scheduled in enumerate(asked.objects):
+        memory = parse_memory({"memory": scheduled.memory} if scheduled.memory else {})
+        key = (scheduled.spec, memory.start_up, memory.leads)
+        if key not in edges_by_spec:
+            edges_by_spec[key] = _edges(scheduled, memory, asked.now, asked.until)
+        of_object = edges_by_spec[key]
+        if of_object is None:
             unread += 1
             continue
-        if len(found) > EDGES_MAX:
+        if len(of_object) > EDGES_MAX:
             cut += 1
-        edges += [replace(edge, object=place) for edge in found[:EDGES_MAX]]
+        edges += [replace(edge, object=place) for edge in of_object[:EDGES_MAX]]
     return EdgesAnswer(edges, unread, cut)
 
 
-def _edges(item: ScheduledObject, memory: Memory, now: Nanoseconds, until: Nanoseconds) -> list[BoundsEdge] | None:
-    """None for a spec that cannot be read."""
+def _edges(scheduled: ScheduledObject, memory: Memory, now: Nanoseconds, until: Nanoseconds) -> list[BoundsEdge] | None:
+    """The edges of an object; None for a spec that cannot be read."""
     try:
-        text = msgspec.json.decode(zlib.decompress(item.spec))
-        spec = parse_spec(text, item.namespace, ControllerOptions())
+        text = msgspec.json.decode(zlib.decompress(scheduled.spec))
+        spec = parse_spec(text, scheduled.namespace, ControllerOptions())
     except (SpecError, ValueError, TypeError, zlib.error):
         return None
     if not spec.is_timed:

@@ -1,8 +1,8 @@
 """
-Every object as a row of the table: made once a version, and told again only where it changed.
+Every object as a row of the table: built once for each version, and sent again only if it changed.
 
-A row is an array, encoded when it is made: an answer about 10,000 objects joins bytes. Rows are made in slices, so that
-decisions do not wait for a page.
+A row is an array, encoded when it is built: an answer about 10,000 objects joins bytes. Rows are built in slices, so
+that decisions do not wait for a page.
 """
 
 from __future__ import annotations
@@ -38,18 +38,20 @@ _SLICE = 50
 _TEXT_MAX = 400
 _NOTES_MAX = 6
 _ENCODER = msgspec.json.Encoder()
-# Objects that are gone are told for so long to who asks again.
+# How many deleted objects are remembered, for callers that ask for changes.
 _GONE_MAX = 10_000
 
 
 class _Row(Struct, frozen=True, gc=False):
-    known: tuple[int, int, str]
+    """An encoded row. version: status version, generation and uid of the object. sequence: that of its last change."""
+
+    version: tuple[int, int, str]
     sequence: int
     encoded: bytes
 
 
 class FleetRows:
-    """The rows of all objects. instance: another process, or the same one started again, numbers from the start."""
+    """The rows of all objects. instance: identifies this process, as each process counts sequences from the start."""
 
     def __init__(self, objects: Objects, now: Callable[[], Nanoseconds]) -> None:
         self.instance = secrets.token_hex(4)
@@ -60,38 +62,39 @@ class FleetRows:
         self._lock = asyncio.Lock()
 
     async def refresh(self) -> None:
-        """Makes the rows anew of the objects that changed."""
+        """Builds the rows of the objects that changed."""
         async with self._lock:
             await self._refresh()
 
     def answer(self, scope: Scope, since: int | None) -> bytes:
         """
-        The rows that a scope covers, as JSON; those that changed after a sequence number that an answer has told.
+        The rows of a scope, as JSON. since: the sequence of an earlier answer; only later changes are sent.
         """
         leader = self._objects.leader()
-        told = since if since is not None and 0 <= since <= self._sequence else None
+        after = since if since is not None and 0 <= since <= self._sequence else None
         rows = [
             row.encoded
             for (namespace, _), row in self._rows.items()
-            if (told is None or row.sequence > told) and namespace in scope
+            if (after is None or row.sequence > after) and namespace in scope
         ]
-        gone = [] if told is None else list(self._gone_since(told, scope))
+        gone = [] if after is None else list(self._gone_since(after, scope))
         head = {
             "instance": self.instance,
             "sequence": self._sequence,
             "scope": scope.digest,
-            "whole": told is None,
+            "whole": after is None,
             "pending": scope.pending,
             "now": self._now() / SECOND,
             "leads": leader.leads,
             "leader": leader.holder,
+            "part": leader.part,
             "columns": COLUMNS,
             "gone": gone,
         }
         return b"%s,%s%s]}" % (_ENCODER.encode(head)[:-1], b'"rows":[', b",".join(rows))
 
     def is_known(self, since: int, scope: Scope, instance: str, scope_digest: str) -> bool:
-        """Whether an answer to whoever has that sequence may be a difference."""
+        """Whether a caller that has this sequence may get the changes since then alone."""
         oldest_gone = next(iter(self._gone.values()), 0) if len(self._gone) >= _GONE_MAX else 0
         return instance == self.instance and scope_digest == scope.digest and since >= oldest_gone
 
@@ -99,20 +102,20 @@ class FleetRows:
         return (key for key, sequence in self._gone.items() if sequence > since and key[0] in scope)
 
     async def _refresh(self) -> None:
-        live = {each.key: each for each in self._objects.all()}
+        live_by_key = {live.key: live for live in self._objects.all()}
         now, sequence = self._now(), self._sequence + 1
         changed = 0
-        for key, each in live.items():
-            known = (each.version, each.generation, each.uid)
+        for key, live in live_by_key.items():
+            version = (live.version, live.generation, live.uid)
             row = self._rows.get(key)
-            if row is not None and row.known == known:
+            if row is not None and row.version == version:
                 continue
-            self._rows[key] = _Row(known, sequence, encoded_row(each, now))
+            self._rows[key] = _Row(version, sequence, encoded_row(live, now))
             self._gone.pop(key, None)
             changed += 1
             if changed % _SLICE == 0:
                 await asyncio.sleep(0)
-        for key in [key for key in self._rows if key not in live]:
+        for key in [key for key in self._rows if key not in live_by_key]:
             del self._rows[key]
             self._gone[key] = sequence
             changed += 1
@@ -123,7 +126,7 @@ class FleetRows:
 
 
 def encoded_row(live: LiveObject, now: Nanoseconds) -> bytes:
-    """The row of an object. One whose status cannot be read is told as such, and costs the others nothing."""
+    """The row of an object. For an unreadable status the row says so, and the other rows are not affected."""
     try:
         return _ENCODER.encode(_fields(live, now))
     except Exception:

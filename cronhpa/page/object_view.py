@@ -6,8 +6,7 @@ object with an edge every minute take seconds.
 from __future__ import annotations
 
 import shlex
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from math import isfinite
 from typing import Any
 
@@ -17,21 +16,22 @@ import yaml
 from cronhpa.api.identity import GROUP, VERSION
 from cronhpa.api.parse import SpecError, parse_spec
 from cronhpa.api.status_memory import parse_memory
-from cronhpa.core.instant import DAY, MINUTE, SECOND, Nanoseconds, parse_instant
+from cronhpa.core.instant import DAY, SECOND, Nanoseconds, parse_instant
 from cronhpa.core.local_time import local_times
 from cronhpa.core.memory import Memory
 from cronhpa.core.predictive.floor import forecast_source, pod_capacity
 from cronhpa.core.scheduled.timeline import Mark, Timeline, timeline, window_intervals
-from cronhpa.core.spec import ControllerOptions, Metric, Spec, UnknownMetric
+from cronhpa.core.spec import ControllerOptions, Metric, ResourceMetric, Spec, UnknownMetric
 from cronhpa.explained.explanation_text import explained
 from cronhpa.explained.object_rows import object_row
 from cronhpa.history.address import PostgresAddress
 from cronhpa.history.database import StoreError
-from cronhpa.history.points import POINT_STEP, Point
+from cronhpa.history.points import Point
 from cronhpa.history.series import STEP, Series
 from cronhpa.history.store import Store
-from cronhpa.page.past_lanes import Lane, events_of, lanes_of, told_changes
+from cronhpa.page.past_lanes import Lane, change_rows, events_of, lanes_of, scalings_of
 from cronhpa.page.questions import SPAN, DecisionQuestion, ViewQuestion
+from cronhpa.page.shortages import ready_pods, short_spans
 
 Json = dict[str, Any]
 
@@ -44,7 +44,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def view_of(asked: ViewQuestion) -> bytes:
-    """The JSON that the page draws. What cannot be read is left out, with a sentence in `problems`."""
+    """The JSON that the page draws. Parts that cannot be read are left out, with a sentence in `problems`."""
     body: Json = msgspec.json.decode(asked.body)
     row = object_row(body, asked.now)
     status: Json = body.get("status") or {}
@@ -57,10 +57,10 @@ def view_of(asked: ViewQuestion) -> bytes:
     metric = None if spec is None else measured_metric(spec)
     past: Json = {}
     try:
-        past = _past(asked, metric, _capacity(spec, metric, memory))
+        past = _past(asked, metric, _capacity(spec, metric, memory), memory.start_up)
     except StoreError as problem:
         problems.append(f"the operator's store cannot be read: {problem}")
-    told = {
+    view = {
         "namespace": asked.namespace,
         "name": asked.name,
         "zone": asked.zone,
@@ -77,8 +77,9 @@ def view_of(asked: ViewQuestion) -> bytes:
         "scales": row.scales,
         "target": status.get("target") or "",
         "explained": explained(body, asked.now),
-        "conditions": [_condition(each, asked.zone, asked.now) for each in status.get("conditions") or ()],
+        "conditions": [_condition(item, asked.zone, asked.now) for item in status.get("conditions") or ()],
         "metric": "" if metric is None else _name(metric),
+        "unit": _unit(metric),
         "capacity": _capacity(spec, metric, memory),
         "startUp": None if memory.start_up is None else memory.start_up / SECOND,
         "budget": _budget(spec, status),
@@ -89,30 +90,30 @@ def view_of(asked: ViewQuestion) -> bytes:
         "ahead": None if spec is None else _ahead(spec, asked, memory),
         **past,
     }
-    return _ENCODER.encode(told)
+    return _ENCODER.encode(view)
 
 
 def decision_of(asked: DecisionQuestion) -> bytes:
-    """What `cronhpa explain --at` says, as JSON; `null` where nothing is kept of the instant."""
+    """The text of `cronhpa explain --at` as JSON; `null` if no decision of that instant is kept."""
     store = open_store(asked.store)
     try:
-        found = store.decisions.at(asked.namespace, asked.name, asked.at)
-        following = None if found is None else store.decisions.after(asked.namespace, asked.name, asked.at)
+        decision = store.decisions.at(asked.namespace, asked.name, asked.at)
+        following = None if decision is None else store.decisions.after(asked.namespace, asked.name, asked.at)
     finally:
         store.close()
-    if found is None:
+    if decision is None:
         return b"null"
     return _ENCODER.encode(
         {
-            "at": found.at / SECOND,
+            "at": decision.at / SECOND,
             "until": None if following is None else following.at / SECOND,
-            "explained": explained(msgspec.json.decode(found.body), found.at),
+            "explained": explained(msgspec.json.decode(decision.body), decision.at),
         }
     )
 
 
 def open_store(address: str | PostgresAddress) -> Store:
-    """Raises StoreError."""
+    """The operator's store, opened to read. Raises StoreError."""
     from pathlib import Path  # noqa: PLC0415 - a worker's
 
     return Store.open_to_read(Path(address) if isinstance(address, str) else address)
@@ -125,6 +126,13 @@ def measured_metric(spec: Spec) -> Metric | None:
 
 def _name(metric: Metric) -> str:
     return "" if isinstance(metric, UnknownMetric) else metric.name
+
+
+def _unit(metric: Metric | None) -> str:
+    """The unit of the metric's load; "" for a metric whose unit only its provider knows."""
+    if not isinstance(metric, ResourceMetric):
+        return ""
+    return "cores" if metric.name == "cpu" else "bytes"
 
 
 def _capacity(spec: Spec | None, metric: Metric | None, memory: Memory) -> float | None:
@@ -154,7 +162,7 @@ def _budget(spec: Spec | None, status: Json) -> Json | None:
 
 
 def manifest_text(body: Json) -> str:
-    """The object as a file that can be edited and applied: without what the API server and the operator wrote."""
+    """The object as a file that can be edited and applied: without the fields of the API server and the operator."""
     manifest = {
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": "CronHPA",
@@ -166,7 +174,7 @@ def manifest_text(body: Json) -> str:
 
 
 def commands(namespace: str, name: str, current: int | None) -> list[Json]:
-    """What a person may want to do next, each quoted for a shell whatever the names hold."""
+    """Commands that a person may want next, quoted for a shell, whatever the names contain."""
     of = f"{shlex.quote(name)} -n {shlex.quote(namespace)}"
     more = max((current or 0) * 3 // 2, (current or 0) + 1, 2)
     return [
@@ -185,7 +193,7 @@ def commands(namespace: str, name: str, current: int | None) -> list[Json]:
     ]
 
 
-# --- what is to come ---------------------------------------------------------------------------------------------
+# --- ahead -------------------------------------------------------------------------------------------------------
 
 
 def _ahead(spec: Spec, asked: ViewQuestion, memory: Memory) -> Json:
@@ -201,27 +209,27 @@ def _ahead(spec: Spec, asked: ViewQuestion, memory: Memory) -> Json:
         "isCut": line.is_cut,
         "segments": [
             [
-                each.start / SECOND,
-                each.end / SECOND,
-                each.minimum,
-                each.maximum,
-                str(each.minimum_by),
-                str(each.maximum_by),
+                segment.start / SECOND,
+                segment.end / SECOND,
+                segment.minimum,
+                segment.maximum,
+                str(segment.minimum_by),
+                str(segment.maximum_by),
             ]
-            for each in line.segments
+            for segment in line.segments
         ],
-        "lanes": [each.told() for each in _lanes_ahead(spec, line)],
-        "marks": [_mark(each) for each in line.marks[:_MARKS_MAX]],
+        "lanes": [lane.fields() for lane in _lanes_ahead(spec, line)],
+        "marks": [_mark(mark) for mark in line.marks[:_MARKS_MAX]],
     }
 
 
 def _lanes_ahead(spec: Spec, line: Timeline) -> Iterator[Lane]:
-    stated = {each.name: (each.floor, each.cap) for each in spec.schedules}
+    stated = {schedule.name: (schedule.floor, schedule.cap) for schedule in spec.schedules}
     if spec.override is not None:
         stated.setdefault("override", (spec.override.floor, spec.override.cap))
-    for each in window_intervals(line):
-        floor, cap = stated.get(each.name, (None, None))
-        yield Lane(each.name, each.start, each.end, leads=each.leads, floor=floor, cap=cap)
+    for window in window_intervals(line):
+        floor, cap = stated.get(window.name, (None, None))
+        yield Lane(window.name, window.start, window.end, leads=window.leads, floor=floor, cap=cap)
 
 
 def _mark(mark: Mark) -> Json:
@@ -233,10 +241,10 @@ def _mark(mark: Mark) -> Json:
     }
 
 
-# --- what was ----------------------------------------------------------------------------------------------------
+# --- past --------------------------------------------------------------------------------------------------------
 
 
-def _past(asked: ViewQuestion, metric: Metric | None, capacity: float | None) -> Json:
+def _past(asked: ViewQuestion, metric: Metric | None, capacity: float | None, start_up: Nanoseconds | None) -> Json:
     since, now = asked.now - SPAN, asked.now
     series = None if metric is None else Series(asked.namespace, asked.name, _name(metric))
     store = open_store(asked.store)
@@ -252,30 +260,32 @@ def _past(asked: ViewQuestion, metric: Metric | None, capacity: float | None) ->
             newest = store.forecasts.newest_of([series]).get(series)
     finally:
         store.close()
-    known = [*([before] if before is not None else []), *kept]
+    decisions = [*([before] if before is not None else []), *kept]
+    ready = ready_pods(points, scalings_of(decisions), start_up)
     forecast = []
     if newest is not None and newest.step > 0 and now - newest.issued_at < SPAN:
         starts = (newest.start + place * newest.step for place in range(len(newest.load)))
         forecast = [[at / SECOND, load] for at, load in zip(starts, newest.load, strict=False) if isfinite(load)]
     return {
         "points": _columns(points, dict(loads), since),
-        "changes": told_changes(known, asked.zone),
+        "changes": change_rows(decisions, asked.zone),
         "changesCut": len(kept) == CHANGES_MAX,
-        "lanes": [each.told() for each in lanes_of(known, since, now)],
-        "events": events_of(known, asked.zone),
-        "short": [[begin / SECOND, end / SECOND] for begin, end in short_spans(points, minutes, capacity)],
-        "issued": [[each.start / SECOND, each.load, each.percent] for each in issued],
+        "lanes": [lane.fields() for lane in lanes_of(decisions, since, now)],
+        "events": events_of(decisions, asked.zone),
+        "short": [[begin / SECOND, end / SECOND] for begin, end in short_spans(ready, minutes, capacity)],
+        "issued": [[quantile.start / SECOND, quantile.load, quantile.percent] for quantile in issued],
         "forecast": forecast,
         "forecastModel": "" if newest is None else newest.model,
         "usual": [[at / SECOND, low, high] for at, low, high in usual_loads(dict(loads), now)],
+        "usualOf": f"last {_WEEKS} weeks" if _is_weekly(dict(loads), now) else "last 7 days",
     }
 
 
 def _columns(points: Iterable[Point], loads: dict[Nanoseconds, float], since: Nanoseconds) -> Json:
-    """Points by the column; the load from the load history where a point has none, as before the operator began."""
-    of = {each.at - each.at % STEP: each for each in points}
-    instants = sorted({*of, *(at for at in loads if at >= since)})
-    rows = [(of.get(at), loads.get(at)) for at in instants]
+    """Points by column. Where a point has no load, as before the operator's start, the load history's is taken."""
+    by_step = {point.at - point.at % STEP: point for point in points}
+    instants = sorted({*by_step, *(at for at in loads if at >= since)})
+    rows = [(by_step.get(at), loads.get(at)) for at in instants]
     return {
         "at": [at / SECOND for at in instants],
         "load": [load if point is None or point.load is None else point.load for point, load in rows],
@@ -298,38 +308,11 @@ def minute_loads(
         return []
 
 
-def short_spans(
-    points: Sequence[Point], minutes: Iterable[tuple[Nanoseconds, float]], capacity: float | None
-) -> list[tuple[Nanoseconds, Nanoseconds]]:
-    """
-    The minutes in which the load was above what the ready pods carry, adjacent ones as one span.
-
-    minutes: (start, largest load). Ready pods are known at points: those of the last one count until the next, so after
-    a rise up to a step too much is told.
-    """
-    if not capacity:
-        return []
-    spans: list[tuple[Nanoseconds, Nanoseconds]] = []
-    instants = [each.at for each in points]
-    for at, load in minutes:
-        place = bisect_right(instants, at) - 1
-        if place < 0 or at - instants[place] > 2 * POINT_STEP:
-            continue
-        ready = points[place].ready
-        if ready is None or load <= ready * capacity:
-            continue
-        if spans and spans[-1][1] == at:
-            spans[-1] = (spans[-1][0], at + MINUTE)
-        else:
-            spans.append((at, at + MINUTE))
-    return spans
-
-
 def usual_loads(loads: dict[Nanoseconds, float], now: Nanoseconds) -> Iterator[tuple[Nanoseconds, float, float]]:
     """
     (start of an hour, smallest, largest) of the loads at the same hour of past weeks, for each hour of the coming span.
 
-    Before two weeks are known: of the same hour of past days. No forecast: what came before at this time.
+    With less than two weeks of loads: of the same hour of past days. These are recorded loads, and no forecast.
     """
     if not loads:
         return
@@ -338,16 +321,19 @@ def usual_loads(loads: dict[Nanoseconds, float], now: Nanoseconds) -> Iterator[t
         hour = at // _HOUR
         low, high = hours.get(hour, (load, load))
         hours[hour] = (min(low, load), max(high, load))
-    weekly = now - min(loads) >= 2 * SPAN
-    period, count = (SPAN // _HOUR, _WEEKS) if weekly else (DAY // _HOUR, SPAN // DAY)
+    period, count = (SPAN // _HOUR, _WEEKS) if _is_weekly(loads, now) else (DAY // _HOUR, SPAN // DAY)
     first = now // _HOUR + 1
     for hour in range(first, first + SPAN // _HOUR):
         back = -(-(hour - now // _HOUR) // period)
-        known = [
-            hours[hour - (back + each) * period] for each in range(count) if hour - (back + each) * period in hours
-        ]
-        if known:
-            yield hour * _HOUR, min(low for low, _ in known), max(high for _, high in known)
+        alike = (hour - (back + earlier) * period for earlier in range(count))
+        ranges = [hours[past] for past in alike if past in hours]
+        if ranges:
+            yield hour * _HOUR, min(low for low, _ in ranges), max(high for _, high in ranges)
+
+
+def _is_weekly(loads: dict[Nanoseconds, float], now: Nanoseconds) -> bool:
+    """Whether there are two weeks of loads, so that the same hours of past weeks are compared instead of past days."""
+    return bool(loads) and now - min(loads) >= 2 * SPAN
 
 
 _HOUR = 3600 * SECOND

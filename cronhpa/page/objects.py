@@ -1,4 +1,4 @@
-"""The objects that the page shows, as the process that serves it knows them."""
+"""The objects that the page shows, as its own process has them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class LiveObject(Struct, frozen=True, gc=False):
     """
     A CronHPA as last seen.
 
-    version: changes with the status. spec: as it was written, JSON packed by zlib, empty where it cannot be told. zone:
-    in which its times are told.
+    version: changes with the status. spec: as it was written, JSON packed by zlib, empty if it is unknown. zone: the
+    time zone in which its times are shown. status_text: as JSON.
     """
 
     namespace: str
@@ -27,11 +27,16 @@ class LiveObject(Struct, frozen=True, gc=False):
     version: int
     zone: str
     spec: bytes
-    status: Json
+    status_text: bytes
 
     @property
     def key(self) -> tuple[str, str]:
         return self.namespace, self.name
+
+    @property
+    def status(self) -> Json:
+        status: Json = msgspec.json.decode(self.status_text)
+        return status
 
     def body(self) -> Json:
         """The object as the API serves it."""
@@ -41,14 +46,18 @@ class LiveObject(Struct, frozen=True, gc=False):
 
 
 class Leader(Struct, frozen=True):
-    """leads: whether this replica decides. holder: who does, as far as this one knows; "" where nobody is known."""
+    """
+    leads: whether this replica decides. holder: the replica that decides, as far as this one knows; "" if unknown.
+    part: the part of the fleet that this replica is limited to, in words; "" for everything.
+    """
 
     leads: bool
     holder: str = ""
+    part: str = ""
 
 
 class Objects(Protocol):
-    """What is known live: of a replica that does not lead, what its watches tell it."""
+    """The live objects; in a replica that does not lead, as its watches deliver them."""
 
     def all(self) -> Iterable[LiveObject]: ...
 

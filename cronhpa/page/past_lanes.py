@@ -1,4 +1,4 @@
-"""What kept decisions tell of a span: changes, windows as they were open or led, and the events that followed."""
+"""The past of an object from its kept decisions: changes, windows that were open or led, and events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Lane(Struct, frozen=True):
     floor: int | None
     cap: int | None
 
-    def told(self) -> list[Any]:
+    def fields(self) -> list[Any]:
         return [self.name, self.start / SECOND, self.end / SECOND, self.leads, self.floor, self.cap]
 
 
@@ -42,27 +42,33 @@ def status_of(decision: PastDecision) -> Json:
     return status
 
 
-def told_changes(decisions: Iterable[PastDecision], zone: str) -> list[list[Any]]:
-    """[time, found, wanted, decided by, why, why nothing was scaled, changes left out before it] of each."""
+def scalings_of(decisions: Iterable[PastDecision]) -> list[tuple[Nanoseconds, int]]:
+    """(instant, desired replicas) of the decisions that were acted on."""
+    changes = map(change_of, decisions)
+    return [(change.at, change.desired) for change in changes if change.desired is not None and not change.withheld]
+
+
+def change_rows(decisions: Iterable[PastDecision], zone: str) -> list[list[Any]]:
+    """For each: [time, current, desired, decided by, reason, why nothing was scaled, changes left out before it]."""
     return [
         [
-            each.at / SECOND,
-            each.current,
-            each.desired,
-            each.decided_by,
-            local_times(each.reason, zone, each.at),
-            local_times(each.withheld, zone, each.at),
-            each.left_out,
+            change.at / SECOND,
+            change.current,
+            change.desired,
+            change.decided_by,
+            local_times(change.reason, zone, change.at),
+            local_times(change.withheld, zone, change.at),
+            change.left_out,
         ]
-        for each in map(change_of, decisions)
+        for change in map(change_of, decisions)
     ]
 
 
 def lanes_of(decisions: Sequence[PastDecision], since: Nanoseconds, until: Nanoseconds) -> list[Lane]:
-    """The windows and overrides that decisions were taken under; each decision holds until the next."""
+    """The windows and overrides in force at decisions; each decision holds until the next."""
     lanes: list[Lane] = []
     last: dict[tuple[str, bool], int] = {}
-    ends = [*(each.at for each in decisions[1:]), until]
+    ends = [*(decision.at for decision in decisions[1:]), until]
     for decision, end in zip(decisions, ends, strict=False):
         begin = max(decision.at, since)
         if end <= begin:
@@ -100,15 +106,15 @@ def _lanes_at(status: Json, begin: Nanoseconds, end: Nanoseconds) -> Iterator[La
 
 def events_of(decisions: Sequence[PastDecision], zone: str) -> list[Json]:
     """
-    The events that the changes from one kept decision to the next were told as, the newest first.
+    The events of the changes from one kept decision to the next, the newest first.
 
-    From the store, not from the API: the API forgets events within an hour, and they need no right of their own.
+    From the store, not from the API: the API forgets events within an hour, and would ask for a right to read them.
     """
-    statuses = [(each.at, status_of(each)) for each in decisions]
+    statuses = [(decision.at, status_of(decision)) for decision in decisions]
     events: list[Json] = []
     for (_, before), (at, after) in pairwise(statuses):
         events += [
-            {"at": at / SECOND, "type": each.type, "reason": each.reason, "message": each.message}
-            for each in transition_events(before, after, zone, at)
+            {"at": at / SECOND, "type": event.type, "reason": event.reason, "message": event.message}
+            for event in transition_events(before, after, zone, at)
         ]
     return events[::-1][:_EVENTS_MAX]

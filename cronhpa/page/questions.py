@@ -1,4 +1,4 @@
-"""What the page asks its worker processes: values that cross the border of a process, and the tasks by name."""
+"""Questions of the page to its worker processes: values that cross the border of a process, and the tasks by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 from cronhpa.core.instant import DAY, Nanoseconds
 from cronhpa.history.address import PostgresAddress
 
-# Back and ahead of now: as long as every decision is kept.
+# Shown back and ahead of now: as long as every decision is kept.
 SPAN: Nanoseconds = 7 * DAY
 
 
@@ -35,7 +35,7 @@ class DecisionQuestion(Struct, frozen=True):
 
 
 class ScheduledObject(Struct, frozen=True, gc=False):
-    """What the bounds to come depend on. spec: as it was written, packed. status: its memory of leads and start-up."""
+    """The inputs of an object's coming bounds. spec: as it was written, packed. memory: for leads and start-up time."""
 
     namespace: str
     name: str
@@ -51,8 +51,8 @@ class EdgesQuestion(Struct, frozen=True):
 
 class BoundsEdge(Struct, frozen=True, array_like=True, gc=False):
     """
-    The bounds change at an instant. object: its place in the question. before, after: the minimum; what: schedules that
-    open, close or begin to lead.
+    A change of an object's bounds. object: its place in the question. before, after: the minimum; what: the schedules
+    that open, close or begin to lead.
     """
 
     at: Nanoseconds
@@ -65,7 +65,7 @@ class BoundsEdge(Struct, frozen=True, array_like=True, gc=False):
 
 
 class EdgesAnswer(Struct, frozen=True):
-    """unread: objects whose spec cannot be read. cut: objects with more edges than are told."""
+    """unread: number of objects whose spec cannot be read. cut: number of objects with more edges than are listed."""
 
     edges: list[BoundsEdge]
     unread: int = 0
@@ -74,8 +74,8 @@ class EdgesAnswer(Struct, frozen=True):
 
 class RerunQuestion(Struct, frozen=True):
     """
-    Decide the last week again. text: YAML of the object, or of its spec alone, as it would be. progress: a file that
-    the task writes its share done into, from 0 to 1; "" for none.
+    Decide the last week again. text: YAML of the changed object, or of its spec alone. progress: a file into which the
+    task writes the share that is done, from 0 to 1; "" for none.
     """
 
     store: str | PostgresAddress
@@ -98,7 +98,7 @@ def object_view(payload: bytes) -> bytes:
 
 
 def past_decision(payload: bytes) -> bytes:
-    """Runs in a worker: an encoded DecisionQuestion to JSON, `null` where nothing is kept."""
+    """Runs in a worker: an encoded DecisionQuestion to JSON, `null` if nothing is kept."""
     from cronhpa.page.object_view import decision_of  # noqa: PLC0415 - as above
 
     return decision_of(msgspec.msgpack.decode(payload, type=DecisionQuestion))

@@ -1,8 +1,8 @@
 """
-The last week decided again: the object as it is, and as somebody would have it, beside what happened.
+The last week decided again, by the object as it is and by a changed one, beside the recorded past.
 
-Runs in a worker process with a deadline. The text is a stranger's: it is read with bounds, and nothing of it but its
-`spec` counts.
+Runs in a worker process with a deadline. The caller's text is distrusted: it is read with limits, and only its `spec`
+counts.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ from cronhpa.history.database import StoreError
 from cronhpa.history.points import POINT_STEP, Point
 from cronhpa.history.recorded import recorded_load
 from cronhpa.history.series import Series
-from cronhpa.page.object_view import minute_loads, open_store, short_spans
+from cronhpa.page.object_view import CHANGES_MAX, minute_loads, open_store
+from cronhpa.page.past_lanes import scalings_of
 from cronhpa.page.questions import SPAN, RerunQuestion
+from cronhpa.page.shortages import ready_pods, short_spans
 from cronhpa.simulation.run import ReplicaChange, Run
 from cronhpa.simulation.target import Environment
 
@@ -55,7 +57,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class NotReadableError(Exception):
-    """What is wrong with a text, each with what to do."""
+    """A text cannot be run. problems: each with what to do."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = list(problems)
@@ -73,9 +75,9 @@ def rerun_of(asked: RerunQuestion) -> bytes:
 
 
 def spec_of(text: str, namespace: str) -> Spec:
-    """The spec of a manifest, or of a spec alone. Raises NotReadableError with everything that is wrong with it."""
-    found = _document(text)
-    spec = found.get("spec", found if "scaleTargetRef" in found else None)
+    """The spec of a manifest, or of a spec alone. Raises NotReadableError with all problems."""
+    document = _document(text)
+    spec = document.get("spec", document if "scaleTargetRef" in document else None)
     if not isinstance(spec, Mapping):
         raise NotReadableError(["spec: a CronHPA, or its spec alone, is read"])
     spec = _without_nulls(spec)
@@ -85,7 +87,9 @@ def spec_of(text: str, namespace: str) -> Spec:
         parsed = parse_spec(spec, namespace, ControllerOptions())
     except SpecError as error:
         raise NotReadableError([str(problem) for problem in error.problems]) from error
-    problems += [f"{each.name}: {each.problem}" for each in parsed.schedules if each.problem is not None]
+    problems += [
+        f"{schedule.name}: {schedule.problem}" for schedule in parsed.schedules if schedule.problem is not None
+    ]
     if problems:
         raise NotReadableError(problems)
     return parsed
@@ -96,16 +100,16 @@ def _document(text: str) -> Mapping[str, Any]:
         loader = Loader(text, _NODES_MAX)
         try:
             node = loader.get_single_node()
-            found = None if node is None else loader.construct_object(node, deep=True)
+            document = None if node is None else loader.construct_object(node, deep=True)
         finally:
             loader.dispose()
     except (yaml.YAMLError, RecursionError, ValueError, AttributeError, LookupError) as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f"line {mark.line + 1}: "
         raise NotReadableError([f"{where}{getattr(error, 'problem', None) or error}"]) from error
-    if not isinstance(found, Mapping):
+    if not isinstance(document, Mapping):
         raise NotReadableError(["one object is read, with a spec"])
-    return found
+    return document
 
 
 def _without_nulls(value: Any) -> Any:
@@ -130,7 +134,7 @@ def _rerun(asked: RerunQuestion) -> Json:
     series = Series(asked.namespace, asked.name, name_of(metric))
     if name_of(changed) != series.metric:
         raise NotRunnableError(f"{name_of(changed)}: the load that is known is of {series.metric}")
-    points, middles, happened, minutes = _recorded(asked, series)
+    points, middles, recorded, minutes, scalings = _recorded(asked, series)
     load = load_of_points(points, middles)
     begins = load.begin + (_LEARNT_FROM if wanted.forecast is not None or live.forecast is not None else 0)
     begin = max(-(-begins // MINUTE) * MINUTE, asked.now - SPAN)
@@ -144,7 +148,7 @@ def _rerun(asked: RerunQuestion) -> Json:
     progress = _Progress(asked.progress, begin, end)
     as_it_is = again.run(with_one(live, metric), progress.watch(0))
     as_wanted = again.run(with_one(wanted, changed), progress.watch(1))
-    happened = [each for each in happened if begin <= each.at < end]
+    happened = [point for point in recorded if begin <= point.at < end]
     return {
         "from": begin / SECOND,
         "to": end / SECOND,
@@ -152,16 +156,16 @@ def _rerun(asked: RerunQuestion) -> Json:
         "startUp": environment.start_up / SECOND,
         "metric": series.metric,
         "load": _thinned(zip(middles, (value for _, value in points), strict=True), begin, end),
-        "happened": _happened(happened, minutes, capacity),
+        "happened": _happened(happened, ready_pods(happened, scalings, memory.start_up), minutes, capacity),
         "asItIs": _run(as_it_is),
         "changed": _run(as_wanted),
         "forecasts": again.summary,
-        "leftOut": [name_of(each) or "?" for each in wanted.metrics if each is not changed],
+        "leftOut": [name_of(other) or "?" for other in wanted.metrics if other is not changed],
     }
 
 
 def _acting(spec: Spec) -> Spec:
-    """As if it acted, without an override, which was for an incident."""
+    """The spec with both modes Active, and without its override, which was for an incident."""
     forecast = None if spec.forecast is None else replace(spec.forecast, mode=Mode.ACTIVE)
     return replace(spec, mode=Mode.ACTIVE, override=None, forecast=forecast)
 
@@ -178,35 +182,47 @@ def _environment(capacity: float, memory: Memory) -> Environment:
 
 def _recorded(
     asked: RerunQuestion, series: Series
-) -> tuple[list[tuple[Nanoseconds, float]], list[Nanoseconds], list[Point], list[tuple[Nanoseconds, float]]]:
-    """Points and the instants in their middle, what happened, and the loads of single minutes."""
+) -> tuple[
+    list[tuple[Nanoseconds, float]],
+    list[Nanoseconds],
+    list[Point],
+    list[tuple[Nanoseconds, float]],
+    list[tuple[Nanoseconds, int]],
+]:
+    """(loads, the middles of their times, recorded points, loads of single minutes, scalings)."""
     store = open_store(asked.store)
     try:
-        points, middles = recorded_load(store.loads, series)
+        points, middles = recorded_load(store.loads, series, asked.now)
         happened = store.decisions.points(asked.namespace, asked.name, asked.now - SPAN, asked.now)
         minutes = minute_loads(store, series, asked.now - SPAN, asked.now)
+        kept = store.decisions.between(asked.namespace, asked.name, asked.now - SPAN, asked.now, CHANGES_MAX)
     finally:
         store.close()
     if len(points) < POINTS_MIN:
         raise NotRunnableError(f"no load of {series.metric} is recorded yet")
-    return points, middles, happened, minutes
+    return points, middles, happened, minutes, scalings_of(kept)
 
 
-def _happened(points: Sequence[Point], minutes: Sequence[tuple[Nanoseconds, float]], capacity: float) -> Json:
-    """Of the points that were seen: each stands for its five minutes."""
-    short = short_spans(points, minutes, capacity)
+def _happened(
+    points: Sequence[Point],
+    ready: Sequence[tuple[Nanoseconds, int | None]],
+    minutes: Sequence[tuple[Nanoseconds, float]],
+    capacity: float,
+) -> Json:
+    """The figures of the recorded points, each of which stands for five minutes."""
+    short = short_spans(ready, minutes, capacity)
     return {
         "minutes": sum(end - begin for begin, end in short) / MINUTE,
-        "podHours": sum(each.replicas for each in points) * (POINT_STEP / HOUR),
-        "most": max((each.replicas for each in points), default=None),
+        "podHours": sum(point.replicas for point in points) * (POINT_STEP / HOUR),
+        "most": max((point.replicas for point in points), default=None),
         "hours": len(points) * (POINT_STEP / HOUR),
         "short": [[begin / SECOND, end / SECOND] for begin, end in short],
-        "replicas": [[each.at / SECOND, each.replicas] for each in points],
+        "replicas": [[point.at / SECOND, point.replicas] for point in points],
     }
 
 
-def _run(found: Run) -> Json:
-    score = found.score
+def _run(run: Run) -> Json:
+    score = run.score
     return {
         "minutes": score.under_provisioned_minutes,
         "podHours": score.pod_hours,
@@ -214,18 +230,18 @@ def _run(found: Run) -> Json:
         "hours": (score.span - score.unknown) / HOUR,
         "unserved": score.unserved_percent,
         "actions": score.actions,
-        "short": [[each.begin / SECOND, each.end / SECOND] for each in score.stretches],
-        "replicas": _steps(found.changes),
+        "short": [[stretch.begin / SECOND, stretch.end / SECOND] for stretch in score.stretches],
+        "replicas": _steps(run.changes),
     }
 
 
 def _steps(changes: Iterable[ReplicaChange]) -> list[list[float]]:
-    """The counts as they changed, without the changes of readiness alone."""
-    told: list[list[float]] = []
-    for each in changes:
-        if not told or told[-1][1] != each.replicas:
-            told.append([each.at / SECOND, each.replicas])
-    return told
+    """[time, replicas] at each change of the count; changes of readiness alone are left out."""
+    steps: list[list[float]] = []
+    for change in changes:
+        if not steps or steps[-1][1] != change.replicas:
+            steps.append([change.at / SECOND, change.replicas])
+    return steps
 
 
 def _thinned(pairs: Iterable[tuple[Nanoseconds, float]], begin: Nanoseconds, end: Nanoseconds) -> list[list[float]]:
@@ -239,18 +255,18 @@ def _thinned(pairs: Iterable[tuple[Nanoseconds, float]], begin: Nanoseconds, end
 
 
 class _Progress:
-    """The share of both runs that is done, in a file that is read while the task runs."""
+    """Writes the share of both runs that is done into a file, which is read while the task runs."""
 
     def __init__(self, path: str, begin: Nanoseconds, end: Nanoseconds) -> None:
         self._path = Path(path) if path else None
         self._begin, self._length = begin, end - begin
-        self._told = -1
+        self._written = -1
 
     def watch(self, run: int) -> Callable[[Observation, Decision], None]:
         def note(_: Observation, decision: Decision) -> None:
             percent = (100 * run + 100 * (decision.at - self._begin) // self._length) // 2
-            if self._path is not None and percent != self._told:
-                self._told = percent
+            if self._path is not None and percent != self._written:
+                self._written = percent
                 self._path.write_text(f"{percent / 100}", "ascii")
 
         return note

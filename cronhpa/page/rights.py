@@ -1,4 +1,4 @@
-"""Who calls the page and what they may get: the page asks, whoever wires it answers."""
+"""Callers of the page and what they may get: the interface that the page asks, implemented where it is wired."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 
 class Caller(Struct, frozen=True):
-    """Who calls, as the API server names users. Without a username: whoever reaches a page without authentication."""
+    """A caller, as the API server names users. Without a username: any caller of a page without authentication."""
 
     username: str = ""
     uid: str = ""
@@ -27,25 +27,25 @@ class NotAuthenticatedError(Exception):
 
 
 class BusyError(Exception):
-    """Too many are asking: the same request may be answered in a second."""
+    """Too many requests: the same one may be answered in a second."""
 
 
 class UnavailableError(Exception):
-    """What is asked for cannot be answered now, in words for the caller."""
+    """The request cannot be answered now; the text is for the caller."""
 
 
 class Rights(Protocol):
-    """Raises BusyError where too many are asking, UnavailableError where the API server does not answer."""
+    """Raises BusyError for too many requests at once, UnavailableError where the API server does not answer."""
 
     async def caller(self, token: str) -> Caller:
-        """Who the bearer of a token is. Raises NotAuthenticatedError for a token that is nobody's."""
+        """The user of a token. Raises NotAuthenticatedError for a token without a user."""
 
     async def may_get(self, caller: Caller, namespace: str, name: str) -> bool:
-        """Whether a CronHPA may be got; name "" asks for all of the namespace, both "" for all there are."""
+        """Whether the caller may get a CronHPA; name "" means all of the namespace, both "" all of the cluster."""
 
 
 class Everything:
-    """The rights of a page without authentication: whoever reaches the port sees everything."""
+    """The rights of a page without authentication: everybody who reaches the port sees everything."""
 
     async def caller(self, token: str) -> Caller:
         del token
@@ -60,7 +60,7 @@ class Scope(Struct, frozen=True):
     """
     The namespaces of which a caller may get all objects; None: every namespace.
 
-    pending: namespaces whose answer is not there yet, because too many were asked about at once.
+    pending: the number of namespaces without an answer yet, because too many were asked about at once.
     """
 
     namespaces: frozenset[str] | None
@@ -79,10 +79,10 @@ class Scope(Struct, frozen=True):
 
 async def scope_of(rights: Rights, caller: Caller, namespaces: Iterable[str]) -> Scope:
     """
-    What a caller may get of these namespaces.
+    The scope of a caller within these namespaces.
 
-    A right to single objects by name shows those objects when they are asked for, and not in a list: to find them, each
-    object would need a review of its own.
+    An object that a caller may get only by its name is shown when the caller asks for it, and is in no list: a list
+    would need a review for each object.
     """
     if await rights.may_get(caller, "", ""):
         return Scope(None)

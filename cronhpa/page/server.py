@@ -1,5 +1,5 @@
 """
-The page over HTTP: documents without data for everybody, data for whoever may get it.
+The page over HTTP: documents without data for everybody, data for callers that may get it.
 
     GET  /                                       the page itself; /assets/DIGEST/NAME its files
     GET  /api/session                            who calls, and who leads
@@ -9,7 +9,7 @@ The page over HTTP: documents without data for everybody, data for whoever may g
     GET  /api/calendar                           the coming edges of the fleet
     POST /api/what-if                            begin a run; GET /api/what-if/RUN asks for it
 
-Nothing here changes anything in the cluster. Who may not get an object is answered as if it did not exist.
+Nothing here changes anything in the cluster. A caller that may not get an object is told that it does not exist.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _OBJECT = "/api/objects/{namespace:[^/]+}/{name:[^/]+}"
 _NOTHING = "there is no such object, or it is not for you"
 _ENCODER = msgspec.json.Encoder()
 
-# Everything comes from here, nothing is inline, nothing is evaluated, nobody frames it, no text becomes HTML.
+# Everything comes from this server; nothing is inline or evaluated; no site frames the page; no text becomes HTML.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -164,11 +164,11 @@ class PageServer:
         )
         return application
 
-    # --- who asks ------------------------------------------------------------------------------------------------
+    # --- callers -------------------------------------------------------------------------------------------------
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answers what a handler cannot: foreign hosts and sites, who is nobody, who is too many."""
+        """Refuses foreign hosts and sites, and turns what a handler raises into a response."""
         if self._settings.authentication.mode is AuthenticationMode.NONE and not is_local_host(
             request.headers.get("Host", "")
         ):
@@ -189,7 +189,7 @@ class PageServer:
         except TimeoutError:
             return _refused(503, f"no answer within {_REQUEST_SECONDS:g} s")
         except web.HTTPException as error:
-            # Not its page: that repeats what was asked for.
+            # Not aiohttp's own page, which repeats parts of the request.
             allowed = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
             return _refused(error.status, error.reason, allowed)
         except Exception:
@@ -204,15 +204,15 @@ class PageServer:
         )
 
     async def _allowed(self, request: web.Request, namespace: str, name: str) -> tuple[Caller, LiveObject]:
-        """The caller and the object. Raises HTTPNotFound where there is none, or none for this caller."""
+        """The caller and the object. Raises HTTPNotFound if there is no such object, or the caller may not get it."""
         caller = await self._caller(request)
         live = self._objects.get(namespace, name)
-        # The same time and the same answer for both: who may not get an object learns not even that it is there.
+        # The same time and the same answer in both cases: the caller must not even learn that the object exists.
         if not await self._rights.may_get(caller, namespace, name) or live is None:
             raise web.HTTPNotFound(reason=_NOTHING)
         return caller, live
 
-    # --- what is answered ----------------------------------------------------------------------------------------
+    # --- answers -------------------------------------------------------------------------------------------------
 
     async def _index(self, request: web.Request) -> web.Response:
         return await _answered(request, self._assets.index, "text/html; charset=utf-8")
@@ -222,14 +222,14 @@ class PageServer:
         if asset is None or request.match_info["digest"] != self._assets.digest:
             raise web.HTTPNotFound(reason="there is no such file")
         answer = await _answered(request, asset.body, asset.content_type)
-        # Another content has another digest, and so another address.
+        # Changed content has another digest, and so another address.
         answer.headers["Cache-Control"] = "public, max-age=31536000, immutable"
         return answer
 
     async def _session(self, request: web.Request) -> web.Response:
         caller, leader = await self._caller(request), self._objects.leader()
-        told = {"user": caller.label, "leads": leader.leads, "leader": leader.holder, "now": self._now() / SECOND}
-        return await _answered(request, _ENCODER.encode(told))
+        session = {"user": caller.label, "leads": leader.leads, "leader": leader.holder, "now": self._now() / SECOND}
+        return await _answered(request, _ENCODER.encode(session))
 
     async def _rows(self, request: web.Request) -> web.Response:
         caller = await self._caller(request)
@@ -280,10 +280,10 @@ class PageServer:
 
     async def _ask_run(self, request: web.Request) -> web.Response:
         caller = await self._caller(request)
-        found = self._what_if.answer(caller.label, request.match_info["run"])
-        if found is None:
+        answer = self._what_if.answer(caller.label, request.match_info["run"])
+        if answer is None:
             raise web.HTTPNotFound(reason="there is no such run any more")
-        return await _answered(request, found)
+        return await _answered(request, answer)
 
     @property
     def _store(self) -> str | PostgresAddress:
@@ -302,7 +302,7 @@ def _number(text: str | None) -> int | None:
 
 
 async def _answered(request: web.Request, body: bytes, content_type: str = "application/json") -> web.Response:
-    """An answer that a browser asks for again only with its tag, packed where that is worth it."""
+    """An answer with an ETag, so that a browser gets it again only if it changed; a long one is compressed."""
     tag = etag_of(body)
     headers = {
         "Cache-Control": "private, no-cache",

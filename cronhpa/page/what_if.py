@@ -1,8 +1,8 @@
 """
-What-if runs: one at a time, a few that wait, the answer kept for a while for whoever asked.
+What-if runs: one at a time, a few that wait; an answer is kept for a while.
 
-A caller has one run: another one takes its place. A run is known by a number that nobody guesses, and told to the
-caller who began it alone.
+A caller has one run, which the next one replaces. A run has a name that cannot be guessed, and only the caller that
+began it gets its answer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cronhpa.page.questions import ENCODER, RerunQuestion, rerun
 from cronhpa.page.rights import BusyError, UnavailableError
 from cronhpa.page.worker_pools import PageWorker
 
-# Characters of YAML: as much as the API server takes of an object would be hundreds of times what anybody writes.
+# Characters of YAML. The API server takes far longer objects, but nobody writes such a one.
 TEXT_MAX = 64 * 1024
 _RUNS_MAX = 8
 _ENCODER = msgspec.json.Encoder()
@@ -34,7 +34,7 @@ class _WhatIfRun:
         self.caller, self.task, self._progress = caller, task, progress
 
     def share(self) -> float | None:
-        """How much is done, from 0 to 1; None where that is not known."""
+        """The share that is done, from 0 to 1; None if it is unknown."""
         if self._progress is None:
             return None
         try:
@@ -52,18 +52,18 @@ class WhatIf:
         self._runs: dict[str, _WhatIfRun] = {}
 
     def begin(self, caller: str, asked: RerunQuestion) -> str:
-        """Begins a run; its name. Raises BusyError."""
-        for name in [name for name, each in self._runs.items() if each.caller == caller]:
+        """Begins a run; returns its name. Raises BusyError."""
+        for name in [name for name, run in self._runs.items() if run.caller == caller]:
             self._runs.pop(name).end()
-        if sum(not each.task.done() for each in self._runs.values()) >= _RUNS_MAX:
+        if sum(not run.task.done() for run in self._runs.values()) >= _RUNS_MAX:
             raise BusyError
         while len(self._runs) >= _RUNS_MAX:
-            self._runs.pop(next(name for name, each in self._runs.items() if each.task.done()))
+            self._runs.pop(next(name for name, run in self._runs.items() if run.task.done()))
         path = _progress_file()
         question = ENCODER.encode(replace(asked, progress="" if path is None else str(path)))
         task = asyncio.create_task(self._run(question), name="what if")
         if path is not None:
-            # Not within the task: one that is cancelled before its first step runs nothing of it.
+            # Not within the task: a task that is cancelled before its first step runs none of its code.
             task.add_done_callback(lambda _: _forget(path))
         name = secrets.token_urlsafe(16)
         self._runs[name] = _WhatIfRun(caller, task, path)
@@ -71,13 +71,13 @@ class WhatIf:
 
     def answer(self, caller: str, name: str) -> bytes | None:
         """JSON: {"done": share} while it runs, {"result": ...} after it. None for a run that is not the caller's."""
-        found = self._runs.get(name)
-        if found is None or found.caller != caller:
+        run = self._runs.get(name)
+        if run is None or run.caller != caller:
             return None
-        if not found.task.done():
-            return _ENCODER.encode({"done": found.share()})
+        if not run.task.done():
+            return _ENCODER.encode({"done": run.share()})
         try:
-            return _ENCODER.encode({"result": Raw(found.task.result())})
+            return _ENCODER.encode({"result": Raw(run.task.result())})
         except BusyError:
             problem = "too many runs are waiting: try it again in a minute"
         except UnavailableError as error:
@@ -88,9 +88,9 @@ class WhatIf:
         return await self._worker.run(rerun, question)
 
     async def close(self) -> None:
-        tasks = [each.task for each in self._runs.values()]
-        for each in tasks:
-            each.cancel()
+        tasks = [run.task for run in self._runs.values()]
+        for task in tasks:
+            task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
@@ -100,7 +100,7 @@ def _forget(path: Path) -> None:
 
 
 def _progress_file(folder: Callable[[], str] = tempfile.gettempdir) -> Path | None:
-    """None where nothing can be written: a run is then told without its progress."""
+    """A new file; None if no file can be written, and the run has no progress then."""
     try:
         handle, name = tempfile.mkstemp(prefix="what-if-", dir=folder())
     except OSError:

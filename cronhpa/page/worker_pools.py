@@ -1,8 +1,8 @@
 """
-Where the page computes: two processes of its own, started when they are first needed and ended when nobody asks.
+The page's two worker processes, started at their first task and ended when they are idle.
 
-One answers what people wait for, the other runs what takes a minute, so that a long run delays no view, and neither
-delays a decision or a forecast.
+One computes the views that people wait for, the other the runs that take a minute: a long run delays no view, and
+neither delays a decision or a forecast.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _IDLE_SECONDS = 300.0
 
 
 class PageWorker:
-    """One process. waiting_max: tasks that may wait for it. seconds: of a task."""
+    """One process. waiting_max: tasks that may wait for it. seconds: the deadline of a task."""
 
     def __init__(self, waiting_max: int, seconds: float, pool: WorkerPool | None = None) -> None:
         self._pool = pool or ProcessPool(1)
@@ -27,7 +27,7 @@ class PageWorker:
         self._end: asyncio.TimerHandle | None = None
 
     async def run(self, task: Callable[[bytes], bytes], payload: bytes) -> bytes:
-        """What the task makes of the payload. Raises BusyError, and UnavailableError for a task that gave no answer."""
+        """The result of the task. Raises BusyError, and UnavailableError for a task without a result."""
         if self._waiting >= self._waiting_max:
             raise BusyError
         self._waiting += 1
@@ -37,7 +37,7 @@ class PageWorker:
             async with self._place:
                 return await self._pool.run(task, payload, self._seconds)
         except WorkerError as problem:
-            raise UnavailableError(f"this could not be worked out: {problem}") from problem
+            raise UnavailableError(f"this could not be computed: {problem}") from problem
         finally:
             self._waiting -= 1
             if not self._waiting:

@@ -7,11 +7,15 @@ import shutil
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from browser.chromium import ARGUMENTS, chromium
 from page.made_fleet import MadeObjects, fleet_of, lived_week
 from page.served_page import served
+
+# Of a machine that runs all tests at once: a page that takes long is no failure.
+PATIENT_MS = 60_000
+expect.set_options(timeout=PATIENT_MS)
 
 WIDE, NARROW = {"width": 1400, "height": 900}, {"width": 390, "height": 844}
 
@@ -60,7 +64,7 @@ def opened(browser):
         )
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(PATIENT_MS)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
         page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +18,45 @@ DOCS = Path(__file__).parents[2] / "docs"
 COLORS = 128
 WIDE, PHONE = {"width": 1200, "height": 760}, {"width": 390, "height": 844}
 GO = "(hash) => { location.hash = hash; }"
+
+
+# Each view, and what is there once it is drawn.
+VIEWS = (
+    ("#/", ".rows .row"),
+    ("#/object/prod/shop", ".panels .panel"),
+    ("#/calendar", ".edge"),
+    ("#/what-if/prod/shop", "textarea"),
+)
+SHEET_PIXELS = 1440
+
+
+def sheet(opened, name, size, columns) -> None:
+    """Every view in light and in dark, shrunk onto one picture of so many columns; with all its colours, so a JPEG."""
+    width = SHEET_PIXELS // columns
+    height = width * size["height"] // size["width"]
+    # Beside each other where there are two columns, else all of one scheme in a row.
+    schemes = ("light", "dark")
+    cells = [(view, scheme) for view in VIEWS for scheme in schemes]
+    if columns > len(schemes):
+        cells = [(view, scheme) for scheme in schemes for view in VIEWS]
+    whole = Image.new("RGB", (width * columns, height * len(cells) // columns), "#888888")
+    pages = {scheme: opened(scheme, size) for scheme in schemes}
+    for place, ((view, shown), scheme) in enumerate(cells):
+        page = pages[scheme]
+        page.evaluate(GO, view)
+        page.wait_for_selector(shown)
+        page.wait_for_timeout(400)
+        image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+        corner = (width * (place % columns), height * (place // columns))
+        whole.paste(image.resize((width - 4, height - 4), Image.Resampling.LANCZOS), corner)
+    path = DOCS / f"page-{name}.jpg"
+    whole.save(path, quality=82, optimize=True)
+    print(path, path.stat().st_size)
+
+
+def save(image, path) -> None:
+    image.quantize(COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
+    print(path, path.stat().st_size)
 
 
 def main() -> None:
@@ -39,9 +79,10 @@ def main() -> None:
                 page.wait_for_timeout(400)
                 path = DOCS / f"page-{name}.png"
                 page.screenshot(path=path)
-                Image.open(path).convert("RGB").quantize(COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
-                print(path, path.stat().st_size)
+                save(Image.open(path).convert("RGB"), path)
 
+            sheet(opened, "wide", WIDE, 2)
+            sheet(opened, "narrow", PHONE, len(VIEWS))
             page = opened("dark", WIDE)
             page.click("[data-chip=needs]")
             kept(page, "fleet")

@@ -2,11 +2,16 @@
 
 import re
 
+import msgspec
 import pytest
+from msgspec import Raw
 from playwright.sync_api import expect
 
 from browser.conftest import NARROW, WIDE
 from cli.glance import named
+from cronhpa.core.instant import HOUR
+from cronhpa.history.decisions import KeptDecision
+from cronhpa.history.past_decision import PastDecision
 from cronhpa.history.points import Point
 from cronhpa.history.series import LoadSample, Series
 from cronhpa.history.store import Store
@@ -147,6 +152,29 @@ def test_an_object_of_this_minute_is_shown_with_the_little_that_is_known(opened,
             expect(page.locator(".explained")).to_contain_text(told)
             expect(page.locator("#banner")).to_be_hidden()
             expect(page.locator("canvas")).to_have_count(2)
+
+
+def test_an_object_of_a_long_namespace_keeps_its_name_and_one_without_metrics_a_whole_sentence(opened, tmp_path):
+    """The namespace hid the name; and the sentence began with a comma where no count was decided."""
+    store = Store(tmp_path / "history.db")
+    body = named("no-metric")
+    status = {**body["status"], "desiredReplicas": None}
+    past = PastDecision(NOW - HOUR, Raw(msgspec.json.encode({**body, "status": status})), Raw(b"{}"))
+    store.decisions.record([KeptDecision("n" * 60, "checkout-service", "1", past)])
+    store.close()
+    objects = MadeObjects([live("n" * 60, "checkout-service", body["spec"], status)])
+    with served(objects, store=tmp_path / "history.db") as url:
+        page = opened(url)
+        link = page.locator(".rows .c-name a")
+        expect(link).to_have_text("checkout-service")
+        assert link.evaluate("(node) => node.scrollWidth <= node.clientWidth + 1 && node.clientWidth > 80")
+        assert link.evaluate(
+            "(node) => node.getBoundingClientRect().right <= node.parentNode.getBoundingClientRect().right"
+        )
+
+        page.evaluate("(hash) => { location.hash = hash; }", f"#/object/{'n' * 60}/checkout-service")
+        expect(page.locator("#sentence")).to_contain_text("no count was decided at")
+        expect(page.locator(".plot-title").first).to_contain_text("nothing is recorded yet")
 
 
 def test_the_mouse_reads_the_picture_too(opened, url):

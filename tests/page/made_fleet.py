@@ -138,7 +138,9 @@ def meta(namespace: str, name: str) -> dict:
 
 def live(namespace, name, spec, status, *, version=1, generation=4, zone="Europe/Berlin") -> LiveObject:
     packed = zlib.compress(msgspec.json.encode(spec), 1)
-    return LiveObject(namespace, name, f"uid-{namespace}-{name}", generation, version, zone, packed, status)
+    return LiveObject(
+        namespace, name, f"uid-{namespace}-{name}", generation, version, zone, packed, msgspec.json.encode(status)
+    )
 
 
 def fleet_of(count: int) -> list[LiveObject]:

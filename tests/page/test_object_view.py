@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from cronhpa.core.instant import DAY, HOUR, MINUTE, SECOND
-from cronhpa.history.points import POINT_STEP, Point
-from cronhpa.page.object_view import commands, manifest_text, short_spans, usual_loads
+from cronhpa.page.object_view import commands, manifest_text, usual_loads
 from cronhpa.page.questions import ENCODER, DecisionQuestion, ViewQuestion, object_view, past_decision
 from page.made_fleet import BEGIN, INCIDENT, NOW, OVERRIDDEN, SPEC, live, lived_week
 
@@ -153,27 +152,6 @@ def test_commands_are_quoted_for_a_shell(name):
         words = shlex.split(each["command"])
         assert name in words
         assert "prod" == words[words.index("-n", 4) + 1]
-
-
-def points(*ready):
-    return [Point(NOW + place * POINT_STEP, count or 1, count, 1.0, 1, 9, None) for place, count in enumerate(ready)]
-
-
-def test_a_minute_is_short_where_its_load_is_above_what_ready_pods_carry():
-    """Two pods carry 2.0; from the second point on three carry 3.0. Adjacent minutes are one span."""
-    minutes = [(NOW + place * MINUTE, load) for place, load in enumerate([1.9, 2.1, 2.5, 2.0, 2.4, 2.4])]
-
-    assert [(NOW + MINUTE, NOW + 3 * MINUTE), (NOW + 4 * MINUTE, NOW + 5 * MINUTE)] == short_spans(
-        points(2, 3), minutes, 1.0
-    )
-
-
-def test_nothing_is_short_where_ready_pods_or_capacity_are_not_known():
-    minutes = [(NOW, 99.0), (NOW + HOUR, 99.0)]
-
-    assert [] == short_spans(points(None), minutes, 1.0)
-    assert [] == short_spans(points(2), minutes, None)
-    assert [] == short_spans(points(2), minutes[1:], 1.0)
 
 
 def test_before_two_weeks_are_known_the_usual_load_is_that_of_past_days():

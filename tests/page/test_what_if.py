@@ -187,7 +187,7 @@ async def test_a_run_whose_process_dies_says_so():
     pool.goes_on.set()
     await asyncio.sleep(0.05)
 
-    assert ["this could not be worked out: no answer within 180 s"] == json.loads(
+    assert ["this could not be computed: no answer within 180 s"] == json.loads(
         runs.answer("anna", name))["result"]["problems"]  # fmt: skip
 
 

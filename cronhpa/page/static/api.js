@@ -46,7 +46,7 @@ export async function ask(path, {body, signal} = {}) {
   }
 }
 
-// Calls look() again and again: after as many ms as it returns, or after refresh; not after an error that onError says ends it.
+// Calls look() again and again, after the ms that it returns or else after `refresh` ms; an error ends it if onError returns false.
 export function polling(refresh, onError, look) {
   const ending = new AbortController();
   let timer = 0;

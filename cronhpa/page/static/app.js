@@ -26,7 +26,7 @@ const tools = {
     trouble = "";
     tell();
   },
-  // Whether it is worth asking again.
+  // Whether the view should poll again.
   onError(error) {
     if (error instanceof SignInNeeded) {
       signIn();
@@ -133,7 +133,7 @@ function turnTheme() {
   try {
     localStorage.setItem("cronhpa-theme", wanted);
   } catch {
-    // It holds for this page, then.
+    // The choice is not stored, then, and ends with this page.
   }
   showTheme();
 }

@@ -33,7 +33,7 @@ function entry(each, most) {
     el("span.when", {}, clock(each.at, OWN_ZONE)), el("span.edge-pods.num", {}, pods(each)),
     el("span.bar-of", {"aria-hidden": "true"}, el("i", {style: {width: `${(100 * each.objects) / most}%`}})),
     el("span.edge-of", {}, `${number(each.objects)} ${each.objects === 1 ? "object" : "objects"}`, el("span.faint", {}, ` ${counts(each)}`))));
-  // A thousand objects of an edge are put in where somebody opens it.
+  // An edge may have a thousand objects: they are rendered when it is opened.
   node.addEventListener("toggle", () => {
     if (node.open && node.childElementCount === 1) node.append(objects(each));
   });
@@ -43,7 +43,7 @@ function entry(each, most) {
 export function calendar(main, {banner, onError}) {
   let drawn = null;
   let told = null;
-  replace(main, el("h1", {}, "Calendar of the fleet"), el("p.wait", {role: "status"}, "The edges of the coming week are worked out…"));
+  replace(main, el("h1", {}, "Calendar of the fleet"), el("p.wait", {role: "status"}, "The edges of the coming week are being computed…"));
 
   function draw() {
     drawn?.end();
@@ -53,8 +53,8 @@ export function calendar(main, {banner, onError}) {
     const bars = uPlot.paths.bars({size: [1, 6, 2], align: 0});
     drawn = picture({
       from: told.from, to: told.until, now: told.from, zone: OWN_ZONE, label: "Pods asked for at each edge of the coming week",
-      plots: [{title: "Pods asked for in addition, and no more", height: 150, range: () => upTo(most),
-        keys: [key("area", "replicas", "asked for in addition"), key("area", "floor", "no longer asked for")],
+      plots: [{title: "Pods that minimums ask for", height: 150, range: () => upTo(most),
+        keys: [key("area", "replicas", "more from then on"), key("area", "floor", "fewer from then on")],
         data: [at, told.instants.map((each) => each.more || null), told.instants.map((each) => each.fewer || null)],
         series: [{stroke: ink.replicas, fill: fade(ink.replicas, 0.75), paths: bars}, {stroke: ink.floor, fill: fade(ink.floor, 0.4), paths: bars}]}],
     });
@@ -83,8 +83,9 @@ export function calendar(main, {banner, onError}) {
         told.cut ? " Only the first of them are shown." : "", told.unread ? ` ${told.unread} objects cannot be read.` : ""),
       told.instants.length ? el("section.panel.wide", {}, draw()) : el("p.empty", {}, "Nothing opens or closes in the coming week."),
       heaviest.length ? el("section.panel", {}, el("h2", {}, "Where the most is asked for at once"), el("ol.heaviest", {}, heaviest.map((each) =>
-        el("li", {}, el("b", {}, moment(each.at, OWN_ZONE)), " ", pods(each), ` pods for ${number(each.objects)} objects`)))) : null,
-      el("section.panel", {}, el("h2", {}, "Edge by edge"), list));
+        el("li", {}, el("b", {}, moment(each.at, OWN_ZONE)), " ", pods(each), ` pods for ${number(each.objects)} ${each.objects === 1 ? "object" : "objects"}`)))) : null,
+      el("section.panel", {}, el("h2", {}, "Edge by edge"),
+        el("p.edge-head", {"aria-hidden": "true"}, el("span", {}, "Time"), el("span.edge-pods", {}, "Pods"), el("span.bar-of"), el("span", {}, "Objects")), list));
     for (const node of main.querySelectorAll("details")) if (opened.has(node.dataset.at)) node.open = true;
   }
 
@@ -92,7 +93,7 @@ export function calendar(main, {banner, onError}) {
     const answer = await ask("calendar", {signal: polled.signal});
     if (answer.done !== undefined) {
       const waiting = main.querySelector(".wait");
-      if (waiting) waiting.textContent = `The edges of the coming week are worked out: ${Math.round(100 * answer.done)} %`;
+      if (waiting) waiting.textContent = `The edges of the coming week are being computed: ${Math.round(100 * answer.done)} %`;
       return 500;
     }
     banner(answer.pending ? `${answer.pending} namespaces are still asked about.` : "");

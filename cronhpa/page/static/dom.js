@@ -47,7 +47,7 @@ export function replace(node, ...children) {
 
 // --- status -----------------------------------------------------------------------------------------------------
 
-// A word, a colour and a shape each: none of them is needed to tell the others apart.
+// Each status is shown by a word, a colour and a shape: nobody needs the colour to tell one from another.
 const SHAPES = {
   SpecUnreadable: ["bad", "M2 2 14 14M14 2 2 14", true],
   NoTarget: ["bad", "M8 1.5 15 14H1Z"],
@@ -115,6 +115,11 @@ export function day(at, zone) {
 
 export function moment(at, zone) {
   return `${day(at, zone)} ${clock(at, zone)}`;
+}
+
+// An instant to come, such as "Mon 23 Nov 08:00", with the year if it is more than 300 days ahead.
+export function coming(at, zone, now = Date.now() / 1000) {
+  return at - now > 300 * 86400 ? `${day(at, zone)} ${format(zone, {year: "numeric"}).format(at * 1000)}` : moment(at, zone);
 }
 
 export function away(seconds) {

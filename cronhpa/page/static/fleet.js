@@ -1,14 +1,14 @@
 // Every object in one table. Only the rows in view are in the document: 10,000 objects cost as much as fifty.
 
 import {ask, polling} from "./api.js";
-import {bounds, el, moment, number, OWN_ZONE, replace, replicas, shape, status, tone} from "./dom.js";
+import {bounds, coming, el, number, OWN_ZONE, replace, replicas, shape, status, tone} from "./dom.js";
 
 const REFRESH = 5000;
 const OVERSCAN = 8;
 const NARROW = matchMedia("(max-width: 46rem)");
 
-// What was told so far outlives the view: going back to the fleet asks for what changed alone.
-const known = {rows: new Map(), instance: "", scope: "", sequence: null, pending: 0, leads: true, leader: ""};
+// The rows received so far are kept when another view is opened: going back to the fleet asks only for what changed.
+const known = {rows: new Map(), instance: "", scope: "", sequence: null, pending: 0, leads: true, leader: "", part: ""};
 const chosen = {text: "", namespace: "", words: new Set(), needs: false, sort: "urgency", down: false, active: null, top: 0};
 
 export function forget() {
@@ -30,7 +30,7 @@ async function update(signal) {
   }
   for (const [namespace, name] of answer.gone) known.rows.delete(`${namespace}/${name}`);
   Object.assign(known, {instance: answer.instance, scope: answer.scope, sequence: answer.sequence,
-    pending: answer.pending, leads: answer.leads, leader: answer.leader});
+    pending: answer.pending, leads: answer.leads, leader: answer.leader, part: answer.part});
   return answer.whole || answer.rows.length > 0 || answer.gone.length > 0;
 }
 
@@ -82,7 +82,7 @@ function gauge(row) {
 
 function next(row) {
   return row.nextAt === null ? el("span.faint", {}, "–")
-    : el("span", {title: row.nextWhat}, moment(row.nextAt, OWN_ZONE), el("span.faint", {}, ` ${row.nextWhat}`));
+    : el("span", {title: row.nextWhat}, coming(row.nextAt, OWN_ZONE), el("span.faint", {}, ` ${row.nextWhat}`));
 }
 
 function forecast(row) {
@@ -98,7 +98,7 @@ function cost(row) {
       el("i", {style: {width: `${Math.max(0, Math.min(100, 100 * share))}%`}})));
 }
 
-// What is the matter takes the place of what there is nothing to say of.
+// In a row that needs a person the note takes the cells of forecast and cost, and without a next edge those before, too.
 function rest(row, note) {
   const isBrief = row.needsPerson && note && row.nextAt === null;
   const told = (span) => el(`div.cell.note.span-${span}`, {role: "gridcell", "aria-colspan": span, title: row.notes.join("\n")}, note);
@@ -120,7 +120,7 @@ function cells(row) {
         el("div.card-line", {}, el("span", {class: `word ${tone(row.status)}`}, row.status), ` · ${row.namespace} · `,
           bounds(row.min, row.max), row.decidedBy ? ` · ${row.decidedBy}` : ""),
         el("div", {class: note ? "card-line note" : "card-line faint"},
-          note || (row.nextAt === null ? "nothing changes by itself" : `${moment(row.nextAt, OWN_ZONE)} ${row.nextWhat}`))),
+          note || (row.nextAt === null ? "nothing changes by itself" : `${coming(row.nextAt, OWN_ZONE)} ${row.nextWhat}`))),
     ];
   }
   return [
@@ -207,7 +207,8 @@ export function fleet(main, {banner, onError}) {
     height = parseFloat(getComputedStyle(grid).getPropertyValue("--row"));
     body.style.height = `${rows.length * height}px`;
     const total = known.rows.size;
-    count.textContent = rows.length === total ? `${number(total)} objects` : `${number(rows.length)} of ${number(total)}`;
+    count.textContent = rows.length === total ? `${number(total)} ${total === 1 ? "object" : "objects"}` : `${number(rows.length)} of ${number(total)}`;
+    count.title = `Times in ${OWN_ZONE}`;
     if (known.pending) count.textContent += `, ${known.pending} namespaces still asked about`;
     empty.hidden = rows.length > 0 || known.sequence === null;
     empty.textContent = total ? "Nothing is like this. Fewer filters show more."
@@ -306,7 +307,8 @@ export function fleet(main, {banner, onError}) {
   const polled = polling(REFRESH, onError, async () => {
     const isFirst = known.sequence === null;
     const hasChanged = await update(polled.signal);
-    banner(known.leads ? "" : `This replica does not lead: it shows what its watches tell.${
+    banner(known.part ? `This replica decides ${known.part} and shows what is in them; others are shown by others.`
+      : known.leads ? "" : `This replica does not lead: it shows what its watches tell.${
       known.leader ? ` ${known.leader} decides.` : ""}`);
     if (hasChanged || isFirst) {
       filters();

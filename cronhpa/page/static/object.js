@@ -39,7 +39,8 @@ function drawing(view, at) {
   const capacity = view.capacity;
   const ready = pairs("ready");
   const carried = capacity ? ready.map(([instant, count]) => [instant, count * capacity]) : [];
-  const high = Math.max(1e-9, ...loads.map(([, value]) => value), ...usual.map(([, , value]) => value),
+  const seen = [loads, usual, issued].some((pairs) => pairs.length);
+  const high = Math.max(seen ? 1e-9 : 1, ...loads.map(([, value]) => value), ...usual.map(([, , value]) => value),
     ...issued.map(([, value]) => value));
 
   const floors = [...pairs("floor"), ...ahead(2)];
@@ -56,11 +57,11 @@ function drawing(view, at) {
     label: "A week back and a week ahead. Arrow keys move a cursor; the sentence below says what was decided.",
     plots: [
       {
-        title: view.metric ? `Load: ${view.metric}` : "Load", height: 150, unit: load, short: true,
+        title: ["Load", view.metric && `: ${view.metric}`, view.unit && `, ${view.unit}`].filter(Boolean).join(""), height: 150, unit: load, short: true,
         range: () => upTo(high, 1e-9),
-        keys: [key("line", "load", "load"), key("area", "usual", "usual at this hour"),
-          key("dash", "forecast", "forecast"), capacity ? key("line", "carried", "what ready pods carry") : null,
-          key("hatch", "bad", "under-provisioned")],
+        keys: [loads.length ? key("line", "load", "load") : el("span.faint", {}, "nothing is recorded yet"), usual.length ? key("area", "usual", `at this hour in the ${view.usualOf}`) : null,
+          issued.length ? key("dash", "forecast", "forecast") : null, carried.length ? key("line", "carried", "what ready pods carry") : null,
+          carried.length ? key("hatch", "bad", "under-provisioned") : null],
         data: [of, sparse(usual.map(([instant, , value]) => [instant, value]), of, 2 * 3600),
           sparse(usual.map(([instant, value]) => [instant, value]), of, 2 * 3600),
           held(carried, of, 2 * STEP), sparse(issued, of, 3 * STEP), sparse(loads, of, 3 * STEP)],
@@ -71,7 +72,7 @@ function drawing(view, at) {
       {
         title: "Replicas", height: 210, short: true, range: () => upTo(top),
         keys: [key("line", "replicas", "replicas"), key("area", "ready", "ready"), key("dash", "floor", "floor"),
-          key("dash", "cap", "cap"), key("dots", "forecast", "forecast asks for")],
+          key("dash", "cap", "cap"), pairs("forecast").length ? key("dots", "forecast", "forecast asks for") : null],
         data: [times, held(ready, times, 2 * STEP), held(pairs("replicas"), times, 2 * STEP), held(floors, times),
           held(caps, times), held(pairs("forecast"), times, 2 * STEP)],
         series: [{fill: fade(ink.ready, 0.28), width: 0, paths: stepped}, {stroke: ink.replicas, width: 2, paths: stepped},
@@ -95,8 +96,10 @@ function sentence(view, at) {
     const segment = inForce(view.ahead?.segments ?? [], at);
     const open = (view.ahead?.lanes ?? []).filter(([, start, end]) => start <= at && at < end)
       .map(([name, , , leads]) => (leads ? `${name} (asked for ahead)` : name));
+    const was = (view.usual ?? []).find(([hour]) => hour <= at && at < hour + 3600);
     return [when, ` ${segment ? `${bounds(segment[2], segment[3])} replicas are allowed` : "nothing is known"}`,
-      segment ? `, at least by ${segment[4]}, at most by ${segment[5]}` : "", open.length ? `; open: ${open.join(", ")}` : ""];
+      segment ? `, at least by ${segment[4]}, at most by ${segment[5]}` : "", open.length ? `; open: ${open.join(", ")}` : "",
+      was ? `. Load at this hour in the ${view.usualOf}: ${load(was[1])} to ${load(was[2])}` : ""];
   }
   const change = inForce(view.changes ?? [], at);
   const [known, ready, of] = ["replicas", "ready", "load"].map((name) => valueAt(view.points, name, at));
@@ -105,9 +108,17 @@ function sentence(view, at) {
   if (!change) return [when, " nothing is kept of this time", measured ? ` (${measured})` : ""];
   const [since, current, desired, by, reason, withheld, leftOut] = change;
   const count = desired === null ? "" : current === desired || current === null ? `${desired} replicas` : `${current} → ${desired} replicas`;
-  return [when, measured ? ` ${measured}.` : "", el("br"), `${count}${by ? `, decided by ${by}` : ""}`,
-    ` at ${moment(since, view.zone)}`, reason ? `: ${reason}` : "", withheld ? `; withheld: ${withheld}` : "",
+  const decided = count ? [count, by && `decided by ${by}`].filter(Boolean).join(", ") : "no count was decided";
+  return [when, measured ? ` ${measured}.` : "", el("br"), `${decided} at ${moment(since, view.zone)}`, reason ? `: ${reason}` : "", withheld ? `; withheld: ${withheld}` : "",
     leftOut ? ` (${leftOut} changes before it came too fast to be kept)` : ""];
+}
+
+// Lines with a hanging indent: a line that wraps continues two characters to the right of its begin.
+function hanging(lines) {
+  return lines.flatMap((line) => line.split("\n")).map((line) => {
+    const begin = line.length - line.trimStart().length;
+    return el("div", {style: {"padding-left": `${begin + 2}ch`, "text-indent": "-2ch"}}, line.trim());
+  });
 }
 
 // --- panels -----------------------------------------------------------------------------------------------------
@@ -197,7 +208,7 @@ export function object(main, namespace, name, {banner, onError}) {
 
   const SPANS = [["14 days", () => [view.since, view.until]], ["2 days", () => [view.now - DAY, view.now + DAY]],
     ["6 hours", () => [view.now - 5 * 3600, view.now + 3600]]];
-  // Two weeks on a phone are a bar code.
+  // On a phone two weeks would be too narrow to read.
   let span = matchMedia("(max-width: 46rem)").matches ? 1 : 0;
 
   function chooseSpan(place) {
@@ -224,9 +235,8 @@ export function object(main, namespace, name, {banner, onError}) {
       const found = await ask(`${objectPath(namespace, name)}/decision?at=${Math.floor(at)}`, {signal: polled.signal});
       if (pinned !== at) return;
       explainedTitle.textContent = `Why it had its replicas on ${moment(at, view.zone)}`;
-      explainedNode.textContent = "";
-      explainedNode.append(found === null ? "nothing is kept of this time"
-        : `Decided ${moment(found.at, view.zone)}${found.until ? `, in force until ${moment(found.until, view.zone)}` : ""}:\n${found.explained.join("\n")}`);
+      replace(explainedNode, hanging(found === null ? ["nothing is kept of this time"]
+        : [`Decided ${moment(found.at, view.zone)}${found.until ? `, in force until ${moment(found.until, view.zone)}` : ""}:`, ...found.explained]));
     } catch (error) {
       if (error.name !== "AbortError") onError(error);
     }
@@ -235,14 +245,14 @@ export function object(main, namespace, name, {banner, onError}) {
   function showExplained() {
     if (pinned !== null) return;
     explainedTitle.textContent = "Why it has these replicas";
-    replace(explainedNode, view.explained.join("\n"));
+    replace(explainedNode, hanging(view.explained));
   }
 
   function draw() {
     drawn?.end();
     drawn = null;
     if (!window.uPlot) {
-      // A browser in which the library does not start still says the rest.
+      // If the library does not start in a browser, the rest of the page still works.
       replace(host, el("p.faint", {}, "This browser cannot draw the picture."));
       return;
     }

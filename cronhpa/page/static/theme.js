@@ -4,5 +4,5 @@ try {
   const chosen = localStorage.getItem("cronhpa-theme");
   if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
 } catch {
-  // A browser that keeps nothing has the system's theme.
+  // A browser without storage gets the system's theme.
 }
