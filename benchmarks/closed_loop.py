@@ -1,10 +1,12 @@
 """
-Policies on recorded series in one closed loop, and what each comes to: docs/forecasting.md says how.
+Policies on recorded series in one closed loop, and the score of each. The protocol is in docs/forecasting.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from decided import decided, is_decided
@@ -17,10 +19,10 @@ from cronhpa.forecasting.columns import (
     AutoscalerModel,
     Counts,
     Floats,
-    Outcomes,
     Utilization,
     simulate,
 )
+from cronhpa.forecasting.outcomes import Outcomes
 
 REACTIVE = "reactive"
 LOWER_TARGET = "reactive, lower target"
@@ -29,7 +31,7 @@ ORACLE = "oracle"
 BUDGETS = (5, 8, 10)
 
 # Stressed is where plain reactive scaling is short for at least this long a day.
-_STRESSED_MINUTES = 0.25
+STRESSED_MINUTES = 0.25
 _LOWER_PERCENT = 10
 _FLOOR_MAX = 14_000
 _TICKS_PER_MINUTE = 4
@@ -71,42 +73,42 @@ class Summary:
     minutes: float
 
 
-def at_percent(world: AutoscalerModel, percent: int) -> AutoscalerModel:
+def at_percent(autoscaler: AutoscalerModel, percent: int) -> AutoscalerModel:
     """The same autoscaler with another Utilization target, in percent of the request, which a pod can carry."""
-    return replace(world, goal=Utilization(percent))
+    return replace(autoscaler, goal=Utilization(percent))
 
 
 def ours(budget: int) -> str:
     return f"ours, budget {budget} %"
 
 
-def run(series: Recorded, world: AutoscalerModel) -> dict[str, ClosedLoopScore]:
+def run(series: Recorded, autoscaler: AutoscalerModel) -> dict[str, ClosedLoopScore]:
     """Every policy on one series."""
     plain = np.zeros(len(series.steps) * MINUTES_PER_STEP, np.int16)
-    floors = {name: _laid(rival(series) / world.goal.load, world) for name, rival in RIVALS.items()}
-    floors |= {ORACLE: _oracle(series, world)}
-    others = simulate(series.load, np.stack(list(floors.values())), world)
-    low = simulate(series.load, plain[None], at_percent(world, round(100 * world.goal.load) - _LOWER_PERCENT))
+    floors = {name: _laid(rival(series) / autoscaler.goal.load, autoscaler) for name, rival in RIVALS.items()}
+    floors |= {ORACLE: _oracle(series, autoscaler)}
+    others = simulate(series.load, np.stack(list(floors.values())), autoscaler)
+    low = simulate(series.load, plain[None], at_percent(autoscaler, round(100 * autoscaler.goal.load) - _LOWER_PERCENT))
     kept = slice(series.first_step, None)
     scores = {name: _score(series, others, row, kept) for row, name in enumerate(floors)}
-    own = run_ours(series, world, BUDGETS)
+    own = run_ours(series, autoscaler, BUDGETS)
     oracle = scores.pop(ORACLE)
     return {REACTIVE: own.pop(REACTIVE), LOWER_TARGET: _score(series, low, 0, kept), **scores, **own, ORACLE: oracle}
 
 
-def run_ours(series: Recorded, world: AutoscalerModel, budgets: tuple[int, ...]) -> dict[str, ClosedLoopScore]:
+def run_ours(series: Recorded, autoscaler: AutoscalerModel, budgets: tuple[int, ...]) -> dict[str, ClosedLoopScore]:
     """Reactive scaling and ours alone."""
-    outcomes = replayed(series, world, budgets).outcomes
+    outcomes = replayed(series, autoscaler, budgets).outcomes
     return {name: _score(series, outcomes, row) for row, name in enumerate([REACTIVE, *map(ours, budgets)])}
 
 
 def run_decided(
-    series: Recorded, world: AutoscalerModel, budgets: tuple[int, ...]
+    series: Recorded, autoscaler: AutoscalerModel, budgets: tuple[int, ...]
 ) -> dict[str, ClosedLoopScore] | None:
     """Reactive scaling and ours by `decide` at every reconcile; None for a series replayed faster than its calendar."""
     if not is_decided(series):
         return None
-    plain, own = decided(series, world, budgets)
+    plain, own = decided(series, autoscaler, budgets)
     return {
         name: ClosedLoopScore(
             minutes=score.under_provisioned_minutes / series.days,
@@ -120,12 +122,12 @@ def run_decided(
 
 def summary(scores: Scores, policy: str) -> Summary:
     pairs = [(each[policy], each[REACTIVE]) for each in scores.values()]
-    stressed = [(one, plain) for one, plain in pairs if plain.minutes >= _STRESSED_MINUTES]
-    smooth = [one.pod_hours / plain.pod_hours - 1 for one, plain in pairs if plain.minutes < _STRESSED_MINUTES]
+    stressed = [(one, plain) for one, plain in pairs if plain.minutes >= STRESSED_MINUTES]
+    smooth = [one.pod_hours / plain.pod_hours - 1 for one, plain in pairs if plain.minutes < STRESSED_MINUTES]
     extra = [one.pod_hours / plain.pod_hours - 1 for one, plain in pairs]
     actions = [one.actions / max(plain.actions, 1e-9) for one, plain in pairs]
     # Percents of a few seconds a day say nothing: they are taken of what is stressed at the least.
-    harm = [(one.minutes - plain.minutes) / max(plain.minutes, _STRESSED_MINUTES) for one, plain in pairs]
+    harm = [(one.minutes - plain.minutes) / max(plain.minutes, STRESSED_MINUTES) for one, plain in pairs]
     return Summary(
         reduction=100 * _mean([1 - one.minutes / plain.minutes for one, plain in stressed]),
         unserved=100 * _mean([1 - one.unserved / plain.unserved for one, plain in stressed]),
@@ -137,6 +139,27 @@ def summary(scores: Scores, policy: str) -> Summary:
         smooth=100 * max(smooth, default=0.0),
         minutes=_mean([one.minutes for one, _ in pairs]),
     )
+
+
+def traded(base: Scores, high: Scores, names: Sequence[str]) -> float | None:
+    """
+    Percent more pod-hours of a higher target, on a line between two budgets, where the mean minutes of these series are
+    those of the lower target without a forecast; None where no budget reaches them.
+    """
+    plain = _mean([base[name][REACTIVE].minutes for name in names])
+    points = [
+        (
+            _mean([high[name][policy].minutes for name in names]),
+            100 * _mean([high[name][policy].pod_hours / base[name][REACTIVE].pod_hours - 1 for name in names]),
+        )
+        for policy in high[names[0]]
+    ]
+    if points[0][0] <= plain:
+        return points[0][1]
+    for (minutes, cheap), (fewer, dear) in pairwise(points):
+        if fewer <= plain < minutes:
+            return cheap + (minutes - plain) / (minutes - fewer) * (dear - cheap)
+    return None
 
 
 def halves(scores: Scores) -> tuple[Scores, Scores]:
@@ -165,7 +188,7 @@ def _score(series: Recorded, outcomes: Outcomes, row: int, kept: slice = slice(N
     )
 
 
-def _laid(expected: Floats, world: AutoscalerModel) -> Counts:
+def _laid(expected: Floats, autoscaler: AutoscalerModel) -> Counts:
     """
     Floors of each minute from (steps, 2) loads over what a pod may carry: the step after the newest known one, and the
     one behind it as soon as a pod asked for now would be ready for it alone.
@@ -175,14 +198,14 @@ def _laid(expected: Floats, world: AutoscalerModel) -> Counts:
     floors = np.repeat(whole[:, 0], MINUTES_PER_STEP)
     both = np.repeat(whole.max(axis=1), MINUTES_PER_STEP)
     minute = np.arange(len(floors)) % MINUTES_PER_STEP
-    reach = world.delay_seconds + 60 * (minute + 1) + world.start_up_seconds
+    reach = autoscaler.delay_seconds + 60 * (minute + 1) + autoscaler.start_up_seconds
     floors = np.where(reach > 60 * MINUTES_PER_STEP + 30, both, floors)
     return np.concatenate([np.zeros(begins, np.int16), floors])[: len(floors)]
 
 
-def _oracle(series: Recorded, world: AutoscalerModel) -> Counts:
+def _oracle(series: Recorded, autoscaler: AutoscalerModel) -> Counts:
     """The largest load until a pod asked for a minute later would be ready, over 0.9 of what it carries."""
-    reach = (world.delay_seconds + 60 + world.start_up_seconds) // 15 + 1
+    reach = (autoscaler.delay_seconds + 60 + autoscaler.start_up_seconds) // 15 + 1
     padded = np.concatenate([series.load, np.full(reach, series.load[-1])])
     most = np.lib.stride_tricks.sliding_window_view(padded, reach + 1)[: len(series.load)].max(axis=1)
     return np.clip(np.ceil(most[::_TICKS_PER_MINUTE] / 0.9), 0, _FLOOR_MAX).astype(np.int16)

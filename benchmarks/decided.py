@@ -24,11 +24,14 @@ from cronhpa.simulation.run import run
 from cronhpa.simulation.target import Environment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from recorded import Recorded
 
+    from cronhpa.core.decision import Decision
+    from cronhpa.core.observation import Observation
     from cronhpa.forecasting.columns import AutoscalerModel
+    from cronhpa.forecasting.daily import Evaluate
     from cronhpa.simulation.score import Score
 
 _TICK = 15 * SECOND
@@ -42,26 +45,48 @@ def is_decided(series: Recorded) -> bool:
 
 def decided(series: Recorded, autoscaler: AutoscalerModel, budgets: Sequence[int]) -> tuple[Score, list[Score]]:
     """The scores of the whole test without a forecast and with each budget, as `cronhpa backtest` computes them."""
+    evaluate = evaluated_once()
+    scores = [ours(series, autoscaler, budget, BudgetTracker(), evaluate=evaluate) for budget in budgets]
+    bare = msgspec.structs.replace(target_of(series.name, autoscaler, budgets[0]).spec, forecast=None)
+    return run(bare, _load(series), _environment(autoscaler), _span(series)).score, scores
+
+
+def ours(
+    series: Recorded,
+    autoscaler: AutoscalerModel,
+    budget: int,
+    tracker: BudgetTracker,
+    *,
+    evaluate: Evaluate | None = None,
+    watch: Callable[[Observation, Decision], None] = lambda _observation, _decision: None,
+) -> Score:
+    """The score of the whole test with a budget. evaluate: see `policy.fit`. watch: called with every turn."""
+    target, span, environment = target_of(series.name, autoscaler, budget), _span(series), _environment(autoscaler)
+    forecasts = WalkForward(
+        _points(series), target, span, delay=environment.metric_delay, tracker=tracker, evaluate=evaluate
+    )
+    load = _load(series)
+    return run(target.spec, load, environment, span, forecasts=forecasts, budget=tracker, watch=watch).score
+
+
+def _span(series: Recorded) -> Span:
     first = series.begin.value
-    span = Span(first + series.first_step * STEP, first + len(series.steps) * STEP)
-    load = Load(((first + i * _TICK, float(value)) for i, value in enumerate(series.load)), gap_max=DAY)
-    environment = Environment(
+    return Span(first + series.first_step * STEP, first + len(series.steps) * STEP)
+
+
+def _load(series: Recorded) -> Load:
+    first = series.begin.value
+    return Load(((first + i * _TICK, float(value)) for i, value in enumerate(series.load)), gap_max=DAY)
+
+
+def _environment(autoscaler: AutoscalerModel) -> Environment:
+    return Environment(
         capacity=1.0,
         requests={"cpu": _MILLI},
         start_up=autoscaler.start_up_seconds * SECOND,
         metric_delay=autoscaler.delay_seconds * SECOND,
         metric_window=autoscaler.window_seconds * SECOND,
     )
-    points, evaluate = _points(series), evaluated_once()
-    bare = msgspec.structs.replace(target_of(series.name, autoscaler, budgets[0]).spec, forecast=None)
-    scores = []
-    for budget in budgets:
-        target, tracker = target_of(series.name, autoscaler, budget), BudgetTracker()
-        forecasts = WalkForward(
-            points, target, span, delay=environment.metric_delay, tracker=tracker, evaluate=evaluate
-        )
-        scores.append(run(target.spec, load, environment, span, forecasts=forecasts, budget=tracker).score)
-    return run(bare, load, environment, span).score, scores
 
 
 def _points(series: Recorded) -> list[tuple[int, float]]:

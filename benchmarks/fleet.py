@@ -10,15 +10,20 @@ Scenarios, one after the other on one fleet, a row each:
 - restart: the operator is ended and started again; until as many decisions are made as there are objects, and half a
   minute more.
 - edge: all objects have a window that begins in the same minute: four of five go up by two pods, one of five down.
+  Its picture is build/bench/fleet-edge.svg.
 - one namespace: a fleet of its own, all in one namespace; start and idle.
+- external: a fleet of its own, a tenth as many objects in as many namespaces, each with an external metric of its own
+  and a period of 1 s; start and idle.
 
 CPU is user and system time of each process with its threads. Lag is from the instant at which an object was due to its
 decision, read off the operator's histogram (a percentile is the upper bound of its bucket). Peak is the largest
 resident size within the scenario.
 
 Settings: BENCH_OBJECTS (2000), BENCH_PODS an object (10), BENCH_NAMESPACES (one for each 100 objects), BENCH_SCENARIOS
-(start,idle,wobble,scaling,restart,edge,one-namespace), BENCH_MINUTES of idle, wobble and scaling (1), BENCH_NAME of the
-file with the figures (fleet). With --real it is held against the real API server instead (fleet_beside_real.py).
+(start,idle,wobble,scaling,restart,edge,one-namespace; external is measured where it is named), BENCH_MINUTES of idle,
+wobble, scaling, external (1), BENCH_NAME of the file with the figures (fleet). BENCH_PROFILE=1 names the ten functions
+of the operator that take most CPU themselves in each scenario, by samples, which cost a few percent. With --real it is
+held against the real API server instead (fleet_beside_real.py).
 """
 
 from __future__ import annotations
@@ -26,6 +31,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import ssl
 import subprocess
 import sys
@@ -40,7 +46,8 @@ from typing import Any
 
 import yaml
 from fleet_beside_real import main as beside_real
-from report import calibration_line, machine, save
+from fleet_edge import draw as draw_edge
+from report import FOLDER, calibration_line, machine, save
 from rich.console import Console
 from rich.table import Table
 
@@ -55,12 +62,13 @@ NAMESPACES = int(os.environ.get("BENCH_NAMESPACES", str(max(1, OBJECTS // 100)))
 MINUTES = float(os.environ.get("BENCH_MINUTES", "1"))
 SCENARIOS = os.environ.get("BENCH_SCENARIOS", "start,idle,wobble,scaling,restart,edge,one-namespace").split(",")
 NAME = os.environ.get("BENCH_NAME", "fleet")
+PROFILE = bool(os.environ.get("BENCH_PROFILE"))
 _BUCKET = re.compile(r'^cronhpa_decision_lag_seconds_bucket\{le="([^"]+)"\} ([0-9.e+]+)$', re.MULTILINE)
 _TURNS = re.compile(r"^cronhpa_turns_total ([0-9.e+-]+)$", re.MULTILINE)
 _ERRORS = re.compile(r"^cronhpa_turn_errors_total ([0-9.e+-]+)$", re.MULTILINE)
 _DROPPED = re.compile(r"^cronhpa_events_dropped_total ([0-9.e+-]+)$", re.MULTILINE)
-# Until the loads, and who is due when, have settled.
-_WARM_UP_S = 20.0
+# Until the loads, who is due when, and 45 s after the start the operator's memory have settled.
+_WARM_UP_S = 45.0
 _EDGE_AHEAD_S, _EDGE_BEHIND_S = 75.0, 75.0
 _START_S = 240.0
 
@@ -71,17 +79,25 @@ _BEGUN = time.monotonic()
 class Fleet:
     """The API server and the operator, two processes."""
 
-    def __init__(self, folder: Path, namespaces: int) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, namespaces: int, objects: int = OBJECTS, *, queues: bool = False) -> None:
+        self.folder, self.objects = folder, objects
         command = [sys.executable, str(Path(__file__).with_name("fleet_api.py")), "--folder", str(folder)]
-        for name, value in (("objects", OBJECTS), ("namespaces", namespaces), ("pods", PODS)):
+        for name, value in (("objects", objects), ("namespaces", namespaces), ("pods", PODS)):
             command += [f"--{name}", str(value)]
+        command += ["--queues"] if queues else []
         self._api = subprocess.Popen(command, preexec_fn=die_with(os.getpid()))  # noqa: PLW1509 - as in testbed.operator
         self.kubeconfig = folder / "kubeconfig"
         wait_until(self.kubeconfig.exists, within_s=60)
         self._url = yaml.safe_load(self.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
         self._tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-        self.operator = Operator(self.kubeconfig, folder)
+        # The metrics of 10,000 objects take a second at each look, which no scenario is about (`scrape.py`).
+        settings = {"metrics_objects": "false"}
+        if PROFILE:
+            os.environ["SAMPLES"] = str(folder / "samples")
+            sampled = (str(Path(__file__).with_name("sampled_operator.py")),)
+            self.operator = Operator(self.kubeconfig, folder, program=sampled, **settings)
+        else:
+            self.operator = Operator(self.kubeconfig, folder, **settings)
 
     def close(self) -> None:
         self.operator.__exit__(None, None, None)
@@ -98,10 +114,17 @@ class Fleet:
         return found
 
     def metrics(self) -> dict[str, Any]:
-        text = self.operator.get("/metrics")
+        text = wait_until(self._metrics_text, within_s=60)
         values = {name: float(pattern.findall(text)[0]) for name, pattern in
                   (("turns", _TURNS), ("errors", _ERRORS), ("dropped", _DROPPED))}  # fmt: skip
         return {**values, "lag": [(float(bound), float(count)) for bound, count in _BUCKET.findall(text)]}
+
+    def _metrics_text(self) -> str:
+        """What /metrics says; nothing within the five seconds of a look where the machine is busy."""
+        try:
+            return self.operator.get("/metrics")
+        except OSError:
+            return ""
 
     @contextmanager
     def measured(
@@ -115,6 +138,7 @@ class Fleet:
         cpu_before = 0.0 if from_start else cpu_seconds(self.operator.pid)
         if not from_start:
             Path(f"/proc/{self.operator.pid}/clear_refs").write_text("5")
+            self.samples()
         api_before, begun = cpu_seconds(self._api.pid), time.monotonic()
         yield row
         seconds = time.monotonic() - begun
@@ -137,17 +161,30 @@ class Fleet:
             "calls": {kind: count for kind, count in sorted(calls.items()) if count},
             "scalings": after["scalings"] - before["scalings"],
         }
+        if PROFILE:
+            row["most_expensive"] = most_expensive(self.samples())
         rows.append(row)
         say(
             f"{scenario}: {row['cpu_seconds']} CPU s in {row['seconds']} s, lag {row['lag_s']}, {row['resident_mb']} MB"
         )
+
+    def samples(self) -> dict[str, int]:
+        """How often each function was found at work since the last look."""
+        if not PROFILE:
+            return {}
+        file = self.folder / "samples"
+        file.unlink(missing_ok=True)
+        self.operator.signal(signal.SIGVTALRM)
+        wait_until(file.exists, within_s=60)
+        found: dict[str, int] = json.loads(file.read_text())
+        return found
 
     def start(self, rows: list[dict[str, Any]], scenario: str = "start") -> None:
         with self.measured(scenario, rows, from_start=True) as row:
             begun = time.monotonic()
             self.operator.start()
             row["ready_s"] = round(time.monotonic() - begun, 1)
-            wait_until(self.seen, lambda seen: seen["reported"] == OBJECTS, within_s=_START_S, every_s=0.25)
+            wait_until(self.seen, lambda seen: seen["reported"] == self.objects, within_s=_START_S, every_s=0.25)
             row["all_decided_s"] = round(time.monotonic() - begun, 1)
         if not any(kind == "watch cronhpas" for kind in self.seen()["calls"]):
             raise AssertionError("the operator does not watch its objects, so no figure would be what it costs")
@@ -184,12 +221,16 @@ class Fleet:
             time.sleep(max(0.0, at + _EDGE_BEHIND_S - time.time()))
         seen = self.seen(scalings=True)
         made = seen["scalings"][known:]
-        for direction, sign in (("ups", 1), ("downs", -1)):
-            times = sorted(when - at for when, _, before, after in made if (after - before) * sign > 0)
-            row[direction] = spread(times)
         due = [number for number in range(OBJECTS) if number % 5 != 4]
-        row["ready_at_edge"] = sum(seen["ready"].get(str(number), at + 1) <= at for number in due)
+        times = {
+            "ups": [when - at for when, _, before, after in made if after > before],
+            "downs": [when - at for when, _, before, after in made if after < before],
+            "ready": [seen["ready"][str(number)] - at for number in due if str(number) in seen["ready"]],
+        }
+        row["ups"], row["downs"] = spread(sorted(times["ups"])), spread(sorted(times["downs"]))
+        row["ready_at_edge"] = sum(ready <= 0 for ready in times["ready"])
         row["ready_wanted"] = len(due)
+        draw_edge(times, OBJECTS, FOLDER / f"{NAME}-edge.svg")
 
 
 def difference(before: list[tuple[float, float]], after: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -211,6 +252,12 @@ def spread(times: list[float]) -> dict[str, float]:
     return {"count": len(times), **{name: round(value, 1) for name, value in found.items()}}
 
 
+def most_expensive(samples: dict[str, int]) -> list[str]:
+    total = max(sum(samples.values()), 1)
+    most = sorted(samples.items(), key=lambda item: -item[1])[:10]
+    return [f"{count / total:6.1%} of {total} samples: {name}" for name, count in most]
+
+
 def peak_bytes(pid: int) -> int:
     status = Path(f"/proc/{pid}/status").read_text()
     return int(re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)[0]) * 1024
@@ -228,6 +275,8 @@ def show(rows: list[dict[str, Any]]) -> None:
         extra = {name: row[name] for name in _ONLY_SOMETIMES if name in row}
         if extra:
             CONSOLE.print(f"{row['scenario']}: {extra}", highlight=False)
+        for line in row.get("most_expensive", ()):
+            CONSOLE.print(f"{row['scenario']}: {line}", highlight=False)
 
 
 def _calls(kind: str) -> Callable[[dict[str, Any]], str]:
@@ -252,6 +301,7 @@ _LINES: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
     ("conflicts", _calls("conflicts")),
     ("get scale", _calls("get deployments/scale")),
     ("lists of pod metrics", _calls("list metrics.k8s.io/pods")),
+    ("external metrics", _calls("get external.metrics.k8s.io")),
     ("event writes", _calls("post events")),
     ("events dropped", lambda row: f"{row['events_dropped']:.0f}"),
 )
@@ -276,7 +326,7 @@ def main() -> int:
         "scaling": {"load": "scaling", "percent_a_minute": 10},
     }
     with ExitStack() as stack:
-        if set(SCENARIOS) - {"one-namespace"}:
+        if set(SCENARIOS) - {"one-namespace", "external"}:
             fleet = fleet_in(stack, NAMESPACES)
             fleet.start(rows)
             for scenario in SCENARIOS:
@@ -286,6 +336,12 @@ def main() -> int:
                     fleet.restart(rows)
                 elif scenario == "edge":
                     fleet.edge(rows)
+            loud += complaints(fleet)
+            fleet.close()
+        if "external" in SCENARIOS:
+            fleet = fleet_in(stack, max(1, NAMESPACES // 10), OBJECTS // 10, queues=True)
+            fleet.start(rows, "external: start")
+            fleet.steady("external: idle", rows, steady["idle"])
             loud += complaints(fleet)
             fleet.close()
         if "one-namespace" in SCENARIOS:
@@ -308,9 +364,9 @@ def main() -> int:
     return 0
 
 
-def fleet_in(stack: ExitStack, namespaces: int) -> Fleet:
+def fleet_in(stack: ExitStack, namespaces: int, objects: int = OBJECTS, *, queues: bool = False) -> Fleet:
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    fleet = Fleet(folder, namespaces)
+    fleet = Fleet(folder, namespaces, objects, queues=queues)
     stack.callback(fleet.close)
     return fleet
 

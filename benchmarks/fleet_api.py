@@ -22,7 +22,7 @@ from typing import Any
 import trustme
 from aiohttp import web
 from fleet_cluster import FleetCluster
-from fleet_objects import Deployment, rendered_list
+from fleet_objects import Deployment, rendered_list, stamp
 
 WRITE_S = 0.005
 BOOKMARK_S = 50.0
@@ -42,6 +42,9 @@ _KINDS = {
     "/apis/apiextensions.k8s.io/v1": {"customresourcedefinitions": "CustomResourceDefinition"},
 }  # fmt: skip
 _METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces/"
+_EXTERNAL = "/apis/external.metrics.k8s.io/v1beta1/namespaces/"
+# Of an external metric a pod is to have so much.
+_QUEUED = 10
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/"
 
 
@@ -65,6 +68,9 @@ class Api:
             self.calls["list metrics.k8s.io/pods"] += 1
             answer = self.cluster.pod_metrics(path[len(_METRICS) :].partition("/")[0])
             return web.Response(body=answer, content_type="application/json")
+        if path.startswith(_EXTERNAL):
+            self.calls["get external.metrics.k8s.io"] += 1
+            return _external(path.rpartition("/")[2], self.cluster.pods * _QUEUED)
         if path.startswith(_LEASES):
             self.calls[f"{method.lower()} leases"] += 1
             return self._lease(method, path, await request.json() if method != "GET" else {})
@@ -160,11 +166,8 @@ class Api:
                 self.calls["conflicts"] += 1
                 return refusal(409, "Conflict", "the object has been modified")
             return web.json_response(scaled.scale())
-        uid = item.body["metadata"]["uid"]
-        if meta.get("uid", uid) != uid:
-            return refusal(409, "Conflict", f"the uid is {uid}")
         if "conditions" in body["status"]:  # else it only names the operator that serves the object
-            self.reported.add(uid)
+            self.reported.add(item.body["metadata"]["uid"])
         return web.json_response(self.cluster.patch(namespace, name or "", {"status": body["status"]}))
 
     def _lease(self, method: str, path: str, body: dict[str, Any]) -> web.Response:
@@ -276,6 +279,11 @@ def _group(group: str, version: str) -> dict[str, Any]:
     return {"name": group, "versions": [one], "preferredVersion": one}
 
 
+def _external(metric: str, value: int) -> web.Response:
+    item = {"metricName": metric, "metricLabels": {}, "timestamp": stamp(int(time.time())), "value": f"{value}"}
+    return web.json_response({"kind": "ExternalMetricValueList", "metadata": {}, "items": [item]})
+
+
 def refusal(status: int, reason: str, message: str) -> web.Response:
     body = {
         "kind": "Status",
@@ -288,7 +296,9 @@ def refusal(status: int, reason: str, message: str) -> web.Response:
     return web.json_response(body, status=status)
 
 
-def cronhpa(pods: int) -> Any:
+def cronhpa(pods: int, *, has_queue: bool) -> Any:
+    """Makes objects. has_queue: they follow an external metric of their own, which they ask for every second."""
+
     def made(namespace: str, name: str, uid: str, version: int) -> dict[str, Any]:
         number = int(name.rpartition("-")[2])
         target = {"type": "Utilization", "averageUtilization": 50}
@@ -298,6 +308,10 @@ def cronhpa(pods: int) -> Any:
             "maxReplicas": 2 * pods,
             "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}],
         }
+        if has_queue:
+            target = {"type": "AverageValue", "averageValue": f"{_QUEUED}"}
+            metric = {"metric": {"name": f"queue-{name}"}, "target": target}
+            spec |= {"syncPeriodSeconds": 1, "metrics": [{"type": "External", "external": metric}]}
         if number % 2:
             # Its scale-downs come in the minute that is measured.
             spec["behavior"] = {"scaleDown": {"stabilizationWindowSeconds": 0}}
@@ -350,9 +364,10 @@ def main() -> None:
     for name in ("objects", "namespaces", "pods"):
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--queues", action="store_true", help="objects follow an external metric each, every second")
     asked = parser.parse_args()
     gc.disable()
-    cluster = FleetCluster(asked.objects, asked.namespaces, asked.pods, cronhpa(asked.pods))
+    cluster = FleetCluster(asked.objects, asked.namespaces, asked.pods, cronhpa(asked.pods, has_queue=asked.queues))
     gc.freeze()
     gc.enable()
     asyncio.run(serve(cluster, asked.folder))

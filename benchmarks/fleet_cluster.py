@@ -174,10 +174,11 @@ class FleetCluster:
             loop.call_later(_SCHEDULED_S, self._advance, namespace, pod.name, 1)
             loop.call_later(_RUNNING_S, self._advance, namespace, pod.name, 2)
             loop.call_later(START_UP_S, self._advance, namespace, pod.name, 3)
-        for name in names[wanted:]:
+        gone = names[wanted:]
+        del names[wanted:]  # the Deployment counts none that is being deleted
+        for name in gone:
             self._advance(namespace, name, 4)
             loop.call_later(_GONE_S, self._remove, namespace, name)
-        del names[wanted:]
 
     def _advance(self, namespace: str, name: str, stage: int) -> None:
         pod = self.objects["pods"].get((namespace, name))

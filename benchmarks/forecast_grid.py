@@ -10,11 +10,10 @@ import asyncio
 import math
 from dataclasses import asdict, replace
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import learning_cost
-from closed_loop import REACTIVE, Scores, Summary, halves, ours, run_ours, summary
+from closed_loop import REACTIVE, Scores, Summary, halves, ours, run_ours, summary, traded
 from recorded import for_each
 from rich.table import Table
 
@@ -50,9 +49,12 @@ def run_grid(
     """Prints a row a setting and budget, then the table of what was asked; the figures of both."""
     small = [_scaled(series, _SMALL_PODS / _PODS) for series in several]
     scores: dict[str, Scores] = {}
-    for name, world, loads in (("3 pods", AutoscalerModel(), small), *((*each, several) for each in _SETTINGS.items())):
+    for name, autoscaler, loads in (
+        ("3 pods", AutoscalerModel(), small),
+        *((*each, several) for each in _SETTINGS.items()),
+    ):
         console.print(f"{name} ...", style="dim", highlight=False)
-        scores[name] = _in(world, loads)
+        scores[name] = _in(autoscaler, loads)
     cost = asyncio.run(learning_cost.run(_OBJECTS))
     settings = {name: {budget: summary(each, ours(budget)) for budget in _BUDGETS} for name, each in scores.items()}
     console.print(by_setting(settings, scores))
@@ -130,26 +132,14 @@ def _by_half(base: Scores, budget: int) -> str:
 
 
 def _traded(base: Scores, high: Scores) -> str:
-    """Pod-hours of the higher target where its minutes are those of the lower one, on a line between two budgets."""
-    plain = summary(base, REACTIVE).minutes
-    points = [(budget, summary(high, ours(budget)).minutes, _more_pods(base, high, budget)) for budget in _BUDGETS]
-    for (_, minutes, cheap), (budget, fewer, dear) in pairwise(points):
-        if fewer <= plain < minutes:
-            extra = cheap + (minutes - plain) / (minutes - fewer) * (dear - cheap)
-            return f"{extra:+.1f} % (budget up to {budget} %)"
-    budget, minutes, extra = points[-1] if points[-1][1] > plain else points[0]
-    return f"{minutes:.1f} against {plain:.1f} min a day at {extra:+.1f} % (budget {budget} %)"
+    extra = traded(base, high, list(base))
+    return "no budget reaches them" if extra is None else f"{extra:+.1f} %"
 
 
-def _more_pods(base: Scores, high: Scores, budget: int) -> float:
-    """Percent more pod-hours than plain reactive scaling with the lower target, mean over the series."""
-    shares = [row[ours(budget)].pod_hours / base[name][REACTIVE].pod_hours - 1 for name, row in high.items()]
-    return 100 * sum(shares) / len(shares)
-
-
-def _in(world: AutoscalerModel, several: list[Recorded]) -> Scores:
+def _in(autoscaler: AutoscalerModel, several: list[Recorded]) -> Scores:
     found = {
-        series.name: scores for series, scores in for_each(partial(run_ours, world=world, budgets=_BUDGETS), several)
+        series.name: scores
+        for series, scores in for_each(partial(run_ours, autoscaler=autoscaler, budgets=_BUDGETS), several)
     }
     return {series.name: found[series.name] for series in several}
 

@@ -64,8 +64,8 @@ def main() -> int:
     options = _options()
     console = Console(width=None if sys.stdout.isatty() else 140)
     several, left_out = read_all(options.traces)
-    world = AutoscalerModel()
-    found = _measured(several, world, options, console)
+    autoscaler = AutoscalerModel()
+    found = _measured(several, autoscaler, options, console)
     scores = {name: each.scores for name, each in found.items()}
     shipped = {name: each.shipped for name, each in found.items()}
     quality = {name: each.quality for name, each in found.items()}
@@ -80,7 +80,7 @@ def main() -> int:
         "forecast-value",
         {
             "machine": machine(),
-            "world": asdict(world),
+            "autoscaler": asdict(autoscaler),
             "code": fingerprint.of_code(),
             "scores": _plain(scores),
             "shipped": _plain(shipped),
@@ -102,21 +102,21 @@ def main() -> int:
 
 
 def _measured(
-    several: list[Recorded], world: AutoscalerModel, options: argparse.Namespace, console: Console
+    several: list[Recorded], autoscaler: AutoscalerModel, options: argparse.Namespace, console: Console
 ) -> dict[str, Measured]:
     """By series, in order: what an earlier run kept, and what is measured now."""
     folder = report.FOLDER / "forecast-value"
     folder.mkdir(parents=True, exist_ok=True)
     code = fingerprint.of_code()
     budgets = () if options.columns else tuple(options.budgets)
-    keys = {series.name: _key(series, world, code, budgets) for series in several}
+    keys = {series.name: _key(series, autoscaler, code, budgets) for series in several}
     found = {} if options.fresh else _kept(folder, keys)
     if found:
         names = ", ".join(sorted(found))
         console.print(f"kept from an earlier run (--fresh measures anew): {names}", style="dim", highlight=False)
     left = [series for series in several if series.name not in found]
     begun = time.monotonic()
-    task = partial(measure, world=world, budgets=budgets)
+    task = partial(measure, autoscaler=autoscaler, budgets=budgets)
     for series, measured in for_each(task, left, options.jobs):
         found[series.name] = measured
         (folder / f"{series.name}.json").write_text(json.dumps({"key": keys[series.name], **asdict(measured)}) + "\n")
@@ -148,20 +148,20 @@ def _kept(folder: Path, keys: dict[str, str]) -> dict[str, Measured]:
     return found
 
 
-def _key(series: Recorded, world: AutoscalerModel, code: str, budgets: tuple[int, ...]) -> str:
+def _key(series: Recorded, autoscaler: AutoscalerModel, code: str, budgets: tuple[int, ...]) -> str:
     """What the figures of a series depend on."""
     minutes = np.empty(0) if series.minutes is None else series.minutes
-    facts = (code, world, series.begin, series.first_step, series.steps_per_day, budgets)
+    facts = (code, autoscaler, series.begin, series.first_step, series.steps_per_day, budgets)
     return fingerprint.digest(
         [repr(facts).encode(), *(each.tobytes() for each in (series.load, series.steps, minutes))]
     )
 
 
-def measure(series: Recorded, world: AutoscalerModel, budgets: tuple[int, ...]) -> Measured:
+def measure(series: Recorded, autoscaler: AutoscalerModel, budgets: tuple[int, ...]) -> Measured:
     """budgets: those that are run by `decide`, too."""
     begun = time.process_time()
-    scores, quality = run(series, world), qualities(series)
-    by_decide = run_decided(series, world, budgets) if budgets else None
+    scores, quality = run(series, autoscaler), qualities(series)
+    by_decide = run_decided(series, autoscaler, budgets) if budgets else None
     return Measured(scores, by_decide, quality, time.process_time() - begun)
 
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from recorded import TICKS_PER_STEP, Recorded
 
 from cronhpa.core.instant import HOUR, MINUTE, SECOND, Nanoseconds
 from cronhpa.core.memory import lead_time
 from cronhpa.core.observation import Absent
 from cronhpa.core.observe import START_UP_GRAIN
-from cronhpa.core.predictive.budget import THRIFT_FROM, WEEK_HOURS, Hour, thrift
+from cronhpa.core.predictive.budget import THRIFT_STEPS, WEEK_HOURS, Hour, spent_percent, thrift
 from cronhpa.core.predictive.floor import COVERAGE_SLACK_PERCENT
 from cronhpa.core.spec import ControllerOptions, ForecastSettings, MetricTarget, ResourceMetric, Spec, TargetRef
-from cronhpa.forecasting.columns import AutoscalerModel, Autoscalers, Counts, Outcomes, mean_loads, outcomes_of
+from cronhpa.forecasting.columns import AutoscalerModel, Autoscalers, Counts, mean_loads
 from cronhpa.forecasting.coverage import coverage_percent
 from cronhpa.forecasting.daily import DailyWalk, Evaluate, WalkedDay
 from cronhpa.forecasting.messages import ForecastTarget
+from cronhpa.forecasting.outcomes import Outcomes, outcomes_of
 from cronhpa.forecasting.policy import FittedPolicy
 from cronhpa.forecasting.recording import Recording
 from cronhpa.history.series import STEP, Series
@@ -60,56 +62,83 @@ class Replayed(NamedTuple):
     outcomes: Outcomes
 
 
-def replayed(series: Recorded, autoscaler: AutoscalerModel, budgets: Sequence[int]) -> Replayed:
-    """Tick after tick, as a budget allows at each minute what it has left: the rule of BudgetTracker.limit."""
+class Ledger(Protocol):
+    """What a forecast has added to the pods, and how dear a pod is therefore."""
+
+    def count(self, replicas: int, plain: int) -> None:
+        """Pods of a tick, with the forecast and without."""
+
+    def level(self, now: Nanoseconds, plain: int) -> int | None:
+        """The thrift for the next minute; None: the forecast abstains. now: begin of the step that the minute is in."""
+
+    def percent(self, now: Nanoseconds) -> float | None:
+        """Extra pod-hours of the last seven days; None where nothing was counted."""
+
+
+def replayed(
+    series: Recorded,
+    autoscaler: AutoscalerModel,
+    budgets: Sequence[int],
+    ledgers: Sequence[Ledger] | None = None,
+    evaluate: Evaluate | None = None,
+) -> Replayed:
+    """
+    Tick after tick, as a budget allows at each minute what it has left: the rule of BudgetTracker.limit.
+
+    ledgers: one for each budget; None: each counts the pods beyond plain reactive scaling. evaluate: for who looks at
+    the evaluated days afterwards.
+    """
     recording = Recording(series.begin.value, series.steps, series.minutes, steps_per_day=series.steps_per_day)
-    evaluate = evaluated_once()
+    evaluate = evaluate or evaluated_once()
     walks = [DailyWalk(recording, target_of(series.name, autoscaler, budget), evaluate=evaluate) for budget in budgets]
     load = series.load[series.first_step * TICKS_PER_STEP :]
     autoscalers = Autoscalers(mean_loads(load, autoscaler)[:, None], 1 + len(budgets), autoscaler)
-    spent = [_Spent(budget) for budget in budgets]
+    spent = [PlainLedger(budget) for budget in budgets] if ledgers is None else ledgers
     delay = autoscaler.ticks(autoscaler.delay_seconds)
     # A forecast of the first minute is known after the delay.
-    asked = np.zeros((1 + len(THRIFT_FROM), len(budgets), len(load) + delay), np.int16)
+    asked = np.zeros((1 + len(THRIFT_STEPS), len(budgets), len(load) + delay), np.int16)
+    has_forecast = np.zeros((len(budgets), len(load) + delay), np.bool_)
     floors = np.zeros((len(budgets), len(load)), np.int16)
     counts = np.broadcast_to(autoscalers.first, (1, 1 + len(budgets)))
     floor = np.ones((1, 1 + len(budgets)), np.int16)
-    levels: list[int | None] = []
+    levels: list[int | None] = [0] * len(budgets)
     for tick in range(len(load)):
         row = series.first_step + tick // TICKS_PER_STEP
         if tick % (series.steps_per_day * TICKS_PER_STEP) == 0:
             for place, (walk, each) in enumerate(zip(walks, spent, strict=True)):
-                ahead = _asked(walk.day(row, each.percent(recording.calendar(row))), autoscaler)
+                ahead, is_made = _asked(walk.day(row, each.percent(recording.calendar(row))), autoscaler)
                 end = min(tick + delay + ahead.shape[1], asked.shape[2])
                 asked[:, place, tick + delay : end] = ahead[:, : end - tick - delay]
-        if tick % _TICKS_PER_MINUTE == 0:
+                has_forecast[place, tick + delay : end] = is_made[: end - tick - delay]
+        # The operator asks for the level when a forecast comes, each minute from the delay on.
+        if (tick - delay) % _TICKS_PER_MINUTE == 0:
             now = recording.calendar(row)
             levels = [each.level(now, int(counts[0, 0])) for each in spent]
         for place, level in enumerate(levels):
             floors[place, tick] = 0 if level is None else asked[level, place, tick]
         np.maximum(floors[:, tick], 1, out=floor[0, 1:])
-        if tick:
-            for each, count in zip(spent, counts[0, 1:].tolist(), strict=True):
-                each.add(count, int(counts[0, 0]))
+        # As the operator, which counts from one reconcile with a forecast to the next.
+        is_counted = has_forecast[:, max(tick - 1, 0) : tick + 1].all(axis=1).tolist()
+        for each, count, is_one in zip(spent, counts[0, 1:].tolist(), is_counted, strict=True):
+            if is_one:
+                each.count(count, int(counts[0, 0]))
         counts = autoscalers.decide(tick, floor)
     return Replayed(floors, outcomes_of(load, autoscalers.replicas[:, 0], autoscaler))
 
 
-class _Spent:
-    """What a budget has spent, by hours of the calendar."""
+class PlainLedger:
+    """The pods beyond those of plain reactive scaling, by hours of the calendar."""
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
         self._hours: dict[int, Hour] = {}
         self._extra = self._base = 0
 
-    def add(self, count: int, plain: int) -> None:
-        """Pods of a tick, with the forecast and without."""
-        self._extra += count - plain
+    def count(self, replicas: int, plain: int) -> None:
+        self._extra += replicas - plain
         self._base += plain
 
     def level(self, now: Nanoseconds, plain: int) -> int | None:
-        """How dear a pod is from now on; None: the forecast abstains. now: of the step that the minute is in."""
         hour = now // HOUR
         if self._base:
             added = Hour(float(self._extra * _TICK_SECONDS), float(self._base * _TICK_SECONDS))
@@ -121,10 +150,7 @@ class _Spent:
         return None if isinstance(level, Absent) else level
 
     def percent(self, now: Nanoseconds) -> float | None:
-        """Extra pod-hours of the last seven days."""
-        past = [hour for at, hour in self._hours.items() if now // HOUR - WEEK_HOURS <= at < now // HOUR]
-        base = sum(hour.base for hour in past)
-        return 100 * sum(hour.extra for hour in past) / base if base else None
+        return spent_percent(self._hours, now)
 
 
 def evaluated_once() -> Evaluate:
@@ -139,24 +165,25 @@ def evaluated_once() -> Evaluate:
     return evaluate
 
 
-def _asked(day: WalkedDay, autoscaler: AutoscalerModel) -> Counts:
+def _asked(day: WalkedDay, autoscaler: AutoscalerModel) -> tuple[Counts, NDArray[np.bool_]]:
     """
-    (levels of thrift, ticks): what is asked for in a day, each forecast from the delay after its origin on.
-
-    None where nothing can be said or the coverage of the day before was too low.
+    (levels of thrift, ticks): the floors of a day, each forecast from the delay after its origin on; none where nothing
+    can be said or the coverage of the day before was too low. And (ticks,): whether there is a forecast.
     """
     every = MINUTE if day.by_minute else STEP
     per_origin = every // SECOND // autoscaler.tick_seconds
     if day.floors is None:
-        return np.zeros((1 + len(THRIFT_FROM), len(day.excess) * per_origin), np.int16)
+        ticks = len(day.excess) * per_origin
+        return np.zeros((1 + len(THRIFT_STEPS), ticks), np.int16), np.zeros(ticks, np.bool_)
     assert isinstance(day.fitted, FittedPolicy), "floors come from a fit"
     replicas = np.stack([day.floors.replicas, *(counts for counts, _ in day.floors.thrifty)])
     believed = np.ceil(day.floors.ceiling / day.fitted.workload.carried - 1e-9)
     replicas = np.minimum(replicas, np.minimum(believed, _FLOOR_MAX).astype(np.int16))
+    is_made = ~np.isnan(day.floors.load[[0, -1]]).any(axis=0)
+    replicas[..., ~is_made] = 0
     for place, (level, excess) in enumerate(zip(day.floors.level[0], day.excess, strict=True)):
         covered = coverage_percent(float(level), None if np.isnan(excess) else float(excess))
-        is_lost = covered is not None and covered < round(100 * level) - COVERAGE_SLACK_PERCENT
-        if is_lost or np.isnan(day.floors.load[[0, -1], place]).any():
+        if covered is not None and covered < round(100 * level) - COVERAGE_SLACK_PERCENT:
             replicas[..., place] = 0
     # The steps that the lead time touches, counted from the one in which the forecast was issued: as `issue` lays the
     # loads of the windows over them.
@@ -169,7 +196,7 @@ def _asked(day: WalkedDay, autoscaler: AutoscalerModel) -> Counts:
     near_until = 1 if day.by_minute else 0
     near = np.where(first <= near_until, replicas[:, 0, origin], 0)
     far = np.where(last > near_until, replicas[:, -1, origin], 0)
-    return np.maximum(near, far)
+    return np.maximum(near, far), is_made[origin]
 
 
 def _learned(start_up: Nanoseconds) -> Nanoseconds:

@@ -1,16 +1,20 @@
 """
 `make bench-reaction`: from a step of the load to the first scale write, of 200 objects at once.
 
-BENCH_OBJECTS=40: fewer. BENCH_GROUPS=pods,upstream: not all four.
+BENCH_OBJECTS=40: fewer. BENCH_GROUPS=pods,upstream: not all five. BENCH_NAMESPACES=1: not ten.
 
 One run on one machine, on the control plane of the testbed: pods asked each second, a real Prometheus asked each
-second, the External API of an adapter each 15 s as by default, and the upstream HPA with the same adapter. Each group
-has its step in turn. No delay of an adapter is in it: the testbed's answers with what is true at that moment. What
-makes pods of a scale write stands still meanwhile.
+second, the External API of an adapter each 15 s as by default, the upstream HPA with the same adapter, and the upstream
+HPA on CPU behind a metrics-server that asks each 15 s and answers with what is 10 s old. Each group has its step in
+turn. No delay of an adapter is in it: the testbed's answers with what is true at that moment. What makes pods of a
+scale write stands still meanwhile.
+
+Then what the machine can do: the same scale writes at one instant from a bare client that decides nothing.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import os
@@ -27,6 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import yaml
 
 from cronhpa.core.instant import SECOND
@@ -40,23 +45,27 @@ from testbed.pod_pages import INGRESS_METRIC, METRIC, PodPages
 from testbed.prometheus_server import PrometheusServer
 from testbed.usage import cpu_seconds
 from testbed.wait import wait_until
+from testbed.world import Target
 
 OBJECTS = int(os.environ.get("BENCH_OBJECTS") or 200)
 # The turns of a namespace share a phase: ten namespaces meet the step at ten of them.
-NAMESPACES = 10
+NAMESPACES = int(os.environ.get("BENCH_NAMESPACES") or 10)
 BEFORE, AFTER, TARGET = 12.0, 28.0, 8
 # 12 / 8 = 1.5: two pods; 28 / 8 = 3.5: four.
 PODS_BEFORE, PODS_AFTER = 2, 4
-WATCHED_S = 40.0
+# A core of a pod is busy with ten requests, and a pod may use 80 % of it: the same counts.
+IN_FLIGHT_A_CORE = 10
+CONNECTIONS = 16
 NETWORK = "127.64.0.0/10"
-SETTLED_S, IDLE_S = 30.0, 10.0
+IDLE_S = 10.0
 GOAL_S = 2.0
 
 
 @dataclass
 class Group:
     """
-    key: what its objects are called after. period: of their turns, in seconds.
+    key: what its objects are called after. period: of their turns, in seconds. watched, settled: for how many seconds
+    after the step, and before.
 
     cores, queries: of the operator before the step, a second; of Prometheus queries alone.
     """
@@ -65,11 +74,14 @@ class Group:
     label: str
     metric: dict[str, Any]
     period: int | None
+    watched: float
+    settled: float = 20.0
     is_upstream: bool = False
     step: float = 0.0
     cores: float = 0.0
     queries: float = 0.0
     reactions: dict[tuple[str, str], float] = field(default_factory=dict)
+    targets: dict[tuple[str, str], Target] = field(default_factory=dict)
 
     @property
     def plural(self) -> str:
@@ -104,13 +116,19 @@ def metric(kind: str, name: str, selector: dict[str, str] | None = None) -> dict
 
 
 ADAPTER = metric("External", "load", {"app": "NAME"})
+CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
 GROUPS = (
-    Group("pods", "CronHPA, pods asked, 1 s", metric("Pods", "inflight"), 1),
-    Group("prometheus", "CronHPA, one query of Prometheus, 1 s", metric("External", "requests"), 1),
-    Group("adapter", "CronHPA, External API, 15 s", ADAPTER, None),
-    Group("upstream", "upstream HPA, External API, 15 s", ADAPTER, None, is_upstream=True),
+    Group("pods", "CronHPA, pods asked, 1 s", metric("Pods", "inflight"), 1, 15),
+    Group("prometheus", "CronHPA, one query of Prometheus, 1 s", metric("External", "requests"), 1, 15),
+    Group("adapter", "CronHPA, External API, 15 s", ADAPTER, None, 30),
+    Group("upstream", "upstream HPA, External API, 15 s", ADAPTER, None, 30, is_upstream=True),
+    Group("resource", "upstream HPA, CPU by metrics-server", CPU, None, 60, settled=60, is_upstream=True),
 )
-MEASURED = [group for group in GROUPS if group.key in (os.environ.get("BENCH_GROUPS") or group.key).split(",")]
+_KEYS = {group.key for group in GROUPS}
+_ASKED = set(filter(None, os.environ.get("BENCH_GROUPS", "").split(","))) or _KEYS
+if unknown := _ASKED - _KEYS:
+    sys.exit(f"BENCH_GROUPS: {', '.join(sorted(unknown))}: accepted are {', '.join(group.key for group in GROUPS)}")
+MEASURED = [group for group in GROUPS if group.key in _ASKED]
 
 
 class ReplicaWatch:
@@ -163,6 +181,9 @@ def stands(group: Group, plane: ControlPlane, plant: Plant, pages: PodPages) -> 
         pages.loads[namespace, name] = Constant(BEFORE)
         if group.metric is ADAPTER:
             plant.set_external_metric(namespace, "load", BEFORE, series={"app": name})
+        if group.metric is CPU:
+            load = BEFORE / IN_FLIGHT_A_CORE
+            group.targets[namespace, name] = plant.add_target(namespace, {"app": name}, load)
     for space in spaces:
         mine = [name for namespace, name in group.objects if namespace == space]
         documents = [deployment(name, namespace=space, replicas=PODS_BEFORE) for name in mine]
@@ -185,6 +206,9 @@ def step(group: Group, plant: Plant, pages: PodPages) -> None:
         pages.loads[namespace, name] = load
         if group.metric is ADAPTER:
             plant.set_external_metric(namespace, "load", load, series={"app": name})
+        if group.metric is CPU:
+            cores = Trace(load.instants, [value / IN_FLIGHT_A_CORE for value in load.values])
+            plant.set_load(group.targets[namespace, name], cores)
     group.step = at / SECOND
 
 
@@ -213,7 +237,7 @@ def measure(
 ) -> None:
     """One group from its first pod to the end of its step; nobody looks at its objects after that."""
     stands(group, plane, plant, pages)
-    time.sleep(SETTLED_S)
+    time.sleep(group.settled)
     cpu, asked, begun = cpu_seconds(operator.pid), requests_of(operator, "requests"), time.time()
     time.sleep(IDLE_S)
     elapsed = time.time() - begun
@@ -221,10 +245,27 @@ def measure(
     group.queries = (requests_of(operator, "requests") - asked) / elapsed
     step(group, plant, pages)
     with standing_still(plane):
-        time.sleep(max(0.0, group.step + WATCHED_S - time.time()))
+        time.sleep(max(0.0, group.step + group.watched - time.time()))
     group.reactions = {key: watch.rose[key] - group.step for key in group.objects if key in watch.rose}
     for space in sorted({namespace for namespace, _ in group.objects}):
         plane.kubectl("delete", group.plural, "--all", "-n", space, "--wait=false")
+
+
+async def bare(plane: ControlPlane, group: Group) -> list[float]:
+    """Seconds until each scale write of a group was answered, all of them sent at once by a client of its own."""
+    connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=str(plane.ca_file)), limit=CONNECTIONS)
+    headers = {"Authorization": f"Bearer {plane.admin_token}", "Content-Type": "application/merge-patch+json"}
+    body = json.dumps({"spec": {"replicas": PODS_AFTER + 1}})
+    async with aiohttp.ClientSession(connector=connector, headers=headers, raise_for_status=True) as session:
+        begun = time.monotonic()
+
+        async def write(namespace: str, name: str) -> float:
+            path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale"
+            async with session.patch(plane.url + path, data=body) as answer:
+                await answer.read()
+            return time.monotonic() - begun
+
+        return await asyncio.gather(*(write(*key) for key in group.objects))
 
 
 def main() -> int:
@@ -243,13 +284,19 @@ def main() -> int:
             watch = ReplicaWatch(plane)
             for group in MEASURED:
                 measure(group, plane, plant, pages, operator, watch)
+            with standing_still(plane):
+                time.sleep(IDLE_S)
+                floor = asyncio.run(bare(plane, MEASURED[-1]))
     print(f"from a step of the load to the first scale write, {OBJECTS} objects at once, seconds:")
     print(f"  {'':40} {'p50':>6} {'p99':>6} {'worst':>6} {'operator, cores':>16} {'queries/s':>10}")
     for group in MEASURED:
         found = list(group.reactions.values())
-        missing = f"  ({OBJECTS - len(found)} not within {WATCHED_S:.0f} s)" if len(found) < OBJECTS else ""
+        missing = f"  ({OBJECTS - len(found)} not within {group.watched:.0f} s)" if len(found) < OBJECTS else ""
         cells = " ".join(f"{percentile(found, percent):6.1f}" for percent in (50, 99, 100))
         print(f"  {group.label:40} {cells} {group.cores:16.2f} {group.queries:10.2f}{missing}")
+    cells = " ".join(f"{percentile(floor, percent):6.1f}" for percent in (50, 99, 100))
+    print(f"  {f'the scale writes alone, {CONNECTIONS} connections':40} {cells}")
+    print(f"load average: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     if GROUPS[0] not in MEASURED:
         return 0
     good = percentile(list(GROUPS[0].reactions.values()), 99) <= GOAL_S

@@ -138,7 +138,7 @@ def measure(spec: Spec, tick: dict[str, Any], memory: Memory, status: dict[str, 
     for item in tick["pods"]:
         raw = msgspec.convert(item, RawPod)
         index.put(trajectories.NAMESPACE, raw.metadata.labels or {}, pod_from(raw))
-    pods = tuple(index.matching(trajectories.NAMESPACE, selector))
+    pods = index.matching(trajectories.NAMESPACE, selector).pods
     text = msgspec.json.encode((tick.get("resource") or {}).get("items") or [])
     decoder = msgspec.json.Decoder(list[metric_values.PodMetrics])
 

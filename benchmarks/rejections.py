@@ -26,7 +26,7 @@ from cronhpa.core.scheduled import cron
 from cronhpa.core.scheduled.bounds import resolve
 from cronhpa.core.scheduled.conflicts import conflicts
 from cronhpa.core.scheduled.holiday_codes import COUNTRIES
-from cronhpa.core.scheduled.windows import zone_problem
+from cronhpa.core.scheduled.wall_clock import zone_problem
 from cronhpa.core.spec import ControllerOptions, Spec
 
 LIMIT_MS = 10

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +13,8 @@ from cronhpa.cli import app
 from cronhpa.core.instant import MINUTE, format_instant
 from cronhpa.forecasting.columns import AutoscalerModel
 from cronhpa.history.series import STEP
+
+pytestmark = pytest.mark.usefixtures("benchmark_scripts")
 
 OBJECT = """
 apiVersion: cronhpa.io/v1alpha1
@@ -28,14 +28,6 @@ spec:
   - {type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}
   forecast: {budgetPercent: 5}
 """
-
-
-@pytest.fixture(autouse=True)
-def _scripts(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-    yield
-    for name in ("closed_loop", "decided", "policy_floors", "recorded", "rivals"):
-        sys.modules.pop(name, None)
 
 
 def backtested(series, folder):

@@ -1,21 +1,14 @@
 """The benchmarks measure what they say: the situation that is decided, and what is counted of whom."""
 
+import json
 import random
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from testbed.control_plane import Request
 
-
-@pytest.fixture(autouse=True)
-def _scripts(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-    yield
-    for name in ("decision", "idle_fleet", "report", "schedules", "simulated_week"):
-        sys.modules.pop(name, None)
+pytestmark = pytest.mark.usefixtures("benchmark_scripts")
 
 
 def test_the_timed_decision_has_one_window_open_one_closed_and_an_acting_forecast():
@@ -103,3 +96,20 @@ def test_a_tick_of_schedules_is_the_bounds_of_every_object(monkeypatch):
 
     assert cost > 0
     assert [5] * 20 == [len(item.windows) for item in found]
+
+
+async def test_the_memory_of_a_worker_is_its_own_and_not_that_of_who_started_it():
+    """What a process had at its most is inherited by those that it starts: here 200 MB."""
+    import learning_cost
+
+    from cronhpa.forecasting.pool import ProcessPool
+
+    held = bytearray(b"x") * (200 * 2**20)
+    processes = ProcessPool(1)
+    try:
+        _, megabytes = json.loads(await processes.run(learning_cost.usage, b"", 60))
+    finally:
+        await processes.close()
+
+    assert len(held) == 200 * 2**20
+    assert 10 < megabytes < 150

@@ -1,8 +1,6 @@
 """The floors that the benchmarks replay are those of the policy, and know nothing that comes later."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,13 +13,7 @@ from cronhpa.forecasting.daily import DailyWalk
 from cronhpa.forecasting.fitted_models import by_minute
 from cronhpa.forecasting.recording import Recording
 
-
-@pytest.fixture(autouse=True)
-def _scripts(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
-    yield
-    for name in ("policy_floors", "recorded"):
-        sys.modules.pop(name, None)
+pytestmark = pytest.mark.usefixtures("benchmark_scripts")
 
 
 def noisy_jumps(days, per_step):
@@ -30,7 +22,9 @@ def noisy_jumps(days, per_step):
     return np.where(rows // per_step % 288 < 72, 3.0, 15.0) * np.random.default_rng(2).gamma(20.0, 0.05, len(rows))
 
 
-@pytest.mark.parametrize("per_step", [1, 5], ids=["points of five minutes", "single minutes"])
+@pytest.mark.parametrize(
+    "per_step", [1, pytest.param(5, marks=pytest.mark.long)], ids=["points of five minutes", "single minutes"]
+)
 @settings(max_examples=2, deadline=None, derandomize=True, phases=(Phase.generate,))
 @given(after=st.integers(8 * 288 + 30, 9 * 288 - 1), seed=st.integers(0, 1000))
 def test_no_floor_up_to_an_instant_changes_when_the_future_does(tmp_path_factory, per_step, after, seed):

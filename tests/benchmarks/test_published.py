@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("benchmark_scripts")
+
 PROJECT = Path(__file__).parents[2]
 FIGURES = PROJECT / "docs" / "forecasting-figures.json"
 REFRESH = (
-    "the published figures are stale: make bench-forecast TRACES=DIR COLUMNS=1 with all twenty series, "
+    "the published figures are stale: make bench-forecast TRACES=DIR with all twenty series, "
     "then python benchmarks/publish.py"
 )
-
-
-@pytest.fixture(autouse=True)
-def _scripts(monkeypatch):
-    monkeypatch.syspath_prepend(PROJECT / "benchmarks")
-    yield
-    for name in ("closed_loop", "decided", "policy_floors", "probe", "publish", "recorded", "rivals"):
-        sys.modules.pop(name, None)
 
 
 @pytest.fixture
@@ -35,6 +28,13 @@ def test_the_tables_are_those_of_the_figures(figures):
     page = publish.PAGE.read_text()
 
     assert page == publish.written(page, figures), "the tables were edited by hand: python benchmarks/publish.py"
+
+
+def test_the_figures_are_of_todays_limits_of_the_budget(figures):
+    """Three days, which the next test computes anew, hardly use a week's budget."""
+    import publish
+
+    assert publish.limits() == figures["limits"], REFRESH
 
 
 def test_the_figures_are_what_the_shipped_path_gives_today(figures):
