@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+pytest_plugins = ["distribution"]
+
 # A slow machine is no failure: no deadline, and no complaint about how long examples take to make.
 _PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=100, suppress_health_check=_PATIENT)
@@ -69,3 +71,13 @@ def scripts():
         yield {"generate": generate, "rules": rules, "dashboards": dashboards}
         for name in ("dashboards", "generate", "reference", "rules"):
             sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def benchmark_scripts(monkeypatch):
+    """A test may import scripts of benchmarks/, which are no package; the next test imports them anew."""
+    folder = Path(__file__).parents[1] / "benchmarks"
+    monkeypatch.syspath_prepend(folder)
+    yield
+    for script in folder.glob("*.py"):
+        sys.modules.pop(script.stem, None)

@@ -16,10 +16,8 @@ WITHOUT_A_TEST = {
     "cronhpa.core.scheduled.holiday_codes": "a table; tests/core/scheduled/holiday_codes.py makes it anew",
 }
 
-_SPLIT = "being split"
 _CASES = "one subject, many cases"
 LONG = {
-    "cronhpa/core/scheduled/windows.py": _SPLIT,
     "tests/api/test_render.py": _CASES,
     "tests/core/reactive/test_replicas.py": _CASES,
     "tests/core/scheduled/test_caches.py": _CASES,
@@ -27,8 +25,6 @@ LONG = {
     "tests/core/test_behavior.py": _CASES,
     "tests/core/test_decide.py": _CASES,
     "tests/deploy/test_chart.py": _CASES,
-    "tests/forecasting/test_service.py": _SPLIT,
-    "tests/forecasting/test_worker.py": _SPLIT,
     "tests/operator/test_windows_lived.py": _CASES,
     "tests/testbed/control_plane.py": "one control plane: processes that start in an order and share their files",
     "tests/testbed/differential.py": "one experiment: two controllers under the same events, compared",

@@ -1,16 +1,20 @@
 """
 One control plane for all cluster tests of a pytest process, and for each test a namespace of its own.
 
-Under pytest-xdist each worker has its own control plane (3 s, 0.6 GB). They could share one, but what a test takes
+Under pytest-xdist each worker that runs them has its own (3 s, 0.6 GB). They could share one, but what a test takes
 away, the metrics API or the API server, would be gone for the other worker's tests too.
 """
 
+import os
 import re
 import secrets
+import subprocess
 
 import pytest
+import yaml
 
 from cronhpa.core.instant import SECOND
+from testbed import build
 from testbed.control_plane import ControlPlane
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator
 from testbed.plant import Plant
@@ -32,7 +36,7 @@ def pytest_terminal_summary(terminalreporter):
                         terminalreporter.write_line(text)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def control_plane():
     """A control plane with the CRD, the chart's rights and the upstream HPA, which looks every 2 s."""
     with ControlPlane(hpa=True, hpa_sync_period="2s", audit=True) as plane:
@@ -40,17 +44,17 @@ def control_plane():
         yield plane
 
 
-@pytest.fixture(scope="session")
-def _session_plant(control_plane):
+@pytest.fixture(scope="package")
+def _lasting_plant(control_plane):
     with Plant(control_plane.admin_kubeconfig, window=SECOND, delay=SECOND // 5) as plant:
         yield plant
 
 
 @pytest.fixture
-def plant(_session_plant):
+def plant(_lasting_plant):
     """The metrics API, fast: a window of 1 s, answered 0.2 s later. Without targets at first; mended at the end."""
-    yield _session_plant
-    _session_plant.reset()
+    yield _lasting_plant
+    _lasting_plant.reset()
 
 
 @pytest.fixture
@@ -66,8 +70,8 @@ def namespace(control_plane, request):
 _OPERATOR = pytest.StashKey[Operator]()
 
 
-@pytest.fixture(scope="session")
-def _session_operator(control_plane, tmp_path_factory, request):
+@pytest.fixture(scope="package")
+def _lasting_operator(control_plane, tmp_path_factory, request):
     kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
     with Operator(kubeconfig, tmp_path_factory.mktemp("operator")) as operator:
         request.config.stash[_OPERATOR] = operator
@@ -83,9 +87,31 @@ def no_operator(request):
 
 
 @pytest.fixture
-def operator(_session_operator):
+def operator(_lasting_operator):
     """The real operator with the chart's rights; started again for the next test where one has killed it."""
-    if not _session_operator.is_running:
-        _session_operator.start()
-    yield _session_operator
-    assert _session_operator.is_running, _session_operator.tail()
+    if not _lasting_operator.is_running:
+        _lasting_operator.start()
+    yield _lasting_operator
+    assert _lasting_operator.is_running, _lasting_operator.tail()
+
+
+@pytest.fixture
+def helm(control_plane, namespace, tmp_path):
+    """Runs helm in the test's namespace, with values if any: (exit code, what it says). Releases go with the test."""
+    homes = {f"HELM_{name}_HOME": str(tmp_path / name.lower()) for name in ("CACHE", "CONFIG", "DATA")}
+    environment = os.environ | homes | {"KUBECONFIG": str(control_plane.admin_kubeconfig)}
+    installed = []
+
+    def run(verb, release, *words, values=None):
+        if verb == "install":
+            installed.append(release)
+        command = [build.binaries() / "helm", verb, release, *words, "--namespace", namespace]
+        ended = subprocess.run(
+            [*command, "--values", "-"] if values else command,
+            input=yaml.safe_dump(values), env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return ended.returncode, ended.stdout + ended.stderr
+
+    yield run
+    for release in installed:
+        run("uninstall", release)

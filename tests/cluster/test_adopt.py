@@ -1,13 +1,19 @@
 """cronhpa.cli.adopt, cronhpa.cli.adoption, cronhpa.cli.adoption_plan, cronhpa.cli.live_autoscalers: live."""
 
+import asyncio
 import threading
 import time
+from http import HTTPStatus
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
+from cronhpa.cli.adoption import version_of
+from cronhpa.kube.client import Client
+from cronhpa.kube.credentials import load_configuration
+from cronhpa.kube.errors import ClusterError
 from testbed.objects import deployment, horizontal_pod_autoscaler
 from testbed.wait import wait_until
 
@@ -158,6 +164,43 @@ def test_cut_off_anywhere_it_is_finished_by_running_it_again(shop, control_plane
 
     assert 0 == result.exit_code, result.stderr
     assert (None, "True") == (there.hpa, there.condition(there.cron_hpa, "TargetOwned"))
+
+
+def test_an_edit_while_it_is_waited_for_stops_it_and_the_next_run_takes_the_edit_over(shop, control_plane):
+    there = shop()
+    edit = [
+        "patch", "hpa", "shop", "-n", there.namespace, "--type=merge", "-p", '{"spec": {"maxReplicas": 12}}'
+    ]  # fmt: skip
+    timer = threading.Timer(2, control_plane.kubectl, edit)
+    timer.start()
+
+    stopped = there.adopt()
+    left = there.hpa["spec"]["maxReplicas"], there.cron_hpa
+    again = there.adopt()
+
+    timer.join()
+    assert 1 == stopped.exit_code
+    assert "was edited meanwhile, and is not deleted" in stopped.stderr
+    assert (12, None) == left
+    assert 0 == again.exit_code, again.stderr
+    assert (None, 12) == (there.hpa, there.cron_hpa["spec"]["maxReplicas"])
+
+
+def test_the_api_server_deletes_no_other_version_than_the_one_that_was_compared(shop, control_plane):
+    there = shop()
+    seen = there.hpa
+    control_plane.kubectl("annotate", "hpa", "shop", "-n", there.namespace, "note=later")
+    path = f"{HPAS.format(there.namespace)}/shop"
+
+    async def delete():
+        async with Client(load_configuration(str(control_plane.admin_kubeconfig))) as client:
+            await client.delete(path, {"preconditions": version_of(seen)})
+
+    with pytest.raises(ClusterError) as refused:
+        asyncio.run(delete())
+
+    assert HTTPStatus.CONFLICT == refused.value.status
+    assert there.hpa is not None
 
 
 def test_without_an_operator_that_holds_the_hpa_stays(shop, control_plane, operator):

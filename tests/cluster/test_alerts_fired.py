@@ -149,7 +149,7 @@ def scraping(operator, rules):
 
 
 @pytest.fixture(scope="module")
-def made(control_plane, _session_plant, scripts, tmp_path_factory):
+def made(control_plane, _lasting_plant, scripts, tmp_path_factory):
     """The objects, the operator and the Prometheus: one of each for all tests of this file."""
     folder, namespace, now = tmp_path_factory.mktemp("alerts"), "alerts", time.time_ns()
     objects = {name: cronhpa(name, namespace, spec) for name, spec in specs(now).items()}
@@ -162,7 +162,7 @@ def made(control_plane, _session_plant, scripts, tmp_path_factory):
             target["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/os": "none"}
     control_plane.apply(*targets, horizontal_pod_autoscaler("two", namespace=namespace), *objects.values())
     for name, load in LOADS.items():
-        _session_plant.add_target(namespace, {"app": name}, load)
+        _lasting_plant.add_target(namespace, {"app": name}, load)
     waits = scripts["rules"].Waits(
         object="2s", owner="2s", opened="20s", window="2s", forecast="2s", budget="2s", operator="2s", lag="0s",
         rate="10s", lag_seconds=2.0, keep="1m",

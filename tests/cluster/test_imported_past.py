@@ -52,6 +52,8 @@ def test_an_imported_past_makes_pods_ready_before_the_rise(control_plane, namesp
     assert ready >= risen
 
 
+# A fit of ExponentialSmoothing takes most of the 30 s that a method has where other tests run beside it.
+@pytest.mark.long
 def test_an_object_is_forecast_by_the_method_that_it_names(control_plane, namespace, plant, operator, record_property):
     """Three times a day an hour of ten cores, else one; one that is not installed is named beside the forecast."""
     methods = ["ExponentialSmoothing", "Nobody"]

@@ -9,10 +9,14 @@ import pytest
 from typer.testing import CliRunner
 
 from cronhpa.cli import app
-from cronhpa.core.instant import format_instant_exact
+from cronhpa.core.instant import HOUR, MINUTE, format_instant_exact
+from cronhpa.history.series import RecordedBatch, Series
 from cronhpa.history.store import Store
 from testbed.twin import Scaled
 from testbed.wait import wait_until
+
+# Asked for before `shop`, which waits for a decision: an earlier test may have ended the operator.
+pytestmark = pytest.mark.usefixtures("operator")
 
 # The operator writes what it decided every five seconds.
 FLUSHED_SECONDS = 7
@@ -151,3 +155,28 @@ def test_a_kubeconfig_without_a_token_asks_by_a_token_for_the_operator_alone(sho
     assert 0 == read.exit_code, read.stderr
     assert "web: 2 replicas of" in read.stdout
     assert 1 == refused.exit_code
+
+
+def test_a_backtest_runs_on_the_load_that_the_operator_recorded(shop, command, operator, control_plane, namespace):
+    """Two hours of it, the last one of twice the load: for whoever may get the object, and for nobody else."""
+    account(control_plane, namespace, "reader", may_get=True)
+    now = time.time_ns() // HOUR * HOUR
+    store = Store(operator.store)
+    load = [(now - at * MINUTE, 1.8 if at <= 60 else 0.9) for at in range(1, 121)]
+    written = store.loads.backfill(Series(namespace, "web", "cpu"), load)
+    store.close()
+    assert isinstance(written, RecordedBatch), written
+    # Within what was written: whether the operator has recorded something since is not known.
+    begin, end = (format_instant_exact(now - minutes * MINUTE) for minutes in (110, 1))
+    span = ("--from", begin, "--to", end, "-o", "json")
+
+    found = command("backtest", *span, "--service-account", f"{namespace}/reader")
+    refused = command("backtest", *span, "--service-account", f"{namespace}/default")
+
+    assert 0 == found.exit_code, found.stderr
+    told = json.loads(found.stdout)
+    assert f"{namespace}/web" == told["object"]
+    # 0.9 cores are 2 pods at 50 % of a core, 1.8 cores are 4: 50 min of 2 and 59 min of 4 are 5.6 pod-hours.
+    assert 5.3 < told["variants"]["reactive"]["podHours"] < 6.0
+    assert 1 == refused.exit_code
+    assert "the operator recorded no load of" in refused.stderr

@@ -190,18 +190,18 @@ def test_a_kill_in_a_stabilization_window_changes_nothing_about_the_scale_down(w
     scaled = wait_until(lambda: shop.last_scaled, lambda at: at >= from_datetime(last) + SECOND)
     waited = (scaled - from_datetime(last)) / SECOND
     # Without the kill it goes down at the first turn, one a second, at which the 6 is older than the window. The last
-    # scaling is told in whole seconds.
-    assert window - 1 <= waited <= window + 2
+    # scaling is told in whole seconds. A window that began anew after the kill would end 12 s later.
+    assert window - 1 <= waited <= window + 8
 
 
 def test_an_edited_spec_is_obeyed_at_once(web, plant):
-    shop = web(replicas=6, syncPeriodSeconds=12)
+    shop = web(replicas=6, syncPeriodSeconds=60)
     plant.add_target(shop.namespace, shop.labels, 3.0)
     shop.says("Ready", "True", "Deciding", within_s=60)
 
     shop.patch(maxReplicas=4)
 
-    shop.reaches(4, within_s=3)
+    shop.reaches(4, within_s=15)
     assert "Spec" == wait_until(lambda: shop.decided_by, lambda by: by == "Spec")
 
 

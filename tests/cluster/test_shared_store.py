@@ -20,6 +20,7 @@ replicas = test_handover.replicas
 _STEP = 5 * MINUTE
 
 
+@pytest.mark.long
 def test_the_successor_of_a_killed_leader_has_its_forecast_at_the_first_decision(
     control_plane,
     namespace,

@@ -62,10 +62,10 @@ def policed(control_plane):
         control_plane.kubectl("delete", each["kind"], each["metadata"]["name"])
 
 
-def refusal(control_plane, document):
+def refusal(control_plane, document, *verb):
     """What the API server says to it; empty where it would take it."""
     try:
-        control_plane.kubectl("apply", "--dry-run=server", "-f", "-", stdin=json.dumps(document))
+        control_plane.kubectl(*(verb or ("apply",)), "--dry-run=server", "-f", "-", stdin=json.dumps(document))
     except ControlPlaneError as error:
         return str(error)
     return ""
@@ -88,18 +88,82 @@ def test_what_keeps_to_the_limits_is_taken(control_plane, policed, spec):
         ({"override": override(1, minReplicas=300)}, "found 300 replicas: at most 100 are allowed"),
         (
             {"schedules": scheduled(minReplicas=21)},
-            "found a schedule that asks for 21 replicas: at most 20 are allowed in namespace policed",
+            "asks for 21 replicas whatever the load: at most 20 are allowed in namespace policed",
         ),
+        ({"minReplicas": 21}, "found minReplicas or a schedule that asks for 21 replicas whatever the load"),
         ({"override": override(80)}, "it may last 72 h in namespace policed"),
         (
             {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "shop"}},
             "found a StatefulSet as the target: allowed in namespace policed are Deployment",
         ),
     ],
-    ids=["maxReplicas", "a schedule's", "an override's", "a schedule's floor", "a long override", "another kind"],
+    ids=[
+        "maxReplicas",
+        "a schedule's",
+        "an override's",
+        "a schedule's floor",
+        "a floor at all hours",
+        "a long override",
+        "another kind",
+    ],
 )
 def test_more_is_refused_with_what_was_found_and_what_is_allowed(control_plane, policed, spec, says):
     assert says in refusal(control_plane, written(policed, **spec))
+
+
+def forged(manager, **fields):
+    """An entry of managedFields with a time to come, as whoever sends an object may write it."""
+    return {
+        "manager": manager, "operation": "Update", "apiVersion": "cronhpa.io/v1alpha1", "time": "2099-01-01T00:00:00Z",
+        "fieldsType": "FieldsV1", "fieldsV1": fields,
+    }  # fmt: skip
+
+
+ELSEWHERE = {"f:spec": {"f:maxReplicas": {}}}
+OWNER = {"f:spec": {"f:override": {".": {}, "f:until": {}, "f:reason": {}, "f:minReplicas": {}}}}
+
+
+def test_managed_fields_of_ones_own_make_no_override_longer(control_plane, policed):
+    """The length is measured from when the API server itself noted the write."""
+
+    def replaced(document, *managed):
+        sent = {**document, "metadata": {**document["metadata"], "managedFields": list(managed)}}
+        try:
+            control_plane.kubectl("replace", "-f", "-", "--field-manager=tenant", stdin=json.dumps(sent))
+        except ControlPlaneError as error:
+            return str(error)
+        return ""
+
+    long = written(policed, override=override(100))
+    created = {**long, "metadata": {**long["metadata"], "managedFields": [forged("tenant", **OWNER)]}}
+    assert "it may last 72 h" in refusal(control_plane, created, "create")
+    control_plane.apply(written(policed))
+    try:
+        for entry in (forged("other", **ELSEWHERE), forged("other", **OWNER), forged("tenant", **OWNER)):
+            assert "it may last 72 h" in replaced(long, entry)
+        # In two steps: what is forged first is taken, for it changes no spec.
+        assert "" == replaced(written(policed), forged("other", **ELSEWHERE), forged("tenant", **OWNER))
+        assert "it may last 72 h" in replaced(long, forged("other", **ELSEWHERE), forged("tenant", **OWNER))
+        assert "it may last 72 h" in refusal(control_plane, written(policed, override=override(100)))
+        assert "it may last 72 h" in refusal(
+            control_plane, written(policed, override=override(100)), "apply", "--server-side", "--force-conflicts"
+        )
+        # Without any managedFields nobody notes who writes what.
+        assert "" == replaced(written(policed), {})
+        assert "without managedFields" in replaced(written(policed, override=override(1)))
+    finally:
+        control_plane.kubectl("delete", "cronhpa", "shop", "-n", policed)
+
+
+def test_an_override_is_extended_step_by_step_and_measured_at_each(control_plane, policed):
+    control_plane.apply(written(policed, override=override(71)))
+    try:
+        assert "" == refusal(control_plane, written(policed, override=override(71.5)))
+        assert "it may last 72 h" in refusal(control_plane, written(policed, override=override(73)))
+        kept = json.loads(control_plane.kubectl("get", "cronhpa", "shop", "-n", policed, "-o", "json"))
+        assert "" == refusal(control_plane, written(policed, maxReplicas=90, override=kept["spec"]["override"]))
+    finally:
+        control_plane.kubectl("delete", "cronhpa", "shop", "-n", policed)
 
 
 def test_a_namespace_has_limits_of_its_own_and_one_that_is_not_named_has_none(control_plane, policed, namespace):

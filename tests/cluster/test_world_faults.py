@@ -6,15 +6,14 @@ cronhpa.operator.writer, cronhpa.kube.session: what breaks around an API server;
 
 import resource
 import signal
-import threading
 import time
 
 import pytest
 import trustme
 
-from testbed.fault_proxy import FaultProxy, Trouble
+from testbed.fault_proxy import FaultProxy, Link, Trouble
 from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator
-from testbed.twin import Scaled
+from testbed.twin import Changes, Scaled
 from testbed.wait import wait_until
 
 pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("no_operator")]
@@ -89,27 +88,53 @@ def test_a_disk_that_is_full_costs_no_decision(plant, shop, kubeconfig, tmp_path
         assert operator.is_running
 
 
-class Changes:
-    """The counts of a target in a thread of its own, as (second, count) of each change."""
+@pytest.fixture
+def spread(control_plane, kubeconfig, tmp_path):
+    """(an operator, the way of the second API server to etcd, the proxy through which it asks two of them in turn)"""
+    with (
+        Link(control_plane.etcd_port) as link,
+        control_plane.second_api_server(link.port) as second,
+        FaultProxy(control_plane.url, control_plane.ca_file) as proxy,
+    ):
+        proxy.spread(second, control_plane.url)
+        with Operator(proxy.kubeconfig(kubeconfig, tmp_path), tmp_path) as operator:
+            yield operator, link, proxy
 
-    def __init__(self, shop):
-        self.seen = [(time.monotonic(), shop.replicas)]
-        self._shop, self._over = shop, threading.Event()
-        self._thread = threading.Thread(target=self._watch)
 
-    def __enter__(self):
-        self._thread.start()
-        return self
+def test_an_api_server_that_is_behind_lowers_nothing_and_is_followed_once_it_is_not(plant, shop, spread):
+    """
+    Half of the watches and half of the reads are those of a server that hears nothing of etcd for twenty seconds.
 
-    def __exit__(self, *_):
-        self._over.set()
-        self._thread.join()
+    What it knows is old, and its answers are old or late. Without evidence nothing falls, and no step is doubled.
+    """
+    operator, link, _ = spread
+    is_settled(shop)
+    with Changes(shop) as changes:
+        with link.frozen():
+            plant.set_load(shop.load, 4.0)
+            time.sleep(20)
+        shop.reaches(8, within_s=60)
+        time.sleep(5)
 
-    def _watch(self):
-        while not self._over.wait(0.05):
-            now = self._shop.replicas
-            if now != self.seen[-1][1]:
-                self.seen.append((time.monotonic(), now))
+    assert [6, 8] == [count for _, count in changes.seen]
+    assert operator.is_running
+    assert "Traceback" not in operator.log.read_text()
+
+
+def test_of_two_api_servers_one_may_go(control_plane, plant, shop, spread):
+    """For ten seconds each second request and watch is refused; then the load balancer leaves the dead one out."""
+    operator, _, proxy = spread
+    is_settled(shop)
+    with Changes(shop) as changes:
+        control_plane.components["second-kube-apiserver"].kill()
+        plant.set_load(shop.load, 4.0)
+        time.sleep(10)
+        proxy.spread(control_plane.url)
+        shop.reaches(8, within_s=40)
+
+    assert [6, 8] == [count for _, count in changes.seen]
+    assert operator.is_running
+    assert "Traceback" not in operator.log.read_text()
 
 
 # What is killed: (method, path, how often it is let pass before): each kind of write of a life that goes up and down.
@@ -165,9 +190,9 @@ def test_killed_at_a_write_the_next_process_goes_on_as_if_nothing_were(
 
     assert crash[-1].met == 1
     counts = [count for _, count in changes.seen]
-    assert [2, 6] == counts[:2]
-    # A sample in which the load changed may ask for one in between.
-    assert sorted(counts[1:], reverse=True) == counts[1:]
-    for at, count in changes.seen[1:]:
-        soon = [later for then, later in changes.seen if at <= then < at + 4]
-        assert count - min(soon) <= 2
+    # A sample in which the load changed may ask for a count in between: up to 6 first, and only down from there.
+    top = counts.index(6)
+    assert (2, 6) == (counts[0], max(counts))
+    assert sorted(counts[: top + 1]) == counts[: top + 1]
+    assert sorted(counts[top:], reverse=True) == counts[top:]
+    assert changes.most_lost_within(4) <= 2

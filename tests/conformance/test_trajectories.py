@@ -7,11 +7,13 @@ import json
 import lzma
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
-from conformance.trajectories import NAMESPACE, compare, options, read, replay, score, take_turn
+from conformance.trajectories import NAMESPACE, compare, lines, options, read, replay, score, take_turn
 from cronhpa.api.parse import parse_spec
 from cronhpa.api.render import render
 from cronhpa.core.memory import Memory
@@ -60,13 +62,24 @@ EVENTS = {
 }
 
 
+class Tick(msgspec.Struct):
+    expect: dict[str, Any]
+
+
+class Life(msgspec.Struct):
+    """As much of a life as is counted: pods and metrics are most of it."""
+
+    name: str
+    ticks: list[Tick]
+
+
 def test_the_recording_is_whole_and_shows_every_condition_and_every_event_of_the_upstream():
     ticks: Counter[str] = Counter()
     conditions: set[str] = set()
     events: set[str] = set()
-    for life in read(LIVES):
-        ticks[life["name"]] = len(life["ticks"])
-        for expect in (tick["expect"] for tick in life["ticks"]):
+    for life in map(msgspec.json.Decoder(Life).decode, lines(LIVES)):
+        ticks[life.name] = len(life.ticks)
+        for expect in (tick.expect for tick in life.ticks):
             events |= {item["reason"] for item in expect["events"]}
             for item in expect["status"].get("conditions", ()):
                 conditions.add(f"{item['type']} {item['status']} {item['reason']}")

@@ -116,7 +116,7 @@ def pods_of(tick: dict[str, Any], selector: Selector) -> tuple[Pod, ...]:
     for item in tick.get("pods") or ():
         raw = msgspec.convert(item, RawPod)
         index.put(NAMESPACE, raw.metadata.labels or {}, pod_from(raw))
-    return index.matching(NAMESPACE, selector)
+    return index.matching(NAMESPACE, selector).pods
 
 
 def _measured(metric: Metric, tick: dict[str, Any], selector: Selector) -> Measurement:

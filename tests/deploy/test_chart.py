@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -10,7 +11,10 @@ import pytest
 import yaml
 
 from cronhpa.forecasting.messages import DaskCluster
+from cronhpa.kube.lease import LeaseName
 from cronhpa.operator.settings import Settings
+from cronhpa.operator.shard_election import replica_lease, shard_lease
+from testbed.build import binaries
 from testbed.control_plane import ControlPlaneError, helm_template
 
 pytestmark = pytest.mark.cluster
@@ -208,6 +212,15 @@ def test_the_pod_meets_the_restricted_pod_security_standard():
     assert {"limits", "requests"} <= set(container(objects)["resources"])
 
 
+def test_a_platform_may_choose_the_user_itself():
+    """OpenShift refuses a pod that names one outside of its namespace's range."""
+    mine = dict.fromkeys(("runAsUser", "runAsGroup", "fsGroup"))
+    objects = render(podSecurityContext=mine)
+
+    assert {"runAsNonRoot", "seccompProfile", "fsGroupChangePolicy"} == pod(objects)["securityContext"].keys()
+    assert not mine.keys() & container(objects)["securityContext"].keys()
+
+
 def test_there_are_two_replicas_kept_apart_and_one_of_them_may_be_evicted_at_a_time():
     objects = render()
 
@@ -232,6 +245,27 @@ def test_the_lease_is_the_releases_own_and_each_pod_has_a_name_of_its_own_in_it(
     assert [given["CRONHPA_LEADER_ELECT_RESOURCE_NAME"]] == written["resourceNames"]
     assert given["CRONHPA_LEADER_ELECT_RESOURCE_NAMESPACE"] == election["metadata"]["namespace"]
     assert "$(POD_NAME)_$(POD_UID)" == given["CRONHPA_LEADER_ELECT_IDENTITY"]
+
+
+@pytest.mark.parametrize("by_server", [False, True])
+def test_with_shards_the_leases_that_the_operator_writes_are_those_that_it_may_write(by_server):
+    objects = render(shards=16, shardSelector=by_server)
+    (election,) = [each for each in of_kind(objects, "Role") if each["metadata"]["name"].endswith("leader-election")]
+    written = next(rule for rule in election["rules"] if "update" in rule["verbs"])
+    given = {each["name"]: each.get("value") for each in container(objects)["env"]}
+    settings = Settings(shards=given["CRONHPA_SHARDS"], shard_selector=given["CRONHPA_SHARD_SELECTOR"])
+    installation = LeaseName("any", given["CRONHPA_LEADER_ELECT_RESOURCE_NAME"])
+
+    names = {shard_lease(installation, shard, 16, by_server=settings.shard_selector).name for shard in range(16)}
+    names |= {replica_lease(installation, number).name for number in range(16)}
+    assert {installation.name} | names == set(written["resourceNames"])
+    assert settings.shards == 16
+    assert ["list"] in [rule["verbs"] for rule in election["rules"]]
+
+
+def test_shards_divide_all_namespaces_and_not_some():
+    with pytest.raises(ControlPlaneError, match="state shards or namespaces, not both"):
+        render(shards=16, namespaces=["shop"])
 
 
 def test_its_settings_are_environment_variables():
@@ -611,3 +645,10 @@ def test_volumes_and_objects_of_the_user_are_added():
     ]
     assert {"name": "ca", "mountPath": "/ca"} in container(objects)["volumeMounts"]
     assert "cronhpa-ca" in {each["metadata"]["name"] for each in of_kind(objects, "ConfigMap")}
+
+
+@pytest.mark.parametrize("values", [(), ("--set=policy.enabled=true", "--set=page.insecure=true", "--set=shards=16")])
+def test_helms_linter_finds_nothing(values):
+    told = subprocess.run([binaries() / "helm", "lint", "--strict", *values, CHART], capture_output=True, check=False)
+
+    assert 0 == told.returncode, told.stdout.decode()

@@ -15,6 +15,8 @@ QUERY = 'sum(rate(http_requests_total{namespace="$namespace", deployment="$targe
 SOURCES = {
     "requests": {"prometheus": {"url": "http://prometheus.monitoring:9090", "query": QUERY}},
     "inflight": {"pods": {"port": "metrics", "metric": "http_requests_in_flight"}},
+    "players": {"url": {"url": "https://lobby.games:8443/a/${target}?of=$namespace&x=$$1", "value": "players.0"}},
+    "rooms": {"url": {"url": "https://lobby.games/$target", "format": "text"}},
     "queue": {"pods": {"port": 8081, "metric": "queue_length"}},
 }
 
@@ -42,6 +44,7 @@ def test_the_operator_reads_the_sources_as_they_are_stated_from_a_file_that_is_m
     found = parse_sources(map_["data"][file.name], "test")
     assert set(SOURCES) == set(found)
     assert QUERY == found["requests"].query
+    assert SOURCES["players"]["url"]["url"] == found["players"].url
     assert "/var/run/secrets/sources" == mounts["sources-secret"]
     assert "logins" == volumes["sources-secret"]["secret"]["secretName"]
 
@@ -56,12 +59,18 @@ def test_the_network_policy_opens_the_ports_of_the_sources():
     egress = only(rendered(sources=SOURCES), "NetworkPolicy")["spec"]["egress"]
 
     ports = [rule["ports"][0]["port"] for rule in egress[2:]]
-    assert ["metrics", 8081, 9090] == sorted(ports, key=lambda port: (isinstance(port, int), port))
+    assert ["metrics", 443, 8081, 8443, 9090] == sorted(ports, key=lambda port: (isinstance(port, int), port))
 
 
 @pytest.mark.parametrize(
     ("source", "words"),
-    [({}, "minProperties"), ({"prom": {}}, "prom"), ({"prometheus": {}}, "query"), ({"pods": {"port": 1}}, "metric")],
+    [
+        ({}, "minProperties"),
+        ({"prom": {}}, "prom"),
+        ({"prometheus": {}}, "query"),
+        ({"pods": {"port": 1}}, "metric"),
+        ({"url": {}}, "url"),
+    ],
 )
 def test_what_is_no_source_is_refused_by_helm_already(source, words):
     with pytest.raises(ControlPlaneError, match=words):

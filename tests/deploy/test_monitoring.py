@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+import pytest
 import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from cronhpa.operator.families import FAMILIES, FamilyKind
 
@@ -75,3 +79,36 @@ def test_the_rule_file_is_yaml_that_says_the_same_as_the_rules(scripts):
     text = scripts["generate"].rules_text()
 
     assert scripts["rules"].groups() == yaml.safe_load(text)
+
+
+DASHBOARDS = sorted((PROJECT / "deploy" / "monitoring" / "grafana").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+def test_a_dashboard_is_one_by_the_models_of_grafana(path):
+    """Read by them and written again it is the same: no field is lost, none is of another type."""
+    told = json.loads(path.read_text("utf-8"))
+
+    assert told == json.loads(json.dumps(Dashboard.from_json(told), cls=JSONEncoder))
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+def test_the_panels_of_a_dashboard_lie_beside_each_other(path):
+    """On Grafana's grid of 24 columns; none without a title, and none of data without a query and its unit."""
+    panels = [each for each in json.loads(path.read_text("utf-8"))["panels"] if each["type"] != "row"]
+    taken = [
+        (x, y)
+        for place in (each["gridPos"] for each in panels)
+        for x in range(place.get("x", 0), place.get("x", 0) + place["w"])
+        for y in range(place.get("y", 0), place.get("y", 0) + place["h"])
+    ]
+
+    assert len(panels) > 10
+    assert len(taken) == len(set(taken))
+    assert {x for x, _ in taken} <= set(range(24))
+    assert all(each["title"] and each["targets"] for each in panels)
+    assert [] == [each["title"] for each in panels if each["type"] != "table" and not unit_of(each)]
+
+
+def unit_of(panel):
+    return panel.get("fieldConfig", {}).get("defaults", {}).get("unit")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from fuzz.__main__ import BUILD
 from testbed import build
 
 PROJECT = Path(__file__).parents[2]
@@ -65,6 +66,24 @@ def test_each_target_of_make_that_a_step_runs_exists():
     assert set() == (asked | {target.split()[0] for target in nightly}) - there
 
 
+def test_each_night_fuzzes_on_with_what_the_nights_before_have_found_to_be_new():
+    """Also after a night that found a bug: a step that follows a failed one runs only where it says so."""
+    steps = read(GITHUB / "workflows" / "nightly.yaml")["jobs"]["proof"]["steps"]
+    at = {step.get("uses", "").partition("@")[0]: number for number, step in enumerate(steps)}
+    run = next(number for number, step in enumerate(steps) if step.get("run", "").startswith("make"))
+    restored, saved = (steps[at[f"actions/cache/{what}"]] for what in ("restore", "save"))
+    kept, broken = restored["with"]["path"].split()
+
+    assert at["actions/cache/restore"] < run < at["actions/cache/save"]
+    assert "always() && " + restored["if"] == saved["if"] == "always() && startsWith(matrix.target, 'fuzz')"
+    assert restored["with"]["path"] == saved["with"]["path"]
+    assert (str(BUILD.relative_to(PROJECT)), f"!{kept}/*-broken") == (kept, broken)
+    assert restored["with"]["key"] == saved["with"]["key"]
+    # Of this run alone, and found by what comes before it.
+    before, _, of_run = saved["with"]["key"].partition("${{ github.run_id }}")
+    assert (restored["with"]["restore-keys"], of_run[:1]) == (before, "-")
+
+
 def test_the_unit_tests_run_on_each_python_that_is_claimed():
     claimed = re.findall(r"Python :: (3\.\d+)", (PROJECT / "pyproject.toml").read_text())
 
@@ -112,7 +131,7 @@ def test_the_hook_for_other_repositories_refuses_a_slip_and_passes_over_other_ki
     (tmp_path / "a b.yaml").write_text(text)
     (tmp_path / "other.yaml").write_text(OTHER)
     hook = read(PROJECT / ".pre-commit-hooks.yaml")[0]
-    program = Path(shutil.which("cronhpa") or PROJECT / ".venv" / "bin" / "cronhpa")
+    program = Path(sys.executable).with_name("cronhpa")
 
     ended = subprocess.run(
         [*shlex.split(hook["entry"]), "a b.yaml", "other.yaml"],

@@ -66,8 +66,9 @@ from cronhpa.kube.metric_values import samples_of
 from cronhpa.kube.metrics import MetricReader, list_pod_metrics
 from cronhpa.migration.convert import Document, convert
 from cronhpa.sources.connection import NoAnswerError
-from cronhpa.sources.definition import SourcesError, parse_sources
+from cronhpa.sources.definition import SourcesError, UrlSource, parse_sources
 from cronhpa.sources.exposition import PageReader, current
+from cronhpa.sources.number import read_number
 from cronhpa.sources.vector import read_vector
 from fuzz import specs
 from fuzz.draw import Draw
@@ -81,6 +82,15 @@ SHARED = Path("/dev/shm")
 FOLDER = Path(tempfile.mkdtemp(prefix="cronhpa-fuzz-", dir=SHARED if SHARED.is_dir() else None))
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 TARGET = MetricTarget("AverageValue", average_value=1000)
+URL_SOURCES = [
+    UrlSource.model_validate({"url": "http://queues/", **fields})
+    for fields in (
+        {"value": "a.0.b"},
+        {"format": "yaml", "value": "a.#"},
+        {"format": "text"},
+        {"format": "prometheus", "metric": "load_total"},
+    )
+]
 
 
 def spec(data: bytes) -> None:
@@ -234,7 +244,8 @@ def promql(data: bytes) -> None:
         return
     assert _without_texts(plain) == _without_texts(query), query
     for text in re.findall(r'"((?:[^"\\]|\\.)*)"', query, re.DOTALL):
-        assert re.fullmatch(r"[-A-Za-z0-9./+\\]*", text), query
+        # Behind =~ a dot of a name stands as [.], and the operator's own pattern follows.
+        assert re.fullmatch(r"(?:[-A-Za-z0-9./+\\]|\[\.\])*", text), query
 
 
 def _without_texts(query: str) -> str:
@@ -282,6 +293,9 @@ async def _read_metrics(answer: bytes) -> None:
             found.append(samples_of(ResourceMetric("cpu", TARGET, container=container), listed.values()))
             if not isinstance(found[-1], Absent):
                 assert all(sample.value >= 0 for sample in found[-1].values())
+    # As the operator reads it, whose objects ask for cpu.
+    decoded = await list_pod_metrics(client, "prod", frozenset({"cpu"}))
+    assert isinstance(decoded, Absent) or all(usage >= 0 for usage in decoded.usages("cpu").values())
     reader = MetricReader(client, Mapped())
     described = TargetRef("v1", "Namespace", "prod")
     found += [
@@ -338,7 +352,7 @@ def documents(data: bytes) -> None:
 
 
 def sources(data: bytes) -> None:
-    """A file of sources, a pod's page and a Prometheus' answer are refused in words, or are numbers from 0 on."""
+    """A file of sources, a pod's page, answers of a Prometheus and of URLs are refused in words, or are from 0 on."""
     with suppress(SourcesError):
         parse_sources(_text(data), "f")
     for kind in ("text/plain", "application/openmetrics-text"):
@@ -351,6 +365,9 @@ def sources(data: bytes) -> None:
     with suppress(NoAnswerError):
         value = read_vector(data, ("namespace",)).value(("prod",), NOW, 120)
         assert isinstance(value, Absent) or value >= 0
+    for definition in URL_SOURCES:
+        with suppress(NoAnswerError):
+            assert read_number(data, "text/plain", definition, NOW / SECOND) >= 0
 
 
 def _text(data: bytes) -> str:

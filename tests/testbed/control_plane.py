@@ -82,6 +82,8 @@ class Request(NamedTuple):
     """ "" is the core group: pods are in it, and others of that name in metrics.k8s.io."""
     resource: str
     """Plural and, behind a slash, the subresource: "deployments/scale"; the path of what is no resource."""
+    name: str = ""
+    """Of a single object; "" of a list, a watch and a creation."""
 
 
 class Write(NamedTuple):
@@ -91,6 +93,8 @@ class Write(NamedTuple):
     ended: float
     agent: str
     resource: str
+    namespace: str = ""
+    name: str = ""
 
 
 @dataclass
@@ -139,6 +143,8 @@ class ControlPlane:
     its CPU and its requests can be told from those of the other controllers.
     audit: the API server logs every request; `requests()` counts them.
     pod_network: of the pods' IPs. Within 127.0.0.0/8 a server on this machine can be a pod.
+    kubelet: objects of kwok (PortForward, Exec) that say what it does as the kubelet of every node; none: no kubelet.
+    shards_lists: the API server shards lists and watches where it is asked to (KEP-5866).
     keep: leave `folder` with its logs behind.
 
     Ends what it started when the block is left, at exit, on SIGTERM, and when this process is killed. The kernel ends
@@ -151,6 +157,8 @@ class ControlPlane:
     audit: bool = False
     nodes: int = 2
     pod_network: str = "10.64.0.0/10"
+    kubelet: Sequence[Mapping[str, Any]] = ()
+    shards_lists: bool = True
     keep: bool = False
     kubernetes: str | None = None
     """The API server of an older Kubernetes, such as "1.30"; the other programs stay those of the lock."""
@@ -316,7 +324,9 @@ class ControlPlane:
                 if event.get("responseStatus", {}).get("code", 0) < 300:
                     times = (event["requestReceivedTimestamp"], event["stageTimestamp"])
                     began, ended = (datetime.fromisoformat(text).timestamp() for text in times)
-                    written.append(Write(began, ended, event.get("userAgent", ""), _request(event).resource))
+                    of = event.get("objectRef", {})
+                    where = of.get("namespace", ""), of.get("name", "")
+                    written.append(Write(began, ended, event.get("userAgent", ""), _request(event).resource, *where))
         return sorted(written, key=lambda write: write.ended)
 
     def restart(self, name: str) -> None:
@@ -326,6 +336,24 @@ class ControlPlane:
         component.start()
         if name == "kube-apiserver":
             self._wait_for_api()
+
+    @contextlib.contextmanager
+    def second_api_server(self, etcd_port: int | None = None) -> Iterator[str]:
+        """
+        A second API server on the same etcd, with a cache of its own; its URL. It writes no audit log.
+
+        etcd_port: where it reaches etcd, None for etcd itself.
+        """
+        (port,) = _free_ports(1)
+        flags = self.api_server_flags(etcd_port or self.etcd_port, port)
+        name = "second-kube-apiserver"
+        program = self.components["kube-apiserver"].command[0]
+        self._start_component(name, *(flag for flag in flags if not flag.startswith("--audit")), program=program)
+        try:
+            self._wait_for_api(f"https://127.0.0.1:{port}")
+            yield f"https://127.0.0.1:{port}"
+        finally:
+            self.components.pop(name).kill()
 
     def assert_alive(self) -> None:
         """Raises ControlPlaneError with the end of its log for a component that has ended."""
@@ -344,6 +372,7 @@ class ControlPlane:
         self._cleanup.enter_context(_sigterm_raises())
 
         etcd_port, peer_port, api_port = _free_ports(3)
+        self.etcd_port = etcd_port
         self.url = f"https://127.0.0.1:{api_port}"
         self._write_certificates()
         self._write_tokens()
@@ -376,11 +405,22 @@ class ControlPlane:
 
     def _start_kwok(self) -> None:
         stages = self.folder / "stages.yaml"
-        stages.write_text("\n---\n".join(path.read_text() for path in sorted(_STAGES.glob("*.yaml"))))
+        documents = [path.read_text() for path in sorted(_STAGES.glob("*.yaml"))]
+        stages.write_text("\n---\n".join([*documents, *map(yaml.safe_dump, self.kubelet)]))
         self._start_component(
             "kwok", f"--kubeconfig={self._user_kubeconfig('kwok')}", "--manage-all-nodes=true", f"--config={stages}",
-            "--node-lease-duration-seconds=0", f"--cidr={self.pod_network}",
+            "--node-lease-duration-seconds=0", f"--cidr={self.pod_network}", *self._kubelet_flags(),
         )  # fmt: skip
+
+    def _kubelet_flags(self) -> list[str]:
+        if not self.kubelet:
+            return []
+        (port,) = _free_ports(1)
+        server = self.folder / "certificates" / "server"
+        return [
+            "--node-ip=127.0.0.1", f"--node-port={port}", f"--server-address=127.0.0.1:{port}",
+            f"--tls-cert-file={server}.crt", f"--tls-private-key-file={server}.key",
+        ]  # fmt: skip
 
     def _etcd_flags(self, port: int, peer_port: int) -> list[str]:
         url, peer = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
@@ -402,7 +442,9 @@ class ControlPlane:
             "--service-cluster-ip-range=10.0.0.0/24",
             # Without a node-lifecycle controller nothing would lift the not-ready taint that the second one sets.
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
-            "--feature-gates=HPAScaleToZero=true",
+            # An older one ends at a gate that it does not know.
+            "--feature-gates=HPAScaleToZero=true"
+            + (",ShardedListAndWatch=true" if self.shards_lists and self.kubernetes is None else ""),
             f"--requestheader-client-ca-file={self.ca_file}", "--requestheader-allowed-names=front-proxy-client",
             "--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
             "--requestheader-extra-headers-prefix=X-Remote-Extra-",
@@ -473,8 +515,9 @@ class ControlPlane:
         path.write_text(yaml.safe_dump(content))
         return path
 
-    def _wait_for_api(self) -> None:
-        request = urllib.request.Request(f"{self.url}/readyz", headers={"Authorization": f"Bearer {self.admin_token}"})
+    def _wait_for_api(self, url: str = "") -> None:
+        url = url or self.url
+        request = urllib.request.Request(f"{url}/readyz", headers={"Authorization": f"Bearer {self.admin_token}"})
         deadline = time.monotonic() + _READY_WITHIN_S
         answer = "no answer yet"
         while time.monotonic() < deadline:
@@ -486,7 +529,7 @@ class ControlPlane:
                 answer = str(error)
             time.sleep(_POLL_S)
         tails = "\n".join(f"--- {component.name}\n{component.tail()}" for component in self.components.values())
-        raise ControlPlaneError(f"{self.url}/readyz was not ready within {_READY_WITHIN_S} s ({answer})\n{tails}")
+        raise ControlPlaneError(f"{url}/readyz was not ready within {_READY_WITHIN_S} s ({answer})\n{tails}")
 
     def _kill_all(self) -> None:
         for component in reversed(self.components.values()):
@@ -548,7 +591,7 @@ def _request(event: Mapping[str, Any]) -> Request:
     if "resource" not in reference:
         return Request(user, verb, "", event["requestURI"].partition("?")[0])
     resource = "/".join(filter(None, (reference["resource"], reference.get("subresource"))))
-    return Request(user, verb, reference.get("apiGroup", ""), resource)
+    return Request(user, verb, reference.get("apiGroup", ""), resource, reference.get("name", ""))
 
 
 def _free_ports(count: int) -> Iterable[int]:

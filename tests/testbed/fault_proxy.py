@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import re
 import ssl
 import threading
@@ -77,7 +78,7 @@ class FaultProxy:
 
     def __init__(self, target: str, ca_file: Path, certificate: trustme.LeafCert | None = None) -> None:
         self.asked: list[tuple[float, str, str, int]] = []
-        self._target, self._ca_file = target, ca_file
+        self._targets, self._ca_file = itertools.cycle([target]), ca_file
         self._tls: ssl.SSLContext | None = None
         if certificate is not None:
             self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -130,6 +131,10 @@ class FaultProxy:
             yield
         finally:
             self._frozen = None
+
+    def spread(self, *targets: str) -> None:
+        """Passes requests to these API servers in turn from now on, as a load balancer does; open watches stay."""
+        self._targets = itertools.cycle(targets)
 
     def cut(self) -> None:
         """A partition: nothing is passed on in any direction, and nobody is told."""
@@ -211,7 +216,7 @@ class FaultProxy:
         assert self._session is not None
         headers = {key: value for key, value in request.headers.items() if key.lower() not in _HOP_BY_HOP}
         return self._session.request(
-            request.method, f"{self._target}{request.raw_path}", data=body or None, headers=headers,
+            request.method, f"{next(self._targets)}{request.raw_path}", data=body or None, headers=headers,
             allow_redirects=False,
         )  # fmt: skip
 
@@ -260,3 +265,70 @@ def _abort(request: web.Request) -> web.StreamResponse:
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=500)
+
+
+class Link:
+    """
+    `with Link(port) as link:` passes bytes on from `link.port` of loopback to another port, until it is frozen.
+
+    Frozen, it passes nothing on, and its connections stay open.
+    """
+
+    def __init__(self, to: int) -> None:
+        self._to = to
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="link", daemon=True)
+        self._flows = asyncio.Event()
+        self._server: asyncio.Server | None = None
+        self.port = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._flows.set()
+        self.port = asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(_CALL_S)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(_CALL_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CALL_S)
+        self._loop.close()
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        self._loop.call_soon_threadsafe(self._flows.clear)
+        try:
+            yield
+        finally:
+            self._loop.call_soon_threadsafe(self._flows.set)
+
+    async def _open(self) -> int:
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def _close(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", self._to)
+        # At the end of the link only: whoever reads the result of this task takes a cancellation for an error.
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(self._pass_on(reader, back), self._pass_on(there, writer))
+        for each in (writer, back):
+            each.close()
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while part := await reader.read(65_536):
+                await self._flows.wait()
+                writer.write(part)
+                await writer.drain()
+            writer.write_eof()

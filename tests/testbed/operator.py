@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -28,10 +29,18 @@ class Operator:
 
     kubeconfig: of the chart's ServiceAccount: `plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)`.
     folder: where its store and its log are; a second operator on the same folder is a restart of the first.
+    code: where its packages are, None for this checkout's. program: what Python runs, with `run` as its argument.
     settings: its environment, CRONHPA_*.
     """
 
-    def __init__(self, kubeconfig: Path, folder: Path, **settings: str) -> None:
+    def __init__(
+        self,
+        kubeconfig: Path,
+        folder: Path,
+        code: Path | None = None,
+        program: Sequence[str] = ("-m", "cronhpa.cli"),
+        **settings: str,
+    ) -> None:
         self.store = folder / "history.db"
         self.log = folder / "operator.log"
         self._environment = os.environ | {
@@ -47,6 +56,9 @@ class Operator:
             "CRONHPA_LEADER_ELECT_IDENTITY": "testbed",
             **{f"CRONHPA_{name.upper()}": value for name, value in settings.items()},
         }
+        self._code, self._program = code, program
+        if code is not None:
+            self._environment["PYTHONPATH"] = f"{code}:{code / 'models'}"
         self._process: subprocess.Popen[bytes] | None = None
         self._logged = 0
 
@@ -79,8 +91,9 @@ class Operator:
         self._logged = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "cronhpa.cli", "run"],
+                [sys.executable, *self._program, "run"],
                 env=self._environment,
+                cwd=self._code,  # where `-m` looks first
                 stdout=log,
                 stderr=log,
                 preexec_fn=die_with(os.getpid()),  # noqa: PLW1509 - two system calls, no lock, no allocation of note

@@ -41,6 +41,14 @@ def test_what_was_not_seen_is_said():
     assert "| upstream HPA, CPU |" in as_text(rows)
 
 
+def test_what_came_before_the_step_is_said_to_be_before_it():
+    rows = table({"schedule": [outcome(timeline((-20, 4, 2), (-9, 10, 10)))]})
+
+    assert "20 s before, at worst 20 s before" == rows[1][1]
+    assert ("0 s", "0 s") == rows[1][2:4]
+    assert "4 at 20 s before, 10 at 9.0 s before" == rows[1][4]
+
+
 def test_the_middle_copy_is_the_one_of_the_median():
     outcomes = [Outcome(1.0, 1.0, short, ()) for short in (30.0, 10.0, 20.0, 40.0)]
 
@@ -63,4 +71,4 @@ def test_the_picture_has_all_four(tmp_path):
 
     texts = " ".join(ET.parse(tmp_path / "a.svg").getroot().itertext())
     for label in LABELS.values():
-        assert f"{label}: first reaction at 5.0 s, short of pods for 16 s" in " ".join(texts.split())
+        assert f"{label}: first reaction 5.0 s after the step, short of pods for 16 s" in " ".join(texts.split())

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Mapping
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from cronhpa.core.instant import Nanoseconds, parse_instant
 from testbed.control_plane import ControlPlane
@@ -103,7 +106,9 @@ class Scaled:
 
     @property
     def last_scaled(self) -> Nanoseconds:
-        return parse_instant(self.status["lastScaleTime"])
+        """0 before the first time is in the status, which is written after the scale."""
+        text = self.status.get("lastScaleTime")
+        return parse_instant(text) if text else 0
 
     def condition(self, kind: str) -> Mapping[str, str]:
         found = [item for item in self.status.get("conditions", ()) if item["type"] == kind]
@@ -127,3 +132,34 @@ class Scaled:
             within_s=within_s,
         )
         return found["message"]
+
+
+class Changes:
+    """The counts of a target in a thread of its own: `seen` has (second, count) of each change."""
+
+    def __init__(self, target: Scaled) -> None:
+        self.seen = [(time.monotonic(), target.replicas)]
+        self._target, self._over = target, threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def most_lost_within(self, seconds: float) -> int:
+        """How many pods went at most within so many seconds of one another."""
+        return max(
+            count - min(later for then, later in self.seen if at <= then < at + seconds) for at, count in self.seen
+        )
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.05):
+            now = self._target.replicas
+            if now != self.seen[-1][1]:
+                self.seen.append((time.monotonic(), now))

@@ -28,7 +28,7 @@ from cronhpa.core.instant import SECOND, format_instant
 from testbed.build import BuildError
 from testbed.control_plane import ControlPlane, ControlPlaneError
 from testbed.demo.api import Api, ApiError
-from testbed.demo.cluster import NAMESPACE, Installation, Refusal
+from testbed.demo.cluster import NAMESPACE, OPERATOR_SETTINGS, Installation, Refusal
 from testbed.demo.observation import Moment, observe
 from testbed.demo.picture import draw
 from testbed.demo.scenario import DELAY, RISE_AFTER, START_UP_SECONDS, WINDOW, Scenario
@@ -49,6 +49,8 @@ _SECONDS_MIN, _SECONDS = 20, 300
 _SMALL = 0.02
 # From cutting the history to the clock's 0:00: import (1 s), the operator's start (2 s), and some for a slow machine.
 _LEAD_S = 6
+# The first decision comes with the operator's first turn: 2 s after its object, or more on a slow machine.
+_DECIDED_WITHIN_S = 60
 _INTERRUPTED, _REFUSED, _FAILED = 130, 2, 1
 _UNREACHABLE = (
     'the cluster\'s API server looks for this machine as "{host}": where that is not its name, as from a container, '
@@ -138,14 +140,19 @@ def run(options: Options, console: Console) -> None:
         store = folder / "history.db"
         cut = time.time_ns()
         _say(console, import_history(scenario, folder, store, cut))
-        operator = Operator(installation.operator_kubeconfig(kubeconfig, folder), folder, namespaces=NAMESPACE)
+        operator = Operator(
+            installation.operator_kubeconfig(kubeconfig, folder),
+            folder,
+            None,  # this checkout's code
+            **OPERATOR_SETTINGS,
+        )
         stack.enter_context(operator)
         assert operator.store == store
         _say(console, "operator: ready")
         time.sleep(max(0.0, (scenario.start - time.time_ns()) / SECOND))
         for document in autoscalers(scenario, NAMESPACE):
             api.apply(document)
-        moments, told = watch(api, scenario, screen_for(console, scenario, options.seconds), options.seconds)
+        moments, told = watch(api, scenario, operator, screen_for(console, scenario, options.seconds), options.seconds)
         facts = {
             "seconds": options.seconds,
             "schedule": options.has_schedule,
@@ -176,8 +183,14 @@ def import_history(scenario: Scenario, folder: Path, store: Path, now: int) -> s
     return f"history: {done.stdout.strip()}"
 
 
-def watch(api: Api, scenario: Scenario, screen: Screen, seconds: int) -> tuple[list[Moment], list[tuple[float, str]]]:
-    """A moment a second until the time is up; and the events between them."""
+def watch(
+    api: Api, scenario: Scenario, operator: Operator, screen: Screen, seconds: int
+) -> tuple[list[Moment], list[tuple[float, str]]]:
+    """
+    A moment a second until the time is up; and the events between them.
+
+    Raises AssertionError with the end of the operator's log where it does not decide.
+    """
     moments = [observe(api, scenario, NAMESPACE)]
     told: list[tuple[float, str]] = []
     scores = score(moments)
@@ -188,6 +201,8 @@ def watch(api: Api, scenario: Scenario, screen: Screen, seconds: int) -> tuple[l
             screen.show(moments[-1], scores)
             time.sleep(1 - time.time() % 1)
             moment = observe(api, scenario, NAMESPACE)
+            if moment.second - begun > _DECIDED_WITHIN_S and not moment.verdict.is_made:
+                raise AssertionError(f"the operator took no decision in {_DECIDED_WITHIN_S} s:\n{operator.tail()}")
             for text in events(moments[-1], moment):
                 told.append((moment.second, text))
                 screen.tell(moment.second, text)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 NAMESPACE = "cronhpa-demo"
 SERVICE_ACCOUNT = RELEASE
+# Its rights are those of Roles in the one namespace: its objects and its Lease are there.
+OPERATOR_SETTINGS = {"namespaces": NAMESPACE, "leader_elect_resource_namespace": NAMESPACE}
 _API_SERVICE_PATH = f"/apis/apiregistration.k8s.io/v1/apiservices/{API_SERVICE}"
 _RIGHTS = {"ServiceAccount", "Role", "RoleBinding"}
 _GONE_WITHIN_S = 120

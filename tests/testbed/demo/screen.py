@@ -159,7 +159,7 @@ class Picture:
 
 
 def closing_table(scores: Mapping[str, Score]) -> Table:
-    made = Table("", *(LABELS[name] for name in TWINS), title="what it came to")
+    made = Table("", *(LABELS[name] for name in TWINS), title="Result")
     for column in made.columns[1:]:
         column.justify = "right"
     for row in table(scores):

@@ -10,10 +10,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import MultipleLocator
 
 from cronhpa.cli.picture.style import CONFLICT, FLOOR, GRID, INCHES_WIDE, RC, entitle, fill_steps, save
 from testbed.step.scenario import CORES_AFTER, CORES_BEFORE, LABELS, PODS_AFTER
-from testbed.step.score import middle
+from testbed.step.score import middle, seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _CARRIED, _LOAD = "#9fc5e8", "#222222"
 _INCHES_HIGH = 8.0
+_TICK_SECONDS = 30
 
 
 def draw(seen: Mapping[str, Sequence[Sequence[Seen]]], outcomes: Mapping[str, Sequence[Outcome]], path: Path) -> None:
@@ -33,9 +35,14 @@ def draw(seen: Mapping[str, Sequence[Sequence[Seen]]], outcomes: Mapping[str, Se
         figure = Figure(figsize=(INCHES_WIDE, _INCHES_HIGH), layout="constrained")
         FigureCanvasAgg(figure)
         rows: list[Axes] = list(figure.subplots(len(LABELS), 1, sharex=True, sharey=True))
+        drawn = {name: seen[name][middle(outcomes[name])] for name in LABELS}
         for axes, name in zip(rows, LABELS, strict=True):
-            number = middle(outcomes[name])
-            _one(axes, name, seen[name][number], outcomes[name][number])
+            _one(axes, name, drawn[name], outcomes[name][middle(outcomes[name])])
+        # The copies have their steps at different times, so each was watched over other seconds: draw those of all.
+        rows[-1].set_xlim(
+            max(each[0].second for each in drawn.values()), min(each[-1].second for each in drawn.values())
+        )
+        rows[-1].xaxis.set_major_locator(MultipleLocator(_TICK_SECONDS))
         rows[-1].set_xlabel("seconds since the step")
         entitle(figure, "A step from 2 pods to 10", "and four autoscalers; of the copies of each the middle one")
         handles = [
@@ -68,10 +75,14 @@ def _one(axes: Axes, name: str, seen: Sequence[Seen], outcome: Outcome) -> None:
     axes.step(seconds, load, where="post", color=_LOAD, linewidth=1.4, zorder=4)
     replicas = [moment.replicas for moment in seen]
     axes.step(seconds, replicas, where="post", color=FLOOR, linewidth=1.2, linestyle=(0, (3, 2)), zorder=5)
-    first = "no reaction" if outcome.first is None else f"first reaction at {outcome.first:.1f} s"
+    first = "no reaction" if outcome.first is None else f"first reaction {_after_the_step(outcome.first)}"
     axes.set_title(f"{LABELS[name]}: {first}, short of pods for {outcome.short:.0f} s", loc="left", fontsize=9)
     axes.set_ylim(0, PODS_AFTER * 1.15)
-    axes.set_xlim(seconds[0], seconds[-1])
+    axes.yaxis.set_major_locator(MultipleLocator(2))
     axes.set_ylabel("pods, cores")
     axes.grid(axis="y", color=GRID, linewidth=0.6, zorder=0)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _after_the_step(second: float) -> str:
+    return f"{seconds_text(second)} the step" if second < 0 else f"{seconds_text(second)} after the step"

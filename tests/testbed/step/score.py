@@ -63,7 +63,7 @@ def middle(outcomes: Sequence[Outcome]) -> int:
 
 def table(outcomes: Mapping[str, Sequence[Outcome]]) -> list[tuple[str, ...]]:
     """Rows of cells, the head first: median and worst of the copies, and the staircase of the middle one."""
-    rows: list[tuple[str, ...]] = [("", "first reaction", "enough Ready", "short of pods", "staircase")]
+    rows: list[tuple[str, ...]] = [("", "first reaction", f"{PODS_AFTER} pods Ready", "short of pods", "staircase")]
     for name, each in outcomes.items():
         stairs = each[middle(each)].stairs
         rows.append(
@@ -72,7 +72,7 @@ def table(outcomes: Mapping[str, Sequence[Outcome]]) -> list[tuple[str, ...]]:
                 _spread([outcome.first for outcome in each]),
                 _spread([outcome.enough for outcome in each]),
                 _spread([outcome.short for outcome in each]),
-                ", ".join(f"{replicas} at {_seconds(second)}" for second, replicas in stairs) or "none",
+                ", ".join(f"{replicas} at {seconds_text(second)}" for second, replicas in stairs) or "none",
             )
         )
     return rows
@@ -104,8 +104,12 @@ def _spread(values: Sequence[float | None]) -> str:
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         return f"not within the run ({len(values) - len(known)} of {len(values)})"
-    return f"{_seconds(median(known))}, at worst {_seconds(max(known))}"
+    if not any(known):
+        return "0 s"
+    return f"{seconds_text(median(known))}, at worst {seconds_text(max(known))}"
 
 
-def _seconds(value: float) -> str:
-    return f"{value:.1f} s" if abs(value) < 10 else f"{value:.0f} s"
+def seconds_text(value: float) -> str:
+    """Of an instant before the step: so many seconds before."""
+    text = f"{abs(value):.1f} s" if abs(value) < 10 else f"{abs(value):.0f} s"
+    return f"{text} before" if value < 0 else text

@@ -1,0 +1,52 @@
+"""The chart by `helm install` and `helm upgrade` on a real API server: what changes in place, and what does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.control_plane import CHART
+
+RELEASE = "upgraded"
+# The release of the control plane itself has the CRD.
+SMALL = {"replicas": 1, "crds": {"install": False}, "fullnameOverride": RELEASE}
+IN_A_DATABASE = {"store": {"postgresql": {"url": "postgresql://cronhpa@db.example/cronhpa"}}}
+
+
+@pytest.fixture
+def stateful_set(control_plane, namespace):
+    return lambda: control_plane.get(f"/apis/apps/v1/namespaces/{namespace}/statefulsets/{RELEASE}")
+
+
+def names(control_plane, namespace, kind):
+    return control_plane.kubectl("get", kind, "-n", namespace, "-o", "name").split()
+
+
+def test_one_replica_becomes_two_in_place_and_gets_its_budget(control_plane, namespace, helm, stateful_set):
+    code, said = helm("install", RELEASE, str(CHART), values=SMALL)
+    assert 0 == code, said
+    before = stateful_set()
+    assert [] == names(control_plane, namespace, "poddisruptionbudget")
+
+    code, said = helm("upgrade", RELEASE, str(CHART), values={**SMALL, "replicas": 2})
+
+    assert 0 == code, said
+    assert (before["metadata"]["uid"], 2) == (stateful_set()["metadata"]["uid"], stateful_set()["spec"]["replicas"])
+    assert ["poddisruptionbudget.policy/upgraded"] == names(control_plane, namespace, "poddisruptionbudget")
+
+
+def test_a_store_in_place_of_the_volumes_needs_the_command_that_the_documentation_names(
+    control_plane, namespace, helm, stateful_set
+):
+    """Kubernetes changes no volume claims of a StatefulSet."""
+    code, said = helm("install", RELEASE, str(CHART), values=SMALL)
+    assert 0 == code, said
+    moved = {**SMALL, **IN_A_DATABASE}
+    code, said = helm("upgrade", RELEASE, str(CHART), values=moved)
+    assert code
+    assert "updates to statefulset spec for fields other than" in said
+
+    control_plane.kubectl("delete", "statefulset", RELEASE, "-n", namespace, "--cascade=orphan")
+    code, said = helm("upgrade", RELEASE, str(CHART), values=moved)
+
+    assert 0 == code, said
+    assert "volumeClaimTemplates" not in stateful_set()["spec"]

@@ -1,0 +1,126 @@
+"""
+The way to the operator's pod through the API server: the real kubectl, the real API server, kwok as the kubelet.
+
+The operator runs beside the control plane; kwok leads a port of its pod there, and runs there what kubectl executes.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cronhpa.cli import app
+from cronhpa.cli.past_source import COPYING, PORT
+from testbed.control_plane import ControlPlane
+from testbed.operator import NAMESPACE, SERVICE_ACCOUNT, Operator
+from testbed.twin import Scaled
+from testbed.wait import wait_until
+
+POD = "cronhpa-0"
+READERS = [{"kind": "ServiceAccount", "name": name, "namespace": "default"} for name in ("reader", "stranger")]
+ALWAYS = {"name": "always", "start": "0 0 * * *", "durationMinutes": 1440, "minReplicas": 4}
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def of_the_pod(kind, **spec):
+    """What kwok does as the kubelet of the operator's pod."""
+    meta = {"name": POD, "namespace": NAMESPACE}
+    return {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": kind, "metadata": meta, "spec": spec}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("operator")
+
+
+@pytest.fixture(scope="module")
+def plane(folder):
+    """An object that was decided on, by an operator whose history port is that of the pod cronhpa-0."""
+    port = free_port()
+    forward = {"ports": [PORT], "target": {"address": "127.0.0.1", "port": port}}
+    environment = [
+        {"name": "CRONHPA_STORE", "value": str(folder / "history.db")},
+        {"name": "PATH", "value": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+    ]
+    kubelet = (
+        of_the_pod("PortForward", forwards=[forward]),
+        of_the_pod("Exec", execs=[{"local": {"workDir": str(folder), "envs": environment}}]),
+    )
+    with ControlPlane(kubelet=kubelet) as plane:
+        plane.install_chart(values={"decisionHistory": {"readers": READERS}})
+        container = {"name": "cronhpa", "image": "cronhpa:test"}
+        meta = {"name": POD, "namespace": NAMESPACE}
+        plane.apply(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}},
+            *({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": each["name"]}} for each in READERS),
+        )
+        # The stranger may forward the port, and get nothing.
+        plane.kubectl("create", "role", "reader", "--verb=get", "--resource=cronhpas.cronhpa.io")
+        plane.kubectl("create", "rolebinding", "reader", "--role=reader", "--serviceaccount=default:reader")
+        plane.kubectl("wait", "--for=condition=Ready", f"pod/{POD}", "-n", NAMESPACE, "--timeout=30s")
+        account = plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
+        with Operator(account, folder, history_port=str(port)):
+            shop = Scaled(plane, "default", "web", replicas=2, metrics=None, schedules=[ALWAYS])
+            wait_until(lambda: shop.replicas, lambda count: count == 4)
+            time.sleep(7)  # the operator writes what it decided every five seconds
+            yield plane
+
+
+@pytest.fixture
+def explain(plane, monkeypatch):
+    monkeypatch.setenv("PATH", f"{plane.binaries}:{os.environ['PATH']}")
+
+    def run(name, *options):
+        kubeconfig = plane.service_account_kubeconfig("default", name)
+        at = ("--at", "now", "--operator", f"{NAMESPACE}/{POD}")
+        return CliRunner().invoke(
+            app, ["explain", "web", "-n", "default", "--kubeconfig", str(kubeconfig), *at, *options]
+        )
+
+    return run
+
+
+def test_a_reader_with_the_two_rights_of_the_page_reads_the_past_through_port_forward(explain):
+    told = explain("reader")
+
+    assert 0 == told.exit_code, told.stderr
+    assert "default/web: from 2 to 4 replicas of Deployment/web, decided by Schedule/always" in told.stdout
+
+
+def test_who_may_forward_the_port_and_not_get_the_object_reads_nothing(explain):
+    told = explain("stranger")
+
+    assert (1, "") == (told.exit_code, told.stdout)
+    assert "no decision is kept of it, or not for you" in told.stderr
+
+
+def test_who_may_not_forward_the_port_is_told_so_in_kubectls_words(explain):
+    told = explain("default")
+
+    assert (1, "") == (told.exit_code, told.stdout)
+    assert 'pods "cronhpa-0" is forbidden' in told.stderr
+    assert "the chart binds who may by decisionHistory.readers" in told.stderr
+
+
+def test_the_store_is_copied_out_of_the_pod_by_the_line_that_the_command_prints(plane, explain, tmp_path):
+    copy = tmp_path / "copy.db"
+    kubectl = [plane.binaries / "kubectl", f"--kubeconfig={plane.admin_kubeconfig}"]
+    with copy.open("wb") as out:
+        subprocess.run([*kubectl, "exec", "-n", NAMESPACE, POD, "--", "python3", "-c", COPYING], stdout=out, check=True)
+
+    told = explain("default", "--store", str(copy))
+
+    assert 0 == told.exit_code, told.stderr
+    assert "from 2 to 4 replicas" in told.stdout

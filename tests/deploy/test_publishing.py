@@ -1,0 +1,230 @@
+"""
+.github/workflows/release.yaml: the shell steps of its job `publish`, run as they are written.
+
+The quick test has empty artifacts and programs that only note what they are asked. The long one has what a release
+builds, the real crane, helm and cosign, and a registry on this machine; instead of GitHub's identity cosign has a key.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import json
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+import release
+import yaml
+
+from testbed import build
+from testbed.wait import wait_until
+
+PROJECT = Path(__file__).parents[2]
+WORKFLOW = yaml.safe_load((PROJECT / ".github" / "workflows" / "release.yaml").read_text("utf-8"))
+(VERSION,) = release.stated_versions()
+# Notes its name and arguments, a line a call. `gh run download` brings the artifacts; what else is named must be there.
+NOTED = """#!/bin/bash
+echo "${0##*/} $*" >> "$CALLS"
+case "${0##*/} $1 $2" in
+  "gh run download") cp -r "$BUILT" artifacts ;;
+  "gh release create") shift 8; for each in "$@"; do test -e "$each" || exit 9; done ;;
+  "crane push "*) test -d "$2" && echo "$3@sha256:0" ;;
+  "crane digest"*) echo sha256:1 ;;
+  "cosign attest"*) test -f "$6" ;;
+  "helm push"*) test -f "$2" ;;
+esac
+"""
+SHIMS = ("gh", "go", "uv", "python", "crane", "cosign", "helm")
+# What a registry on this machine needs beside what the workflow says.
+REAL = {
+    "helm": '#!/bin/bash\nexec {helm} "$@" --plain-http\n',
+    "crane": '#!/bin/bash\nexec {crane} "$@"\n',
+    "cosign": (
+        '#!/bin/bash\nexec {cosign} "$1" --key "$KEY" --tlog-upload=false --use-signing-config=false "${{@:2}}"\n'
+    ),
+}
+
+
+def run_steps(folder, image, programs, **environment):
+    """Runs each shell step of the job as GitHub does; what they have put into $GITHUB_OUTPUT."""
+    for name in ("bootstrap.lock", "CHANGELOG.md"):
+        shutil.copy(PROJECT / name, folder)
+    (folder / "output").touch()
+    stated = {
+        "PATH": f"{programs}:/usr/bin:/bin", "HOME": str(folder), "GITHUB_RUN_ID": "7", "GITHUB_REPOSITORY": "a/b",
+        "GITHUB_REF_NAME": f"v{VERSION}", "GITHUB_ACTOR": "somebody", "GH_TOKEN": "token", "IMAGE": image,
+        "GITHUB_OUTPUT": str(folder / "output"), "CALLS": str(folder / "calls"), **environment,
+    }  # fmt: skip
+    for step in WORKFLOW["jobs"]["publish"]["steps"]:
+        if "run" in step:
+            ended = subprocess.run(
+                ["bash", "-e", "-c", step["run"]],
+                cwd=folder, env=stated, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            assert 0 == ended.returncode, f"{step['run']}\n{ended.stdout}{ended.stderr}"
+    return dict(line.split("=", 1) for line in (folder / "output").read_text().splitlines())
+
+
+def written(programs, texts):
+    programs.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    return programs
+
+
+def test_each_step_finds_what_a_release_has_built(tmp_path):
+    folder, built = tmp_path / "checkout", tmp_path / "built"
+    folder.mkdir()
+    for name in (f"cronhpa-{VERSION}", f"cronhpa-{VERSION}-slim"):
+        (built / name).mkdir(parents=True)
+    files = (
+        f"cronhpa-{VERSION}-py3-none-any.whl", f"cronhpa-{VERSION}.tar.gz", f"cronhpa-{VERSION}.tgz", "sbom.json",
+        "kubectl-cronhpa", "kubectl-cronhpa.tar.gz", "krew.yaml", "cronhpa-crd.yaml", f"debian-{VERSION}.tar",
+        "cronhpa-crd-kubernetes-1.30.yaml", "sbom-slim.json",
+    )  # fmt: skip
+    for name in files:
+        (built / name).touch()
+    empty = hashlib.sha256(b"").hexdigest()
+    (built / "SHA256SUMS").write_text("".join(f"{empty}  {name}\n" for name in files))
+    programs = written(tmp_path / "bin", dict.fromkeys(SHIMS, NOTED))
+
+    outputs = run_steps(folder, "ghcr.io/cronhpa/cronhpa", programs, BUILT=str(built))
+
+    assert {"image": "sha256:0", "image-slim": "sha256:0"} == outputs
+    calls = (folder / "calls").read_text()
+    assert f"cosign sign --yes --recursive ghcr.io/cronhpa/cronhpa:{VERSION}@sha256:0\n" in calls
+    assert "cosign sign --yes ghcr.io/cronhpa/charts/cronhpa@sha256:1\n" in calls
+    page = next(line for line in calls.splitlines() if line.startswith("gh release create"))
+    assert [] == [name for name in (*files, "SHA256SUMS") if name not in page]
+    assert (folder / "notes.md").read_text().startswith("## ")
+
+
+def test_provenance_is_attested_for_what_was_pushed():
+    steps = WORKFLOW["jobs"]["publish"]["steps"]
+    attested = [step["with"] for step in steps if "attest-build-provenance" in step.get("uses", "")]
+
+    assert {"${{ steps.publish.outputs.image }}", "${{ steps.publish.outputs.image-slim }}"} == {
+        each["subject-digest"] for each in attested if each.get("push-to-registry")
+    }
+    assert ["artifacts/*"] == [each["subject-path"] for each in attested if "subject-path" in each]
+
+
+@contextlib.contextmanager
+def registry(folder):
+    """A registry on this machine; its host and port."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    (folder / "registry").mkdir()
+    with (folder / "registry.log").open("wb") as log:
+        process = subprocess.Popen(
+            [build.crane(), "registry", "serve", "--address", f"127.0.0.1:{port}", "--disk", folder / "registry"],
+            stdout=log, stderr=log,
+        )  # fmt: skip
+    try:
+
+        def answers():
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                return True
+
+        wait_until(answers, within_s=20)
+        yield f"localhost:{port}"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory):
+    """What a release builds, but for the plugin, which no registry takes."""
+    built = tmp_path_factory.mktemp("release") / "artifacts"
+    subprocess.run(["make", "sbom"], cwd=PROJECT, check=True)
+    release.build(built, helm=str(build.binaries() / "helm"), skipped={"plugin"})
+    for name in ("kubectl-cronhpa", "kubectl-cronhpa.tar.gz", "krew.yaml"):
+        (built / name).touch()
+    return built
+
+
+class Publisher:
+    """Publishes artifacts to a registry on this machine; what `real` does not name only takes notes."""
+
+    def __init__(self, folder, artifacts, host, real):
+        self.folder, self.image, self.chart = folder, f"{host}/cronhpa/cronhpa", f"{host}/cronhpa/charts/cronhpa"
+        texts = {name: REAL[name].format(**{name: program}) for name, program in real.items()}
+        programs = written(folder / "bin", dict.fromkeys(SHIMS, NOTED) | texts)
+        self._keys = {"COSIGN_PASSWORD": "", "KEY": str(folder / "cosign.key"), "HOME": str(folder)}
+        self._path = f"{programs}:/usr/bin:/bin"
+        if "cosign" in real:
+            self.told(real["cosign"], "generate-key-pair")
+        (folder / "checkout").mkdir()
+        self.outputs = run_steps(folder / "checkout", self.image, programs, BUILT=str(artifacts), **self._keys)
+
+    def told(self, *command):
+        ended = subprocess.run(
+            command,
+            cwd=self.folder,
+            env={"PATH": self._path, **self._keys},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert 0 == ended.returncode, f"{command}\n{ended.stdout}{ended.stderr}"
+        return ended.stdout
+
+    def references(self):
+        """Both images by digest, and the chart."""
+        chart = self.told("crane", "digest", f"{self.chart}:{VERSION}").strip()
+        return [*(f"{self.image}@{digest}" for digest in self.outputs.values()), f"{self.chart}@{chart}"]
+
+
+@pytest.mark.long
+@pytest.mark.cluster
+def test_what_is_pulled_back_is_what_was_built(tmp_path, artifacts):
+    """Takes minutes: both images for both architectures."""
+    with registry(tmp_path) as host:
+        publisher = Publisher(
+            tmp_path, artifacts, host, {"helm": build.binaries() / "helm", "crane": build.crane()}
+        )  # fmt: skip
+        for variant in ("", "-slim"):
+            tag, layout, pulled = f"{VERSION}{variant}", artifacts / f"cronhpa-{VERSION}{variant}", f"pulled{variant}"
+            digest = index_digest(layout)
+            assert digest == publisher.outputs[f"image{variant}"]
+            assert digest == publisher.told("crane", "digest", f"{publisher.image}:{tag}").strip()
+            publisher.told("crane", "validate", "--remote", f"{publisher.image}@{digest}")
+            publisher.told("crane", "pull", "--format", "oci", f"{publisher.image}@{digest}", pulled)
+            assert digest == index_digest(tmp_path / pulled)
+        publisher.told("helm", "pull", f"oci://{publisher.chart}", "--version", VERSION)
+
+    package = f"cronhpa-{VERSION}.tgz"
+    assert (artifacts / package).read_bytes() == (tmp_path / package).read_bytes()
+
+
+@pytest.mark.long
+@pytest.mark.cluster
+def test_what_is_pushed_is_signed_and_says_what_is_in_it(tmp_path, artifacts):
+    """The first run builds cosign, which takes minutes."""
+    real = {"helm": build.binaries() / "helm", "crane": build.crane(), "cosign": build.cosign()}
+    with registry(tmp_path) as host:
+        publisher = Publisher(tmp_path, artifacts, host, real)
+        cosign, offline = str(build.cosign()), "--insecure-ignore-tlog=true"
+        image, slim, chart = publisher.references()
+        for reference in (image, slim, chart):
+            publisher.told(cosign, "verify", "--key", "cosign.pub", offline, reference)
+        for reference, name in ((image, "sbom.json"), (slim, "sbom-slim.json")):
+            sbom = json.loads((artifacts / name).read_text())
+            attested = publisher.told(
+                cosign, "verify-attestation", "--type", "cyclonedx", "--key", "cosign.pub", offline, reference
+            )
+            assert sbom == json.loads(base64.b64decode(json.loads(attested)["payload"]))["predicate"]
+        publisher.told(cosign, "generate-key-pair", "--output-key-prefix", "other")
+        with pytest.raises(AssertionError, match="signature"):
+            publisher.told(cosign, "verify", "--key", "other.pub", offline, image)
+
+
+def index_digest(layout):
+    return json.loads((layout / "index.json").read_text())["manifests"][0]["digest"]
