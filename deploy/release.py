@@ -13,12 +13,17 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
+
+import debian
+import oci
 
 PROJECT = Path(__file__).parents[1].resolve()
 CHART = PROJECT / "deploy" / "chart"
 PYTHONS = ("3.11", "3.12", "3.13")
+STEPS = ("wheel", "plugin", "chart", "crd", "image", "debian", "sbom")
 VERSION = re.compile(r"\d+\.\d+\.\d+")
 _STATED = (
     (PROJECT / "pyproject.toml", re.compile(r'^version = "(.+)"$', re.MULTILINE), 'version = "{}"'),
@@ -58,16 +63,26 @@ def build(output: Path, *, helm: str, skipped: set[str]) -> None:
         "chart": lambda: _run(helm, "package", str(CHART), "--destination", str(output)),
         "crd": lambda: _crds(output),
         "image": lambda: _images(output, version),
+        "debian": lambda: _debian(output, version),
+        "sbom": lambda: _sboms(output),
     }
     for name, step in steps.items():
         if name not in skipped:
             sys.stdout.write(f"{name}\n")
             sys.stdout.flush()
             step()
-    # The archives of the images are not published: their registry names them by digest.
-    files = sorted(path for path in output.iterdir() if path.is_file() and path.suffix != ".tar")
-    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
+    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in published(output)]
     (output / "SHA256SUMS").write_text("".join(sums), "utf-8")
+
+
+def published(output: Path) -> list[Path]:
+    """The files that are published: not the archives of the images, which their registry names by digest."""
+
+    def is_image(path: Path) -> bool:
+        # The archive lies beside the layout. So does the chart: cronhpa-0.1.0.tgz beside cronhpa-0.1.0/.
+        return path.suffix == ".tar" and path.with_suffix("").is_dir()
+
+    return sorted(path for path in output.iterdir() if path.is_file() and not is_image(path))
 
 
 def _one_version() -> set[str]:
@@ -139,6 +154,23 @@ def _images(output: Path, version: str) -> None:
         subprocess.run([sys.executable, script, "--output", str(output / name), "--tag", version, *slim], check=True)
 
 
+def _debian(output: Path, version: str) -> None:
+    """The packages that the base is unpacked from: Debian's archive has them until it has newer ones."""
+    cache = PROJECT / "build" / "debian"
+    with tempfile.TemporaryDirectory() as folder:
+        for package in debian.locked():
+            shutil.copy(debian.fetch(package, cache), folder)
+        oci.archive(Path(folder), output / f"debian-{version}.tar")
+
+
+def _sboms(output: Path) -> None:
+    for name in ("sbom.json", "sbom-slim.json"):
+        file = PROJECT / "build" / name
+        if not file.exists():
+            raise SystemExit(f"{file} is missing: run `make sbom` first")
+        shutil.copy(file, output)
+
+
 def _run(program: str, *arguments: str) -> None:
     """A program of .venv, or of the PATH. Ends with its words where it fails."""
     beside = Path(sys.executable).parent / program
@@ -156,7 +188,7 @@ def main() -> None:
     building = commands.add_parser("build", help="make everything that is published")
     building.add_argument("--output", type=Path, default=PROJECT / "build" / "release")
     building.add_argument("--helm", default="helm", help="the helm program")
-    building.add_argument("--skip", action="append", default=[], choices=["wheel", "plugin", "chart", "crd", "image"])
+    building.add_argument("--skip", action="append", default=[], choices=STEPS)
     checking = commands.add_parser("check", help="fail unless the files state the version of a tag such as v0.2.0")
     checking.add_argument("tag")
     asked = parser.parse_args()

@@ -166,7 +166,8 @@ FLEET: tuple[Row, ...] = (
                 "By verb and code of the answer.", unit="reqps",
             ),
             Panel(
-                "Leaders", "steps", (Query("cronhpa_leader", "{{instance}}"),), "1 on the replica that decides.",
+                "Leaders", "steps", (Query("cronhpa_shards_served", "{{instance}}"),),
+                "Shards that each replica decides; without shards, 1 on the replica that decides.",
             ),
             Panel(
                 "Watches", "steps", (Query("min by (resource) (cronhpa_watch_up)", "{{resource}}"),),

@@ -133,12 +133,13 @@ def alerts(waits: Waits | None = None) -> tuple[Alert, ...]:
             "CronHPAOperatorNotDeciding",
             f"sum by (job, namespace) ({of.LEADER.name}) == 0\n"
             f"or absent({of.LEADER.name}) == 1\n"
+            f"or sum by (job, namespace) ({of.SHARDS_SERVED.name}) < max by (job, namespace) ({of.SHARDS.name})\n"
             f"or (sum by (job, namespace) (rate({of.TURNS.name}[{waits.rate}])) == 0\n"
             f"and sum by (job, namespace) ({of.OBJECTS.name}) > 0)",
             waits.operator,
             "critical",
-            "No CronHPA object is decided upon.",
-            "No replica of the operator leads, none can be scraped, or the one that leads takes no decision.",
+            "CronHPA objects are not decided upon.",
+            "No replica of the operator leads, a shard is served by none, none is scraped, or no decision is taken.",
         ),
         Alert(
             "CronHPAOperatorLagging",
