@@ -26,17 +26,19 @@ from cronhpa.operator.settings import Settings
 DOCS = Path(__file__).parent.resolve()
 CHART = DOCS.parent / "deploy" / "chart"
 _REPOSITORY = "https://github.com/cronhpa/cronhpa"
+_VALUES = "## Values"
 _LINK = re.compile(r"\]\(([^)#\s:]+)(#[^)\s]*)?\)")
 _NOTE = "<!-- Written by docs/generate.py (`make docs`): change the code, not this page. -->\n"
 
 
 def pages() -> dict[str, str]:
-    """Path below docs/ and text of each page."""
+    """Path, from docs/ on, and text of each page."""
     return {
         "reference/resource.md": resource_page(),
         "reference/commands.md": commands_page(),
         "reference/settings.md": settings_page(),
         "reference/chart.md": chart_page(),
+        "../deploy/chart/README.md": chart_readme(),
     }
 
 
@@ -186,14 +188,22 @@ def chart_page() -> str:
         _NOTE,
         "`helm show values` prints the same file with its comments. A misspelt name is an error.",
         "",
-        "| value | default | |",
-        "| --- | --- | --- |",
-        *(
-            f"| `{path}` | {f'`{default}`' if default else ''} | {_cell(text)} |"
-            for path, default, text in chart_values()
-        ),
+        *_values_table(),
     ]
     return "\n".join(lines) + "\n"
+
+
+def chart_readme() -> str:
+    """What the chart's README says by hand, and the table of its values for those who have the chart alone."""
+    by_hand = (CHART / "README.md").read_text("utf-8").partition(_VALUES)[0]
+    return by_hand + "\n".join([_VALUES, "", _NOTE, *_values_table()]) + "\n"
+
+
+def _values_table() -> list[str]:
+    rows = (
+        f"| `{path}` | {f'`{default}`' if default else ''} | {_cell(text)} |" for path, default, text in chart_values()
+    )
+    return ["| value | default | |", "| --- | --- | --- |", *rows]
 
 
 def chart_values() -> Iterator[tuple[str, str, str]]:
@@ -246,7 +256,8 @@ def main() -> int:
     if "--site" in sys.argv:
         site(Path(sys.argv[sys.argv.index("--site") + 1]))
         return 0
-    stale = {DOCS / name: text for name, text in pages().items() if _read(DOCS / name) != text}
+    made = {(DOCS / name).resolve(): text for name, text in pages().items()}
+    stale = {path: text for path, text in made.items() if _read(path) != text}
     for path, text in stale.items():
         sys.stdout.write(f"{path.relative_to(DOCS.parent)}\n")
         if "--check" not in sys.argv:
