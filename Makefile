@@ -6,6 +6,8 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN := $(VENV)/bin
 UV_VERSION := 0.13.9
+# Tests start hundreds of processes: without bytecode each of them compiles every module that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:  ## print what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,7 +17,7 @@ $(VENV)/.ready: requirements.lock bootstrap.lock pyproject.toml
 	@echo "setting up $(VENV) from requirements.lock"
 	@$(PYTHON) -m venv $(VENV)
 	@$(RUN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement bootstrap.lock
-	@$(RUN)/uv pip sync --quiet --require-hashes --python $(RUN)/python requirements.lock
+	@$(RUN)/uv pip sync --quiet --compile-bytecode --require-hashes --python $(RUN)/python requirements.lock
 	@$(RUN)/uv pip install --quiet --python $(RUN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -42,21 +44,26 @@ check: $(VENV)/.ready  ## format, lint, types, layers
 	$(RUN)/mypy
 	$(RUN)/lint-imports --no-cache
 
-# Three workers for two cores: the cluster tests mostly wait. Each has a control plane of its own, of programs in a cache.
+# Four workers for two cores: the cluster tests mostly wait, in two of them (tests/distribution.py).
 test: $(VENV)/.ready  ## run every test, the cluster tests on a real control plane too (built at the first run)
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
-	$(RUN)/pytest -n 3 --dist worksteal -m "not long and not faults" $(ARGS)
+	$(RUN)/pytest -n 4 --dist loadscope -m "not long and not faults" $(ARGS)
 
 test-long: $(VENV)/.ready  ## run what takes minutes: twins under recorded loads, adopt, a demo that is interrupted
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
 	$(RUN)/pytest -m long -s $(ARGS)
 
-test-faults: $(VENV)/.ready  ## break the API server, its etcd, its certificates, the disk and the way between, and kill the operator at each write (15 min)
+test-faults: $(VENV)/.ready  ## break the API server, its etcd, its certificates, the disk and the way between, and kill the operator at each write (15 to 25 min)
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
 	$(RUN)/pytest -m faults $(ARGS)
 
 unit: $(VENV)/.ready  ## run the tests that need no control plane
 	$(RUN)/pytest -n 2 -m "not cluster and not long and not faults" $(ARGS)
+
+chart-test: $(VENV)/.ready  ## render, lint, install, upgrade and `helm test` the chart, and its policy's refusals, on a real API server (2 min)
+	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
+	$(RUN)/pytest -m "not long" tests/deploy/test_chart*.py tests/cluster/test_chart_*.py tests/cluster/test_helm_test.py \
+		tests/cluster/test_tenants.py $(ARGS)
 
 brute-force: $(VENV)/.ready  ## hold windows against brute force at each clock change of each zone, 2024 to 2040 (60 million instants, 6 to 20 min)
 	@PYTHONPATH=tests $(RUN)/python -m core.scheduled.every_transition
@@ -79,7 +86,7 @@ bench-fleet: $(VENV)/.ready  ## what 2,000 objects with 10 pods each cost: idle,
 bench-page: $(VENV)/.ready  ## seconds of the page with 10,000 objects in a real browser (OBJECTS=10000; needs npm)
 	@PYTHONPATH=tests $(RUN)/python benchmarks/page_in_browser.py $(OBJECTS)
 
-bench-reaction: $(VENV)/.ready  ## from a step of the load to the first scale write: sources, an adapter, the upstream HPA (6 min; BENCH_OBJECTS=50)
+bench-reaction: $(VENV)/.ready  ## from a step of the load to the first scale write: sources, an adapter, the upstream HPA (10 min; BENCH_OBJECTS=50)
 	@PYTHONPATH=tests $(RUN)/python benchmarks/reaction.py
 
 # Thirteen of the twenty series of the published figures; its README says where the other seven are to be had.
@@ -99,8 +106,12 @@ conformance: $(VENV)/.ready  ## hold recordings of the upstream against this pro
 
 SEEDS ?= 1000
 SEED ?= 0
-simulate: $(VENV)/.ready  ## simulate hours of two replicas with faults, kills and edits: SEEDS=10000 of them, from SEED=0 on (half a second of CPU each)
+simulate: $(VENV)/.ready  ## simulate hours of two replicas with faults, kills and edits: SEEDS=10000 of them, from SEED=0 on (a quarter of a second of CPU each)
 	@PYTHONPATH=tests/operator nice -n 10 $(RUN)/python -m seeds $(SEED) --count $(SEEDS)
+
+fast-path: $(VENV)/.ready  ## decide an hour of turns on a real control plane and compare each with what the fast path repeats (SECONDS=3600, 240 at least)
+	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
+	FAST_PATH_SECONDS=$(if $(filter command,$(origin SECONDS)),$(SECONDS),3600) $(RUN)/pytest -q -s tests/cluster/test_fast_path_compared.py
 
 FRESH ?=
 mutation: $(VENV)/.ready  ## change core/reactive and core/behavior bit by bit: which change does no test notice? (FRESH=1)
@@ -109,7 +120,7 @@ mutation: $(VENV)/.ready  ## change core/reactive and core/behavior bit by bit: 
 SECONDS ?= 60
 INPUTS ?= 1000000
 HARNESS ?=
-fuzz: $(VENV)/.ready  ## fuzz what reads texts of others: SECONDS=60 and INPUTS=1000000 for each, HARNESS=memory for one
+fuzz: $(VENV)/.ready  ## fuzz the functions that read text from outside: SECONDS=60 and INPUTS=1000000 for each, HARNESS=memory for one
 	@$(RUN)/uv pip install --quiet --require-hashes --python $(RUN)/python -r tests/fuzz/requirements.lock
 	@PYTHONPATH=tests nice -n 15 $(RUN)/python -m fuzz $(HARNESS) --seconds $(SECONDS) --inputs $(INPUTS)
 
@@ -145,10 +156,9 @@ $(TOOLS)/.ready: deploy/tools.lock
 	@$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement deploy/tools.lock
 	@touch $@
 
-sbom: $(TOOLS)/.ready  ## write build/sbom.json: what the image holds of Python packages, with hashes (CycloneDX)
-	@$(TOOLS)/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --validate \
-		--output-format JSON --output-file build/sbom.json deploy/image.lock
-	@echo build/sbom.json
+sbom: $(TOOLS)/.ready  ## write build/sbom.json and sbom-slim.json: every package in the images, with hashes (CycloneDX)
+	@$(TOOLS)/bin/python deploy/sbom.py deploy/image.lock build/sbom.json
+	@$(TOOLS)/bin/python deploy/sbom.py deploy/image-slim.lock build/sbom-slim.json
 
 # --strict: where the advisories cannot be asked for a package, that is a failure and no clean bill.
 audit: $(TOOLS)/.ready  ## look for known vulnerabilities of what the locks name (asks pypi.org)
@@ -157,17 +167,17 @@ audit: $(TOOLS)/.ready  ## look for known vulnerabilities of what the locks name
 
 # An OCI layout of hash-locked packages: no container engine, the same bytes for the same commit. deploy/image.py --help.
 IMAGE ?= cronhpa:0.1.0
-image: $(VENV)/.ready  ## build the image into build/image and build/image.tar (SLIM=1: without forecasts; PLATFORM=amd64)
-	@$(RUN)/python deploy/image.py --tag '$(IMAGE)' $(if $(SLIM),--slim) $(if $(PLATFORM),--platform $(PLATFORM))
+image: $(VENV)/.ready  ## build the image into build/image and build/image.tar (SLIM=1: without forecasts; EXTRAS=dask,parquet,plot; PLATFORM=amd64)
+	@$(RUN)/python deploy/image.py --tag '$(IMAGE)' $(if $(SLIM),--slim) $(if $(EXTRAS),--extras $(EXTRAS)) $(if $(PLATFORM),--platform $(PLATFORM))
 
 VERSION ?=
 release: $(VENV)/.ready  ## state a version everywhere and write the changelog: VERSION=0.2.0; RELEASING.md says what follows
 	@$(RUN)/python deploy/release.py prepare '$(VERSION)'
 
-artifacts: $(VENV)/.ready  ## build everything that a release publishes into build/release
+artifacts: $(VENV)/.ready sbom  ## build everything that a release publishes into build/release
 	@$(RUN)/python deploy/release.py build --helm "$$(PYTHONPATH=tests $(RUN)/python -m testbed.build 2>/dev/null)/helm"
 
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test test-long test-faults unit brute-force conformance mutation fuzz bench bench-fleet bench-reaction bench-forecast bench-methods bench-page simulate monitoring format crds reference docs clean demo demo-step sbom audit image release artifacts
+.PHONY: help setup lock check test fast-path test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-reaction bench-forecast bench-methods bench-page simulate monitoring format crds reference docs clean demo demo-step sbom audit image release artifacts
