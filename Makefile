@@ -49,6 +49,12 @@ test: $(VENV)/.ready  ## run every test, the cluster tests on a real control pla
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
 	$(RUN)/pytest -n 4 --dist loadscope -m "not long and not faults" $(ARGS)
 
+# More than five failures are no race. `--lfnf none`: with nothing to run again, the first run failed otherwise.
+test-again: $(VENV)/.ready  ## run what failed in the last `make test` once more, alone: a test that passes now raced with the others
+	@failed=$$($(RUN)/pytest --cache-show cache/lastfailed -q 2>/dev/null | grep -c "::"); \
+		if [ "$$failed" -gt 5 ]; then echo "$$failed tests failed: too many to be races with other tests"; exit 1; fi
+	$(RUN)/pytest -rA --lf --lfnf none $(ARGS)
+
 test-long: $(VENV)/.ready  ## run what takes minutes: twins under recorded loads, adopt, a demo that is interrupted
 	@PYTHONPATH=tests $(RUN)/python -m testbed.build >/dev/null
 	$(RUN)/pytest -m long -s $(ARGS)
@@ -180,4 +186,4 @@ artifacts: $(VENV)/.ready sbom  ## build everything that a release publishes int
 clean:  ## remove .venv, caches and build/ (the control plane's cache stays)
 	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup lock check test fast-path test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-reaction bench-forecast bench-methods bench-page simulate monitoring format crds reference docs clean demo demo-step sbom audit image release artifacts
+.PHONY: help setup lock check test test-again fast-path test-long test-faults chart-test unit brute-force conformance mutation fuzz bench bench-fleet bench-reaction bench-forecast bench-methods bench-page simulate monitoring format crds reference docs clean demo demo-step sbom audit image release artifacts
