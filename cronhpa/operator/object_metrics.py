@@ -27,8 +27,10 @@ from cronhpa.operator.object_state import ObjectState
 
 LOG = logging.getLogger(__name__)
 
-# A millisecond or two.
-_SLICE = 50
+# Some ten milliseconds, or megabytes. At an edge that all share each pass of the event loop takes tens of milliseconds,
+# and a scrape in many small slices waited for so many passes that it missed its time.
+_OBJECTS_PER_PASS = 500
+_FAMILIES_PER_PASS = 8
 _MILLI = 1000
 _UNASKED = frozenset({DecisionKind.UNREACHABLE, DecisionKind.HELD})
 
@@ -74,7 +76,8 @@ class ObjectMetrics:
         slices: defaultdict[str, list[bytes]] = defaultdict(list)
         lines: Lines = defaultdict(list)
         withheld: Counter[str] = Counter()
-        for count, state in enumerate(self._objects, 1):
+        told = 0
+        for state in self._objects:
             # What withholds is the same at each turn that repeats the decision.
             if state.kept_newest is not None:
                 withheld.update(_withheld(state.kept_newest))
@@ -84,9 +87,10 @@ class ObjectMetrics:
                 except Exception:
                     # Whoever may write a status may write anything into it: that costs this object's metrics alone.
                     LOG.exception("the metrics of %s/%s cannot be told", *state.key)
-            if count % _SLICE == 0:
-                _move(lines, slices)
-                await asyncio.sleep(0)
+                told += 1
+                if told % _OBJECTS_PER_PASS == 0:
+                    _move(lines, slices)
+                    await asyncio.sleep(0)
         _move(lines, slices)
         family = of.SCALE_DOWNS_WITHHELD
         counts = "".join(f'{family.name}{{reason="{key}"}} {n}\n' for key, n in sorted(withheld.items()))
@@ -94,7 +98,8 @@ class ObjectMetrics:
         for family in of.OBJECT_FAMILIES:
             if family.name in slices:
                 parts.append(b"".join((_encoded(family.header), *slices.pop(family.name))))
-                await asyncio.sleep(0)
+                if len(parts) % _FAMILIES_PER_PASS == 0:
+                    await asyncio.sleep(0)
         return parts
 
 
