@@ -1,19 +1,23 @@
 """
 What was asked of forecasts beside what they reach: other start-up times, targets and sizes, and the CPU of a worker.
 
-Run by `make bench-forecast TRACES=DIR GRID=1`.
+Run by `make bench-forecast TRACES=DIR GRID=1`. What was measured of a series in a setting is kept under build/bench.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+import re
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import fingerprint
 import learning_cost
-from closed_loop import REACTIVE, Scores, Summary, halves, ours, run_ours, summary, traded
+import report
+from closed_loop import REACTIVE, ClosedLoopScore, Scores, Summary, halves, ours, run_ours, summary, traded
+from kept import keep, kept, key_of
 from recorded import for_each
 from rich.table import Table
 
@@ -45,8 +49,15 @@ def run_grid(
     base: Scores,
     quality: dict[str, dict[str, evaluation.Scores]],
     console: Console,
+    *,
+    jobs: int | None = None,
+    fresh: bool = False,
 ) -> dict[str, Any]:
-    """Prints a row a setting and budget, then the table of what was asked; the figures of both."""
+    """
+    Prints a row a setting and budget, then the table of what was asked; the figures of both.
+
+    jobs: series at once; None for all cores. fresh: measure what an earlier run kept, too.
+    """
     small = [_scaled(series, _SMALL_PODS / _PODS) for series in several]
     scores: dict[str, Scores] = {}
     for name, autoscaler, loads in (
@@ -54,7 +65,7 @@ def run_grid(
         *((*each, several) for each in _SETTINGS.items()),
     ):
         console.print(f"{name} ...", style="dim", highlight=False)
-        scores[name] = _in(autoscaler, loads)
+        scores[name] = _in(name, autoscaler, loads, jobs=jobs, fresh=fresh)
     cost = asyncio.run(learning_cost.run(_OBJECTS))
     settings = {name: {budget: summary(each, ours(budget)) for budget in _BUDGETS} for name, each in scores.items()}
     console.print(by_setting(settings, scores))
@@ -136,12 +147,21 @@ def _traded(base: Scores, high: Scores) -> str:
     return "no budget reaches them" if extra is None else f"{extra:+.1f} %"
 
 
-def _in(autoscaler: AutoscalerModel, several: list[Recorded]) -> Scores:
-    found = {
-        series.name: scores
-        for series, scores in for_each(partial(run_ours, autoscaler=autoscaler, budgets=_BUDGETS), several)
-    }
+def _in(setting: str, autoscaler: AutoscalerModel, several: list[Recorded], *, jobs: int | None, fresh: bool) -> Scores:
+    """By series, in order: what an earlier run kept, and what is measured now."""
+    folder = report.FOLDER / "forecast-grid" / re.sub(r"\W+", "-", setting).strip("-")
+    code = fingerprint.of_code()
+    keys = {series.name: key_of(series, autoscaler, code, _BUDGETS) for series in several}
+    found = {} if fresh else {name: _decoded(known) for name, known in kept(folder, keys).items()}
+    left = [series for series in several if series.name not in found]
+    for series, scores in for_each(partial(run_ours, autoscaler=autoscaler, budgets=_BUDGETS), left, jobs):
+        found[series.name] = scores
+        keep(folder, series.name, keys[series.name], {"scores": {name: asdict(each) for name, each in scores.items()}})
     return {series.name: found[series.name] for series in several}
+
+
+def _decoded(known: dict[str, Any]) -> dict[str, ClosedLoopScore]:
+    return {policy: ClosedLoopScore(**score) for policy, score in known["scores"].items()}
 
 
 def _scaled(series: Recorded, share: float) -> Recorded:

@@ -7,26 +7,26 @@ stands in for it. A row a series, then a row a policy, how good each forecasting
 for beside what was reached, and last one line for a budget of 5 %, pods that take 120 s and a target of 60 %. The
 protocol is in docs/forecasting.md.
 
-What was measured of a series is kept under build/bench: a run that is interrupted goes on where it was, as long as
-neither the code nor the series changes.
+What was measured of a series, in each setting of the grid, is kept under build/bench: a run that is interrupted goes
+on where it was, as long as neither the code nor the series changes.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import fingerprint
-import numpy as np
 import report
 from closed_loop import BUDGETS, LOWER_TARGET, REACTIVE, ClosedLoopScore, Scores, ours, run, run_decided, summary
 from forecast_grid import run_grid
 from forecast_methods import as_json, by_method, qualities
+from kept import keep, kept, key_of
 from recorded import Recorded, for_each, read_all
 from report import machine, save
 from rich.box import SIMPLE
@@ -75,7 +75,7 @@ def main() -> int:
     if not options.columns:
         console.print(by_path({name: each for name, each in found.items() if each.decided is not None}))
     console.print(by_method(quality))
-    grid = run_grid(several, scores, quality, console) if options.grid else {}
+    grid = run_grid(several, scores, quality, console, jobs=options.jobs, fresh=options.fresh) if options.grid else {}
     path = save(
         "forecast-value",
         {
@@ -106,11 +106,10 @@ def _measured(
 ) -> dict[str, Measured]:
     """By series, in order: what an earlier run kept, and what is measured now."""
     folder = report.FOLDER / "forecast-value"
-    folder.mkdir(parents=True, exist_ok=True)
     code = fingerprint.of_code()
     budgets = () if options.columns else tuple(options.budgets)
-    keys = {series.name: _key(series, autoscaler, code, budgets) for series in several}
-    found = {} if options.fresh else _kept(folder, keys)
+    keys = {series.name: key_of(series, autoscaler, code, budgets) for series in several}
+    found = {} if options.fresh else {name: _decoded(known) for name, known in kept(folder, keys).items()}
     if found:
         names = ", ".join(sorted(found))
         console.print(f"kept from an earlier run (--fresh measures anew): {names}", style="dim", highlight=False)
@@ -119,7 +118,7 @@ def _measured(
     task = partial(measure, autoscaler=autoscaler, budgets=budgets)
     for series, measured in for_each(task, left, options.jobs):
         found[series.name] = measured
-        (folder / f"{series.name}.json").write_text(json.dumps({"key": keys[series.name], **asdict(measured)}) + "\n")
+        keep(folder, series.name, keys[series.name], asdict(measured))
         remarks = "".join(f"; {remark}" for remark in series.remarks)
         console.print(
             f"{len(found)} of {len(several)} after {time.monotonic() - begun:.0f} s: {series.name}, "
@@ -130,30 +129,12 @@ def _measured(
     return {series.name: found[series.name] for series in several}
 
 
-def _kept(folder: Path, keys: dict[str, str]) -> dict[str, Measured]:
-    found = {}
-    for name, key in keys.items():
-        path = folder / f"{name}.json"
-        try:
-            known = json.loads(path.read_text())
-        except (FileNotFoundError, ValueError):
-            continue  # never measured, or killed while it was written
-        if known.pop("key", None) == key:
-            found[name] = Measured(
-                {policy: ClosedLoopScore(**score) for policy, score in known["scores"].items()},
-                known["decided"] and {policy: ClosedLoopScore(**score) for policy, score in known["decided"].items()},
-                {method: Quality(**quality) for method, quality in known["quality"].items()},
-                known["cpu_seconds"],
-            )
-    return found
-
-
-def _key(series: Recorded, autoscaler: AutoscalerModel, code: str, budgets: tuple[int, ...]) -> str:
-    """What the figures of a series depend on."""
-    minutes = np.empty(0) if series.minutes is None else series.minutes
-    facts = (code, autoscaler, series.begin, series.first_step, series.steps_per_day, budgets)
-    return fingerprint.digest(
-        [repr(facts).encode(), *(each.tobytes() for each in (series.load, series.steps, minutes))]
+def _decoded(known: dict[str, Any]) -> Measured:
+    return Measured(
+        {policy: ClosedLoopScore(**score) for policy, score in known["scores"].items()},
+        known["decided"] and {policy: ClosedLoopScore(**score) for policy, score in known["decided"].items()},
+        {method: Quality(**quality) for method, quality in known["quality"].items()},
+        known["cpu_seconds"],
     )
 
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -302,18 +303,27 @@ def test_a_higher_target_is_compared_where_its_minutes_are_equal():
     assert [pytest.approx(-40.0), pytest.approx(-25.0), None] == extra
 
 
-def test_the_grid_says_what_was_asked_beside_what_was_reached(tmp_path, monkeypatch, capsys):
+def test_the_grid_says_what_was_asked_beside_what_was_reached_and_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
     import forecast_grid
     import forecast_methods
     import recorded
+    import report
     from closed_loop import run
     from rich.console import Console
 
     from cronhpa.forecasting.columns import AutoscalerModel
 
+    asked = []
+
     async def cost(_count):
         return {"ordinary_day_seconds": 0.12, "first_day_seconds": 0.7, "worker_mb": 160.0}
 
+    def for_each(task, several, jobs=None):
+        asked.append(([series.name for series in several], jobs))
+        return recorded.for_each(task, several, jobs)
+
+    monkeypatch.setattr(report, "FOLDER", tmp_path)
+    monkeypatch.setattr(forecast_grid, "for_each", for_each)
     monkeypatch.setattr(forecast_grid.learning_cost, "run", cost)
     monkeypatch.setattr(
         forecast_grid, "_SETTINGS", {name: AutoscalerModel() for name in ("start-up 240 s", "target 80 %")}
@@ -322,10 +332,23 @@ def test_the_grid_says_what_was_asked_beside_what_was_reached(tmp_path, monkeypa
     series = recorded.read(write(tmp_path / "jump.csv", load, 900))
     quality = {"jump": forecast_methods.qualities(series)}
 
-    grid = forecast_grid.run_grid([series], {"jump": run(series, AutoscalerModel())}, quality, Console(width=140))
+    base = {"jump": run(series, AutoscalerModel())}
+
+    grid = forecast_grid.run_grid([series], base, quality, Console(width=140), jobs=1)
 
     reached = {row["goal"]: row["reached"] for row in grid["asked"]}
     assert "10 min" == reached["10,000 workloads on 2 cores"]  # 0.12 s * 10,000 / 60 / 2
     assert reached["stressed minutes, budget 5 %"] == reached["start-up 240 s, budget 5 %"]
     assert {"3 pods", "start-up 240 s", "target 80 %"} == set(grid["scores"])
     assert "What was asked for, and what was reached" in capsys.readouterr().out
+
+    assert [(["jump"], 1)] * 3 == asked
+    asked.clear()
+    torn = tmp_path / "forecast-grid" / "target-80" / "jump.json"
+    torn.write_text(torn.read_text()[:99])
+
+    again = forecast_grid.run_grid([series], base, quality, Console(width=140))
+    changed = forecast_grid.run_grid([replace(series, load=series.load / 2)], base, quality, Console(width=140))
+
+    assert [[], [], ["jump"], *[["jump"]] * 3] == [names for names, _ in asked]
+    assert grid["scores"] == again["scores"] != changed["scores"]
