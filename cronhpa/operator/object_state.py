@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cronhpa.api.identity import GROUP, PLURAL, VERSION
-from cronhpa.api.patch import Path, altered, as_answered
+from cronhpa.api.patch import Path
 from cronhpa.api.turn import Status
 from cronhpa.core.instant import SECOND, Nanoseconds
 from cronhpa.core.memory import Memory
@@ -177,7 +177,7 @@ class ObjectState:
     @status.setter
     def status(self, status: Status) -> None:
         named = status.get("operator")
-        self.status_text, self.operator = _ENCODER.encode(status), named if isinstance(named, str) else None
+        self.status_text, self.operator = text_of(status), named if isinstance(named, str) else None
 
     @property
     def period(self) -> Nanoseconds:
@@ -192,46 +192,14 @@ class ObjectState:
         return (self.namespace, api_group(ref.api_version), ref.kind, ref.name)
 
 
-class HeldStatus:
-    """The status that the API is known to hold, decoded once for as long as its text is the same."""
-
-    __slots__ = ("_status", "_text", "state")
-
-    def __init__(self, state: ObjectState) -> None:
-        self.state = state
-        self._text: bytes | None = None
-        self._status: Status = {}
-
-    def __call__(self) -> Status:
-        """The status, which is not to be changed."""
-        if self._text is not self.state.status_text:
-            self._text = self.state.status_text
-            self._status = status_of(self._text)
-        return self._status
-
-    @property
-    def text(self) -> bytes:
-        """The text of the status that was given or taken over last: another one is somebody else's."""
-        return self.state.status_text if self._text is None else self._text
-
-    @property
-    def given(self) -> Status:
-        """The status of `text`: what somebody else wrote beside ours is nothing to tell."""
-        return self() if self._text is None else self._status
-
-    def put(self, status: Status, patch: Status, answered: Status) -> None:
-        """Takes over a status that was written by a patch; what somebody else changed meanwhile, from the answer."""
-        self.state.status = self._status = status
-        self._text = self.state.status_text
-        self.state.altered |= frozenset(altered(status, patch, answered))
-        held = as_answered(status, patch, answered, self.state.altered)
-        if held is not status:
-            self.state.status = dict(held)
-
-
 def status_of(text: bytes) -> Status:
     """The status that a text of an object's state holds."""
     return _DECODER.decode(text)
+
+
+def text_of(status: Status) -> bytes:
+    """The text of a status."""
+    return _ENCODER.encode(status)
 
 
 def api_group(api_version: str) -> str:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 
-from cronhpa.core.decision import Decision
+from cronhpa.api.turn import Turn
+from cronhpa.core.decision import Decision, Outcome
 from cronhpa.core.forecast import Forecast
 from cronhpa.core.instant import SECOND, Nanoseconds
+from cronhpa.core.memory import Memory
 from cronhpa.core.record import Record
 from cronhpa.core.spec import Mode
 from cronhpa.core.steady import Repetition
 from cronhpa.operator.grid import LATE
+from cronhpa.operator.held_status import HeldStatus, RenderedStatus
 from cronhpa.operator.installations import Claim
-from cronhpa.operator.object_state import HeldStatus, ObjectState
+from cronhpa.operator.object_state import ObjectState
 from cronhpa.operator.repeatable import Seen
 from cronhpa.operator.said import About, about
 from cronhpa.operator.write_places import Urgency
@@ -23,7 +26,7 @@ class PendingWrite:
     One object's decision on its way to the API.
 
     claim: to be written before or with anything else of it. repetition: the turn, if it is one whose numbers alone are
-    written: the memory is taken over already.
+    written: the memory is taken over already. rendered: the status to be written, None before it is rendered.
     """
 
     __slots__ = (
@@ -37,6 +40,7 @@ class PendingWrite:
         "now",
         "observation",
         "owner_problem",
+        "rendered",
         "repetition",
         "seen",
         "spec",
@@ -66,7 +70,14 @@ class PendingWrite:
         self.repetition = repetition
         self.now = decision.at
         self.held = HeldStatus(state)
+        self.rendered: RenderedStatus | None = None
         self.handed_over = asyncio.get_running_loop().time()
+
+    def pack(self) -> None:
+        """Keeps statuses as texts while its write waits: at a shared edge thousands wait."""
+        self.held.pack()
+        if self.rendered is not None:
+            self.rendered.pack()
 
     @property
     def acts(self) -> bool:
@@ -91,3 +102,22 @@ class PendingWrite:
     @property
     def urgency_of_status(self) -> Urgency:
         return Urgency.SCALED_STATUS if self.acts else Urgency.STATUS
+
+    def turn_after(self, outcome: Outcome, memory: Memory) -> Turn:
+        """The turn to be rendered, once it has this outcome and leaves this memory."""
+        state = self.state
+        return Turn(
+            self.spec,
+            self.decision,
+            outcome,
+            memory,
+            self.generation,
+            self.owner_problem,
+            state.problems,
+            self.forecast,
+            self.budget_used,
+            state.conflicts,
+            state.zone,
+            self.observation,
+            "" if state.contest is None else state.contest.problem,
+        )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from enum import IntEnum
 from heapq import heappop, heappush
@@ -67,9 +67,11 @@ class WritePlaces:
         self._call: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
-    async def place(self, namespace: str, urgency: Urgency) -> AsyncIterator[None]:
-        """A place among the writes."""
-        await self._take(namespace, urgency)
+    async def place(
+        self, namespace: str, urgency: Urgency, on_wait: Callable[[], None] = lambda: None
+    ) -> AsyncIterator[None]:
+        """A place among the writes. on_wait: called before a wait, and not where there is a place at once."""
+        await self._take(namespace, urgency, on_wait)
         try:
             yield
         finally:
@@ -82,7 +84,7 @@ class WritePlaces:
         while (now := loop.time()) < min(until, self._busy_until):  # noqa: ASYNC110 - the end moves with each write
             await asyncio.sleep(min(until, self._busy_until) - now)
 
-    async def _take(self, namespace: str, urgency: Urgency) -> None:
+    async def _take(self, namespace: str, urgency: Urgency, on_wait: Callable[[], None]) -> None:
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heappush(self._waiting.setdefault(namespace, []), (urgency, next(self._numbers), granted))
         if _is_report(urgency):
@@ -90,8 +92,11 @@ class WritePlaces:
         self._line_up(namespace)
         self._grant()
         try:
+            if not granted.done():
+                on_wait()
             await granted
-        except asyncio.CancelledError:
+        except BaseException:
+            granted.cancel()
             if granted.cancelled():
                 if _is_report(urgency):
                     self._note_report_went()

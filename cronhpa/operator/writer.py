@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
-
-import msgspec
 
 from cronhpa.api.columns import unreadable
 from cronhpa.api.events import Event, events, new_conflict_events
@@ -31,16 +30,16 @@ from cronhpa.core.steady import Repetition
 from cronhpa.kube.client import Client
 from cronhpa.kube.errors import ClusterError, is_ambiguous
 from cronhpa.kube.informer import resource_version
-from cronhpa.kube.pods import Meta
 from cronhpa.kube.scale import Targets
 from cronhpa.operator.contest import Contest
 from cronhpa.operator.cooperative_yield import CooperativeYield
 from cronhpa.operator.decision_recorder import DecisionRecorder
 from cronhpa.operator.delaying_queue import following
 from cronhpa.operator.event_recorder import EventRecorder
+from cronhpa.operator.held_status import HeldStatus, RenderedStatus, WrittenStatus
 from cronhpa.operator.installations import Claim
 from cronhpa.operator.inventory import Inventory
-from cronhpa.operator.object_state import HeldStatus, ObjectState, path_to, status_of
+from cronhpa.operator.object_state import ObjectState, path_to, status_of
 from cronhpa.operator.pending_write import PendingWrite
 from cronhpa.operator.repeatable import Repeatable, repeatable, surplus
 from cronhpa.operator.said import Said, said
@@ -74,20 +73,29 @@ class Writer:
         self._places = places
 
     async def flush(self, batch: list[PendingWrite], done: Callable[[ObjectState], None]) -> None:
-        """Writes decisions, and calls done(state) at the end of each. One that fails does not affect the others."""
+        """
+        Writes decisions, and calls done(state) at the end of each. One that fails does not affect the others.
+
+        It empties the batch: a decision that is written, with its statuses, is not held until the last one is written.
+        """
+        waiting = deque(sorted(batch, key=lambda pending: pending.urgency))
+        batch.clear()
         # A group, since whoever gives the batch up while its writes still begin must end those that have begun.
         async with asyncio.TaskGroup() as writes:
-            for pending in sorted(batch, key=lambda pending: pending.urgency):
+            while waiting:
                 await self._yield.step()
-                try:
-                    is_said = self._says_nothing_new(pending)
-                except Exception:
-                    LOG.exception("the turn of %s/%s could not be recorded", *pending.state.key)
-                    is_said = True
-                if is_said:
-                    done(pending.state)
-                else:
-                    writes.create_task(self._finish(pending, done), context=pending.state.context)
+                self._begin(waiting.popleft(), writes, done)
+
+    def _begin(self, pending: PendingWrite, writes: asyncio.TaskGroup, done: Callable[[ObjectState], None]) -> None:
+        try:
+            is_said = self._says_nothing_new(pending)
+        except Exception:
+            LOG.exception("the turn of %s/%s could not be recorded", *pending.state.key)
+            is_said = True
+        if is_said:
+            done(pending.state)
+        else:
+            writes.create_task(self._finish(pending, done), context=pending.state.context)
 
     def _says_nothing_new(self, pending: PendingWrite) -> bool:
         """
@@ -183,13 +191,15 @@ class Writer:
             return
         if state.told is None:
             state.told = state.status_text
-        before = pending.held() if state.told is state.status_text else status_of(state.told)
+        told = state.told
+        pending.held.pin()
         if pending.repetition is not None:
             await self._restate(pending, pending.repetition)
         else:
             await self._act_and_record(pending)
         if state.told is not pending.held.text:
-            after = pending.held.given
+            # Decoded anew rather than kept since before the write, which may have waited with thousands of others.
+            before, after = status_of(told), pending.held.given
             for event in transition_events(before, after, state.zone, pending.now):
                 self._events.record(state, event, pending.now)
                 log_event(state, event)
@@ -198,24 +208,24 @@ class Writer:
 
     async def _restate(self, pending: PendingWrite, repetition: Repetition) -> None:
         """Writes the numbers of a turn that repeated the last one: nothing else of its status differs."""
-        state, known, held = pending.state, pending.state.said, pending.held()
-        status = render(held, self._turn(pending, Withheld(), repetition.memory))
+        state, known = pending.state, pending.state.said
         if known is None or known.status is not state.status_text:
             return  # somebody else has written
-        if has_drifted(held, status):
-            async with self._places.place(state.namespace, pending.urgency_of_status):
-                if not self._is_current(pending) or not await self._put_status(pending.held, status, pending.now):
+        pending.rendered = RenderedStatus(render(pending.held(), pending.turn_after(Withheld(), repetition.memory)))
+        if has_drifted(pending.held(), pending.rendered()):
+            async with self._places.place(state.namespace, pending.urgency_of_status, pending.pack):
+                if not self._is_current(pending) or not await self._put_rendered(pending):
                     return
         state.said = known.restated(pending.held.text, repetition)
 
     async def _act_and_record(self, pending: PendingWrite) -> None:
-        state, decision, before = pending.state, pending.decision, pending.held()
+        state, decision, before = pending.state, pending.decision, pending.state.status_text
         if state.contest is not None and state.contest.is_unnamed:
             target = pending.spec.target
             state.contest.name(await self._targets.other_manager(state.namespace, target), target)
         outcome: Outcome = Withheld()
         if pending.acts:
-            async with self._places.place(state.namespace, pending.urgency):
+            async with self._places.place(state.namespace, pending.urgency, pending.pack):
                 if not self._is_current(pending):
                     return
                 outcome = await self._act(pending)
@@ -226,42 +236,55 @@ class Writer:
             memory = state.memory.intending(decision, pending.spec, pending.observation)
         else:
             memory = state.memory.after(decision, outcome, pending.spec, pending.observation)
-        turn = self._turn(pending, outcome, memory)
-        told = (*events(turn), *new_conflict_events(before, turn))
+        turn = pending.turn_after(outcome, memory)
+        told = (*events(turn), *(new_conflict_events(status_of(before), turn) if turn.conflicts else ()))
         if told and not await self._claimed(pending):
             return
         state.memory = memory
-        held = pending.held()
+        is_to_report = self._is_to_report(pending, turn)
+        for event in told:
+            self._events.record(state, event, pending.now)
+        if is_to_report:
+            await self._report(pending, memory)
+
+    def _is_to_report(self, pending: PendingWrite, turn: Turn) -> bool:
+        """Renders and records a turn; whether its status is to be written."""
+        state, held = pending.state, pending.held()
         status = render(held, turn)
         if pending.claim is not None:
             status["operator"] = pending.claim.lease
-        for event in told:
-            self._events.record(state, event, pending.now)
-        self.decisions.note(state, pending.generation, pending.turn, decision, outcome, pending.owner_problem, status)
+        self.decisions.note(
+            state, pending.generation, pending.turn, turn.decision, turn.outcome, pending.owner_problem, status
+        )
         drifts = has_drifted(held, status)
         if is_worth_writing(held, status) or (self.may_drift(state, pending.now) and drifts):
-            await self._report(pending, status, memory)
-            return
-        state.said = self._said(pending, memory)
+            pending.rendered = RenderedStatus(status)
+            return True
+        state.said = self._said(pending, turn.memory)
         if state.said is not None and drifts:
             state.said.metrics = None
+        return False
 
-    async def _report(self, pending: PendingWrite, status: Status, memory: Memory) -> None:
+    async def _report(self, pending: PendingWrite, memory: Memory) -> None:
         """Writes a status in its turn: the scale writes of others go first, since who waits for them waits for pods."""
         state = pending.state
-        async with self._places.place(state.namespace, pending.urgency_of_status):
+        async with self._places.place(state.namespace, pending.urgency_of_status, pending.pack):
             if pending.acts:
-                await self._put_status(pending.held, status, pending.now)
-            elif self._is_current(pending) and await self._put_status(pending.held, status, pending.now):
+                await self._put_rendered(pending)
+            elif self._is_current(pending) and await self._put_rendered(pending):
                 state.said = self._said(pending, memory)
+
+    async def _put_rendered(self, pending: PendingWrite) -> bool:
+        assert pending.rendered is not None
+        return await self._put_status(pending.held, pending.rendered(), pending.now)
 
     async def _act(self, pending: PendingWrite) -> Outcome:
         decision, state = pending.decision, pending.state
         assert isinstance(pending.observation.scale, Scale)
         is_down = decision.desired < decision.current
-        if is_down or not _names(decision.current, pending.held()):
+        if is_down or not pending.held.names(decision.current):
             intending = state.memory.intending(decision, pending.spec, pending.observation)
-            status = render(pending.held(), self._turn(pending, Withheld(), intending))
+            status = render(pending.held(), pending.turn_after(Withheld(), intending))
             written = await self._put_status(pending.held, status, pending.now)
             if not written and is_down:
                 return Failed("the status could not be written, and a scale-down is written down before it is acted")
@@ -287,24 +310,6 @@ class Writer:
         log_scaled(state, decision)
         return Scaled(pending.scaled_at)
 
-    def _turn(self, pending: PendingWrite, outcome: Outcome, memory: Memory) -> Turn:
-        state = pending.state
-        return Turn(
-            pending.spec,
-            pending.decision,
-            outcome,
-            memory,
-            pending.generation,
-            pending.owner_problem,
-            state.problems,
-            pending.forecast,
-            pending.budget_used,
-            state.conflicts,
-            state.zone,
-            pending.observation,
-            "" if state.contest is None else state.contest.problem,
-        )
-
     async def _put_status(self, held: HeldStatus, status: Status, now: Nanoseconds) -> bool:
         """Writes a status; whether the API holds it now."""
         state = held.state
@@ -322,7 +327,7 @@ class Writer:
             body["metadata"] = {"resourceVersion": str(state.version)}
         self.status_writes += 1
         try:
-            written = await self._client.merge_patch(path_to(state, "status"), body, _Written)
+            written = await self._client.merge_patch(path_to(state, "status"), body, WrittenStatus)
             written.check(state.uid)
         except ClusterError as error:
             needed = {"memory", "operator"} & set(patch)
@@ -382,19 +387,3 @@ class Writer:
             if more is not None and more != state.surplus:
                 return None  # the target or the pods may be outdated: the reconciler finds out
         return repeatable(pending.turn, seen, pending.decision, memory, state.name, key, target)
-
-
-def _names(count: int, status: Status) -> bool:
-    """Whether a new process would find in this status that this was the count before a step."""
-    memory = status.get("memory")
-    return isinstance(memory, dict) and memory.get("replicas") == count and not memory.get("intent")
-
-
-class _Written(msgspec.Struct):
-    metadata: Meta = Meta()
-    status: dict[str, Any] | None = None
-
-    def check(self, uid: str) -> None:
-        """Raises ClusterError for a later object of the name: an API server compares no uid with that of a status."""
-        if self.metadata.uid not in {"", uid}:
-            raise ClusterError(HTTPStatus.NOT_FOUND, "NotFound", "it is gone, and a later object of its name got it")

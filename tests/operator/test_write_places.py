@@ -219,3 +219,37 @@ def test_everybody_gets_a_place_and_nobody_more_than_there_are(writes, total, in
     assert most <= total
     assert set(range(len(writes))) - cancelled <= set(order)
     assert len(order) == len(set(order))
+
+
+async def test_only_a_write_that_waits_is_told_so():
+    places, waits = WritePlaces(1, 1), []
+
+    async def write(name):
+        async with places.place("shop", UP, lambda: waits.append(name)):
+            await asyncio.sleep(0.01)
+
+    await asyncio.gather(write("first"), write("second"), write("third"))
+
+    assert ["second", "third"] == waits
+
+
+async def test_a_write_that_fails_before_its_wait_leaves_its_place_to_others():
+    places, goes_on = WritePlaces(1, 1), asyncio.Event()
+
+    async def holds():
+        async with places.place("shop", UP):
+            await goes_on.wait()
+
+    def fails():
+        raise ValueError("a status that cannot be packed")
+
+    holding = asyncio.create_task(holds())
+    await asyncio.sleep(0)
+    with pytest.raises(ValueError, match="cannot be packed"):
+        async with places.place("shop", REPORT, fails):
+            pass
+    goes_on.set()
+    await holding
+
+    async with asyncio.timeout(5), places.place("shop", REPORT):
+        pass

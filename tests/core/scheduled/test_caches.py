@@ -122,7 +122,6 @@ STATE = {
     "kube.throttles:Throttles._throttled": "paths that the API server throttles now",
     "kube.discovery:Discovery._groups": "1,000 groups",
     "kube.discovery:Discovery._resources": "1,000 groups",
-    "operator.object_state:HeldStatus._status": "a write's end",
     "kube.pod_indexer:PodIndexer._entries": "a pod's deletion",
     "kube.pod_indexer:PodIndexer._by_label": "a pod's deletion; 100 keys a namespace",
     "kube.pod_indexer:PodIndexer._templates": "a pod's deletion",

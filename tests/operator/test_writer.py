@@ -1,0 +1,79 @@
+"""cronhpa.operator.writer: what a batch of writes holds, and what is told of a write that is given up."""
+
+import asyncio
+import gc
+from functools import partial
+
+from happenings import EDGE
+from lives import Life, at_rest, cronhpa, deployment, until
+from model_api import Fault, ModelApi
+from virtual_time import live
+
+from cronhpa.operator.pending_write import PendingWrite
+
+
+def test_a_decision_that_is_written_is_not_held_until_the_last_one_of_its_batch():
+    """
+    40 objects scale in one turn of their namespace, and one of these writes hangs.
+
+    Each decision holds what it was made of, and two statuses. At a shared edge nearly the whole fleet was held so.
+    """
+
+    async def scenario():
+        api, goes_on = ModelApi(), asyncio.Event()
+        names = [f"shop-{number}" for number in range(40)]
+        for name in names:
+            deployment(api, name, replicas=2)
+            api.load["prod", name] = 1000
+            cronhpa(api, name)
+        async with Life(api) as life:
+            await until(60)
+            api.faults = [Fault("PATCH", "/shop-7/scale$", waits=goes_on)]
+            for name in names:
+                api.edit("cronhpas", "prod", name, spec={"minReplicas": 3})
+            await until(75)
+            assert len(api.scalings) == len(names) - 1
+            gc.collect()
+            held = sum(isinstance(thing, PendingWrite) for thing in gc.get_objects())
+            assert life.controller.control_loop.oldest_reconcile() > 0
+            goes_on.set()
+            await until(80)
+            assert len(api.scalings) == len(names)
+        return held
+
+    assert live(scenario) == 1
+
+
+def test_of_a_scaling_that_is_given_up_nothing_is_told_that_somebody_else_wrote_meanwhile():
+    """Sixteen scale writes that hang take all places of the namespace, and the seventeenth waits."""
+
+    async def scenario():
+        api, goes_on = ModelApi(), asyncio.Event()
+        names = [*(f"busy-{number}" for number in range(16)), "waits"]
+        for name in names:
+            at_rest(api, name)
+        edit = partial(api.edit, "cronhpas", "prod", "waits")
+        edit(spec={"schedules": [{**EDGE, "start": "0 16 * * *", "end": "0 17 * * *"}]})
+        async with Life(api):
+            await until(118)
+            fault = Fault("PATCH", "/busy-[0-9]+/scale$", waits=goes_on, times=None)
+            api.faults = [fault]
+            for name in names:
+                api.load["prod", name] = 4000
+            edit(status={"podStartupSeconds": 7})
+            await until(133)
+            assert (16, []) == (fault.met, api.scalings)
+            edit(status={"schedules": [{"name": "rush", "state": "Open"}]})
+            await until(134)
+            edit(spec={"maxReplicas": 9})
+            await until(135)
+            goes_on.set()
+            await until(180)
+        return {
+            event["reason"] for event in api.objects["events"].values() if event["involvedObject"]["name"] == "waits"
+        }
+
+    reasons = live(scenario)
+
+    assert "SuccessfulRescale" in reasons
+    assert not {"WindowOpened", "WindowClosed"} & reasons
