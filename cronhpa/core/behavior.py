@@ -31,8 +31,8 @@ _LOOKS_MAX = 10_000
 class Limits(Struct, frozen=True):
     """
     minimum, maximum: the effective bounds. floor, cap: bounds of schedules, the override and the forecast, None if none
-    states one. Each with who set it. timed: whether the policies limit each step toward a bound (schedules or an
-    override exist).
+    states one. Each bound has the source that set it. timed: whether the policies limit each step toward a bound
+    (schedules or an override exist).
     """
 
     minimum: int
@@ -70,7 +70,7 @@ def normalize(
 
     number = merged
     stable = stabilize(asked, current, memory.recommendations, behavior, options)
-    # A floor or a cap that undoes what the window did leaves the merged count, and nothing to tell.
+    # If a floor or a cap undoes the change of the window, the merged count stays and there is no step to record.
     if stable != merged and limits.clamp(stable) != merged:
         rule = Rule.SCALE_UP_STABILIZED if stable < merged else Rule.SCALE_DOWN_STABILIZED
         steps.append(Step(rule, merged, stable, _held(rule, stable, current, memory, behavior, options)))
@@ -100,17 +100,20 @@ def _held(
     behavior: Behavior | None,
     options: ControllerOptions,
 ) -> Held:
-    """The recommendation that a stabilized count keeps to: of several the newest, which keeps it longest."""
+    """The recommendation that holds the stabilized count: the newest of several, because it stays longest."""
     up, down = stabilization_windows(behavior, options)
-    measured = [(item.metrics, item) for item in memory.recommendations if item.metrics is not None]
+    measured = [(entry.metrics, entry) for entry in memory.recommendations if entry.metrics is not None]
     if rule is Rule.SCALE_UP_STABILIZED:
-        window, found = up, [pair for pair in measured if pair[0] <= stable]
+        window, candidates = up, [pair for pair in measured if pair[0] <= stable]
     elif stable > current:
-        # Above the current count nothing is held: it is pursued, which the metrics alone can ask for.
-        window, found = down, [pair for pair in measured if pair[0] >= stable and pair[1].asked_at is None]
+        # A stabilized count above the current one raises it; only recommendations of the metrics may do that.
+        window, candidates = down, [pair for pair in measured if pair[0] >= stable and pair[1].asked_at is None]
     else:
-        window, found = down, [(item.highest, item) for item in memory.recommendations if item.highest >= stable]
-    asked, newest = max(found, key=lambda pair: pair[1].at)
+        window, candidates = (
+            down,
+            [(entry.highest, entry) for entry in memory.recommendations if entry.highest >= stable],
+        )
+    asked, newest = max(candidates, key=lambda pair: pair[1].at)
     by = newest.by if asked == newest.replicas else BY_METRICS
     asked_at = newest.at if newest.asked_at is None else newest.asked_at
     return Held(asked, asked_at, newest.at + window, by, None if asked_at == newest.at else newest.at)
@@ -119,7 +122,7 @@ def _held(
 def _cause(
     rule: Rule, current: int, limits: Limits, behavior: Behavior | None, memory: Memory, now: Nanoseconds
 ) -> Rate | SourceRef:
-    """Why the count that a step ends at is the limit."""
+    """The policy or the bound that limits the count after this step."""
     if rule is Rule.TOO_FEW_REPLICAS:
         return limits.minimum_by
     if rule is Rule.TOO_MANY_REPLICAS:
@@ -148,12 +151,13 @@ def stabilize(
     """
     The count that recent recommendations allow: the larger of two numbers.
 
-    1. What the metrics asked for, as the upstream stabilizes it. Without a behavior: the largest count within the
-       window, which may raise. With one: min(max(current, smallest of the up window), largest of the down window).
-    2. The largest merged count within the down window, at most the current one. What a floor, an override or a forecast
-       asked for is held; once withdrawn it is never pursued. So is both of what a restart assumes and a cap took away.
+    1. The counts of the metrics, stabilized as upstream. Without a behavior: the largest count within the window, which
+       may raise the current one. With one: min(max(current, smallest of the up window), largest of the down window).
+    2. min(current, largest merged count within the down window). So pods that a floor, an override or a forecast asked
+       for are kept after it ends, and none are added for it. The same holds for counts that a restart assumes, and for
+       counts above a cap.
 
-    A merged count that the metrics do not ask for is no noise: it is a floor's, and holds.
+    A merged count that the metrics do not ask for is a floor: it is not noise, so it holds without stabilization.
     An entry exactly as old as the window counts without a behavior, and does not count with one.
     """
     up, down = stabilization_windows(behavior, options)
@@ -270,7 +274,7 @@ def _ends_up(rules: ScalingRules, starts: Iterable[int]) -> list[int]:
     ]
 
 
-# What was worked out for a behavior, by start, goal and period: at most so many, which is 4 kB.
+# Ramps of one behavior, by start, goal and period: 4 kB at most.
 _RAMPS_KEPT = 32
 _RAMP_WEIGHT = 250
 _RAMPS: OwnedCache[Behavior, dict[tuple[int, int, Nanoseconds], Nanoseconds]] = OwnedCache(16 * 2**20)
@@ -288,13 +292,13 @@ def ramp(behavior: Behavior | None, start: int, goal: int, sync_period: Nanoseco
     if behavior is None:
         return default_ramp(start, goal, sync_period)
     key = (start, goal, sync_period)
-    known = _RAMPS.get(behavior) or {}
-    found = known.get(key)
-    if found is None:
-        found = _ramp(behavior.scale_up, start, goal, sync_period)
-        kept = {**dict([*known.items()][1 - _RAMPS_KEPT :]), key: found}
+    ramps = _RAMPS.get(behavior) or {}
+    duration = ramps.get(key)
+    if duration is None:
+        duration = _ramp(behavior.scale_up, start, goal, sync_period)
+        kept = {**dict([*ramps.items()][1 - _RAMPS_KEPT :]), key: duration}
         _RAMPS.put(behavior, kept, _RAMP_WEIGHT * (1 + len(kept)))
-    return found
+    return duration
 
 
 # 300 bytes each: three numbers and one.
@@ -357,27 +361,27 @@ def resume(
     held_until: Nanoseconds | None = None,
 ) -> Memory:
     """
-    The memory as a new process starts with it, with a step up that the old one took and did not live to write down.
+    The memory of a new process, including a step up that the old process made and could not record.
 
-    A rise that the memory does not know and that the policies allowed is taken for such a step, made now: so the next
-    one comes no earlier than without the restart, and at most the time of the restart later. A larger one was made by
-    somebody else, whose changes limit nothing. held_until: as of `Memory.resumed`.
+    A rise that the memory does not contain and that the policies allowed counts as such a step, made now: the next step
+    comes no earlier than without the restart, and later by at most the duration of the restart. A larger rise was made
+    by somebody else and limits no step. held_until: as in `Memory.resumed`.
     """
     memory = memory.resumed(current, now, held_until)
-    # After an intended scale-down the memory counts as if it was done, or as before if it was not.
-    known = memory.replicas
-    if behavior is None or known is None or current is None or current <= known:
+    # After an intended scale-down: the memory as if it had been done; if it was not done, the memory before it.
+    remembered = memory.replicas
+    if behavior is None or remembered is None or current is None or current <= remembered:
         return memory
-    if current > _ceiling(known, limit_up(behavior, known, memory, now)):
+    if current > _ceiling(remembered, limit_up(behavior, remembered, memory, now)):
         return memory
-    return memory.scaled(known, current, now, behavior, assumed=True)
+    return memory.scaled(remembered, current, now, behavior, assumed=True)
 
 
 def _starts(rules: ScalingRules, current: int, memory: Memory, now: Nanoseconds, *, is_up: bool) -> list[int]:
     """
-    For each policy the count at the begin of its period: current - pods that came + pods that went, within the period.
+    For each policy the count at the begin of its period: current - pods added + pods removed within the period.
 
-    is_up: which direction's policies they are. Pods that are only assumed to have come now count upwards alone.
+    is_up: whether the policies limit scale-ups. Pods that are only assumed to be new count for scale-ups alone.
     """
     came = memory.scale_ups if is_up else tuple(event for event in memory.scale_ups if not event.assumed)
     went = memory.scale_downs

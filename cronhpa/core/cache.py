@@ -1,9 +1,9 @@
 """
-Caches with an owner: what was computed from a value is kept while that value lives, and while there is room for it.
+Caches with an owner: a computed value is kept while its owner lives, and while there is room for it.
 
-A cache here never changes an answer, only how long it takes. An entry belongs to one object (a window, a spec) and goes
-with it. All entries of a cache together weigh at most its bound; above it the oldest go first. What is
-looked up by equal text instead, and has no owner, is an `lru_cache` of entries whose size is bounded by their type.
+A cache here never changes a result, only the time to get it. An entry belongs to one object (a window, a spec) and is
+deleted with it. The entries of a cache together weigh at most its bound; beyond it the oldest entries are deleted.
+Values that are looked up by text have no owner: they are in an `lru_cache`, and their types bound their size.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ V = TypeVar("V")
 
 
 class _Entry(ref[K], Generic[K, V]):
-    """The owner, weakly, with what is kept for it."""
+    """A weak reference to the owner, with the cached value."""
 
     __slots__ = ("key", "value", "weight")
 
@@ -28,10 +28,10 @@ class _Entry(ref[K], Generic[K, V]):
 
 class OwnedCache(Generic[K, V]):
     """
-    bound: how much all entries may weigh, in bytes. dropped(owner) is called for one whose entry had to make room.
+    bound: the largest weight of all entries, in bytes. dropped(owner) is called when the owner's entry makes room.
 
-    An owner is found by its identity, so equal owners share an entry only where they are one object (see `Interned`).
-    Entries are read and written in threads, too: each step is one operation of a dict, which nothing interrupts.
+    Owners are compared by identity, so equal owners share an entry only if they are one object (see `Interned`).
+    Threads read and write entries, too: each step is one atomic operation of a dict.
     """
 
     def __init__(self, bound: int, dropped: Callable[[K], None] | None = None) -> None:
@@ -45,12 +45,12 @@ class OwnedCache(Generic[K, V]):
         return len(self._entries)
 
     def get(self, owner: K) -> V | None:
-        """What is kept for an owner."""
+        """The cached value of an owner, None if there is none."""
         entry = self._entries.get(id(owner))
         return entry.value if entry is not None and entry() is owner else None
 
     def put(self, owner: K, value: V, weight: int) -> None:
-        """Keeps a value for an owner, in place of the one before."""
+        """Caches a value for an owner, in place of the former one."""
         key = id(owner)
         entry: _Entry[K, V] = _Entry(owner, self._gone)
         entry.key, entry.value, entry.weight = key, value, weight
@@ -83,13 +83,13 @@ class OwnedCache(Generic[K, V]):
 
     def _gone(self, entry: Any) -> None:
         key = entry.key
-        # Else one was put in its place.
+        # Another entry may have taken its place.
         if self._entries.get(key) is entry:
             self._take_out(key)
 
 
 class Interned(Generic[K]):
-    """Equal values as one object, the first of them, for as long as somebody has it."""
+    """Replaces each value by the first equal one, as long as that one is referenced."""
 
     def __init__(self) -> None:
         self._known: WeakKeyDictionary[K, ref[K]] = WeakKeyDictionary()
@@ -98,8 +98,8 @@ class Interned(Generic[K]):
         return len(self._known)
 
     def __call__(self, value: K) -> K:
-        known = self._known.get(value)
-        first = None if known is None else known()
+        kept = self._known.get(value)
+        first = None if kept is None else kept()
         if first is not None:
             return first
         self._known[value] = ref(value)

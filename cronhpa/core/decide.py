@@ -41,8 +41,8 @@ class Target(Struct, frozen=True):
     """
     The count that all metrics together ask for.
 
-    name: the metric that won, as the upstream prints it; source: its name in the spec. failure: why the metrics have no
-    say; replicas is the current count then.
+    name: the metric with the largest count, as the upstream prints it; source: its name in the spec. failure: why the
+    metrics have no proposal; replicas is the current count then.
     """
 
     replicas: int
@@ -91,8 +91,8 @@ def guard(spec: Spec, bounds: Bounds, current: int, memory: Memory) -> DecisionK
     """
     The early exits, before any metric is read.
 
-    - A person's zero stays. Our own zero ends when a source asks for more.
-    - An object with schedules that has never been observed takes a zero for a scheduled one.
+    - A zero that a person set stays. A zero that cronhpa set ends when a source asks for more.
+    - In the first turn of an object with schedules, a zero counts as one that a schedule set.
     - Without schedules, a count outside the bounds jumps to the nearest bound.
     """
     if current == 0:
@@ -118,8 +118,8 @@ def _compute(
     now: Nanoseconds,
 ) -> Decision:
     current = scale.spec_replicas
-    # At a scheduled zero there is no pod to measure, so the bounds alone set the target. A scheduled zero outlives its
-    # schedule: after an override is removed, the target must not stay asleep for ever.
+    # At a scheduled zero there is no pod to measure, so the bounds alone set the target. The memory keeps the zero as a
+    # scheduled one after its schedule or override is removed: otherwise the target would stay at zero for ever.
     asleep = current == 0 and (spec.is_timed or memory.scheduled_zero)
     target = propose(spec, observation, scale, bounds, asleep=asleep)
     predicted = predict(spec, observation, forecast, memory, bounds.headroom_percent, now)
@@ -150,7 +150,7 @@ def _compute(
     if bounds.unreadable and merged < current:
         kept = limits.clamp(current)
         if kept != merged:
-            # Where it is not the current count, it is the cap's: a floor above that would have raised the merged one.
+            # A count other than the current one is the cap: a floor above it would have raised the merged count.
             asked_by = BY_NOBODY if kept == current else bounds.maximum_by
             kept_by = _unreadable(bounds) if kept == current else bounds.maximum_by
             steps.append(Step(Rule.NO_EVIDENCE, merged, kept, kept_by))
@@ -210,8 +210,8 @@ def propose(spec: Spec, observation: Observation, scale: Scale, bounds: Bounds, 
     """
     The largest count that any metric asks for.
 
-    If some metrics fail, the others may scale up but not down; if all fail, the current count stays. So it is where not
-    all pods are seen. Without metrics, and asleep at a scheduled zero, the count is the lower bound.
+    If some metrics fail, or some pods are not seen, the other metrics may scale up but not down. If all metrics fail,
+    the current count stays. Without metrics, and at a scheduled zero (asleep), the count is the lower bound.
     """
     current = scale.spec_replicas
     if not spec.metrics or (asleep and not spec.scales_to_zero):
@@ -266,7 +266,7 @@ def _abstentions(
 def _floor(
     bounds: Bounds, proposals: tuple[Proposal, ...], forecast_floor: int | None
 ) -> tuple[int | None, SourceRef | None]:
-    """The floor in force and its source: the forecast where its own is larger; None if there is none."""
+    """The larger of the floors of bounds and forecast, with its source; None if there is neither."""
     if forecast_floor is not None and (bounds.floor is None or forecast_floor > bounds.floor):
         return forecast_floor, next(proposal.by for proposal in proposals if proposal.source is Source.FORECAST)
     return bounds.floor, None if bounds.floor is None else bounds.minimum_by
@@ -274,9 +274,9 @@ def _floor(
 
 def _asked_by(target: Target, merged: int, current: int, bounds: Bounds, limits: Limits) -> SourceRef:
     """
-    Who asks for the merged count: the cap that lowered it, the floor that raised it, else the metric.
+    The source of the merged count: the cap that lowered it, the floor that raised it, else the metric.
 
-    If the metric asks for the current count and a floor equals that count, the floor does.
+    If the metric asks for the current count and a floor equals that count, the source is the floor.
     """
     if limits.cap is not None and merged == limits.cap and merged < max(target.replicas, limits.floor or 0):
         return bounds.maximum_by
@@ -284,16 +284,16 @@ def _asked_by(target: Target, merged: int, current: int, bounds: Bounds, limits:
     if is_floor and limits.floor_by is not None:
         return limits.floor_by
     if target.failure is not None:
-        # At a zero of ours that no metric can measure, the lower bound wakes the target.
+        # At a zero that cronhpa set and no metric can measure, the lower bound raises the count.
         return BY_NOBODY if merged == current else bounds.minimum_by
     return SourceRef(Source.METRIC, target.source) if target.source else bounds.minimum_by
 
 
 def _decided_by(asked_by: SourceRef, steps: Iterable[Step]) -> SourceRef:
     """
-    The source of the decided count: who asked for the merged count, unless a limit put another one in its place.
+    The source of the decided count: that of the merged count, unless a window or a bound replaced the count.
 
-    A rate only slows the way to a count, so it leaves the source as it is.
+    A rate only delays a count, so it does not change the source.
     """
     by = asked_by
     for step in steps:

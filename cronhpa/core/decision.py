@@ -49,7 +49,7 @@ class Source(StrEnum):
     SCHEDULE = "Schedule"
     OVERRIDE = "Override"
     SPEC = "Spec"
-    CURRENT = "CurrentReplicas"  # nobody asks: the count stays as it was found
+    CURRENT = "CurrentReplicas"  # no source has a proposal: the current count stays
 
 
 class SourceRef(Struct, frozen=True, gc=False):
@@ -74,10 +74,10 @@ BY_METRICS = SourceRef(Source.METRIC)
 
 class Recommendation(Struct, frozen=True, gc=False, omit_defaults=True):
     """
-    What one turn asked for, before stabilization. It is remembered for the turns to come.
+    The count of one turn before stabilization. The memory keeps it for later turns.
 
     replicas: the merged count, after floors and caps. metrics: the count that the metrics asked for, None if they had
-    no say. by: who asked for the merged count, None if that was not recorded.
+    no proposal. by: the source of the merged count, None if that was not recorded.
     asked_at: set on a recommendation that nobody makes at `at`; when it was made. Such a one holds pods and keeps back
     a rise, and is never pursued: a restart assumes that it was made until `at`, or a cap took its count away.
     """
@@ -124,7 +124,7 @@ class Ahead(Struct, frozen=True, gc=False):
     """
     A schedule leads: its floor counts `length` before it opens at `start`.
 
-    stated: the floor that it states, where another bound allows less of it at its start.
+    stated: the floor of the schedule, if another bound allows less at the start.
     """
 
     start: Nanoseconds
@@ -133,13 +133,13 @@ class Ahead(Struct, frozen=True, gc=False):
 
 
 class Yielding(Struct, frozen=True, gc=False):
-    """A cap of `stated` is raised to what a schedule needs that opens when the cap's closes."""
+    """A cap of `stated` is raised to the floor of a schedule that opens at the end of the cap's window."""
 
     stated: int
 
 
 class Proposal(Struct, frozen=True, gc=False):
-    """The count that one source asks for. until: when it ends by itself. basis: what the count follows from."""
+    """The count that one source asks for. until: when the proposal ends. basis: the numbers behind the count."""
 
     source: Source
     name: str
@@ -166,7 +166,7 @@ class Held(Struct, frozen=True, gc=False):
     """
     The recommendation that a stabilization window keeps: `asked` for by `by` (None if not recorded), at `at`.
 
-    assumed: the restart until which it is taken to have been asked for, None where none was.
+    assumed: the restart until which the recommendation is assumed to have been made; None if it is not assumed.
     """
 
     asked: int
@@ -192,7 +192,7 @@ class Step(Struct, frozen=True):
     """
     A limit that changed the count.
 
-    cause: what a window held, what policy allowed no more, or who set the bound.
+    cause: the recommendation that a window held, the policy that allowed no more, or the source of the bound.
     """
 
     rule: Rule
@@ -219,8 +219,8 @@ class Edge(Struct, frozen=True, gc=False):
 
 class Window(Struct, frozen=True, gc=False):
     """
-    A schedule's state. changes: when it opens or closes next by itself. lead: how long before its start its bounds
-    count, while it leads.
+    A schedule's state. changes: when its window opens or closes next. lead: while it leads, the time before the start
+    from which its bounds count.
     """
 
     name: str
@@ -241,17 +241,17 @@ class Decision(Struct, frozen=True):
     """
     The result of one turn.
 
-    current: the replicas found; merged: after floors and caps; desired: the count to scale to.
-    decided_by: the source whose number `desired` is, or is on the way to; CURRENT where the count found stays.
+    current: the replicas of the target; merged: after floors and caps; desired: the count to scale to.
+    decided_by: the source of `desired`, or of the count that a policy delays; CURRENT if the current count stays.
     bounded: whether a floor or a cap of a schedule, an override or the forecast is in force.
-    recommended: what is remembered for stabilization, None if nothing is.
+    recommended: the recommendation to remember for stabilization, None if there is none.
     steps: each limit that changed the number on its way from `merged` to `desired`.
-    minimum_by, maximum_by: who set the effective bounds.
+    minimum_by, maximum_by: the sources of the effective bounds.
     metrics: one for each of the spec's metrics, in order. failure: why no metric-driven count could be computed.
     named: the metric that set the target, as the upstream's messages print it. leads: the measured leads that have
     begun, to be remembered.
 
-    `core/reasons` tells all of it in words.
+    `core/reasons` turns a decision into sentences.
     """
 
     at: Nanoseconds

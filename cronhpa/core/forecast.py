@@ -9,7 +9,7 @@ from cronhpa.core.instant import Nanoseconds
 
 class TrackRecord(Struct, frozen=True):
     """
-    The result of a forecast on the object's last days, each replayed with only the data known before it.
+    The result of a forecast on the object's last days, each replayed with only the data that were known before it.
 
     avoided, of: under-provisioned minutes that the forecast avoids, of those with metrics and schedules alone.
     extra_percent: pod-hours that the forecast adds to those of metrics and schedules alone.
@@ -36,13 +36,13 @@ class Forecast(Struct, frozen=True, tag=True):
     ceiling: the largest load that may be believed, 1.1 times the largest of the last seven days, same unit.
     model: the method. quantile_percent: the quantile that `load` states. coverage_percent: the share of recent outcomes
         below that quantile, None while too few are known.
-    quantiles: the same step by step; those of the steps that it does not reach are `quantile_percent`.
+    quantiles: the quantile of each step of `load`; `quantile_percent` for steps beyond its end.
     trained_until: the end of the history that the method was fitted on.
     track_record: the evaluation on past days, None if there was none.
-    asked: the load of each step that pods are asked for: that of `load`, or zero where no pod more is worth its cost;
-        None: all of `load`. thrifty: the same if pods cost more, by level of `predictive.budget.thrift`; thrift: the
-        level that is in `asked`, 0 within the budget.
-    unusable: a sentence on the methods that could not be used, and why; empty where all could.
+    asked: the load of each step for which the forecast asks for pods: that of `load`, or zero if no additional pod is
+        worth its cost; None: all of `load`. thrifty: the same at higher costs of a pod, by level of
+        `predictive.budget.thrift`; thrift: the level of `asked`, 0 within the budget.
+    unusable: a sentence that names the methods that could not be used, with the reasons; empty if there are none.
     """
 
     metric: str

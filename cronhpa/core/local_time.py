@@ -54,7 +54,7 @@ def format_near(at: Nanoseconds, zone: str, now: Nanoseconds) -> str:
 
 def local_times(text: str, zone: str, now: Nanoseconds) -> str:
     """The text with each instant in it, RFC 3339 in UTC to the second, as `format_near` writes it."""
-    return _INSTANT.sub(lambda found: format_near(parse_instant(found[0]), zone, now), text)
+    return _INSTANT.sub(lambda instant: format_near(parse_instant(instant[0]), zone, now), text)
 
 
 def format_ahead(at: Nanoseconds, zone: str, now: Nanoseconds) -> str:

@@ -38,8 +38,8 @@ class ScaleEvent(Struct, frozen=True, gc=False, omit_defaults=True):
     """
     change: the number of pods that came or went, positive. outdated: a new event may take its slot.
 
-    assumed: a restart found these pods and takes them for a step of its own. They count against the next step up. A
-    scale-down may undo what came within its period, and these may have come long before: they allow none.
+    assumed: after a restart the operator assumes that it added these pods. They count for scale-up policies. They do
+    not count for scale-down policies, which let a scale-down undo recent additions: these pods may be old.
     """
 
     change: int
@@ -60,10 +60,11 @@ class Intent(Struct, frozen=True):
 class Memory(Struct, frozen=True):
     """
     replicas: the count in force after the last turn, None before the first.
-    zero: whether we scaled the target to zero (the ScaledToZero condition), None while that is not known.
+    zero: whether cronhpa scaled the target to zero (the ScaledToZero condition), None while that is not known.
     scheduled_zero: whether a schedule or an override did, so that no metric is needed to leave zero.
-    start_up: how long the target's pods took to become Ready. request_per_pod: milli-units that a pod requests. At zero
-    there is no pod to read either from. leads: leads that have begun; a new start-up time does not move them.
+    start_up: how long the target's pods took to become Ready. request_per_pod: milli-units that a pod requests. Both
+    are remembered because a target at zero has no pods. leads: leads that have begun; a new start-up time does not move
+    them.
     """
 
     recommendations: tuple[Recommendation, ...] = ()
@@ -79,10 +80,10 @@ class Memory(Struct, frozen=True):
 
     def seeded(self, current: int, now: Nanoseconds, *, bounded: bool) -> Memory:
         """
-        With the current count as the first recommendation if there is none, as the upstream starts.
+        The memory with the current count as its first recommendation if it has none, as upstream.
 
-        The upstream returns to this count, for which nobody asked. From the first turn on at which a floor or a cap is
-        in force (bounded), it is held instead: a cap that is taken back does not bring it back.
+        The upstream's stabilization can raise the count to this recommendation again. From the first turn on at which a
+        floor or a cap is in force (bounded) it only holds pods: after the end of a cap the count does not return to it.
         """
         if not self.recommendations:
             seed = Recommendation(current, now, current, BY_NOBODY)
@@ -126,9 +127,9 @@ class Memory(Struct, frozen=True):
 
     def shifted(self, step: Nanoseconds) -> Memory:
         """
-        The same ages on a clock that was set, by this step: windows and periods are spans, not times of day.
+        The memory after the clock was set by `step`: all entries keep their age.
 
-        The leads stay: a schedule's start is a time of day.
+        The leads keep their instants, because a schedule's start is a time of day.
         """
         intent = self.intent
         return replace(
@@ -144,19 +145,19 @@ class Memory(Struct, frozen=True):
 
     def resumed(self, current: int | None, now: Nanoseconds, held_until: Nanoseconds | None = None) -> Memory:
         """
-        The memory as a new process starts with it; `behavior.resume` adds a step that it does not know of.
+        The memory of a new process; `behavior.resume` adds a step that is not in this memory.
 
-        The newest recommendation held until the old process ended, at an unknown time. It is assumed to hold until now,
-        as are all of its instant, so a restart can delay a scale-down and never hasten it; nothing rises because of it.
-        A count that the memory does not explain is assumed to be recommended now: the memory of another time, restored
-        from a backup, has no reason to keep the present pods.
-        held_until: the latest instant under which the old process can have remembered a turn, None for now.
+        The newest recommendation held until the old process ended, at an unknown time. It and all others of the same
+        instant are assumed to hold until now: a restart may delay a scale-down, never hasten it, and raises no count.
+        If the memory does not explain the current count (it may come from a backup), the current count is assumed to be
+        recommended now: otherwise nothing would hold the present pods.
+        held_until: the latest instant at which the old process can have remembered a turn, None for now.
         """
         memory = self.settled(current, now)
         if not memory.recommendations:
             return memory
         last = max(entry.at for entry in memory.recommendations)
-        # Several turns can be remembered under one instant, in any slots: which was the last of them is not known.
+        # Several turns can have the same instant, in any slots: the last one of them is not known.
         newest = tuple(entry for entry in memory.recommendations if entry.at == last)
         if current is not None and not self._explains(current):
             newest = (Recommendation(current, now, current, BY_NOBODY),)
@@ -179,13 +180,13 @@ class Memory(Struct, frozen=True):
         return self.recommending_within(longest_window(behavior, options), recommended)
 
     def recommending_within(self, window: Nanoseconds, *recommended: Recommendation) -> Memory:
-        """`recommending`, where the longest window is known, of one turn after another, the oldest first."""
+        """`recommending` for several turns, the oldest first. window: the longest stabilization window."""
         return replace(self, recommendations=overwritten(self.recommendations, window, recommended))
 
     def scaled(
         self, before: int, after: int, now: Nanoseconds, behavior: Behavior | None, *, assumed: bool = False
     ) -> Memory:
-        """With the event of a scale write. Without a behavior no policy reads events, so none is kept."""
+        """The memory with the event of a scale write. Without a behavior no policy reads events, so none is kept."""
         if behavior is None or before == after:
             return self
         event = ScaleEvent(abs(after - before), now, assumed=assumed)
@@ -203,7 +204,7 @@ class Memory(Struct, frozen=True):
             if recommended.at != decision.at:  # the caller moved the decision to the instant that caused it
                 recommended = replace(recommended, at=decision.at)
             if recommended.replicas < 0 or (recommended.metrics or 0) < 0:
-                # A metric below zero asks for a count below zero, which is no count to keep.
+                # A negative metric asks for a negative count, which the memory does not keep.
                 metrics = None if recommended.metrics is None else max(recommended.metrics, 0)
                 recommended = replace(recommended, replicas=max(recommended.replicas, 0), metrics=metrics)
             memory = memory.recommending(recommended, spec.behavior, spec.options)
@@ -212,7 +213,7 @@ class Memory(Struct, frozen=True):
             is_zero = makes_zero(decision, spec)
             memory = replace(memory, zero=is_zero, scheduled_zero=is_zero and spec.is_timed)
         elif memory.zero is None and decision.current == 0 and decision.kind is not DecisionKind.SUSPENDED:
-            # The turn took this zero for a scheduled one: record it as ours, so that later turns wake the target.
+            # In this turn the zero counted as a scheduled one: record that, so that later turns can leave zero.
             memory = replace(memory, zero=True, scheduled_zero=True)
         return replace(
             memory,
@@ -224,7 +225,7 @@ class Memory(Struct, frozen=True):
         )
 
     def start_up_after(self, observation: Observation) -> Nanoseconds | None:
-        """The start-up time of the target's pods: observed now, else remembered."""
+        """The start-up time of the target's pods: the observed one, else the remembered one."""
         return self.start_up if observation.start_up is None else observation.start_up
 
     def intending(self, decision: Decision, spec: Spec, observation: Observation) -> Memory:
@@ -246,11 +247,11 @@ class Memory(Struct, frozen=True):
         now: Nanoseconds,
     ) -> Nanoseconds:
         """
-        Until when this memory counts alike in decisions and in the status, if each turn recommends the same: when the
-        first other recommendation leaves a window, or a scale event a policy's period. FOR_EVER where nothing does.
+        The instant until which this memory has the same effect on decisions and status, if each turn recommends the
+        same: then another recommendation leaves a window, or a scale event a policy's period. FOR_EVER if neither does.
 
-        recommended, now: of the newest turn. The answer is `now` where the next turn must be decided. Of the
-        recommendations of one count the newest matters: it leaves the windows last.
+        recommended, now: of the newest turn. Returns `now` if the next turn must be decided. Of the recommendations of
+        one count only the newest matters: it leaves the windows last.
         """
         newest: dict[object, Nanoseconds] = {}
         for entry in self.recommendations:
@@ -259,10 +260,10 @@ class Memory(Struct, frozen=True):
                 newest[kind] = at
         if recommended is not None:
             newest.pop((recommended.replicas, recommended.metrics, recommended.asked_at), None)
-        # Of two that were made at one instant, the slots tell which one is the newest.
+        # Of two recommendations of one instant the slots tell the newest.
         if self.intent is not None or any(at >= now for at in newest.values()):
             return now
-        # What is exactly as old as its window still counts in the status, and without a behavior in decisions.
+        # An entry exactly as old as its window still counts in the status, and without a behavior in decisions.
         ages = [(at, window) for at in newest.values() for window in stabilization_windows(behavior, options)]
         ends = [at + window + later for at, window in ages for later in (0, 1)]
         events = (*self.scale_ups, *self.scale_downs)
@@ -284,9 +285,9 @@ class Memory(Struct, frozen=True):
 
 def lead_time(start_up: Nanoseconds | None, options: ControllerOptions) -> Nanoseconds:
     """
-    The time from the need for a pod to its readiness: start-up, plus a sync period in which no turn may look.
+    The time from the need for a pod to its readiness: start-up time + sync period, the longest wait for the next turn.
 
-    start_up: as learned, None while it is not known.
+    start_up: the measured time, None while it is not known.
     """
     return (START_UP_UNKNOWN if start_up is None else start_up) + options.sync_period
 
@@ -340,12 +341,12 @@ def _is_seed(entry: Recommendation) -> bool:
 
 
 def _measured(entry: Recommendation) -> Recommendation:
-    """An earlier operator did not write who asked and what the metrics did: the count may keep back a rise."""
+    """Earlier versions stored neither the source nor the metrics' count: the count may then hold back a scale-up."""
     return replace(entry, metrics=entry.replicas) if entry.metrics is None and entry.by is None else entry
 
 
 def _held(entry: Recommendation) -> Recommendation:
-    """The recommendation as one that nobody makes any more: whatever the behavior is or becomes, it raises nothing."""
+    """The recommendation as one that only holds pods: under no behavior it raises the count."""
     return entry if entry.asked_at is not None else replace(entry, asked_at=entry.at)
 
 
@@ -358,17 +359,17 @@ def _contenders(
     entries: tuple[Recommendation, ...], behavior: Behavior | None, options: ControllerOptions, now: Nanoseconds
 ) -> tuple[Recommendation, ...]:
     """
-    The recommendations that can still win: going back in time, each new largest count that is held, and each new
-    largest and new smallest count of the metrics.
+    The recommendations that can still decide a count: going back in time, each new largest merged count, and each new
+    largest and each new smallest count of the metrics.
 
-    An equal recommendation that is later stays in the window longer, so the earlier one never decides.
+    Of equal recommendations the latest stays in the window longest, so the earlier ones never decide.
     """
     up, down = stabilization_windows(behavior, options)
     since_up, since_down = now - up, now - down
     kept: list[Recommendation] = []
     held, highest, lowest = -1, -1, INT32_MAX + 1
-    # Of one instant what was asked for comes first, then the later entry: what a restart assumed adds nothing to what
-    # its first turn asks for alike, in whichever slot that is.
+    # Entries of one instant: real recommendations before assumed ones, then later entries before earlier ones. So an
+    # assumed recommendation is dropped if the first turn after the restart makes an equal one, in whichever slot.
     for entry in sorted(reversed(entries), key=_precedence, reverse=True):  # noqa: C414 - it turns around what is equal
         metrics, at, is_pursued = entry.metrics, entry.at, entry.asked_at is None
         replicas = entry.replicas if is_pursued else entry.highest

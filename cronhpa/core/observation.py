@@ -1,4 +1,4 @@
-"""The observation of one turn: scale, pods and metrics. What could not be read is a value, `Absent`."""
+"""The observation of one turn: scale, pods and metrics. A part that could not be read is an `Absent`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cronhpa.core.instant import Nanoseconds
 
 class Absent(Struct, frozen=True, tag=True):
     """
-    A value that is not known, and why.
+    An unknown value, with the reason.
 
     reason: a word for machines (CamelCase). message: a sentence for people.
     error: the longer text that the upstream returns instead of `message`, where the two differ.
@@ -47,10 +47,10 @@ class Container(Struct, frozen=True, gc=False):
 class Pod(Struct, frozen=True, gc=False):
     """
     ready: the status of the Ready condition, "" if there is none. ready_since: its last transition.
-    first_ready: the first transition to Ready that was seen, None while that is `ready_since`.
+    first_ready: the first transition to Ready that was seen, None if that is `ready_since`.
     containers: regular containers, then init containers: the order in which the upstream looks for a missing request.
     pod_requests: requests of the pod as a whole, None if there are none. overhead: added to their sum.
-    ip: as its status states it, "" while there is none; on_host_network: it is that of the node.
+    ip: from the pod's status, "" while there is none; on_host_network: whether it is the IP of the node.
     """
 
     name: str
@@ -117,7 +117,7 @@ class Observation(Struct, frozen=True):
     readings: one for each of the spec's metrics, in order; empty if none was requested.
     start_up: 90th percentile of creation to Ready of the target's own pods, None while unknown.
     request_per_pod: milli-units that a ready pod requests, by resource name. It turns a load into pods.
-    unseen: why fewer pods are seen than the target says it has; the metrics may raise then, and not lower.
+    unseen: why fewer pods are seen than the target's status states; the metrics may scale up then, but not down.
     """
 
     scale: Scale | Absent

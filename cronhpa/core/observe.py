@@ -1,4 +1,4 @@
-"""Pods and measurements become an Observation: one reading a metric, and the start-up and requests of the pods."""
+"""Pods and measurements become an Observation: a reading for each metric, the pods' start-up time and requests."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from cronhpa.core.reactive.pod_counts import absent_metric, group_pods, pod_requ
 from cronhpa.core.reactive.replicas import selector_text
 from cronhpa.core.spec import ExternalMetric, Metric, ObjectMetric, PodsMetric, ResourceMetric, Spec, UnknownMetric
 
-# The raw answer for one metric: samples by pod, one value, or why there is none.
+# The raw answer for one metric: samples by pod, one value, or the reason why there is none.
 Measurement = Mapping[str, Sample] | int | Absent
 INVALID_METRIC_SELECTOR = "InvalidMetricSelector"
 START_UP_GRAIN = 5 * SECOND
 _ENDED = {"Succeeded", "Failed"}
-# A pod that turned Ready later than that after its creation was not starting all that time.
+# A pod that became Ready later than this after its creation was not starting all that time.
 _START_UP_READ = HOUR
 START_UP_MAX = _START_UP_READ + START_UP_GRAIN
 
@@ -50,7 +50,7 @@ def observe(
 
 
 def active(pods: Sequence[Pod]) -> int:
-    """How many pods a workload counts in its status: those that neither ended nor are being deleted."""
+    """The number of pods that a workload counts in its status: those that have not ended and are not being deleted."""
     return sum(not pod.deleting and pod.phase not in _ENDED for pod in pods)
 
 

@@ -1,6 +1,6 @@
 """
-Texts that somebody else wrote, made safe to be shown: a line stays one line, a terminal obeys nothing that stands in
-it, and an address keeps its password to itself.
+Makes texts from outside safe to show: a line stays one line, control characters are escaped, and passwords are removed
+from URLs.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _USERINFO = re.compile(r"(?<=://)[^/?#\s]*@")
 
 def printable(text: str) -> str:
     r"""
-    One line of text in which every character that is not shown stands as JSON escapes it: `\u001b`, `\u2028`.
+    One line of text with every invisible character escaped as in JSON: `\u001b`, `\u2028`.
 
-    JSON stays the same JSON: there such characters stand within strings alone.
+    JSON keeps its meaning: it has such characters in strings only.
     """
     if text.isprintable():
         return text
@@ -29,20 +29,21 @@ def printable(text: str) -> str:
 
 
 def shortened(text: str, length: int) -> str:
-    """The text, or its beginning and "...": at most so many characters. Texts of others have any length."""
+    """The text, or its beginning and "...": at most `length` characters."""
     return text if len(text) <= length else text[: length - 3] + "..."
 
 
 def without_userinfo(text: str) -> str:
-    """The text with no user and no password in any URL that it holds."""
+    """The text without users and passwords in its URLs."""
     return _USERINFO.sub("", text) if "://" in text else text
 
 
 def without_secrets(body: bytes, secrets: Iterable[str]) -> bytes:
     """
-    An answer that repeats a login that was sent, as a proxy does that is being debugged, without it.
+    The answer without the secrets that were sent: a proxy in debug mode, for example, repeats the request.
 
-    As it stands and as JSON writes it. What is shorter than four characters is none, and would leave no word whole.
+    Removes a secret both as it is and as JSON writes it. Texts of less than four characters are kept: they are not
+    secret, and are parts of ordinary words.
     """
     for secret in secrets:
         if len(secret) >= _SECRET_MIN:

@@ -51,10 +51,10 @@ class Quantity(Struct, frozen=True):
     @classmethod
     def parse(cls, text: str) -> Self:
         """The quantity of a text. Raises ValueError where the upstream does, and beyond 64 characters or 10^30."""
-        found = _PARTS.fullmatch(text) if len(text) <= LENGTH_MAX else None
-        if found is None or not text:
+        match = _PARTS.fullmatch(text) if len(text) <= LENGTH_MAX else None
+        if match is None or not text:
             raise ValueError(f'"{text[:LENGTH_MAX]}" is no quantity: {_EXAMPLE}')
-        sign, whole, part, suffix = found[1], found[2] or "0", found[3] or "", found[4] + found[5]
+        sign, whole, part, suffix = match[1], match[2] or "0", match[3] or "", match[4] + match[5]
         family, power, shift = _interpret(text, suffix)
         digits = int(whole + part)
         if family == "Binary":
@@ -67,7 +67,7 @@ class Quantity(Struct, frozen=True):
             unscaled = digits << shift
             echoed = text if _looks_canonical(whole, part, exponent, family) else ""
             return cls(-unscaled if sign == "-" else unscaled, exponent, family, text=echoed)
-        if not (found[2] or part or "0" in text):
+        if not (match[2] or part or "0" in text):
             raise ValueError(f'"{text}" is no quantity, it has no digits: {_EXAMPLE}')
         return cls._big(digits << shift, exponent, family, negative=sign == "-")
 
@@ -114,10 +114,10 @@ def _interpret(text: str, suffix: str) -> tuple[str, int, int]:
         return "SI", _DECIMAL[suffix], 0
     if suffix in _BINARY:
         return "Binary", 0, _BINARY[suffix]
-    found = _EXPONENT.fullmatch(suffix)
-    if found is None:
+    match = _EXPONENT.fullmatch(suffix)
+    if match is None:
         raise ValueError(f'"{text}" is no quantity, "{suffix}" is no unit: {_EXAMPLE}')
-    power = int(found[1])
+    power = int(match[1])
     if abs(power) > _EXPONENT_MAX:
         raise ValueError(f'"{text}" has an exponent beyond {_EXPONENT_MAX}')
     return "Exponent", power, 0
@@ -201,7 +201,7 @@ def parse_milli(text: str) -> int:
     power = quantity.exponent + 3
     size = abs(quantity.unscaled)
     milli: int = size * 10**power if power >= 0 else -(-size // 10**-power)
-    # The upstream caps quantities with a binary unit: one at the cap was too large.
+    # The upstream caps quantities with a binary unit: a quantity at the cap was too large.
     if milli > _BIGGEST_MILLI or (quantity.is_big and quantity.family == "Binary" and milli == _BIGGEST_MILLI):
         raise ValueError(f'"{text}" is larger than 2^63')
     return -milli if quantity.unscaled < 0 else milli

@@ -1,9 +1,9 @@
 """
-Decisions in words: the only home of the sentences that say why a count is what it is.
+Decisions in words: the only home of the sentences that explain a count.
 
-Each sentence is made from the values of a decision, and names what really set the number: who asks for how many, what
-a stabilization window holds and until when, which policy limits the step. Instants are RFC 3339 in UTC; who knows the
-zone of a reader writes them anew. The upstream's own words stand in `upstream_reason`.
+Each sentence is made from the values of a decision and names the cause of the number: the source and its count, the
+recommendation that a stabilization window holds and until when, the policy that limits the step. Instants are RFC 3339
+in UTC; callers that know a reader's zone rewrite them. `upstream_reason` has the upstream's own words.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ _FLOOR_LIMITS = {
 
 
 def reason(decision: Decision) -> str:
-    """Why the count is what it is: who asks for it, then each limit that changed it. Never empty."""
+    """Explains the count: its source, then each limit that changed it. Never empty."""
     asked = _asked(decision)
     if not decision.steps:
         return asked
-    # `asked` is empty where there is no metric and an unreadable schedule keeps the count.
+    # `asked` is empty if there is no metric and an unreadable schedule keeps the count.
     return "; ".join(filter(None, (asked, *(step_reason(step, decision) for step in decision.steps))))
 
 
 def event_reason(decision: Decision, *, is_upstream: bool) -> str:
     """
-    Why the count changes, for the event of a change: in the upstream's words where nothing of ours took part.
+    Why the count changes, for its event: in the upstream's words if no schedule, override or forecast took part.
 
-    is_upstream: whether the spec has metrics alone; then its words are the upstream's, to the letter, even if they are
-    none. The upstream says nothing where its stabilization raises.
+    is_upstream: whether the spec has metrics only; then the upstream's words are used to the letter. They are empty if
+    the upstream's stabilization raises the count.
     """
     theirs = upstream_reason(decision)
     return theirs if is_upstream or (theirs and not _took_part(decision)) else reason(decision)
@@ -76,7 +76,7 @@ def upstream_reason(decision: Decision) -> str:
 
 
 def proposal_reason(proposal: Proposal) -> str:
-    """What the proposed count follows from; "" where a source just states it."""
+    """The numbers behind the proposed count; "" if the source just states the count."""
     basis = proposal.basis
     if isinstance(basis, Ahead):
         ahead = f"{basis.length // SECOND} s ahead of its start at {format_instant(basis.start)}"
@@ -87,12 +87,14 @@ def proposal_reason(proposal: Proposal) -> str:
 
 
 def step_reason(step: Step, decision: Decision) -> str:
-    """What a limit of this decision did to the count, and why."""
+    """How a limit of this decision changed the count, and why."""
     if isinstance(step.cause, Held):
         return f"{step.after} {_HOLDS[step.rule]} by stabilization: {_held(step.cause)}"
     if isinstance(step.cause, Rate):
         return f"limited to {step.after}: {_rate(step.rule, step.cause)}"
-    unreadable = next((_ref(item) for item in decision.abstentions if item.source is Source.SCHEDULE), None)
+    unreadable = next(
+        (_ref(abstention) for abstention in decision.abstentions if abstention.source is Source.SCHEDULE), None
+    )
     if step.rule is Rule.NO_EVIDENCE:
         kept = f"{step.after} stay" if step.after == decision.current else f"{step.after} in place of {step.before}"
         return f"{kept}, as {unreadable} cannot be read and may ask for more"
@@ -111,19 +113,21 @@ _BOUNDED = {
 
 
 def _bounded(step: Step, decision: Decision) -> str:
-    """What a bound did to the count; in the proposal's words where the number is not the one that its source states."""
+    """How a bound changed the count; in the proposal's words if the source states another number."""
     changed, noun = _BOUNDED[step.rule]
     if step.rule is Rule.FLOOR and step.cause == BY_SPEC:
         noun = "minimum"
-    asked = (item for item in decision.proposals if (item.by, item.replicas) == (step.cause, step.after))
-    for item in asked:
-        if isinstance(item.basis, Ahead | Yielding) and item.basis.stated is not None:
-            return f"{changed} to {step.after}, as {_asks(item)}"
+    asked = (
+        proposal for proposal in decision.proposals if (proposal.by, proposal.replicas) == (step.cause, step.after)
+    )
+    for proposal in asked:
+        if isinstance(proposal.basis, Ahead | Yielding) and proposal.basis.stated is not None:
+            return f"{changed} to {step.after}, as {_asks(proposal)}"
     return f"{changed} to {step.after}, the {noun} of {step.cause}"
 
 
 def _asked(decision: Decision) -> str:
-    """Who asks for the merged count, or why nobody does."""
+    """The source of the merged count, or why there is none."""
     failure = "" if decision.failure is None else decision.failure.message
     if decision.kind is DecisionKind.UNREACHABLE:
         return f"the scale cannot be read: {failure}"
@@ -135,23 +139,26 @@ def _asked(decision: Decision) -> str:
     if by is None or by == BY_NOBODY:
         if failure:
             return f"{decision.current} stay: no metric asks for a count: {failure}"
-        return "; ".join(_asks(item) for item in decision.proposals if item.role is Role.TARGET)
+        return "; ".join(_asks(proposal) for proposal in decision.proposals if proposal.role is Role.TARGET)
     if by.source is Source.METRIC:
         asks = f"{by!s} asks for {decision.merged}"
         return asks if decision.merged == decision.current else f"{asks} ({upstream_reason(decision)})"
     stated = _stated(decision, by)
     other = {Role.FLOOR: Role.CAP, Role.CAP: Role.FLOOR}[stated.role]
-    if any((item.by, item.role, item.replicas) == (by, other, stated.replicas) for item in decision.proposals):
+    if any(
+        (proposal.by, proposal.role, proposal.replicas) == (by, other, stated.replicas)
+        for proposal in decision.proposals
+    ):
         return f"{by} asks for exactly {stated.replicas}"
     return _asks(stated)
 
 
 def _stated(decision: Decision, by: SourceRef) -> Proposal:
-    """What a source states that set the merged count: a cap where the metrics ask for more, else a floor."""
+    """The proposal of the source that set the merged count: a cap if the metrics ask for more, else a floor."""
     metrics = None if decision.recommended is None else decision.recommended.metrics
     role = Role.CAP if metrics is not None and decision.merged < metrics else Role.FLOOR
-    stated = [item for item in decision.proposals if item.by == by and item.replicas == decision.merged]
-    stated.sort(key=lambda item: item.role is not role)
+    stated = [proposal for proposal in decision.proposals if proposal.by == by and proposal.replicas == decision.merged]
+    stated.sort(key=lambda proposal: proposal.role is not role)
     return stated[0] if stated else Proposal(by.source, by.name, role, decision.merged)
 
 
@@ -202,8 +209,8 @@ def _pods(count: int) -> str:
     return f"{count} pod" if count == 1 else f"{count} pods"
 
 
-def _ref(item: Abstention) -> SourceRef:
-    return SourceRef(item.source, item.name)
+def _ref(abstention: Abstention) -> SourceRef:
+    return SourceRef(abstention.source, abstention.name)
 
 
 def _took_part(decision: Decision) -> bool:

@@ -26,10 +26,10 @@ def overwritten(
 
 def _put_all(kept: list[Recommendation], window: Nanoseconds, turns: Sequence[Recommendation]) -> None:
     """
-    The same for each of several turns.
+    Puts the recommendations of several turns, one after another.
 
-    To look through the slots of an hour at each turn of five minutes, a second apart, would take 60 ms for each object.
-    ageing: those that become outdated meanwhile, the oldest first. outdated: those that are, the last slot first.
+    Searching all slots at each of hundreds of turns would be slow, so outdated slots are tracked.
+    ageing: entries that become outdated meanwhile, the oldest first. outdated: outdated slots, the last one first.
     """
     last = turns[-1].at - window
     ageing = [(entry.at, slot) for slot, entry in enumerate(kept) if entry.at < last]
@@ -44,7 +44,7 @@ def _put_all(kept: list[Recommendation], window: Nanoseconds, turns: Sequence[Re
 
 
 def _put(kept: list[Recommendation], slot: int, newest: Recommendation) -> int:
-    """The slot that is taken. slot: that of an outdated entry, negative where there is none."""
+    """Puts a recommendation and returns its slot. slot: that of an outdated entry, negative if there is none."""
     if slot < 0:
         kept.append(newest)
         return len(kept) - 1

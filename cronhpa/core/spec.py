@@ -177,7 +177,7 @@ class Schedule(Struct, frozen=True, cache_hash=True, weakref=True):
     """
     Bounds that hold while a window is open.
 
-    lead: how long before its start its floor and headroom count; None: measured.
+    lead: how long before the start the floor and the headroom count; None: measured.
     problem: why the schedule cannot be read. An unreadable schedule abstains and blocks scale-down.
     """
 

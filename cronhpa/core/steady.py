@@ -1,23 +1,23 @@
 """
 Turns that repeat a decision: in most turns of a fleet only usages and values of metrics differ from the turn before.
 
-`steady` says of a turn whether the next ones may be decided by `repeat`, and keeps what its decision followed from.
-`repeat` takes the new usages and says what `observe`, `decide` and `Memory.after` would say of them, or that it does
-not know. It decides nothing of its own: bounds, metrics and memory are worked out by the functions that `decide` calls.
+`steady` tells whether `repeat` may decide the turns after this one, and keeps the inputs of its decision. `repeat`
+takes the new usages and returns the results that `observe`, `decide` and `Memory.after` would give, or None if it
+cannot tell. It has no rules of its own: the functions that `decide` calls compute bounds, metrics and memory.
 
-Why a repeated decision is the one that `decide` would make. `decide` depends on
+A repeated decision equals that of `decide`, because all inputs of `decide` have the same effect:
 
 - the spec, the scale and the pods: the caller compares them;
-- the bounds: asked for anew at each turn, and compared;
-- the readings: every pod counted as ready in the turn before, and does so while it has a sample, which of a pod that is
-  starting must lie after its readiness; so a reading is the one before with another usage, or another value;
-- what the readings ask for: each metric must ask for the same count as before. It is measured where its usage lies
-  outside of those at which it did so already: the count does not fall as usage grows, so it is the same in between;
+- the bounds: resolved anew at each turn, and compared;
+- the readings: every pod counted as ready in the turn before. It does so again while it has a sample; the sample of a
+  starting pod must begin after its readiness. So a reading differs from the last one only in its usage or value;
+- the counts: each metric must ask for the same count as before. The lowest and the highest usage with this count are
+  kept. The count never falls as usage grows, so it is the same in between; a usage outside is measured;
 - the memory: before a known instant (`Memory.alike_until`) no recommendation of another count leaves a window, and no
-  scale event leaves a policy's period. Each repeated turn adds the same recommendation, so a window finds the same
-  counts and a policy the same steps of the past. The recommendation that a window holds is one of another count: its
-  instant stays the same, too. What `seeded` does is done;
-- the instant: apart from the above it is in the decision and in its recommendation.
+  scale event leaves a policy's period. Each repeated turn adds the same recommendation, so windows contain the same
+  counts and policies the same events. The recommendation that a window holds has another count, so its instant stays
+  the same, too. `seeded` changes nothing after the first turn;
+- the instant: its other uses are the decision's own time and that of its recommendation.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from cronhpa.core.spec import ResourceMetric, Spec
 
 
 class SharedRecommendation(Struct, gc=False):
-    """What is recommended at one turn after another, by how many objects ever: one value for all of one instant."""
+    """The recommendation of successive turns. All objects with the same one share one value for each instant."""
 
     newest: Recommendation
 
@@ -54,12 +54,12 @@ class SharedRecommendation(Struct, gc=False):
 
 class Steady(Struct):
     """
-    What a decision followed from. recommended, readings: of the decision, the readings those of each metric.
-    window: the age up to which a recommendation counts. ends: from this instant on the turns are decided.
-    starting: pods of which, before `started`, samples of CPU count by their times.
+    The inputs of a decision. recommended: its recommendation. readings: one for each metric.
+    window: the age up to which a recommendation counts. ends: from this instant on turns are decided.
+    starting: pods whose CPU samples must begin after their readiness, until `started`.
 
-    Learnt since: alike: the lowest and the highest usage at which each metric was seen to ask for the count of the
-    decision. until: before this instant the bounds are these.
+    Updated by later turns: alike: the lowest and the highest usage at which each metric asked for the decision's count.
+    until: the instant until which these bounds are in force.
     """
 
     spec: Spec
@@ -78,7 +78,7 @@ class Steady(Struct):
     until: Nanoseconds = 0
 
     def trusts(self, samples: Mapping[str, Sample] | Absent) -> bool:
-        """Whether each pod that is starting counts with its sample of these."""
+        """Whether the sample of each starting pod counts fully."""
         return not isinstance(samples, Absent) and all(
             pod.name in samples and is_of_ready_pod(pod, samples[pod.name]) for pod in self.starting
         )
@@ -86,9 +86,9 @@ class Steady(Struct):
 
 class Repetition(Struct, frozen=True, gc=False):
     """
-    A turn like another one: its instants, the usages or values that were read, and the memory after it.
+    A repeated turn: its instants, the usages or values that were read, and the memory after it.
 
-    What else follows from them is worked out where it is asked for: at most turns nobody asks.
+    All other results are computed on demand, because most turns need none of them.
     """
 
     of: Steady
@@ -113,9 +113,9 @@ class Repetition(Struct, frozen=True, gc=False):
 
 def steady(turn: Record, pods: tuple[Pod, ...], decision: Decision, memory: Memory) -> Steady | None:
     """
-    What the next turns may repeat; None where they must be decided.
+    The inputs that the next turns may reuse; None if they must be decided.
 
-    pods: those of the observation. memory: as the turn has left it.
+    pods: those of the observation. memory: after the turn.
     """
     spec, observation, now = turn.spec, turn.observation, turn.now
     recommended = decision.recommended
@@ -156,73 +156,74 @@ def _shared(recommended: Recommendation) -> SharedRecommendation:
 
 
 def repeat(
-    known: Steady, usages: tuple[int, ...], memory: Memory, now: Nanoseconds, at: Nanoseconds
+    inputs: Steady, usages: tuple[int, ...], memory: Memory, now: Nanoseconds, at: Nanoseconds
 ) -> Repetition | None:
     """
-    The turn with these usages or values (milli-units, one a metric), or None where it must be decided.
+    The turn with these usages or values (milli-units, one for each metric), or None if it must be decided.
 
-    memory: as the turn before has left it. now: not before that turn. at: the instant under which the decision is
-    remembered.
+    memory: after the turn before. now: not before that turn. at: the instant with which the memory keeps the decision.
     """
-    if now >= known.ends:
+    if now >= inputs.ends:
         return None
-    if now >= known.until:
-        bounds, until = resolve_with_expiry(known.spec, now, memory.start_up, memory.leads)
-        if bounds is not known.bounds:
+    if now >= inputs.until:
+        bounds, until = resolve_with_expiry(inputs.spec, now, memory.start_up, memory.leads)
+        if bounds is not inputs.bounds:
             return None
-        known.until = until
-    if not asks_alike(known, usages):
+        inputs.until = until
+    if not asks_alike(inputs, usages):
         return None
-    remembered = memory.recommending_within(known.window, known.recommended.at(at))
-    return Repetition(known, now, at, usages, remembered)
+    remembered = memory.recommending_within(inputs.window, inputs.recommended.at(at))
+    return Repetition(inputs, now, at, usages, remembered)
 
 
-def usages_of(known: Steady, readings: Sequence[Reading]) -> tuple[int, ...] | None:
-    """The usages or values of these readings; None where they differ in more from those of the decision."""
+def usages_of(inputs: Steady, readings: Sequence[Reading]) -> tuple[int, ...] | None:
+    """The usages or values of these readings; None if the readings differ from the decision's in anything else."""
     usages = tuple(_usage(reading) for reading in readings if not isinstance(reading, Absent))
-    alike = tuple(_reading(known, index, usage) for index, usage in enumerate(usages))
+    alike = tuple(_reading(inputs, index, usage) for index, usage in enumerate(usages))
     return usages if alike == (*readings,) else None
 
 
-def asks_alike(known: Steady, usages: tuple[int, ...]) -> bool:
+def asks_alike(inputs: Steady, usages: tuple[int, ...]) -> bool:
     """Whether each metric asks for the count of the decision at these usages, too."""
     for index, usage in enumerate(usages):
-        low, high = known.alike[index]
-        if not low <= usage <= high and not _asks_alike(known, index, usage):
+        low, high = inputs.alike[index]
+        if not low <= usage <= high and not _asks_alike(inputs, index, usage):
             return False
     return True
 
 
-def _asks_alike(known: Steady, index: int, usage: int) -> bool:
+def _asks_alike(inputs: Steady, index: int, usage: int) -> bool:
     """Whether a metric asks for the count of the decision at this usage, too; notes it."""
-    measured, before = _measured(known, index, usage), known.decision.metrics[index]
+    measured, before = _measured(inputs, index, usage), inputs.decision.metrics[index]
     if not isinstance(measured, MetricProposal) or not isinstance(before, MetricProposal):
         return False
     if measured.replicas != before.replicas:
         return False
-    # Within the tolerance the current count is asked for. Where that is not the number of the pods that carry the load,
-    # a higher usage may ask for fewer.
-    if known.scale.spec_replicas == len(known.pods) == known.readings[index].ready:
-        low, high = known.alike[index]
-        known.alike[index] = (min(low, usage), max(high, usage))
+    # Within the tolerance a metric asks for the current count. If the number of pods that carry the load differs from
+    # it, a higher usage may ask for fewer replicas.
+    if inputs.scale.spec_replicas == len(inputs.pods) == inputs.readings[index].ready:
+        low, high = inputs.alike[index]
+        inputs.alike[index] = (min(low, usage), max(high, usage))
     return True
 
 
-def _reading(known: Steady, index: int, usage: int) -> PodCounts | ScalarReading:
-    reading = known.readings[index]
+def _reading(inputs: Steady, index: int, usage: int) -> PodCounts | ScalarReading:
+    reading = inputs.readings[index]
     if isinstance(reading, ScalarReading):
         return replace(reading, value=usage)
     return replace(reading, usage=usage, load=usage)
 
 
-def _measured(known: Steady, index: int, usage: int) -> MetricProposal | Absent:
-    scale, headroom = known.scale, known.bounds.headroom_percent
-    reading = _reading(known, index, usage)
-    return measure(known.spec.metrics[index], reading, scale.spec_replicas, scale.status_replicas, known.band, headroom)
+def _measured(inputs: Steady, index: int, usage: int) -> MetricProposal | Absent:
+    scale, headroom = inputs.scale, inputs.bounds.headroom_percent
+    reading = _reading(inputs, index, usage)
+    return measure(
+        inputs.spec.metrics[index], reading, scale.spec_replicas, scale.status_replicas, inputs.band, headroom
+    )
 
 
 def _starting(spec: Spec, pods: Sequence[Pod], now: Nanoseconds) -> tuple[tuple[Pod, ...], Nanoseconds]:
-    """The pods in their CPU initialization period, and when the last one ends; none where no metric is of the CPU."""
+    """The pods in their CPU initialization period, and the end of the last one; no pods if no metric is of the CPU."""
     if not any(isinstance(metric, ResourceMetric) and metric.name == "cpu" for metric in spec.metrics):
         return (), 0
     ends = [(pod, (pod.start_time or 0) + spec.options.cpu_initialization_period) for pod in pods]

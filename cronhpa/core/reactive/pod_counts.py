@@ -142,12 +142,12 @@ def pod_request(pod: Pod, resource: str, container: str | None) -> int | str:
     if container is None and pod.pod_requests is not None and any(map(_is_pod_level, pod.pod_requests)):
         return _pod_level_request(pod, resource)
     total, has_container = 0, False
-    for each in pod.containers:
-        if (each.is_init and not each.restartable) or (container is not None and each.name != container):
+    for candidate in pod.containers:
+        if (candidate.is_init and not candidate.restartable) or (container is not None and candidate.name != container):
             continue
-        request = each.requests.get(resource)
+        request = candidate.requests.get(resource)
         if request is None:
-            return f"missing request for {resource} in container {each.name} of Pod {pod.name}"
+            return f"missing request for {resource} in container {candidate.name} of Pod {pod.name}"
         total += request
         has_container = True
     if container is not None and not has_container:

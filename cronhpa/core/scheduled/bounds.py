@@ -1,7 +1,8 @@
 """
-The bounds in force at an instant, and who set them: override, then open schedules by rank, then the spec.
+The bounds in force at an instant, with their sources: override, then open schedules by rank, then the spec.
 
-`ranks` says who wins, `leads` which schedule is asked for ahead of its start. Bounds are kept until the next edge.
+`ranks` orders the sources; `leads` selects the schedules that count before their start. Bounds are cached until the
+next edge.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from cronhpa.core.scheduled.ranks import (
 )
 from cronhpa.core.spec import CronWindow, Schedule, Spec
 
-# The bounds behind an edge are computed at most this long before it. A longer time would keep two sets all day.
+# The bounds after an edge are computed at most this long before it. A longer time would keep two sets all day.
 _AHEAD_MAX = 15 * MINUTE
 _EDGES_AHEAD_MAX = 4
 _AHEAD_PLACES = 1 << 16
@@ -52,7 +53,7 @@ _AHEAD_PLACES = 1 << 16
 class Bounds(Struct, frozen=True, gc=False):
     """
     minimum, maximum: the effective bounds. floor, cap: the same if a schedule or an override set them, else None.
-    minimum_by, maximum_by: who set them. conflict: bounds that contradict each other now, in words.
+    minimum_by, maximum_by: their sources. conflict: bounds that contradict each other now, in words.
     headroom_percent: the largest among the schedules that are open or lead. leads: the measured leads that have begun.
     unreadable: whether a schedule cannot be read and abstains.
     """
@@ -80,8 +81,8 @@ def resolve(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None = None, l
     start_up: how long the target's pods take to become Ready, None while unknown. leads: the leads that have begun.
     Both come from the memory and only affect measured leads.
 
-    Bounds are constant between edges, so they are cached until the next edge. Shortly before an edge the bounds behind
-    it are computed: when an edge that thousands of objects share arrives, each finds its bounds in the cache.
+    Bounds are constant between edges, so they are cached until the next edge. The bounds after an edge are computed
+    shortly before it: at an edge that thousands of objects share, the bounds of all of them are in the cache.
     """
     return resolve_with_expiry(spec, now, start_up, leads)[0]
 
@@ -89,7 +90,7 @@ def resolve(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None = None, l
 def resolve_with_expiry(
     spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]
 ) -> tuple[Bounds, Nanoseconds]:
-    """What `resolve` says, and the instant before which it says the same and has nothing to compute."""
+    """The bounds of `resolve`, and the instant before which it returns the same ones and has nothing to compute."""
     asked = _ASKED.get(spec)
     held = None if asked is None else asked.answer(now, start_up, leads)
     if held is None:
@@ -100,7 +101,7 @@ def resolve_with_expiry(
             _hold(asked, (held, *asked.held[:_EDGES_AHEAD_MAX]), held.end)
     elif now >= held.look_ahead and asked is not None and held.end >= asked.until:
         ahead = (*_behind(spec, held),)
-        _hold(asked, (held, *ahead), max((item.end for item in ahead), default=FOR_EVER))
+        _hold(asked, (held, *ahead), max((later.end for later in ahead), default=FOR_EVER))
     is_ahead = asked is not None and held.end < asked.until
     return held.bounds, held.end if is_ahead else held.look_ahead
 
@@ -109,8 +110,8 @@ def quiet_until(spec: Spec, edge: Nanoseconds | None, now: Nanoseconds) -> Nanos
     """
     The instant until which `resolve` answers from its cache for an object that was decided at `now`.
 
-    edge: the object's next edge. Later the cached bounds end, or `resolve` computes those behind them, which can take
-    milliseconds for an object of 50 windows.
+    edge: the object's next edge. At the returned instant the cached bounds end, or `resolve` computes the next ones,
+    which takes milliseconds for an object of 50 windows.
     """
     end = (now // DAY + 1) * DAY
     return (end if edge is None else min(edge, end)) - _AHEAD_MAX - spec.options.sync_period
@@ -119,7 +120,7 @@ def quiet_until(spec: Spec, edge: Nanoseconds | None, now: Nanoseconds) -> Nanos
 class _Held(Struct, frozen=True, gc=False):
     """
     Cached bounds, valid in [begin, end) for a caller with this start-up time and either the leads that it passed in or
-    the leads that were computed. look_ahead: from this instant on the bounds behind them are computed.
+    the leads that were computed. look_ahead: from this instant on the bounds after `end` are computed.
     """
 
     begin: Nanoseconds
@@ -145,24 +146,28 @@ class _Asked:
 
     def answer(self, now: Nanoseconds, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -> _Held | None:
         held = self.held
-        for item in held:
-            if item.begin <= now < item.end and item.start_up == start_up and leads in (item.bounds.leads, item.leads):
-                if item is not held[0]:  # so that the next turn finds it first
-                    self.held = (item, *(other for other in held if other is not item))
-                return item
+        for entry in held:
+            if (
+                entry.begin <= now < entry.end
+                and entry.start_up == start_up
+                and leads in (entry.bounds.leads, entry.leads)
+            ):
+                if entry is not held[0]:  # the next turn looks at the first one first
+                    self.held = (entry, *(other for other in held if other is not entry))
+                return entry
         return None
 
     def forget(self) -> None:
         self.held = ()
 
 
-# By everything that bounds depend on: objects that differ only in targets and metrics share an entry.
+# The keys are all inputs of bounds: objects that differ only in targets and metrics share an entry.
 _SHARED: WeakValueDictionary[tuple[Hashable, ...], _Asked] = WeakValueDictionary()
-# The entries of 65,536 objects; and their bounds, 3 kB for five schedules: those of 20,000 objects that share nothing.
+# Room for the entries of 65,536 objects, and for the bounds of 20,000 objects with five schedules each that share none.
 # The bounds of more objects are computed at each turn.
 _ASKED: OwnedCache[Spec, _Asked] = OwnedCache(32 * 2**20)
 _HELD: OwnedCache[_Asked, None] = OwnedCache(96 * 2**20, dropped=_Asked.forget)
-# Bytes of an entry of each, of bounds without their parts, and of a part of each kind without its text.
+# Bytes of an entry, of bounds without their parts, and of a window and a proposal without its text.
 _ASKED_WEIGHT, _BOUNDS_WEIGHT, _WINDOW_WEIGHT, _PROPOSAL_WEIGHT = 500, 700, 110, 240
 
 
@@ -187,12 +192,12 @@ def _shared(spec: Spec, start_up: Nanoseconds | None, leads: tuple[Lead, ...]) -
 
 def _hold(asked: _Asked, held: tuple[_Held, ...], until: Nanoseconds) -> None:
     asked.held, asked.until = held, until
-    _HELD.put(asked, None, sum(_weight(item.bounds) for item in held))
+    _HELD.put(asked, None, sum(_weight(entry.bounds) for entry in held))
 
 
 def _weight(bounds: Bounds) -> int:
     """The approximate size of bounds in bytes, including parts that they share with others."""
-    texts = sum(len(item.message) for item in bounds.abstentions)
+    texts = sum(len(abstention.message) for abstention in bounds.abstentions)
     parts = len(bounds.proposals) + len(bounds.abstentions) + len(bounds.leads)
     return (
         _BOUNDS_WEIGHT + _WINDOW_WEIGHT * len(bounds.windows) + _PROPOSAL_WEIGHT * parts + texts + len(bounds.conflict)
@@ -200,7 +205,7 @@ def _weight(bounds: Bounds) -> int:
 
 
 def _behind(spec: Spec, held: _Held) -> Iterator[_Held]:
-    """The bounds that follow these: of a lead that begins, also the bounds after it."""
+    """The bounds after these; if a lead begins then, also the bounds after its end."""
     until = held.end + _AHEAD_MAX
     for _ in range(_EDGES_AHEAD_MAX):
         if held.end >= min(until, FOR_EVER):
@@ -219,13 +224,13 @@ def _worked_out(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, lead
     return _Held(now, end, start_up, leads, bounds, last - place)
 
 
-def holds_until(spec: Spec, found: Bounds, at: Nanoseconds) -> Nanoseconds:
-    """Until when `resolve` gives the same as at `at`: the next edge, or the end of the day if no edge is known."""
-    edge = FOR_EVER if found.next_edge is None else found.next_edge.at
+def holds_until(spec: Spec, bounds: Bounds, at: Nanoseconds) -> Nanoseconds:
+    """Until when `resolve` returns the same as at `at`: the next edge, or the end of the day if no edge is known."""
+    edge = FOR_EVER if bounds.next_edge is None else bounds.next_edge.at
     # The end of a window that its own starts keep open is only known from a year before it on.
     is_open_end = any(
         state.changes is None and isinstance(schedule.window, CronWindow)
-        for schedule, state in zip(spec.schedules, found.windows, strict=True)
+        for schedule, state in zip(spec.schedules, bounds.windows, strict=True)
         if state.state in {WindowState.OPEN, WindowState.CLOSED}
     )
     return min(edge, (at // DAY + 1) * DAY) if is_open_end else edge
@@ -239,17 +244,17 @@ def resolve_anew(spec: Spec, now: Nanoseconds, start_up: Nanoseconds | None, lea
     if seen.edge is not None and seen.edge.state is WindowState.CLOSED:
         look_behind(spec, seen, start_up)
     conflict = contradiction(settled)
-    proposals = [item.proposal for item in seen.stated]
+    proposals = [bound.proposal for bound in seen.stated]
     low, high = settled.minimum, settled.maximum
     if leading:
-        stated = [yielding(item, leading) for item in seen.stated]
-        ahead = [ahead_of_start(item) for item in leading if item.floor is not None]
-        for item in ahead:
-            # Each for itself, and no bound lower than it is: beside a cap of higher rank the largest of them may end up
-            # lowest.
-            found = settle(spec, stated, item)
-            low, high = max(low, found.minimum, key=_number), max(high, found.maximum, key=_number)
-        proposals = [item.proposal for item in (*stated, *ahead)]
+        stated = [yielding(bound, leading) for bound in seen.stated]
+        ahead = [ahead_of_start(schedule) for schedule in leading if schedule.floor is not None]
+        for floor in ahead:
+            # Resolve each leading floor separately and keep the highest result: next to a higher-ranked cap, the
+            # largest floor can resolve to the lowest bound.
+            raised = settle(spec, stated, floor)
+            low, high = max(low, raised.minimum, key=_number), max(high, raised.maximum, key=_number)
+        proposals = [bound.proposal for bound in (*stated, *ahead)]
     return Bounds(
         minimum=low.number,
         maximum=high.number,
@@ -299,5 +304,5 @@ def _look_at(seen: SeenSchedules, index: int, schedule: Schedule, now: Nanosecon
         seen.closed.append((index, state.until))
 
 
-def _number(item: RankedBound) -> int:
-    return item.number
+def _number(bound: RankedBound) -> int:
+    return bound.number

@@ -1,9 +1,9 @@
 """
-Calendars: which dates `exclude` and `only` name. Dates only; `occurrences` decides what they do to a window.
+Calendars: the dates that `exclude` and `only` name. `occurrences` applies them to windows.
 
-Holidays are those that the `holidays` library calls public, with the days on which they are observed. It is imported
-when the dates of the first are needed: 80 to 400 ms and 11 MB that a cluster without holidays never pays. Codes are
-judged without it.
+Holidays are the public ones of the `holidays` library, on the days on which they are observed. The library is imported
+when the dates of a holiday are first needed: importing it is slow and takes memory, which a cluster without holidays
+saves. Codes are checked without it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from cronhpa.core.scheduled.holiday_codes import COUNTRIES, PARTS
 from cronhpa.core.spec import Days, Holidays
 
 _DAY = timedelta(days=1)
-# What people write for a country whose code is another one.
+# Common names of a country that are not its code.
 _ALIASES = {"UK": "GB"}
 _COUNTRIES = COUNTRIES.split(",")
 
 
-# A kilobyte each: two codes of 64 characters at most, and the sentence about them.
+# A kilobyte each: two codes of at most 64 characters, and a sentence.
 @lru_cache(maxsize=1024)
 def problem(asked: Holidays) -> tuple[str, str] | None:
-    """The field with an unknown code, and a sentence with codes that are known; None if these holidays are known."""
+    """The field with an unknown code, and a sentence that lists similar codes; None if both codes are known."""
     country, part = asked.country, asked.subdivision
     if country not in _COUNTRIES:
         meant = _ALIASES.get(country) or f"an ISO 3166 code such as {_near(country, _COUNTRIES, 'DE, US')}"
@@ -42,34 +42,34 @@ def problem(asked: Holidays) -> tuple[str, str] | None:
 
 def contains(days: Days, day: date) -> bool:
     """Whether a date is among the days, whose holidays are known (see `problem`)."""
-    return any(item.first <= day <= item.last for item in days.ranges) or any(
-        _is_holiday(item, day) for item in days.holidays
+    return any(span.first <= day <= span.last for span in days.ranges) or any(
+        _is_holiday(asked, day) for asked in days.holidays
     )
 
 
 def reason(days: Days, day: date) -> str | None:
-    """What names a date among the days, in words; None where nothing does."""
-    for item in days.holidays:
-        name = _names_in(item, day.year).get(day)
+    """Why a date is among the days: the holiday or the range, in words; None if it is not among them."""
+    for asked in days.holidays:
+        name = _names_in(asked, day.year).get(day)
         if name is not None:
-            place = "-".join(part for part in (item.country, item.subdivision) if part)
+            place = "-".join(part for part in (asked.country, asked.subdivision) if part)
             return f"{name} ({place})"
-    ranges = ((item.first, item.last) for item in days.ranges if item.first <= day <= item.last)
+    ranges = ((span.first, span.last) for span in days.ranges if span.first <= day <= span.last)
     return next((f"{first}" if first == last else f"{first} to {last}" for first, last in ranges), None)
 
 
 def first_in(days: Days, day: date, last: date) -> date | None:
     """The first date from `day` to `last` that is among the days."""
-    found = [max(item.first, day) for item in days.ranges if item.last >= day]
-    found += [holiday for item in days.holidays if (holiday := _next_holiday(item, day, last)) is not None]
-    first = min(found, default=last + _DAY)
+    dates = [max(span.first, day) for span in days.ranges if span.last >= day]
+    dates += [holiday for asked in days.holidays if (holiday := _next_holiday(asked, day, last)) is not None]
+    first = min(dates, default=last + _DAY)
     return first if first <= last else None
 
 
 def first_outside(days: Days, day: date, last: date) -> date | None:
     """The first date from `day` to `last` that is not among the days."""
     while day <= last:
-        ends = [item.last for item in days.ranges if item.first <= day <= item.last]
+        ends = [span.last for span in days.ranges if span.first <= day <= span.last]
         if not ends and not contains(days, day):
             return day
         day = min(max(ends, default=day), last) + _DAY
@@ -97,14 +97,14 @@ def _holidays_in(asked: Holidays, year: int) -> array[int]:
     """The public holidays of a year as ordinals of `date.toordinal`, ascending."""
     import holidays  # noqa: PLC0415 - see the top of this file
 
-    found = holidays.country_holidays(asked.country, subdiv=asked.subdivision, years=year)
-    return array("i", sorted(day.toordinal() for day in found if day.year == year))
+    dates = holidays.country_holidays(asked.country, subdiv=asked.subdivision, years=year)
+    return array("i", sorted(day.toordinal() for day in dates if day.year == year))
 
 
 # 15 kB each.
 @lru_cache(maxsize=128)
 def _names_in(asked: Holidays, year: int) -> dict[date, str]:
-    """Names in English where the library has them, for people to read: no decision asks for them."""
+    """The names of the holidays, in English if the library has that. Only people read them; no decision does."""
     import holidays  # noqa: PLC0415 - see the top of this file
 
     return dict(
@@ -112,9 +112,9 @@ def _names_in(asked: Holidays, year: int) -> dict[date, str]:
     )
 
 
-def _near(given: str, known: Sequence[str], otherwise: str) -> str:
-    """Known codes that look like the one given, at most five; of its first letter, as all 250 cost 3 ms."""
-    spelt = {code.lower(): code for code in known if code.lower().startswith(given.lower()[:1])}
+def _near(given: str, codes: Sequence[str], otherwise: str) -> str:
+    """At most five known codes that are similar to the given one; only codes of its first letter are compared."""
+    spelt = {code.lower(): code for code in codes if code.lower().startswith(given.lower()[:1])}
     near = get_close_matches(given.lower(), spelt, n=5, cutoff=0.5)
     near += [low for low in spelt if low not in near]
     return ", ".join(spelt[low] for low in near[:5]) or otherwise

@@ -25,8 +25,8 @@ _LOOK_AGAIN = 30 * DAY
 
 class Conflict(Struct, frozen=True):
     """
-    text: who contradicts whom; equal for each occurrence. start: None if the conflict holds now. end: None if nothing
-    ends it by itself.
+    text: names the sources of both bounds; equal for each occurrence. start: None if the conflict holds now. end: None
+    if the end is not known.
     """
 
     reason: str

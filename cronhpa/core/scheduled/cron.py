@@ -1,5 +1,5 @@
 """
-Cron texts: which are accepted, and which dates and minutes they name. Wall times only; zones are decided in windows.py.
+Cron expressions: those that are accepted, with their dates and minutes. Wall times only; `wall_clock` owns zones.
 
 Accepted are five fields with names, ranges, steps, lists, `L`, `#`, 7 as Sunday, and `@hourly` to `@yearly`. If day of
 month and day of week are both restricted, either of them suffices, as in every cron. A field is restricted unless it is
@@ -48,9 +48,9 @@ _MONTHS_MAX = 41 * 12
 
 
 def _pattern(value: str, steps: str, *others: str) -> str:
-    """The pattern of one field: a list of `*`, values, ranges with steps, and what else the field accepts."""
-    item = "|".join((rf"(\*|{value}(-{value})?)(/{steps})?", *others))
-    return f"^({item})(,({item}))*$"
+    """The pattern of one field: a list of `*`, values, ranges with steps, and the forms of `others`."""
+    part = "|".join((rf"(\*|{value}(-{value})?)(/{steps})?", *others))
+    return f"^({part})(,({part}))*$"
 
 
 _MINUTE = "0*[0-5]?[0-9]"
@@ -100,7 +100,7 @@ ACCEPTED = "values, ranges (1-5), steps within the field (*/10) and lists (1,3) 
 
 
 def problem(text: str) -> str | None:
-    """What is wrong with a cron text, with the field and an example that works; None when it can be read and fires."""
+    """The problem of a cron text, with the field and a valid example; None if the text is valid and ever fires."""
     if len(text) > LENGTH_MAX:
         return f'"{text[:LENGTH_MAX]}..." has {len(text)} characters, at most {LENGTH_MAX} are read'
     return _problem(text)
@@ -116,8 +116,8 @@ def _problem(text: str) -> str | None:
         return (
             f'"{text}" has {len(fields)} fields, five are read ({", ".join(field.name for field in FIELDS)}): {EXAMPLE}'
         )
-    for found, shown, field in zip(fields, text.split(), FIELDS, strict=True):
-        if not _matcher(field.pattern).search(found):
+    for lowered, shown, field in zip(fields, text.split(), FIELDS, strict=True):
+        if not _matcher(field.pattern).search(lowered):
             return f'"{text}": found "{shown}": {field.meaning}; {ACCEPTED}: {EXAMPLE}'
     try:
         read = _read(text)
@@ -154,7 +154,7 @@ class _Cron(Struct, frozen=True):
 
     @property
     def fires(self) -> bool:
-        """Whether such a date exists. A weekday always does, even a fifth in February: 29 February takes all seven."""
+        """Whether such a date exists. A weekday always does, even a fifth one in February: 29 February falls on all."""
         if self.days is None or self.weekdays is not None or self.last_day:
             return True
         return min(self.days) <= max(_LONGEST[month] for month in self.months)
@@ -165,7 +165,7 @@ class _Cron(Struct, frozen=True):
 def _read(text: str) -> _Cron:
     """The meaning of a text that follows the grammar."""
     fields = SHORTHANDS.get(text, text).lower().split()
-    plain = " ".join(_without_turns(item, field) for item, field in zip(fields, FIELDS, strict=True))
+    plain = " ".join(_without_turns(part, field) for part, field in zip(fields, FIELDS, strict=True))
     expanded, nth = croniter.expand(plain)
     minutes, hours, days, months, weekdays = (
         range(field.first, field.first + field.cycle) if "*" in values else values
@@ -182,7 +182,7 @@ def _read(text: str) -> _Cron:
 
 
 def _is_any(field: str) -> bool:
-    return any(item == "*" or re.fullmatch(r"\*/0*1", item) for item in field.split(","))
+    return any(part == "*" or re.fullmatch(r"\*/0*1", part) for part in field.split(","))
 
 
 _RANGE = re.compile(r"(\w+)-(\w+)(?:/(\d+))?", re.ASCII)
@@ -194,17 +194,17 @@ def _without_turns(text: str, field: Field) -> str:
 
     croniter reads `8-8` as `*`, and `22-4/3` as 22 and 2 instead of 22, 1 and 4.
     """
-    return ",".join(_values(item, field) for item in text.split(","))
+    return ",".join(_values(part, field) for part in text.split(","))
 
 
-def _values(item: str, field: Field) -> str:
-    found = _RANGE.fullmatch(item)
-    if found is None or found[2] == "l":
-        return item
-    first, last = (_NUMBERS.get(word, -1) if word.isalpha() else int(word) for word in found.group(1, 2))
+def _values(part: str, field: Field) -> str:
+    match = _RANGE.fullmatch(part)
+    if match is None or match[2] == "l":
+        return part
+    first, last = (_NUMBERS.get(word, -1) if word.isalpha() else int(word) for word in match.group(1, 2))
     if first < last:
-        return item
-    values = range(first, first + (last - first) % field.cycle + 1, int(found[3] or 1))
+        return part
+    values = range(first, first + (last - first) % field.cycle + 1, int(match[3] or 1))
     return ",".join(str((value - field.first) % field.cycle + field.first) for value in values)
 
 

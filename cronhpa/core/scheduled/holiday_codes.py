@@ -1,8 +1,8 @@
 """
-The countries whose holidays the `holidays` library knows, and the parts of those that have such of their own.
+The countries whose holidays the `holidays` library knows, with their subdivisions that have holidays of their own.
 
-Written from the library by tests/core/scheduled/holiday_codes.py; a test holds the two against each other. So a code is
-judged in microseconds: the library takes a third of a second to be imported, and loads each country it is asked for.
+tests/core/scheduled/holiday_codes.py writes this table from the library; a test compares the two. With it a code is
+checked without importing the library, which is slow.
 """
 
 COUNTRIES = (

@@ -1,7 +1,7 @@
 """
-Leads: a schedule is asked for ahead of its start by the time that pods and policies need to get there.
+Leads: a schedule counts before its start, by the time that pods and policies need to reach its floor.
 
-Floors and headroom lead; a cap, and a floor that lowers, hold from the start on and not before.
+Floors and headroom lead. A cap, and a floor below the current minimum, hold from the start on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cronhpa.core.spec import Schedule, Spec
 
 
 class Leading(Struct, frozen=True, gc=False):
-    """A schedule that is asked for ahead of its start. floor: the raised minimum; None if it raises none."""
+    """A schedule that counts before its start. floor: the raised minimum; None if it raises none."""
 
     schedule: Schedule
     start: Nanoseconds
@@ -30,7 +30,7 @@ class Leading(Struct, frozen=True, gc=False):
 
 
 class SeenSchedules(Struct):
-    """What the schedules and the override are at an instant. closed: index and start of those that may lead."""
+    """The schedules and the override at an instant. closed: index and start of the schedules that may lead."""
 
     states: list[Window]
     stated: list[RankedBound]
@@ -40,7 +40,7 @@ class SeenSchedules(Struct):
     edge: Edge | None = None
 
     def meets(self, at: Nanoseconds | None, name: str, state: WindowState) -> None:
-        """Takes an edge for the next one if it is the earliest so far."""
+        """Sets the next edge if this one is the earliest so far."""
         if at is not None and (self.edge is None or at < self.edge.at):
             self.edge = Edge(at, name, state)
 
@@ -53,38 +53,38 @@ def leading_schedules(
     start_up: Nanoseconds | None,
     leads: tuple[Lead, ...],
 ) -> list[Leading]:
-    """The closed schedules that are asked for already; `seen` learns of them, and of the lead that begins next."""
+    """The closed schedules that count already. Enters them, and the edge at which the next lead begins, in `seen`."""
     assert seen.edge is not None
     first = seen.edge.at
     then: Settled | None = None
-    begun = {(item.schedule, item.start): item.length for item in leads}
-    # Schedules that open or meet at one instant share it.
+    begun = {(lead.schedule, lead.start): lead.length for lead in leads}
+    # Schedules that open at the same instant share these bounds.
     settled_then: dict[Nanoseconds, Settled] = {}
     out: list[Leading] = []
     for index, start in seen.closed:
         length = begun.get((spec.schedules[index].name, start))
-        # Only what has begun, or may begin before the next edge, is worked out.
+        # Only leads that have begun, or may begin before the next edge, are computed.
         if length is None and start - _longest(spec, index, start_up) >= seen.edge.at:
             continue
         if start == first:
             then = then or _then(spec, seen, first)
-            found = _lead(spec, index, start, start_up, settled, then)
+            leading = _lead(spec, index, start, start_up, settled, then)
         else:
             for at in (start - 1, start):
                 if at not in settled_then:
                     settled_then[at] = settled_at(spec, at)
-            found = _lead(spec, index, start, start_up, settled_then[start - 1], settled_then[start])
-        if found is None:
+            leading = _lead(spec, index, start, start_up, settled_then[start - 1], settled_then[start])
+        if leading is None:
             continue
-        if length is not None and found.schedule.lead is None:
-            found = replace(found, length=length)  # as long as it was when it began
-        name, begin = found.schedule.name, start - found.length
+        if length is not None and leading.schedule.lead is None:
+            leading = replace(leading, length=length)  # as long as it was when it began
+        name, begin = leading.schedule.name, start - leading.length
         if now < begin:
             seen.meets(begin, name, WindowState.LEADING)
             continue
-        out.append(found)
-        seen.states[index] = Window(name, WindowState.LEADING, start, found.length)
-        seen.headroom = max(seen.headroom, found.schedule.headroom_percent)
+        out.append(leading)
+        seen.states[index] = Window(name, WindowState.LEADING, start, leading.length)
+        seen.headroom = max(seen.headroom, leading.schedule.headroom_percent)
     return out
 
 
@@ -92,22 +92,26 @@ def kept_leads(
     spec: Spec, seen: SeenSchedules, leading: Sequence[Leading], now: Nanoseconds, begun: tuple[Lead, ...]
 ) -> tuple[Lead, ...]:
     """
-    The measured leads under way, and those that had begun and ask for nothing now.
+    The measured leads that have begun, including those that raise nothing now.
 
-    An override hides a lead while it lasts: taken back before the start, the lead goes on as long as it was.
+    An override hides a lead: if it is removed before the start, the lead continues with its former length.
     """
-    kept = [Lead(item.schedule.name, item.start, item.length) for item in leading if item.schedule.lead is None]
+    kept = [
+        Lead(schedule.schedule.name, schedule.start, schedule.length)
+        for schedule in leading
+        if schedule.schedule.lead is None
+    ]
     if begun:
         measured = {
             (spec.schedules[index].name, start) for index, start in seen.closed if spec.schedules[index].lead is None
         }
-        measured -= {(item.schedule, item.start) for item in kept}
-        kept += [item for item in begun if (item.schedule, item.start) in measured and item.start - item.length <= now]
+        measured -= {(lead.schedule, lead.start) for lead in kept}
+        kept += [lead for lead in begun if (lead.schedule, lead.start) in measured and lead.start - lead.length <= now]
     return tuple(kept)
 
 
 def look_behind(spec: Spec, seen: SeenSchedules, start_up: Nanoseconds | None) -> None:
-    """Tells of a window that goes straight from its end into its next lead."""
+    """Sets the next edge to LEADING if a window's next lead begins at or before its end."""
     assert seen.edge is not None
     at = seen.edge.at
     for index, (schedule, window) in enumerate(zip(spec.schedules, seen.states, strict=True)):
@@ -116,14 +120,14 @@ def look_behind(spec: Spec, seen: SeenSchedules, start_up: Nanoseconds | None) -
         start = windows.state(schedule.window, at).until
         if start is None or start - _longest(spec, index, start_up) > at:
             return
-        found = _lead(spec, index, start, start_up, settled_at(spec, start - 1), settled_at(spec, start))
-        if found is not None and start - found.length <= at:
+        leading = _lead(spec, index, start, start_up, settled_at(spec, start - 1), settled_at(spec, start))
+        if leading is not None and start - leading.length <= at:
             seen.edge = Edge(at, schedule.name, WindowState.LEADING)
 
 
 def _then(spec: Spec, seen: SeenSchedules, edge: Nanoseconds) -> Settled:
-    """The bounds at the next edge, from the seen schedules: `settled_at` without resolving every window."""
-    stated = [item for item in seen.stated if item.proposal.until != edge]
+    """The bounds at the next edge, from `seen`: the same as `settled_at`, without evaluating every window."""
+    stated = [bound for bound in seen.stated if bound.proposal.until != edge]
     for schedule, window in zip(spec.schedules, seen.states, strict=True):
         if window.changes == edge and window.state is not WindowState.OPEN:
             stated += stated_by(schedule, None)
@@ -131,7 +135,7 @@ def _then(spec: Spec, seen: SeenSchedules, edge: Nanoseconds) -> Settled:
 
 
 def _longest(spec: Spec, index: int, start_up: Nanoseconds | None) -> Nanoseconds:
-    """The longest lead that this schedule can have: that of a rise from zero."""
+    """The longest possible lead of this schedule: that of a rise from zero."""
     schedule = spec.schedules[index]
     if schedule.lead is not None:
         return schedule.lead
@@ -142,9 +146,9 @@ def _lead(
     spec: Spec, index: int, start: Nanoseconds, start_up: Nanoseconds | None, before: Settled, then: Settled
 ) -> Leading | None:
     """
-    How a schedule that opens at `start` leads; None where nothing rises there.
+    The lead of a schedule that opens at `start`; None if neither minimum nor headroom rises there.
 
-    before, then: what holds just before it opens, and from then on. A floor that is outranked raises nothing.
+    before, then: the bounds just before the start, and from the start on. An outranked floor raises nothing.
     """
     schedule = spec.schedules[index]
     low = high = before.minimum.number
@@ -159,21 +163,21 @@ def _lead(
     return Leading(schedule, start, length, floor)
 
 
-def ahead_of_start(item: Leading) -> RankedBound:
-    assert item.floor is not None
-    stated = item.schedule.floor
-    basis = Ahead(item.start, item.length, None if stated == item.floor else stated)
-    proposal = Proposal(Source.SCHEDULE, item.schedule.name, Role.FLOOR, item.floor, basis=basis)
-    return RankedBound(rank_of(item.schedule), proposal)
+def ahead_of_start(leading: Leading) -> RankedBound:
+    assert leading.floor is not None
+    stated = leading.schedule.floor
+    basis = Ahead(leading.start, leading.length, None if stated == leading.floor else stated)
+    proposal = Proposal(Source.SCHEDULE, leading.schedule.name, Role.FLOOR, leading.floor, basis=basis)
+    return RankedBound(rank_of(leading.schedule), proposal)
 
 
-def yielding(item: RankedBound, leading: Iterable[Leading]) -> RankedBound:
-    """A cap that closes by the start of what leads allows what that needs to be Ready; one of higher rank does not."""
-    until = item.proposal.until
-    if item.proposal.role is not Role.CAP or until is None:
-        return item
-    yields_to = (lead for lead in leading if until <= lead.start and item.rank <= rank_of(lead.schedule))
+def yielding(cap: RankedBound, leading: Iterable[Leading]) -> RankedBound:
+    """Raises a cap that ends by the start of a leading schedule to the schedule's floor, unless its rank is higher."""
+    until = cap.proposal.until
+    if cap.proposal.role is not Role.CAP or until is None:
+        return cap
+    yields_to = (lead for lead in leading if until <= lead.start and cap.rank <= rank_of(lead.schedule))
     needed = max((lead.floor for lead in yields_to if lead.floor is not None), default=0)
-    if needed <= item.number:
-        return item
-    return RankedBound(item.rank, replace(item.proposal, replicas=needed, basis=Yielding(item.number)))
+    if needed <= cap.number:
+        return cap
+    return RankedBound(cap.rank, replace(cap.proposal, replicas=needed, basis=Yielding(cap.number)))

@@ -1,8 +1,8 @@
 """
-Who wins where several state a bound: the highest rank that states it, for the minimum and the maximum apart.
+The order of sources that state bounds. The source of the highest rank sets the minimum, and likewise the maximum.
 
-At equal rank the largest minimum and the smallest maximum win. Of a minimum above a maximum the one of higher rank
-holds, at equal rank the maximum.
+At equal rank the largest minimum and the smallest maximum hold. If the minimum is above the maximum, both become the
+bound of higher rank; at equal rank, the maximum.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from cronhpa.core.instant import Nanoseconds
 from cronhpa.core.scheduled import windows
 from cronhpa.core.spec import OnceWindow, Override, Schedule, Spec
 
-# gc=False: values without cycles, of which an edge that all objects share makes very many at once.
+# gc=False: these values have no cycles, and an edge that all objects share creates very many at once.
 Rank = tuple[int, int, int]
 SPEC_RANK: Rank = (0, 0, 0)
 OVERRIDE_RANK: Rank = (1, 0, 0)
 
 
 class RankedBound(Struct, frozen=True, gc=False):
-    """A bound that somebody states, and its rank."""
+    """A bound with its source and its rank."""
 
     rank: Rank
     proposal: Proposal
@@ -40,8 +40,8 @@ class RankedBound(Struct, frozen=True, gc=False):
 
 class Settled(Struct, frozen=True, gc=False):
     """
-    low, high: the minimum and the maximum of the highest rank, each for itself. minimum, maximum: what holds; where low
-    is above high, one of the two is both.
+    low, high: the minimum and the maximum of the highest rank, each for itself. minimum, maximum: the bounds in force;
+    if low > high, both are the same one of the two.
     """
 
     low: RankedBound
@@ -65,9 +65,9 @@ def settled_at(spec: Spec, at: Nanoseconds) -> Settled:
 
 def contradiction(settled: Settled) -> str:
     """
-    A minimum above a maximum in words, and which of them won; "" where there is none.
+    A sentence about a minimum above a maximum, and which of them holds; "" if low <= high.
 
-    An override contradicts what it likes: that is what it is for.
+    An override may contradict schedules: that is its purpose.
     """
     low, high = settled.low, settled.high
     if low.number <= high.number or OVERRIDE_RANK in {low.rank, high.rank}:
@@ -81,12 +81,12 @@ def contradiction(settled: Settled) -> str:
 def settle(spec: Spec, stated: Sequence[RankedBound], ahead: RankedBound | None = None) -> Settled:
     """The minimum and the maximum by rank. ahead: a floor that leads; it raises the minimum of any rank."""
     low, high = _of_spec(spec.min_replicas, spec.max_replicas)
-    for item in stated:
-        if item.proposal.role is Role.FLOOR:
-            if (item.rank, item.number) > (low.rank, low.number):
-                low = item
-        elif (item.rank, -item.number) > (high.rank, -high.number):
-            high = item
+    for bound in stated:
+        if bound.proposal.role is Role.FLOOR:
+            if (bound.rank, bound.number) > (low.rank, low.number):
+                low = bound
+        elif (bound.rank, -bound.number) > (high.rank, -high.number):
+            high = bound
     if ahead is not None and ahead.number > low.number:
         low = ahead
     if low.number <= high.number:
@@ -110,12 +110,12 @@ def stated_by(schedule: Schedule, until: Nanoseconds | None) -> list[RankedBound
 
 
 def rank_of(schedule: Schedule) -> Rank:
-    """Above the spec's own bounds, by priority; of equal priorities a planned event beats what recurs."""
+    """Above the spec's own bounds, by priority; at equal priority a planned event ranks above a recurring window."""
     return (0, 1, 2 * schedule.priority + isinstance(schedule.window, OnceWindow))
 
 
 def statements(source: Source, by: Schedule | Override, rank: Rank, until: Nanoseconds | None) -> list[RankedBound]:
-    """What a schedule or an override states while it holds."""
+    """The bounds of a schedule or an override while it is in force."""
     name = by.name if isinstance(by, Schedule) else ""
     return [
         RankedBound(rank, Proposal(source, name, role, number, until))

@@ -31,10 +31,10 @@ OVERRIDE = "override"
 
 class BoundsInterval(Struct, frozen=True):
     """
-    The bounds from `start` to `end`, and who set them.
+    The bounds from `start` to `end`, with their sources.
 
-    open: the schedules whose windows are open, and the override where it holds. leading: those whose bounds count
-    ahead of their start. conflict: bounds of equal rank that contradict each other, in words.
+    open: the schedules whose windows are open, and the override while it is in force. leading: the schedules whose
+    bounds count before their start. conflict: bounds of equal rank that contradict each other, in words.
     """
 
     start: Nanoseconds
@@ -54,7 +54,7 @@ class Kind(StrEnum):
 
     CLOCK_CHANGE = "ClockChange"
     EXCLUDED = "Excluded"  # a day on which a window does not open
-    INCLUDED = "Included"  # a day on which alone it does
+    INCLUDED = "Included"  # one of the few days on which a window opens
     CONFLICT = "Conflict"
     SELF_CONFLICT = "SelfConflict"  # a window that can never open, or starts again before it is over
     UNREADABLE = "Unreadable"
@@ -87,7 +87,7 @@ class Timeline(Struct, frozen=True):
     """
     The bounds from `start` to `end`. The segments leave no gap; the marks are in order of time.
 
-    is_cut: whether it ends early, at INTERVALS_MAX intervals.
+    is_cut: whether the timeline ends early, at INTERVALS_MAX intervals.
     """
 
     start: Nanoseconds
@@ -210,10 +210,10 @@ def _conflicts(segments: Iterable[BoundsInterval]) -> Iterator[Mark]:
 
 
 def _self_conflicts(spec: Spec, start: Nanoseconds) -> Iterator[Mark]:
-    # The segments hold the contradictions between schedules, at each occurrence.
-    for item in conflicts(spec, start):
-        if item.reason != "Contradiction":
-            yield Mark(Kind.SELF_CONFLICT, start, None, item.text)
+    # The segments already have the contradictions between schedules, at each occurrence.
+    for conflict in conflicts(spec, start):
+        if conflict.reason != "Contradiction":
+            yield Mark(Kind.SELF_CONFLICT, start, None, conflict.text)
 
 
 def _unreadable(spec: Spec, start: Nanoseconds) -> Iterator[Mark]:
@@ -229,8 +229,8 @@ def _exceptions(spec: Spec, start: Nanoseconds, end: Nanoseconds) -> Iterator[Ma
         window = schedule.window
         if schedule.problem is not None or schedule.suspend or not isinstance(window, CronWindow):
             continue
-        found = ((*_exception(window, day), day) for day in _start_dates(window, start, end))
-        for (kind, reason), group in groupby(found, key=lambda item: item[:2]):
+        days_named = ((*_exception(window, day), day) for day in _start_dates(window, start, end))
+        for (kind, reason), group in groupby(days_named, key=lambda named: named[:2]):
             days = [day for _, _, day in group]
             if kind is None:
                 continue
@@ -269,11 +269,13 @@ def _first_start(window: CronWindow, day: date) -> Nanoseconds:
 
 
 def _clock_changes(spec: Spec, start: Nanoseconds, end: Nanoseconds, zones: Iterable[str]) -> Iterator[Mark]:
-    schedules = [item for item in spec.schedules if item.problem is None and not item.suspend]
-    for zone in sorted({*zones, *(item.window.zone for item in schedules)}):
+    schedules = [schedule for schedule in spec.schedules if schedule.problem is None and not schedule.suspend]
+    for zone in sorted({*zones, *(schedule.window.zone for schedule in schedules)}):
         for change in clock_changes(zone, start, end):
-            moved = [item for item in schedules if item.window.zone == zone and _touches(item, change)]
-            yield Mark(Kind.CLOCK_CHANGE, change.at, None, _told(change, moved), tuple(item.name for item in moved))
+            moved = [schedule for schedule in schedules if schedule.window.zone == zone and _touches(schedule, change)]
+            yield Mark(
+                Kind.CLOCK_CHANGE, change.at, None, _told(change, moved), tuple(schedule.name for schedule in moved)
+            )
 
 
 class ClockChange(Struct, frozen=True):
@@ -317,7 +319,7 @@ def _told(change: ClockChange, moved: list[Schedule]) -> str:
     is_whole = (change.before.second, change.after.second) == (0, 0)
     before, after = (f"{wall:%H:%M}" if is_whole else f"{wall:%H:%M:%S}" for wall in (change.before, change.after))
     text = f"{change.zone}: the clocks go from {before} to {after}"
-    names = ", ".join(item.name for item in moved)
+    names = ", ".join(schedule.name for schedule in moved)
     if names and change.is_gap:
         text += f"; an edge of {names} is skipped and moves to {after}"
     elif names:

@@ -1,5 +1,5 @@
 """
-What wall times mean in a time zone. Clock changes are decided here and only here.
+The instants of wall times in a time zone. Clock changes are decided here and only here.
 
 - A wall time in a spring gap moves to the first instant that exists.
 - A wall time in an autumn fold occurs twice: a start is the first occurrence, an end is the second.
@@ -23,14 +23,14 @@ _EPOCH = date(1970, 1, 1).toordinal()
 # agree, and a machine also has files that are no zones, such as `localtime`.
 reset_tzpath(to=())
 
-# Offsets from UTC, ascending: the instants at which one begins and ends, and how far the clock is ahead.
+# Offsets from UTC, ascending: (begin, end, offset), with the instants between which the offset holds.
 _Clock: TypeAlias = tuple[tuple[Nanoseconds, Nanoseconds, Nanoseconds], ...]
 
 
 # Half a kilobyte each: the name of a zone has 64 characters at most.
 @lru_cache(maxsize=1024)
 def zone_problem(zone: str) -> str | None:
-    """What is wrong with the name of a time zone; None when the database has it."""
+    """The problem of a time zone's name; None if the database has the zone."""
     try:
         ZoneInfo(zone)
     except (OSError, ValueError, KeyError):
@@ -47,7 +47,7 @@ def utc_midnight(day: date) -> Nanoseconds:
 
 
 def steady_offset(zone: str, day: date) -> Nanoseconds | None:
-    """How far the clock of a zone is ahead of UTC around a date; None near a clock change."""
+    """The offset of a zone from UTC around a date; None near a clock change."""
     clock = _clock(zone, day)
     return clock[0][2] if len(clock) == 1 else None
 
@@ -104,7 +104,7 @@ def _clock(zone: str, day: date) -> _Clock:
 # 650 bytes each.
 @lru_cache(maxsize=8192)
 def offsets_on(zone: str, day: int) -> tuple[tuple[Nanoseconds, Nanoseconds], ...]:
-    """The offset of a zone at the beginning of a UTC day, and those that begin until its end: instants and offsets."""
+    """The offsets of a zone on a UTC day, as (instant from which it holds, offset): first that of the day's begin."""
     info = ZoneInfo(zone)
     low = to_datetime(day * DAY)
     clock = [(day * DAY, _offset(low, info))]

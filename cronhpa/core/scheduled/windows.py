@@ -2,10 +2,10 @@
 Windows: open or closed at an instant, and until when.
 
 open(t): let s be the latest start <= t. With `end`: open if s is kept and no end lies in (s, t]. Without: open if s is
-kept and t < s + duration. `occurrences` tells starts and ends, and which starts are kept; `wall_clock` their instants.
+kept and t < s + duration. `occurrences` computes starts and ends and drops starts; `wall_clock` computes instants.
 
-The cache holds what was computed from the arguments alone, by window and day. It is dropped with the window; objects
-with equal windows share it (`parse_spec` makes equal windows one object).
+The cache holds results that depend on window and day only. Its entries are deleted with the window; objects with equal
+windows share them (`parse_spec` makes equal windows one object).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from cronhpa.core.scheduled.wall_clock import (
 )
 from cronhpa.core.spec import CronWindow, OnceWindow
 
-# A window that its own starts keep open (hourly, for two hours) has no known end if so many dates with starts, or so
-# many years, bring none.
+# The end of a window that its own starts keep open (hourly, for two hours) is unknown if the search finds none within
+# this many dates with starts, or this many years.
 _DATES_MAX = 366
 _YEARS_MAX = 41
 _OVERLAP_DATES_MAX = 64
@@ -89,7 +89,7 @@ _ONCE_WEIGHT = 350
 
 
 def state(window: CronWindow | OnceWindow, now: Nanoseconds) -> State:
-    """The state of a window that `cron.problem`, `calendars.problem` and `zone_problem` find nothing wrong with."""
+    """The state of a window; `cron.problem`, `calendars.problem` and `zone_problem` must be None for its texts."""
     if isinstance(window, OnceWindow):
         opens, closes = once(window)
         if now < opens:
@@ -182,7 +182,7 @@ def _keep(window: CronWindow, computed: _Computed) -> None:
 
 
 def _phase(window: CronWindow) -> Nanoseconds:
-    """How long before midnight the days of a window begin: windows differ, so that no tick computes the days of all."""
+    """How long before midnight the days of a window begin. It differs by window, so that no turn computes all days."""
     return crc32(f"{window.start}|{window.end}|{window.duration}|{window.zone}".encode()) * DAY >> 32
 
 
@@ -204,8 +204,7 @@ def _window_day(window: CronWindow, begin: Nanoseconds) -> _WindowDay:
 
 def _edges(window: CronWindow, now: Nanoseconds) -> Iterator[Nanoseconds]:
     """The edges from shortly before `now` on, ascending. The window is closed before the first of them."""
-    # The state follows from the latest start, whatever came before it. Three days: its instant lies before `now` in any
-    # zone.
+    # Only the latest start at or before `now` matters. A start three days ago lies before `now` in any zone.
     origin = cron.date_until(window.start, utc_date(now) - 3 * ONE_DAY)
     day = None if origin is None else dates_near_change(window.zone, origin)[0]
     day = next_date(window, day or utc_date(now) - 3 * ONE_DAY, is_open=False)
