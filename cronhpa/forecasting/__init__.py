@@ -1,1 +1,1 @@
-"""Forecasts: which floor is worth its cost, the worker processes that compute it, and when each object is refitted."""
+"""Forecasts: floors that are worth their cost, the worker processes that compute them, and the schedule of fits."""

@@ -1,4 +1,4 @@
-"""An object decided again under a recorded load: which metric the load is of, and a run with its forecasts."""
+"""A backtest of an object: the metric of a recorded load, and a run under that load with the object's forecasts."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _STEPS_PER_GAP = 3
 
 
 class NotRunnableError(Exception):
-    """Why an object cannot be decided again, and what to do."""
+    """Why an object cannot be run under a recorded load, and what to do."""
 
 
 def loaded_metric(spec: Spec, requests: Mapping[str, int]) -> Metric | None:
     """
-    The metric that the load is of: the one that is forecast, else the first with a target per pod; None for no metric.
+    The metric of the load: the one that is forecast, else the first with a target per pod; None without metrics.
 
-    requests: of a pod, milli-units by resource. Raises NotRunnableError where no target tells the load of one pod.
+    requests: of a pod, milli-units by resource. Raises NotRunnableError if no target tells the load of one pod.
     """
     wanted = forecast_metric(spec)
     ranked = sorted(spec.metrics, key=lambda metric: getattr(metric, "name", None) != wanted)
@@ -56,9 +56,9 @@ def loaded_metric(spec: Spec, requests: Mapping[str, int]) -> Metric | None:
 
 def load_of_points(points: Sequence[tuple[Nanoseconds, float]], instants: Sequence[Nanoseconds] | None = None) -> Load:
     """
-    The line that recorded values stand for, at least two of them.
+    The load as lines between recorded points, at least two of them.
 
-    instants: at which the values hold; None: those of the points. Raises ValueError for points that are no load.
+    instants: at which the values hold; None: those of the points. Raises ValueError for points that are not a load.
     """
     steps = sorted(later - earlier for (earlier, _), (later, _) in pairwise(points))
     # Gaps are measured against the usual step: hourly records have no gap each hour.
@@ -68,7 +68,7 @@ def load_of_points(points: Sequence[tuple[Nanoseconds, float]], instants: Sequen
 
 
 def name_of(metric: Metric) -> str:
-    """The name of a metric; "" of one whose type is not known."""
+    """The name of a metric; "" for a metric of an unknown type."""
     return getattr(metric, "name", "")
 
 
@@ -79,15 +79,15 @@ def stated_capacity(spec: Spec, metric: Metric, requests: Mapping[str, int]) -> 
 
 
 def with_one(spec: Spec, metric: Metric | None) -> Spec:
-    """The object with the one metric that the load is of."""
+    """The spec with only this metric."""
     return spec if metric is None else replace(spec, metrics=(metric,))
 
 
 class Rerun:
     """
-    What an object is run under. points: the load as it was recorded, also from before the span.
+    The inputs of a run. points: the load as it was recorded, also from before the span.
 
-    summary: of the forecasts of the last run, in a sentence.
+    summary: a sentence about the forecasts of the last run.
     """
 
     def __init__(
@@ -104,9 +104,9 @@ class Rerun:
 
     def run(self, spec: Spec, watch: Callable[[Observation, Decision], None], *, replicas: int | None = None) -> Run:
         """
-        Decides every turn of the span, with a forecast where the spec has one.
+        Decides every turn of the span, with forecasts if the spec asks for them.
 
-        Raises NotInstalledError where a forecast needs a package that is not there.
+        Raises NotInstalledError if a forecast needs a package that is not installed.
         """
         if spec.forecast is None or not spec.metrics:
             return run(
@@ -116,8 +116,8 @@ class Rerun:
         target = ForecastTarget(self.series, spec, environment.start_up, environment.requests.get(self.series.metric))
         tracker = BudgetTracker()
         forecasts = WalkForward(self.points, target, self.span, delay=environment.metric_delay, tracker=tracker)
-        found = run(
+        outcome = run(
             spec, self.load, environment, self.span, forecasts=forecasts, budget=tracker, replicas=replicas, watch=watch
         )
         self.summary = forecasts.summary
-        return found
+        return outcome

@@ -13,21 +13,21 @@ from msgspec import Struct
 
 from cronhpa.core.predictive.budget import THRIFT_STEPS
 
-# From a cost that buys only what is certain down to one that buys almost everything, on a scale close to logarithmic.
+# At the first cost only certain floors are worth their pods, at the last one almost all; roughly logarithmic.
 COSTS = (6.0, 2.4, 1.2, 0.8, 0.6, 0.45, 0.35, 0.25, 0.15, 0.07, 0.03, 0.012)
 # Pod-hours that a constant floor adds by itself, as shares of those of reactive scaling.
 CONSTANT_SHARES = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.065, 0.08, 0.1)
-# Instead of a share: in each hour the count that is worth the cost of a pod, by the loads of the last week.
+# In place of a share: for each hour the count that is worth the cost of a pod, by the loads of the last week.
 BY_HOUR = -1.0
 # The constant floors beside each cost of a pod.
 FLOORS = (*CONSTANT_SHARES, BY_HOUR)
-# The candidate that asks a method for nothing: a constant floor, with or without the spike hazard.
+# The candidate without a method: a constant floor, with or without the spike hazard.
 NO_METHOD = ""
 
 
 class Candidate(Struct, frozen=True):
     """
-    method: a variant of the catalog, or NO_METHOD. cost: of a pod; infinite: neither method nor spike hazard is asked.
+    method: a variant of the catalog, or NO_METHOD. cost: of a pod; infinite: neither method nor spike hazard is used.
     constant_share: one of FLOORS; with an infinite cost, one of CONSTANT_SHARES.
     """
 
@@ -42,9 +42,9 @@ class Candidate(Struct, frozen=True):
 
 def thrifty(candidate: Candidate) -> tuple[Candidate, ...]:
     """
-    The candidate if a pod cost more, by level of thrift: a higher cost, or a lower share for a constant floor.
+    The candidate at higher costs of a pod, by level of thrift: a higher cost, or for a constant floor a lower share.
 
-    Each level goes as many steps up COSTS, or down CONSTANT_SHARES, as THRIFT_STEPS says.
+    THRIFT_STEPS has the steps of each level, up COSTS or down CONSTANT_SHARES.
     """
     if candidate.is_constant:
         place = CONSTANT_SHARES.index(candidate.constant_share)
@@ -56,6 +56,6 @@ def thrifty(candidate: Candidate) -> tuple[Candidate, ...]:
 
 
 def candidates_of(methods: Sequence[str]) -> tuple[Candidate, ...]:
-    """Every candidate over these methods; that of the next lower cost is len(FLOORS) places later."""
+    """Every candidate of these methods; the candidate of the next lower cost is len(FLOORS) places later."""
     priced = [Candidate(method, cost, share) for method in (*methods, NO_METHOD) for cost in COSTS for share in FLOORS]
     return (*priced, *(Candidate(NO_METHOD, math.inf, share) for share in CONSTANT_SHARES[1:]))

@@ -1,13 +1,13 @@
 """
-A vectorized horizontal autoscaler: many floors under one load, a column each, tick after tick of 15 s.
+A vectorized horizontal autoscaler: many floors under one load, a column each, in ticks of 15 s.
 
-The daily evaluation can afford it for every candidate; `decide` itself it can afford for the winner alone. It follows
-the upstream tick for tick: which pods have samples and which of those count, whole milli-units and percents, the
-tolerance, scale-down stabilization, the rate of an object without a behavior. It leaves out schedules, behaviors, and
-more than one metric. Imports numpy: for workers and benchmarks only.
+It is fast enough to evaluate every candidate each day; `decide` itself is run for the chosen one only. It follows the
+upstream in every tick: which pods have samples and which samples count, whole milli-units and percents, the tolerance,
+scale-down stabilization, the rate limit of an object without a behavior. It has no schedules, no behaviors, and only
+one metric. Imports numpy: for workers and benchmarks only.
 
-A stabilization window remembers five minutes, so a day needs the last two hours of the day before and nothing else. All
-days are columns: a tick costs the same for a year as for a day.
+A stabilization window keeps five minutes, so a day depends on the last two hours of the day before at most. All days
+are columns, side by side.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ Rows = NDArray[np.int64]
 MINUTES_PER_STEP = 5
 
 _DAY_SECONDS = 86_400
-# int16 columns of this many fit the second-level cache with all that a tick looks at.
+# This many int16 columns, and the other arrays of a tick, fit the second-level cache.
 _COLUMNS = 4_000
 _REPLICAS_MAX = 30_000
-_EPSILON = 1e-4  # float32 meets whole percents and milli-units but for its last digits
+_EPSILON = 1e-4  # rounding errors of float32 near whole percents and milli-units
 # The upstream's rate without a behavior: twice as many in 15 s, or four.
 _RATE_SECONDS = 15
 # The upstream's default cpu-initialization-period.
@@ -45,20 +45,20 @@ _FRESH_SECONDS = 10
 
 @dataclass(frozen=True)
 class Utilization:
-    """A target in whole percent of the request; request: a share of what a pod can carry."""
+    """A target in whole percent of the request; request: as a share of a pod's capacity."""
 
     percent: int
     request: float = 1.0
 
     @property
     def load(self) -> float:
-        """The load a pod is scaled for, a share of what it can carry."""
+        """The load for which a pod is scaled, as a share of its capacity."""
         return self.percent / 100 * self.request
 
 
 @dataclass(frozen=True)
 class AverageValue:
-    """A target that is a load; load: a share of what a pod can carry."""
+    """A target that is a load; load: as a share of a pod's capacity."""
 
     load: float
 
@@ -66,13 +66,13 @@ class AverageValue:
 @dataclass(frozen=True)
 class AutoscalerModel:
     """
-    The autoscaler that floors are evaluated in. The unit of load is what one pod can carry.
+    The autoscaler in which floors are evaluated. The unit of load is the capacity of one pod.
 
-    goal: the metric's target. milli: what one pod can carry, in milli-units of the metric: a sample is a whole number
-    of them. is_cpu: starting pods do not count with their samples. start_up_seconds: from created to Ready.
-    The metric is the mean of `window_seconds` and `delay_seconds` old when it is read.
-    is_linear: the load is linear between ticks; else it is constant until the next.
-    tick_seconds: between two decisions, a divisor of 60. Ticks of a minute cost a quarter and decide later.
+    goal: the metric's target. milli: the capacity of one pod, in milli-units of the metric; samples are whole
+    milli-units. is_cpu: samples of starting pods do not count. start_up_seconds: from creation to Ready.
+    A sample is the mean over `window_seconds`, and `delay_seconds` old when it is read.
+    is_linear: the load is linear between ticks; else it is constant until the next tick.
+    tick_seconds: between two decisions, a divisor of 60. Longer ticks are cheaper and decide later.
     """
 
     goal: Utilization | AverageValue = Utilization(60)
@@ -93,33 +93,33 @@ class AutoscalerModel:
 
 def simulate(load: Floats, floors: Counts, autoscaler: AutoscalerModel, span_seconds: int = _DAY_SECONDS) -> Outcomes:
     """
-    Scale under `load` with each row of `floors` as the lower bound of the replicas.
+    Simulate `load` with each row of `floors` as the lower bound of the replicas.
 
-    load: (ticks,), whole steps. floors: (candidates, minutes), the floor that holds from `delay_seconds` after the
-    start of each minute of `load` for a minute; zero for no floor. span_seconds: length of the spans that are simulated
+    load: (ticks,), whole steps. floors: (candidates, minutes); each floor holds for one minute, from `delay_seconds`
+    after the start of its minute of `load`; zero for no floor. span_seconds: length of the spans that are simulated
     side by side, whole steps; each span begins two hours early, with the pods that its load needs then.
     """
     ticks = len(load)
     per_step = autoscaler.ticks(STEP_SECONDS)
-    found = Outcomes(*(np.zeros((len(floors), ticks // per_step), np.float32) for _ in range(6)))
+    outcomes = Outcomes(*(np.zeros((len(floors), ticks // per_step), np.float32) for _ in range(6)))
     served = mean_loads(load, autoscaler)
     span = autoscaler.ticks(span_seconds)
     for starts, rows in _spans(ticks, span, len(floors), autoscaler):
         replicas = _scale(served, floors, np.clip(rows, 0, ticks - 1), autoscaler)
         kept = scored(load, replicas, np.clip(rows, 0, ticks - 1), autoscaler)
         for name, values in kept.items():
-            target = getattr(found, name)
+            target = getattr(outcomes, name)
             for i, start in enumerate(starts):
                 part = target[:, start // per_step :][:, : span // per_step]
                 part[:] = values[: part.shape[1], i].T
-    return found
+    return outcomes
 
 
 def _spans(ticks: int, span: int, candidates: int, autoscaler: AutoscalerModel) -> Iterator[tuple[Rows, Rows]]:
     """
-    (first tick of each span, rows of the load (ticks of run-up and span, spans)), for some spans at a time.
+    (first tick of each span, rows of the load (ticks of run-up and span, spans)), for several spans at a time.
 
-    As many spans at a time as keep spans x candidates within the columns that fit the cache.
+    spans x candidates stays within the columns that fit the cache.
     """
     starts = np.arange(0, ticks, span)
     at_once = max(1, _COLUMNS // candidates)
@@ -159,8 +159,8 @@ class _Ages:
     """
     The age in ticks at which a pod is Ready, has a sample, is trusted, and has a sample of a whole window.
 
-    By a metric of CPU a pod is trusted once it was Ready in all of a window, or is Ready and older than the upstream's
-    default cpu-initialization-period; by another metric as soon as it has a sample.
+    For a CPU metric a pod is trusted once it was Ready in all of a window, or is Ready and older than the upstream's
+    default cpu-initialization-period; for another metric as soon as it has a sample.
     """
 
     ready: int
@@ -182,13 +182,13 @@ class _Ages:
 
 class _Samples:
     """
-    Samples of pods, in milli-units: the mean over a window of what a Ready pod served tick by tick.
+    Samples of pods, in milli-units: the mean load of a Ready pod over a window.
 
-    weights: by the number of ticks since a tick began, what a load of 1 in that tick adds to the sample.
+    weights: by the number of ticks since a tick began, the amount that a load of 1 in that tick adds to the sample.
     """
 
     def __init__(self, autoscaler: AutoscalerModel, served: Shares) -> None:
-        """served: what a Ready pod served in each tick before the first."""
+        """served: the load of a Ready pod in each tick before the first."""
         tick, begin, end = (
             autoscaler.tick_seconds,
             autoscaler.delay_seconds + autoscaler.window_seconds,
@@ -198,7 +198,7 @@ class _Samples:
             k: min(begin, k * tick) - max(end, (k - 1) * tick) for k in range(end // tick + 1, -(-begin // tick) + 1)
         }
         self.weights = {
-            k: np.float32(autoscaler.milli * each / autoscaler.window_seconds) for k, each in overlaps.items()
+            k: np.float32(autoscaler.milli * seconds / autoscaler.window_seconds) for k, seconds in overlaps.items()
         }
         self._served = np.repeat(served[None], max(self.weights), axis=0)
 
@@ -220,7 +220,7 @@ class _Proposals:
 
     def __init__(self, autoscaler: AutoscalerModel) -> None:
         if isinstance(autoscaler.goal, Utilization):
-            # The mean is in percent of the request, and a pod without a sample is assumed to use all of it.
+            # The mean is in percent of the request; a pod without a sample is assumed to use its whole request.
             self._goal, self._per_unit = autoscaler.goal.percent, 100 / (autoscaler.milli * autoscaler.goal.request)
             self._busy = max(100, autoscaler.goal.percent)
         else:
@@ -259,7 +259,7 @@ class _Proposals:
         asked *= counted
         np.ceil(asked, out=asked)
         np.minimum(asked, _REPLICAS_MAX, out=asked)
-        # Whole percents above the target may be below it once all pods are counted: the count stays.
+        # The ratio may fall to the target or below it once all pods are counted: then the count stays.
         asked = np.where(rising, np.maximum(asked, current), asked)
         return np.where(stays, current, asked).astype(np.int16)
 
@@ -282,7 +282,7 @@ class Autoscalers:
         self._current = np.broadcast_to(needed, (days, columns))
         self.first = self._current
         self._samples = _Samples(autoscaler, self._load[0] / self._current)
-        # An entry that is exactly as old as the window counts.
+        # An entry exactly as old as the window still counts.
         window = autoscaler.stabilization_seconds // autoscaler.tick_seconds + 1
         self._measured, self._merged = (_SlidingMaximum(window, (days, columns)) for _ in range(2))
 
@@ -299,7 +299,7 @@ class Autoscalers:
         merged = np.maximum(measured, floor)
         limit = np.minimum(current, _REPLICAS_MAX // self._doubled) * np.int16(self._doubled)
         np.maximum(limit, 2 * self._doubled, out=limit)
-        # Stabilization may raise to a metric's recommendation; of a floor's it only holds the current count.
+        # Stabilization may raise to a recommendation of the metric; one of a floor only holds the current count.
         held = np.minimum(self._merged.with_newest(merged), current)
         np.maximum(held, self._measured.with_newest(measured), out=held)
         np.maximum(held, merged, out=held)
@@ -330,7 +330,7 @@ def _scale(load: Floats, floors: Counts, rows: Rows, autoscaler: AutoscalerModel
     autoscalers = Autoscalers(load[rows], len(floors), autoscaler)
     floor = by_minute[minute[0]]
     for i in range(len(rows)):
-        # Days begin with a minute: all columns change their floor in the same tick.
+        # Days begin at a full minute: all columns change their floor in the same tick.
         if (i - delay) % per_minute == 0:
             floor = by_minute[minute[i]]
         autoscalers.decide(i, floor)

@@ -1,5 +1,5 @@
 """
-Whether issued quantiles hold: the share of outcomes at or below them, against the share that they stated.
+The coverage of issued quantiles: the share of outcomes at or below them, compared with their stated level.
 
 Levels differ from forecast to forecast, so only the excess over the stated level can be averaged. Imports numpy: for
 workers and benchmarks only.
@@ -12,7 +12,7 @@ import numpy as np
 from cronhpa.forecasting.columns import Floats
 from cronhpa.history.packing import STEPS_PER_DAY
 
-# Fewer outcomes tell a coverage of 0.95 with a standard error above two percent.
+# With fewer outcomes the standard error of a coverage of 0.95 is above two percent.
 OUTCOMES_MIN = 100
 # A fit keeps loads with 24 bits: a constant load must not count as uncovered by its last digit.
 _ROUNDING = 1 + 1e-6
@@ -20,9 +20,9 @@ _ROUNDING = 1 + 1e-6
 
 def excess_coverage(outcomes: Floats, issued: Floats, levels: Floats) -> float | None:
     """
-    Share of outcomes that the issued quantiles covered, less the mean level that they stated.
+    (share of outcomes at or below their issued quantile) - (mean of the stated levels).
 
-    (n,) each, NaN for what is not known. None for fewer than OUTCOMES_MIN known pairs.
+    (n,) each, NaN for unknown values. None for fewer than OUTCOMES_MIN known pairs.
     """
     known = ~np.isnan(outcomes) & ~np.isnan(issued)
     if known.sum() < OUTCOMES_MIN:
@@ -31,7 +31,7 @@ def excess_coverage(outcomes: Floats, issued: Floats, levels: Floats) -> float |
 
 
 def coverage_percent(level: float, excess: float | None) -> int | None:
-    """The coverage of a quantile of this level, if it keeps the excess of the last day; None while that is unknown."""
+    """level + excess of the last day, in percent; None while the excess is unknown."""
     return None if excess is None else round(100 * min(max(level + excess, 0.0), 1.0))
 
 

@@ -28,8 +28,8 @@ from cronhpa.forecasting.workload import WorkloadModel, workload_of
 from cronhpa.history.series import STEP
 from cronhpa_models.catalog import Chosen, Found
 
-# Before the first day the policy is fitted once a day, as by an operator that has run for a while: each day is
-# evaluated by its single minutes, which are known for nine days.
+# Days before the first one on which the policy is fitted, too, as by an operator that has run for a while: minutes are
+# kept for nine days, so a day can be evaluated by its single minutes only while it is recent.
 WARM_UP_DAYS = 14
 
 Evaluate = Callable[[Nanoseconds, Callable[[], CandidateScores]], CandidateScores]
@@ -40,8 +40,8 @@ class WalkedDay:
     """
     The floors of a policy in one day.
 
-    begin: of the day. fitted: the policy, or why there is none. floors: at every origin of the day, the first at its
-    begin; None without a choice. excess: (origins,), see `rolling_excess`. by_minute: whether origins are minutes.
+    begin: of the day. fitted: the policy, or why there is none. floors: at every origin of the day, the first one at
+    the day's begin; None without a choice. excess: (origins,), see `rolling_excess`. by_minute: origins are minutes.
     unusable: see Forecast.
     """
 
@@ -87,7 +87,7 @@ def _evaluated(_begin: Nanoseconds, work: Callable[[], CandidateScores]) -> Cand
 
 
 class DailyWalk:
-    """Days are asked for in order, each once; the policy of one day knows the choice of the day before."""
+    """Call `day` for each day, in order: the policy of a day depends on the choice of the day before."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class DailyWalk:
         self._levels = np.full(len(recording.steps) + 1, np.nan)
 
     def day(self, row: int, spent_percent: float | None = None) -> WalkedDay:
-        """The day from a step on; spent_percent: extra pod-hours of the seven days before it; None: not counted."""
+        """The day from the step `row` on. spent_percent: extra pod-hours of the week before it; None: not counted."""
         begin = self._recording.calendar(row)
         if not self._is_warm:
             self._is_warm = True
@@ -156,7 +156,7 @@ class DailyWalk:
     def _excess(self, row: int, floors: Floors) -> Floats:
         """(origins,): the excess coverage of the forecasts of the day before each origin."""
         every = MINUTES_PER_STEP if self._recording.minutes is not None else 1
-        # The newest forecast in a step is of the step after it.
+        # The last forecast that is made in a step is for the next step.
         load, level = floors.load[0, every - 1 :: every], floors.level[0, every - 1 :: every]
         if every == 1:
             load, level = floors.load[-1], floors.level[-1]

@@ -26,7 +26,7 @@ _CONNECT_SECONDS = 5
 
 @contextmanager
 def connected(cluster: DaskCluster) -> Iterator[Executor]:
-    """The cluster's executor. Raises OSError where its scheduler does not answer, or is not who it should be."""
+    """The cluster's executor. Raises OSError if its scheduler does not answer or cannot be authenticated."""
     security = None
     if cluster.scheduler.startswith("tls://"):
         security = Security(  # type: ignore[no-untyped-call]  # dask has no types

@@ -1,8 +1,8 @@
 """
-How long a method may take: one that hangs costs its own answers, and the others go on.
+Deadlines for methods: a method that hangs loses its own answers, and the other methods go on.
 
-An alarm of the process interrupts Python code, and code in C when it returns; a process that ignores the alarm is
-killed by its pool. Outside the main thread, as in a dask worker, nothing is interrupted: a late answer is not used.
+An alarm of the process interrupts Python code, and C code when it returns; a process that ignores the alarm is killed
+by its pool. Outside the main thread, as in a dask worker, nothing is interrupted, and a late answer is discarded.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ T = TypeVar("T")
 
 
 class OverrunError(BaseException):
-    """Time is up. No Exception: a method that goes on after any Exception would go on after this one, too."""
+    """Time is up. Not an Exception: a method may catch every Exception and go on."""
 
 
 class Deadlines:
-    """The time of the methods in one task of a worker, in which several objects wait for their turn."""
+    """The time limits of methods in one task of a worker, which has several objects."""
 
     def __init__(self, seconds: float, objects_max: int = 3) -> None:
         """
-        seconds: of a method for one object, all its calls together. objects_max: after a method was late for so many
-        objects, the other objects of the task go on without it.
+        seconds: for all calls of a method for one object. objects_max: after a method was late for this many objects,
+        the other objects of the task go on without it.
         """
         self.seconds = seconds
         self.objects_max = objects_max
@@ -47,7 +47,7 @@ class Deadlines:
 
 
 class TimedAttempts(Attempts):
-    """As Attempts, and a method that takes too long costs itself alone, too."""
+    """Attempts in which a method that takes too long counts as failed, too."""
 
     def __init__(self, deadlines: Deadlines) -> None:
         super().__init__()
@@ -69,14 +69,14 @@ class TimedAttempts(Attempts):
         self._left[name] = left - (time.monotonic() - begin)  # noqa: TID251 - as above
         if self._left[name] > 0:
             return answer
-        # Where the alarm interrupts nothing, and where the method swallowed it.
+        # The alarm interrupted nothing, or the method caught it.
         self._deadlines.late[name] += 1
         self.failures[name] = f"no answer within {self._deadlines.seconds:g} s"
         return None
 
 
 def _interrupted(seconds: float, work: Callable[[], T]) -> T:
-    """The result of the work; raises OverrunError within it after so many seconds, in the main thread alone."""
+    """The result of the work. In the main thread, OverrunError is raised inside the work after these seconds."""
     if threading.current_thread() is not threading.main_thread():
         return work()
     if not _alarm.is_set:
@@ -96,7 +96,7 @@ def _interrupted(seconds: float, work: Callable[[], T]) -> T:
 
 
 class _Alarm:
-    """What the process does when its alarm rings. is_set: whether it is the process's handler now."""
+    """The process's handler of its alarm. is_set: whether the handler is installed now."""
 
     def __init__(self) -> None:
         self.is_set = False
@@ -112,7 +112,7 @@ _alarm = _Alarm()
 
 @contextmanager
 def alarmed() -> Iterator[None]:
-    """Answer the process's alarm, in the main thread: once around many attempts, as a handler takes time to set."""
+    """Handles the process's alarm, in the main thread. Use it once around many attempts: installing takes time."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,5 +1,5 @@
 """
-The daily evaluation: a backtest of every candidate on one past day, fitted on what was known before that day.
+The daily evaluation: a backtest of every candidate on one past day, fitted on the history before that day.
 
 Imports numpy: for workers and benchmarks only.
 """
@@ -34,11 +34,11 @@ from cronhpa.history.packing import STEPS_PER_DAY
 from cronhpa.simulation.forecast_effect import ForecastEffect
 from cronhpa_models.catalog import Chosen
 
-# Steps before a day that are replayed but not scored: the day may begin with a load that needs a floor from them.
+# Steps before a day that are replayed but not scored: a load at the begin of the day may need a floor from them.
 RUN_UP_STEPS = 12
 # Run-up and day in three spans side by side: half of the ticks, run-ups of the spans included.
 _SPAN_SECONDS = 30_000
-# A day with more minutes missing is evaluated by its five-minute maxima.
+# A day with more missing minutes is evaluated by its five-minute maxima.
 _MINUTES_MISSED_MAX = 200
 
 
@@ -47,8 +47,8 @@ class PastDay:
     """
     A day to evaluate candidates on.
 
-    before: the history up to its run-up. load: run-up and day, as since a fit. are_points: steps are points five
-    minutes apart, not maxima: nothing in the history is known by the minute.
+    before: the history up to the run-up. load: run-up and day, as since a fit. are_points: steps are points five
+    minutes apart instead of maxima, because the history has no minutes.
     """
 
     before: KnownLoad
@@ -66,7 +66,7 @@ class DayScores(Struct, frozen=True):
     The scores of every candidate on one day: little-endian 32-bit floats, plain reactive scaling first, compressed.
 
     begin: of the day. expected_percent: extra pod-hours that the policy active on that day predicted; None if there was
-    none. effect: of the choice made after the day, by the decisions themselves; None while there was no choice.
+    none. effect: of the choice made after the day, by `decide`; None if there was no choice.
     """
 
     begin: Nanoseconds
@@ -81,7 +81,7 @@ class DayScores(Struct, frozen=True):
 
     @property
     def candidates(self) -> int:
-        """How many candidates were evaluated."""
+        """The number of evaluated candidates."""
         return len(zlib.decompress(self.table)) // (4 * len(SCORES)) - 1
 
     def scores(self) -> CandidateScores:
@@ -94,7 +94,7 @@ class CandidateScores:
     """
     (1 + candidates, days) each; the first row is plain reactive scaling.
 
-    minutes: under-provisioned ones. pods: mean replicas times steps. actions: changes of the replica count. lowest,
+    minutes: under-provisioned minutes. pods: mean replicas x steps. actions: changes of the replica count. lowest,
     highest: replicas.
     """
 
@@ -109,11 +109,11 @@ class CandidateScores:
         return cls(*(np.concatenate([getattr(day, name) for day in days], axis=1) for name in SCORES))
 
 
-SCORES = tuple(each.name for each in fields(CandidateScores))
+SCORES = tuple(field.name for field in fields(CandidateScores))
 
 
 def past_day(history: KnownLoad, days_back: int) -> PastDay:
-    """The day that began so many days before the end of the history, by the minute where its minutes are known."""
+    """The day that began `days_back` days before the end of the history, by the minute if its minutes are known."""
     after = (days_back - 1) * history.steps_per_day
     length = RUN_UP_STEPS + history.steps_per_day
     before = history.until(after + length)
@@ -135,7 +135,9 @@ def floors_of_day(
     windows = workload.windows(by_minute=day.minutes is not None)
     models = fit_models(day.before, workload, catalog, attempt, windows)
     cost = min(map(models.cost, candidates))
-    outlook = outlook_of(Asked(models, day.load, day.load.origins, {each.method for each in candidates}, attempt, cost))
+    outlook = outlook_of(
+        Asked(models, day.load, day.load.origins, {candidate.method for candidate in candidates}, attempt, cost)
+    )
     floors = candidate_floors(models, outlook, candidates)
     length = len(day.load.steps) * MINUTES_PER_STEP
     return np.concatenate([np.zeros((1, length), np.int16), by_minute(floors, workload, length)])
@@ -168,12 +170,12 @@ def _replayed(day: PastDay) -> Floats:
     """
     A load for each minute, through gaps too.
 
-    Maxima: a step's maximum is known at its end, when the next step is under way; a rise within a step is assumed in
-    its first minute. Points: the load is linear from one to the next.
+    Maxima: a step's maximum is known at the end of the step; a rise within a step is assumed in its first minute.
+    Points: the load is linear from one to the next.
     """
     full = without_gaps(day.load.steps)
     if day.are_points:
-        # A point ends its step.
+        # A point lies at the end of its step.
         minutes = np.arange(len(full) * MINUTES_PER_STEP) / MINUTES_PER_STEP - 1
         return np.asarray(np.interp(minutes, np.arange(len(full)), full), dtype=np.float64)
     under_way = np.concatenate([full[1:], full[-1:]])

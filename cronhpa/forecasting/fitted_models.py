@@ -25,9 +25,9 @@ from cronhpa_models.catalog import Chosen
 from cronhpa_models.method import LAGS, Fitted
 
 WEEK_DAYS = 7
-# The largest load that is believed, as a multiple of the largest of the last week.
+# The largest plausible load, as a multiple of the largest of the last week.
 CEILING = 1.1
-# Minutes that an origin looks back at.
+# Minutes before an origin that its forecast uses.
 RUN_UP_MINUTES = LAGS * MINUTES_PER_STEP
 
 # With a larger share of gaps, a history of minutes holds points five minutes apart.
@@ -42,9 +42,9 @@ class KnownLoad:
     """
     The load measured up to an instant, oldest first, NaN for a gap.
 
-    steps: maxima of five minutes. minutes: maxima of the single minutes that end with the last step, fewer days of
-    them; None where they are not known. steps_per_day: of the recorded calendar; benchmarks replay an hourly recording
-    with 24 steps a day.
+    steps: maxima of five minutes. minutes: maxima of single minutes, for fewer days, up to the end of the last step;
+    None if they are not known. steps_per_day: of the recorded calendar; benchmarks replay an hourly recording with 24
+    steps a day.
     """
 
     steps: Floats
@@ -56,7 +56,7 @@ class KnownLoad:
         return self.steps[-WEEK_DAYS * self.steps_per_day :]
 
     def until(self, steps: int) -> KnownLoad:
-        """The history as it was so many steps before its end."""
+        """The history as it was `steps` steps before its end."""
         minutes = None if self.minutes is None else self.minutes[: max(len(self.minutes) - steps * MINUTES_PER_STEP, 0)]
         return replace(self, steps=self.steps[: len(self.steps) - steps], minutes=minutes)
 
@@ -66,9 +66,9 @@ class RecentLoad:
     """
     The load measured since a fit, oldest first, NaN for a gap.
 
-    steps: the complete steps since the fit. minutes: single minutes, those of RUN_UP_MINUTES before the fit first.
-    None: the origins are steps, and a floor is renewed every five minutes. is_ignored: minutes that nothing may be
-    learned from; an origin in one of them still knows its load.
+    steps: the complete steps since the fit. minutes: single minutes, beginning RUN_UP_MINUTES before the fit; None: the
+    origins are steps, and a floor is renewed every five minutes. is_ignored: minutes on which nothing may be fitted; a
+    forecast at such a minute still uses its load.
     """
 
     steps: Floats
@@ -77,7 +77,7 @@ class RecentLoad:
 
     @property
     def minutes_since_fit(self) -> Floats | None:
-        """A gap where a minute is ignored."""
+        """The minutes since the fit, with a gap in place of each ignored minute; None without minutes."""
         if self.minutes is None:
             return None
         trusted = self.minutes if self.is_ignored is None else np.where(self.is_ignored, np.nan, self.minutes)
@@ -85,24 +85,24 @@ class RecentLoad:
 
     @property
     def origins(self) -> Minutes:
-        """Every origin after the fit, as the number of minutes, or of steps, that are known at it."""
+        """Every origin after the fit, as the number of minutes, or of steps, that are known at the origin."""
         count = len(self.steps) if self.minutes is None else len(self.minutes) - RUN_UP_MINUTES
         return np.arange(1, count + 1)
 
 
 class ModelStates(Struct, frozen=True):
-    """What the store keeps of fitted models: the bytes of each method by its name, and of the spike hazard."""
+    """The encoded form of fitted models: bytes by the name of the method, and those of the spike hazard."""
 
     methods: dict[str, bytes]
-    # Read where the answer of the store lies: a forecast reads it each minute.
+    # A view of the store's answer, without a copy: a forecast reads it each minute.
     spikes: memoryview
 
 
 @dataclass(frozen=True)
 class FittedModels:
     """
-    methods: those that could be fitted, with the variants that are candidates. spikes: the spike hazard of single
-    minutes; None without them. constants: replicas of the constant floors, by CONSTANT_SHARES. by_hour: see
+    methods: the methods that could be fitted, with the variants that are candidates. spikes: the spike hazard of single
+    minutes; None if it was not fitted. constants: replicas of the constant floors, by CONSTANT_SHARES. by_hour: see
     `hourly_floors`. mean_replicas: of reactive scaling; the cost of a pod is relative to them. week_max: the largest
     load of the last week. tail: the last LAGS steps before the fit.
     """
@@ -122,7 +122,7 @@ class FittedModels:
         return tuple(variant for chosen, _ in self.methods for variant in chosen.variants)
 
     def cost(self, candidate: Candidate) -> float:
-        """Of a pod, as a probability."""
+        """The cost of a pod, as a probability."""
         return candidate.cost / self.mean_replicas
 
     def constant(self, candidate: Candidate) -> tuple[int, ...]:
@@ -133,15 +133,15 @@ class FittedModels:
 
     def only(self, variants: Collection[str], *, spikes: bool) -> FittedModels:
         """These models reduced to the methods of these variants; spikes: whether the spike hazard stays."""
-        methods = tuple(each for each in self.methods if any(variant in variants for variant in each[0].variants))
+        methods = tuple(pair for pair in self.methods if any(variant in variants for variant in pair[0].variants))
         return replace(self, methods=methods, spikes=self.spikes if spikes else None)
 
     def without(self, names: Collection[str]) -> FittedModels:
         """These models without the methods of these names."""
-        return replace(self, methods=tuple(each for each in self.methods if each[0].method.name not in names))
+        return replace(self, methods=tuple(pair for pair in self.methods if pair[0].method.name not in names))
 
     def states(self, attempt: Attempt) -> ModelStates:
-        """What the store keeps. A method that cannot be encoded as bytes is left out."""
+        """The models in their encoded form. A method that cannot be encoded as bytes is left out."""
         states = {}
         for chosen, fitted in self.methods:
             state = attempt(chosen.method.name, partial(_encoded, fitted))
@@ -151,7 +151,7 @@ class FittedModels:
 
 
 class Attempt(Protocol):
-    """Runs work of the method of this name; None where it fails, so that a method costs itself alone."""
+    """Runs work of the method of this name; None if it fails, so that other methods go on."""
 
     def __call__(self, name: str, work: Callable[[], T], /) -> T | None: ...
 
@@ -188,9 +188,9 @@ def fit_models(
 
 def fit_spikes(minutes: Floats, workload: WorkloadModel) -> spike_hazard.FittedHazard | None:
     """
-    The spike hazard of single minutes; None where half of them are gaps, or pods were hardly ever too few.
+    The spike hazard of single minutes; None if half of them are gaps, or if pods were hardly ever too few.
 
-    Minutes before the first known one are no gap: a young history is a short one.
+    Minutes before the first known one are not gaps: they are not part of the history.
     """
     minutes = minutes[-spike_features.DAYS * spike_features.DAY :]
     minutes = minutes[np.argmax(~np.isnan(minutes)) :] if len(minutes) else minutes
@@ -201,7 +201,7 @@ def fit_spikes(minutes: Floats, workload: WorkloadModel) -> spike_hazard.FittedH
 
 
 def _encoded(fitted: Fitted) -> bytes:
-    """Raises TypeError for anything but bytes: it would keep all that is stored beside it from being stored."""
+    """Raises TypeError for anything but bytes: it would make encoding fail for all fits of the task."""
     return bytes(memoryview(fitted.encode()))
 
 
@@ -209,8 +209,8 @@ def by_minute(floors: Counts, workload: WorkloadModel, minutes: int) -> Counts:
     """
     (..., windows, origins) to (..., minutes): the floor in force in each minute.
 
-    The floor of the next step holds at once; that of the step behind it as soon as a pod requested now becomes Ready
-    for that step alone.
+    The floor of the next step is in force at once. The floor of the step after that is in force as soon as a pod that
+    is requested now becomes Ready only in that step.
     """
     near, both = floors[..., 0, :], floors.max(axis=-2)
     if floors.shape[-1] == minutes:
@@ -220,15 +220,15 @@ def by_minute(floors: Counts, workload: WorkloadModel, minutes: int) -> Counts:
 
 
 def without_gaps(load: Floats) -> Floats:
-    """Linear through gaps, zero where nothing is known."""
-    known = np.flatnonzero(~np.isnan(load))
-    if not len(known):
+    """The load with gaps interpolated linearly; zero if no value is known."""
+    at_known = np.flatnonzero(~np.isnan(load))
+    if not len(at_known):
         return np.zeros(len(load))
-    return np.asarray(np.interp(np.arange(len(load)), known, load[known]), dtype=np.float64)
+    return np.asarray(np.interp(np.arange(len(load)), at_known, load[at_known]), dtype=np.float64)
 
 
 def _held_a_step(replicas: Floats) -> Floats:
-    """Replicas where stabilization holds each step's count for one step more."""
+    """The replicas if stabilization holds each step's count for one more step."""
     return np.asarray(np.maximum(replicas, np.concatenate([replicas[:1], replicas[:-1]])))
 
 

@@ -1,8 +1,8 @@
 """
-The floors of candidates at some origins: many candidates of one object, or one candidate each of many objects.
+The floors of candidates at some origins: many candidates of one object, or one candidate of each of many objects.
 
-Only `priced_by` makes floors, for one origin, a day or a whole recording. The minutes of many objects are one set of
-arrays: the overhead of a call is paid once for all of them. Imports numpy: for workers and benchmarks only.
+All floors come from `priced_by`, for one origin, a day or a whole recording. Many objects share one set of arrays, and
+so the overhead of a call. Imports numpy: for workers and benchmarks only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def candidate_floors(models: FittedModels, outlook: Outlook, candidates: Sequenc
     """
     (candidates, windows, origins): the floor of each candidate at each origin of the outlook.
 
-    Where the method of a candidate says nothing, its constant floor and the spike hazard remain.
+    A candidate without an answer of its method has its constant floor and the spike hazard.
     """
     carried, mean = models.workload.carried, models.mean_replicas
     floors = np.zeros((len(candidates), outlook.windows, len(outlook.running)), np.int16)
@@ -54,7 +54,7 @@ def candidate_floors(models: FittedModels, outlook: Outlook, candidates: Sequenc
         )
         for members, of_cost in zip(of_costs.values(), of_method, strict=True):
             floors[members] = of_cost
-    constants = np.array([models.constant(each) for each in candidates], np.int16)[:, outlook.hours % HOURS]
+    constants = np.array([models.constant(candidate) for candidate in candidates], np.int16)[:, outlook.hours % HOURS]
     return np.maximum(floors, constants[:, None, :])
 
 
@@ -68,8 +68,8 @@ def priced_by(
     shape: tuple[int, ...],
 ) -> Counts:
     """
-    (..., windows, origins): the floor of a method's distribution and of the spike hazard, the higher one; zero without
-    both.
+    (..., windows, origins): the higher of the floors of a method's distribution and of the spike hazard; zero if there
+    is neither.
 
     against_spikes: (..., origins), see `spike_floors`. shape: of the floors. The others as in `priced_floors`.
     """
@@ -86,10 +86,10 @@ class Floors:
     """
     The floors of a policy at some origins; each (windows, origins).
 
-    replicas: zero where the running ones suffice. load: what those replicas carry; where they are zero, the lower one
-    of the expected load and the load that the running replicas carry; NaN where nothing can be said. level: probability
-    that the largest load of the window is at most `load`. ceiling: (origins,), the largest load that is believed.
-    thrifty: replicas and load if a pod cost more, by level of `predictive.budget.thrift`.
+    replicas: zero if the running ones suffice. load: the load that these replicas carry; for zero replicas
+    min(expected load, load that the running replicas carry); NaN without a forecast. level: P(largest load of the
+    window <= load). ceiling: (origins,), the largest plausible load. thrifty: replicas and load at higher costs of a
+    pod, by level of `predictive.budget.thrift`.
     """
 
     replicas: Counts
@@ -99,7 +99,7 @@ class Floors:
     thrifty: tuple[tuple[Counts, Floats], ...]
 
     def of(self, origins: slice) -> Floors:
-        """The floors of some of the origins."""
+        """The floors at these origins."""
         thrifty = tuple((replicas[:, origins], load[:, origins]) for replicas, load in self.thrifty)
         return Floors(
             self.replicas[:, origins], self.load[:, origins], self.level[:, origins], self.ceiling[origins], thrifty
@@ -109,7 +109,7 @@ class Floors:
 @dataclass(frozen=True)
 class FloorsAsked:
     """
-    The candidate of an object, its models, and the origins it is asked at.
+    The candidate of an object, its models, and the origins of its floors.
 
     origins: see RecentLoad.origins.
     """
@@ -122,16 +122,16 @@ class FloorsAsked:
 
     @property
     def variant(self) -> str:
-        """The variant that the level is taken from: the candidate's own, or any where it has none."""
+        """The variant whose distribution gives the level: the candidate's own, or any variant if it has none."""
         return self.candidate.method or next(iter(self.models.variants), NO_METHOD)
 
 
 class _Shape(NamedTuple):
     """
-    What the arrays of two objects must have in common to be joined.
+    The properties that the arrays of two objects must share to be joined.
 
-    bins: of the distribution that the level is taken from; zero without one. is_priced: whether that distribution is
-    the candidate's own. has_spikes: whether the spike hazard is asked.
+    bins: of the distribution that gives the level; zero without one. is_priced: whether that distribution is the
+    candidate's own. has_spikes: whether the spike hazard is used.
     """
 
     windows: int
@@ -151,59 +151,67 @@ class _Shape(NamedTuple):
 
 
 def floors_of(asked: Sequence[FloorsAsked]) -> list[Floors]:
-    """The floors of each, as if it were asked alone."""
+    """The floors of each object: the same as if it were the only one."""
     said = outlooks(
         [
             Asked(
-                each.models, each.recent, each.origins, {each.variant}, each.attempt, each.models.cost(each.candidate)
+                question.models,
+                question.recent,
+                question.origins,
+                {question.variant},
+                question.attempt,
+                question.models.cost(question.candidate),
             )
-            for each in asked
+            for question in asked
         ]
     )
     alike: dict[_Shape, list[int]] = {}
-    for place, (each, outlook) in enumerate(zip(asked, said, strict=True)):
-        alike.setdefault(_Shape.of(each, outlook), []).append(place)
-    found: dict[int, Floors] = {}
+    for place, (question, outlook) in enumerate(zip(asked, said, strict=True)):
+        alike.setdefault(_Shape.of(question, outlook), []).append(place)
+    floors: dict[int, Floors] = {}
     for shape, places in alike.items():
         together = _floors([asked[place] for place in places], [said[place] for place in places], shape)
         end = 0
         for place in places:
             mine = slice(end, end + len(asked[place].origins))
-            found[place] = together.of(mine)
+            floors[place] = together.of(mine)
             end = mine.stop
-    return [found[place] for place in range(len(asked))]
+    return [floors[place] for place in range(len(asked))]
 
 
 def _floors(asked: Sequence[FloorsAsked], said: Sequence[Outlook], alike: _Shape) -> Floors:
-    """The floors of objects whose arrays have one shape, one after the other along the origins."""
-    counts = [len(each.origins) for each in asked]
-    carried = np.repeat([each.models.workload.carried for each in asked], counts)
-    running, ceiling = (np.concatenate([getattr(each, name) for each in said]) for name in ("running", "ceiling"))
+    """The floors of objects whose arrays share a shape, joined along the origins."""
+    counts = [len(question.origins) for question in asked]
+    carried = np.repeat([question.models.workload.carried for question in asked], counts)
+    running, ceiling = (np.concatenate([getattr(outlook, name) for outlook in said]) for name in ("running", "ceiling"))
     shape = (alike.windows, len(running))
     # Without a distribution the expected load is what the running replicas carry.
     edges, cdf = np.full((*shape, 1), np.inf), np.ones((*shape, 1))
     if alike.bins:
-        of_each = [outlook.distributions[each.variant] for each, outlook in zip(asked, said, strict=True)]
-        edges, cdf = (np.concatenate(parts, axis=1) for parts in zip(*of_each, strict=True))
+        of_objects = [outlook.distributions[question.variant] for question, outlook in zip(asked, said, strict=True)]
+        edges, cdf = (np.concatenate(parts, axis=1) for parts in zip(*of_objects, strict=True))
     joined = _joined([outlook.spikes for outlook in said if outlook.spikes is not None]) if alike.has_spikes else None
     distribution = (edges, cdf) if alike.is_priced else None
 
     # (levels of thrift, objects): the candidate itself first.
-    levels = list(zip(*((each.candidate, *thrifty(each.candidate)) for each in asked), strict=True))
-    means = np.array([each.models.mean_replicas for each in asked])
-    cost = np.repeat(np.array([[each.cost for each in level] for level in levels]) / means, counts, axis=1)
+    levels = list(zip(*((question.candidate, *thrifty(question.candidate)) for question in asked), strict=True))
+    means = np.array([question.models.mean_replicas for question in asked])
+    cost = np.repeat(np.array([[candidate.cost for candidate in level] for level in levels]) / means, counts, axis=1)
     constants = np.array(
-        [[each.models.constant(candidate) for candidate, each in zip(level, asked, strict=True)] for level in levels],
+        [
+            [question.models.constant(candidate) for candidate, question in zip(level, asked, strict=True)]
+            for level in levels
+        ],
         np.int16,
     )
-    owner, hours = np.arange(len(asked)).repeat(counts), np.concatenate([each.hours for each in said])
+    owner, hours = np.arange(len(asked)).repeat(counts), np.concatenate([outlook.hours for outlook in said])
     against_spikes = spike_floors(joined[0], joined[1], carried, ceiling, list(cost)) if joined is not None else None
     priced = priced_by(distribution, against_spikes, running, carried, ceiling, cost[:, None], (len(levels), *shape))
     replicas, *dearer = np.maximum(priced, constants[:, owner, hours % HOURS][:, None])
     median = np.take_along_axis(edges, (cdf < _MEDIAN).sum(axis=-1, keepdims=True), axis=-1)[..., 0]
     served = np.minimum(np.minimum(median, running * carried), ceiling)
-    # Slightly less than what the replicas carry, so that dividing and rounding up gives the replicas back.
-    load, *of_dearer = (np.where(each > 0, (each - 1e-6) * carried, served) for each in (replicas, *dearer))
+    # Slightly less than the load that the replicas carry: dividing and rounding up must give the same replicas.
+    load, *of_dearer = (np.where(row > 0, (row - 1e-6) * carried, served) for row in (replicas, *dearer))
     covered = (edges <= load[..., None]).sum(axis=-1, keepdims=True)
     level = np.where(covered > 0, np.take_along_axis(cdf, np.maximum(covered - 1, 0), axis=-1), 0.0)[..., 0]
     return Floors(replicas, load, level, ceiling, tuple(zip(dearer, of_dearer, strict=True)))

@@ -26,9 +26,9 @@ def forecast_of(  # noqa: PLR0913 - what is stated, and when from what it was ma
     unusable: str = "",
 ) -> Forecast | None:
     """
-    The forecast of the origin at `place`; None where nothing can be said there.
+    The forecast of the origin at `place`; None without a load there.
 
-    by_minute: whether origins are minutes: the first window then ends within the next step, else it is the current
+    by_minute: whether origins are minutes. If so, the first window ends within the next step; else it is the current
     step. excess: see `excess_coverage`. unusable: see Forecast.
     """
     if math.isnan(floors.load[0, place]) or math.isnan(floors.load[-1, place]):
@@ -38,7 +38,7 @@ def forecast_of(  # noqa: PLR0913 - what is stated, and when from what it was ma
     far_steps = 4 - near_steps + fitted.workload.far_steps
 
     def steps(of_windows: Floats, replicas: Counts | None = None) -> tuple[float, ...]:
-        """Those of the first window, then those of the last; zero without a floor, where `replicas` are given."""
+        """Values of the first window, then of the last one. With `replicas`: zero where there is no floor."""
         near, far = float(of_windows[0, place]), float(of_windows[-1, place])
         if replicas is not None:
             near = near if replicas[0, place] > 0 else 0.0
@@ -60,5 +60,5 @@ def forecast_of(  # noqa: PLR0913 - what is stated, and when from what it was ma
         asked=steps(floors.load, floors.replicas),
         thrifty=tuple(steps(load, replicas) for replicas, load in floors.thrifty),
         unusable=unusable,
-        quantiles=tuple(round(100 * each) for each in steps(floors.level)),
+        quantiles=tuple(round(100 * level) for level in steps(floors.level)),
     )

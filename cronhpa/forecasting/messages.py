@@ -1,8 +1,8 @@
 """
-The requests to a worker and its responses: values that cross the border of a process.
+The requests to a worker and its responses: values that are sent between processes.
 
-This module decides which part of an object's spec a fit depends on, and how its history is masked. It imports no
-pandas: the controller reads and writes these values.
+This module owns two rules: the part of an object's spec that a fit depends on, and the masking of its history. It
+imports neither numpy nor pandas, because the controller reads and writes these values.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from cronhpa.history.packing import little_endian
 from cronhpa.history.series import MINUTES_KEPT, STEP, STEPS_KEPT, Series
 from cronhpa.history.store import Store
 
-# The format of a kept fit. Raise the number where states of an older release cannot be read: all are fitted anew then.
+# The format of a stored fit. Raise the number if states of older releases cannot be read: all series are fitted anew.
 MODEL = "Policy/3"
-# Why a fitted series is not forecast; holds until its next fit.
+# Why a fitted series is not forecast; valid until its next fit.
 NOTHING_TO_GAIN = "NothingToGain"
 _WEEK: Nanoseconds = 7 * DAY
 _JSON = msgspec.json.Encoder(order="sorted")
@@ -37,7 +37,7 @@ _JSON = msgspec.json.Encoder(order="sorted")
 
 class ForecastTarget(Struct, frozen=True):
     """
-    A series, and the object whose load it is.
+    A series and its object.
 
     start_up: how long the target's pods take to become Ready. request: of one pod, for the metric, milli-units. Both
     None while unknown.
@@ -57,10 +57,10 @@ class TrainingData(Struct, frozen=True):
     """
     The history of a subject.
 
-    first: begin of the first step. highs: maxima of the steps, NaN for a gap and where nothing may be learned from, as
-    little-endian doubles, which numpy reads without a copy. minutes: maxima of the single minutes of the last nine
-    days, little-endian floats of 32 bits. before: the encoded last fit. spent_percent: pod-hours that the forecast
-    added over the last seven days.
+    first: begin of the first step. highs: maxima of the steps, NaN for a gap or an ignored span, as little-endian
+    doubles, which numpy reads without a copy. minutes: maxima of the single minutes of the last nine days, as
+    little-endian floats of 32 bits. before: the encoded last fit. spent_percent: pod-hours that the forecast added over
+    the last seven days.
     """
 
     subject: ForecastTarget
@@ -72,7 +72,7 @@ class TrainingData(Struct, frozen=True):
 
 
 class FitResult(Struct, frozen=True):
-    """fits: each with the series that it is of. absent: the series without a fit, and why."""
+    """fits: each with its series. absent: the series without a fit, with reasons."""
 
     fits: list[tuple[Fit, list[tuple[Series, FitInfo]]]]
     absent: list[tuple[Series, Absent]]
@@ -80,8 +80,8 @@ class FitResult(Struct, frozen=True):
 
 class DaskCluster(Struct, frozen=True):
     """
-    The address of a dask cluster's scheduler, and for a tls:// one the files of the authority's certificates, of the
-    client's certificate and of its key.
+    The address of a dask cluster's scheduler. For tls:// also three files: the authority's certificates, the client's
+    certificate and its key.
     """
 
     scheduler: str
@@ -94,8 +94,7 @@ class WorkerRequest(Struct, frozen=True):
     """
     A task for a worker.
 
-    store: the path of a file, or the address of a PostgreSQL. cluster: on which fits are computed; None: in the worker
-    itself.
+    store: the path of a file, or the address of a PostgreSQL. cluster: computes the fits; None: the worker does.
     """
 
     store: str | PostgresAddress
@@ -105,7 +104,7 @@ class WorkerRequest(Struct, frozen=True):
 
 
 class FitResponse(Struct, frozen=True):
-    """The result of a round of fits. fault: why the store could not keep them."""
+    """The result of a round of fits. fault: why they could not be stored."""
 
     fits: list[tuple[Series, FitInfo]]
     absent: list[tuple[Series, Absent]]
@@ -113,7 +112,7 @@ class FitResponse(Struct, frozen=True):
 
 
 class ForecastResponse(Struct, frozen=True):
-    """answers: the forecast of each series, or why there is none. fault: why the store could not keep the forecasts."""
+    """answers: the forecast of each series, or why there is none. fault: why the forecasts could not be stored."""
 
     answers: list[tuple[Series, Forecast | Absent]]
     fault: Fault | None
@@ -121,9 +120,9 @@ class ForecastResponse(Struct, frozen=True):
 
 def digest(spec: Spec) -> str:
     """
-    A digest of everything in a spec, and in this release, that a fit depends on.
+    A digest of all inputs of a fit in a spec and in this release.
 
-    Not of its mode nor of an override.
+    Mode and override of the spec are not among them.
     """
     settings = spec.forecast and replace(spec.forecast, mode=Mode.ACTIVE)
     plain = replace(spec, override=None, mode=Mode.ACTIVE, forecast=settings)
@@ -131,10 +130,12 @@ def digest(spec: Spec) -> str:
 
 
 def gather(store: Store, subjects: Sequence[ForecastTarget], now: Nanoseconds) -> list[TrainingData]:
-    """The history of each subject up to `now`, in complete steps. Raises StoreError where it cannot be read."""
+    """The history of each subject up to `now`, in complete steps. Raises StoreError if it cannot be read."""
     end = now - now % STEP
     before = {
-        each: fit.state for fit, members in store.fits.newest([one.series for one in subjects]) for each in members
+        series: fit.state
+        for fit, members in store.fits.newest([subject.series for subject in subjects])
+        for series in members
     }
     pasts = []
     for subject in subjects:
@@ -154,7 +155,7 @@ def gather(store: Store, subjects: Sequence[ForecastTarget], now: Nanoseconds) -
 
 
 def _minutes(store: Store, subject: ForecastTarget, end: Nanoseconds) -> array[float]:
-    """The maxima of the single minutes before `end`, NaN for a gap and where they must not be learned from."""
+    """The maxima of the single minutes before `end`, NaN for a gap or an ignored span."""
     first = end - MINUTES_KEPT
     out = array("f", [math.nan]) * (MINUTES_KEPT // MINUTE)
     known_from, highs = store.loads.minute_history(subject.series, first, end)

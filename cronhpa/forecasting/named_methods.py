@@ -1,4 +1,4 @@
-"""The methods that a spec names: which of them are installed, and a sentence on those that cannot be used."""
+"""The methods that a spec names: the installed ones, and a sentence about those that cannot be used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cronhpa_models.catalog import Found
 
 # Loading another package's method imports that package.
 _LOADING_SECONDS = 30.0
-# A condition also says what the forecast does.
+# The condition's message has other sentences, too.
 _REASONS_LENGTH_MAX = 600
 
 
@@ -26,19 +26,19 @@ def methods_of(spec: Spec) -> Found:
 @lru_cache(maxsize=64)
 def find_methods(names: tuple[str, ...]) -> Found:
     """
-    As catalog.find; a method that hangs while it is loaded is unavailable.
+    As catalog.find; a method that hangs during loading counts as unavailable.
 
     Cached: installed packages do not change while a process runs, and a search takes milliseconds.
     """
     attempt = Deadlines(_LOADING_SECONDS).attempts()
     loaded = [name for name in names if attempt(name, partial(catalog.find, (name,))) is not None]
-    found = catalog.find(loaded)
-    return Found(found.chosen, found.unavailable | attempt.failures)
+    methods = catalog.find(loaded)
+    return Found(methods.chosen, methods.unavailable | attempt.failures)
 
 
-def unusable(found: Found, failures: Mapping[str, str]) -> str:
+def unusable(methods: Found, failures: Mapping[str, str]) -> str:
     """
-    A sentence on the methods that cannot be used, and why; empty where all can.
+    A sentence about the methods that cannot be used, with reasons; empty if there are none.
 
     failures: by the name of a method, or of a variant that is not installed. Reasons share a bounded length.
     """
@@ -46,13 +46,13 @@ def unusable(found: Found, failures: Mapping[str, str]) -> str:
         return ""
     most = _REASONS_LENGTH_MAX // len(failures)
     reasons = ", ".join(f"{name} ({_cut(why, most)})" for name, why in failures.items())
-    if all(chosen.method.name in failures for chosen in found.chosen):
+    if all(chosen.method.name in failures for chosen in methods.chosen):
         return f"no method can be used, constant floors and the spike hazard remain: {reasons}"
     return f"not used: {reasons}"
 
 
 def noted(absent: Absent, lost: str) -> Absent:
-    """The absence, with the sentence of `unusable`."""
+    """The absence, with the sentence of `unusable` added to its message."""
     return Absent(absent.reason, f"{absent.message}; {lost}") if lost else absent
 
 

@@ -1,5 +1,5 @@
 """
-The outcomes of replica counts under a load: minutes with too few ready pods, pod-hours, actions; columns in and out.
+The outcomes of replica counts under a load: under-provisioned time, pod-hours, actions; a column for each candidate.
 
 Imports numpy: for workers and benchmarks only.
 """
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 STEP_SECONDS = 300
 # Run-up of each span before its first tick.
 BEFORE_SECONDS = 7_200
-# The intermediate arrays of so many steps of a few thousand columns take a megabyte each.
+# Bounds the intermediate arrays: with a few thousand columns this many steps take a megabyte each.
 _STEPS_AT_ONCE = 12
-_HAIR = 1e-6  # of loads in pods
+_HAIR = 1e-6  # rounding error of loads, in pods
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Outcomes:
     """
     The outcome of each candidate in steps of five minutes; each (candidates, steps).
 
-    under: seconds with more load than the ready pods can carry. pods: mean replicas. unserved: mean load above what
-    the ready pods carry. actions: changes of the replica count. lowest, highest: replicas.
+    under: seconds with more load than the ready pods can carry. pods: mean replicas. unserved: mean load above the
+    capacity of the ready pods. actions: changes of the replica count. lowest, highest: replicas.
     """
 
     under: NDArray[np.float32]
@@ -53,24 +53,24 @@ def scored(load: Floats, replicas: Counts, rows: Rows, autoscaler: AutoscalerMod
     before, per_step = autoscaler.ticks(BEFORE_SECONDS), autoscaler.ticks(STEP_SECONDS)
     start_up = autoscaler.ticks(autoscaler.start_up_seconds)
     steps = (len(replicas) - before) // per_step
-    found: dict[str, NDArray[np.float32]] = {}
+    outcomes: dict[str, NDArray[np.float32]] = {}
     for step in range(0, steps, _STEPS_AT_ONCE):
         first, end = before + step * per_step, before + min(step + _STEPS_AT_ONCE, steps) * per_step
         # Pods that are Ready in the first tick were created a start-up time before it, or before the known replicas.
-        known = max(first - start_up, 0)
-        ready = _ready(replicas[known:end], start_up)[first - known :]
+        begin = max(first - start_up, 0)
+        ready = _ready(replicas[begin:end], start_up)[first - begin :]
         part = _scored(load, replicas[first - 1 : end], ready, rows[first:end], autoscaler)
         for name, values in part.items():
-            if name not in found:
-                found[name] = np.empty((steps, *values.shape[1:]), np.float32)
-            found[name][step : step + len(values)] = values
-    return found
+            if name not in outcomes:
+                outcomes[name] = np.empty((steps, *values.shape[1:]), np.float32)
+            outcomes[name][step : step + len(values)] = values
+    return outcomes
 
 
 def _scored(
     load: Floats, replicas: Counts, ready: Counts, rows: Rows, autoscaler: AutoscalerModel
 ) -> dict[str, NDArray[np.float32]]:
-    """As `scored`, of some whole steps. replicas: also of the tick before them."""
+    """As `scored`, for some whole steps. replicas: including the tick before them."""
     per_step = autoscaler.ticks(STEP_SECONDS)
     now = replicas[1:]
     by_step = (-1, per_step, *now.shape[1:])
@@ -92,9 +92,9 @@ def _scored(
 
 def _shortage(begin: Shares, end: Shares, ready: Counts) -> tuple[Shares, Shares]:
     """
-    The part of each tick in which the load is more than the ready pods carry, and the mean load above that.
+    The part of each tick in which the load exceeds the capacity of the ready pods, and the mean excess.
 
-    begin, end: of the load, a straight line in a tick.
+    begin, end: the load at the begin and the end of each tick; it is linear in between.
     """
     if begin is end:
         over = np.maximum(begin - ready, 0)

@@ -1,5 +1,5 @@
 """
-The outlook of fitted models at some origins, from what was known at each; of one object or of many in one pass.
+The predictions of fitted models at some origins, from the loads before each; for one object, or for many in one pass.
 
 Imports numpy: for workers and benchmarks only.
 """
@@ -33,11 +33,11 @@ MINUTES_PER_HOUR = 60
 @dataclass(frozen=True)
 class Outlook:
     """
-    Predictive distributions and spike probabilities at some origins, from what was known at each.
+    Predictive distributions and spike probabilities at some origins, from the loads before each.
 
-    distributions: by variant, load and cdf, (windows, origins, bins) each. spikes: of the spike hazard, and the
-    replicas that stabilization holds at each origin; None without one. running: (origins,), replicas without a
-    forecast. ceiling: (origins,), the largest load that is believed. hours: (origins,), since the fit. windows: of the
+    distributions: by variant, load and cdf, (windows, origins, bins) each. spikes: those of the spike hazard, with the
+    replicas that stabilization holds at each origin; None without a hazard. running: (origins,), replicas without a
+    forecast. ceiling: (origins,), the largest plausible load. hours: (origins,), since the fit. windows: of the
     distributions.
     """
 
@@ -52,11 +52,11 @@ class Outlook:
 @dataclass(frozen=True)
 class Asked:
     """
-    The question that an outlook answers.
+    The inputs of an outlook.
 
-    origins: see RecentLoad.origins. variants: one whose method is not among the models, or fails, is left out of the
-    answer. cost: the lowest cost of a pod in use, as a probability; the heights of spikes that are no more likely are
-    not computed.
+    origins: see RecentLoad.origins. variants: those whose method is not among the models, or fails, are left out of the
+    outlook. cost: the lowest cost of a pod in use, as a probability; the heights of less likely spikes are not
+    computed.
     """
 
     models: FittedModels
@@ -79,20 +79,24 @@ class Asked:
 
 
 def outlook_of(asked: Asked) -> Outlook:
-    """The outlook at some origins; at each, the part of `recent` after it is not used."""
+    """The outlook at some origins; loads of `recent` after an origin are not used for that origin."""
     return outlooks([asked])[0]
 
 
 def outlooks(asked: Sequence[Asked]) -> list[Outlook]:
-    """The outlook of each, as if it were asked alone: methods and spike hazards forecast many in one pass."""
-    newest = [_newest_steps(each) for each in asked]
-    windows = [each.windows for each in asked]
+    """The outlook of each object: the same as alone. Methods and spike hazards forecast many objects in one pass."""
+    newest = [_newest_steps(question) for question in asked]
+    windows = [question.windows for question in asked]
     distributions = _distributions(asked, newest, windows)
     spikes = _spikes_at(asked)
-    running = reactive_replicas_of_several([each[:, 0] for each in newest], [each.models.workload for each in asked])
+    running = reactive_replicas_of_several(
+        [question[:, 0] for question in newest], [question.models.workload for question in asked]
+    )
     return [
-        Outlook(distributions[place], spikes.get(place), running[place], _ceiling(each), each.hours, windows[place])
-        for place, each in enumerate(asked)
+        Outlook(
+            distributions[place], spikes.get(place), running[place], _ceiling(question), question.hours, windows[place]
+        )
+        for place, question in enumerate(asked)
     ]
 
 
@@ -119,14 +123,14 @@ def _newest_steps(asked: Asked) -> Floats:
 def _distributions(
     asked: Sequence[Asked], newest: Sequence[Floats], windows: Sequence[int]
 ) -> list[dict[str, tuple[Floats, Floats]]]:
-    """For each question, by variant: load and cdf. newest: of each, see Origins.recent."""
-    found: list[dict[str, tuple[Floats, Floats]]] = [{} for _ in asked]
+    """For each object, by variant: load and cdf. newest: of each, see Origins.recent."""
+    distributions: list[dict[str, tuple[Floats, Floats]]] = [{} for _ in asked]
     questions: dict[tuple[str, int], list[_Question]] = {}
-    for place, each in enumerate(asked):
-        since = each.origins / (1 if each.recent.minutes is None else MINUTES_PER_STEP)
-        for chosen, fitted in each.models.methods:
-            if any(variant in each.variants for variant in chosen.variants):
-                question = _Question(place, chosen, fitted, each.recent.steps, since, newest[place], windows[place])
+    for place, one in enumerate(asked):
+        since = one.origins / (1 if one.recent.minutes is None else MINUTES_PER_STEP)
+        for chosen, fitted in one.models.methods:
+            if any(variant in one.variants for variant in chosen.variants):
+                question = _Question(place, chosen, fitted, one.recent.steps, since, newest[place], windows[place])
                 questions.setdefault((chosen.method.name, windows[place]), []).append(question)
     for together in questions.values():
         answers: Sequence[Distribution | None] = _sound_together(together) or [
@@ -136,18 +140,18 @@ def _distributions(
         for question, answer in zip(together, answers, strict=True):
             if answer is not None:
                 numbers = {variant: number for number, variant in enumerate(question.chosen.method.variants)}
-                found[question.place] |= {
+                distributions[question.place] |= {
                     variant: (answer.load, answer.cdf[numbers[variant]])
                     for variant in question.chosen.variants
                     if variant in asked[question.place].variants
                 }
-    return found
+    return distributions
 
 
 @dataclass(frozen=True)
 class _Question:
     """
-    What a method is asked for the object with the number `place`.
+    The inputs of a method for the object at `place`.
 
     later: the steps since the fit. since: (origins,), steps from the fit to each origin. newest: see Origins.recent.
     """
@@ -166,28 +170,28 @@ class _Question:
 
 
 def _sound_together(questions: Sequence[_Question]) -> list[Distribution] | None:
-    """The answers of a method that forecasts many at once; None where it cannot, or one answer is unsound."""
+    """The distributions of a method that forecasts many objects at once; None if it cannot, or if one is unsound."""
     first = questions[0]
     method = first.chosen.method
     if len(questions) == 1 or not isinstance(method, BatchMethod):
         return None
     try:
         answers = method.distributions(
-            [each.fitted for each in questions],
-            [each.later for each in questions],
-            [each.origins for each in questions],
+            [question.fitted for question in questions],
+            [question.later for question in questions],
+            [question.origins for question in questions],
             first.windows,
         )
-        load, cdf = (np.concatenate([getattr(each, name) for each in answers], axis=-2) for name in ("load", "cdf"))
-    except Exception:  # noqa: BLE001 - each is asked alone then, and says what is wrong
+        load, cdf = (np.concatenate([getattr(answer, name) for answer in answers], axis=-2) for name in ("load", "cdf"))
+    except Exception:  # noqa: BLE001 - then each object is forecast alone, and raises its own error
         return None
-    count = sum(len(each.since) for each in questions)
+    count = sum(len(question.since) for question in questions)
     problem = fault(Distribution(load, cdf), variants=len(method.variants), windows=first.windows, origins=count)
     return answers if problem is None else None
 
 
 def _sound(question: _Question) -> Distribution:
-    """A method's answer. Raises what the method raises, and ValueError for an answer that is no distribution."""
+    """A method's distribution. Raises what the method raises, and ValueError for anything but a distribution."""
     answer = question.fitted.distribution(question.later, question.origins, question.windows)
     variants, origins = len(question.chosen.method.variants), len(question.since)
     problem = fault(answer, variants=variants, windows=question.windows, origins=origins)
@@ -199,10 +203,10 @@ def _sound(question: _Question) -> Distribution:
 @dataclass(frozen=True)
 class SpikesAsked:
     """
-    The question to a spike hazard.
+    The inputs of a spike hazard.
 
     later, exceeded: (minutes,), the loads since the fit, without gaps, and whether pods were too few. held: (origins,),
-    the replicas that stabilization holds at each origin. enough: (origins,), the load that those replicas carry.
+    the replicas that stabilization holds at each origin. enough: (origins,), the load that these replicas carry.
     """
 
     later: Floats
@@ -225,8 +229,8 @@ class SpikesAsked:
         origins: Sequence[Minutes],
         workloads: Sequence[WorkloadModel],
     ) -> list[SpikesAsked]:
-        """Each as `of`."""
-        # `shortages` finds none in the first minutes that it is given: give it so many from before the fit.
+        """For each object, the same as `of`."""
+        # `shortages` needs a run-up to find any: pass that many minutes from before the fit.
         befores = [
             min(HELD_MINUTES + workload.metric_lag_minutes, fitted.minutes)
             for fitted, workload in zip(fits, workloads, strict=True)
@@ -235,27 +239,27 @@ class SpikesAsked:
         for place, load in enumerate(loads):
             gaps = np.isnan(load)
             if gaps.any():
-                # A gap holds the newest known load: interpolation would leak the load after the gap.
+                # In a gap the newest known load continues: interpolation would leak the load after the gap.
                 loads[place] = load[np.maximum.accumulate(np.where(gaps, 0, np.arange(len(load))))]
-        found = []
+        spikes = []
         shortages = shortages_of_several(loads, workloads)
         for before, load, at, workload, (short, all_held) in zip(
             befores, loads, origins, workloads, shortages, strict=True
         ):
             held = all_held[before + at - 1]
-            found.append(cls(load[before:], short[before:], held, (held + 1e-9) * workload.carried))
-        return found
+            spikes.append(cls(load[before:], short[before:], held, (held + 1e-9) * workload.carried))
+        return spikes
 
 
 def _spikes_at(asked: Sequence[Asked]) -> dict[int, tuple[Spikes, Floats]]:
     """
     The spikes at each origin, and the replicas that stabilization holds there.
 
-    By the place of the question; nothing for those without a spike hazard.
+    By the object's place; objects without a spike hazard have no entry.
     """
     places, fits, loads = [], [], []
-    for place, each in enumerate(asked):
-        fitted, later = each.models.spikes, each.recent.minutes_since_fit
+    for place, question in enumerate(asked):
+        fitted, later = question.models.spikes, question.recent.minutes_since_fit
         if fitted is not None and later is not None:
             places.append(place)
             fits.append(fitted)
@@ -268,19 +272,19 @@ def _spikes_at(asked: Sequence[Asked]) -> dict[int, tuple[Spikes, Floats]]:
     counts = [len(asked[place].origins) for place in places]
     said = spike_hazard.spikes(
         fits,
-        [each.later for each in inputs],
-        [each.exceeded for each in inputs],
+        [question.later for question in inputs],
+        [question.exceeded for question in inputs],
         [asked[place].origins for place in places],
-        np.concatenate([each.enough for each in inputs]),
+        np.concatenate([question.enough for question in inputs]),
         np.repeat([asked[place].cost for place in places], counts),
     )
     load = np.broadcast_to(said.load, said.cdf.shape)
     ends = np.cumsum(counts)
     rows = said.at.searchsorted(ends)
-    found = {}
+    spikes = {}
     for place, of_each, begin, end, low, high in zip(
         places, inputs, (ends - counts).tolist(), ends.tolist(), [0, *rows[:-1].tolist()], rows.tolist(), strict=True
     ):
         mine = Spikes(said.chance[begin:end], said.at[low:high] - begin, load[low:high], said.cdf[low:high])
-        found[place] = (mine, of_each.held)
-    return found
+        spikes[place] = (mine, of_each.held)
+    return spikes

@@ -65,21 +65,21 @@ T = TypeVar("T")
 
 
 class Rejected(Struct, frozen=True, tag=True):
-    """A choice whose effect by the object's own decisions does not pay."""
+    """A choice that does not pay when `decide` runs it with the object's own spec."""
 
     effect: ForecastEffect
 
 
 class FittedPolicy(Struct, frozen=True):
     """
-    What is kept of a fit until the next: the store holds it as it is.
+    The result of a fit, used until the next one: the store holds it as it is.
 
-    choice: the candidate in use, or why there is none. models: of the methods that the choice asks. constants, by_hour,
+    choice: the candidate in use, or why there is none. models: of the methods that the choice uses. constants, by_hour,
     mean_replicas, week_max, tail, steps_per_day: as in FittedModels; tail as little-endian doubles. days: the evaluated
-    days, encoded, as only the next fit reads them. variants: of the methods that the candidates of those days ask.
+    days, encoded, because only the next fit reads them. variants: of the methods of all candidates on those days.
     expected_percent: extra pod-hours that the choice predicts; None without a choice. effect: of the choice on the
-    evaluated days, by the object's own decisions. spec, ignored: digest of the spec, and the ignored spans, at the fit.
-    failures: methods that could not be used, and why.
+    evaluated days, by `decide`. spec, ignored: digest of the spec, and the ignored spans, at the fit. failures: methods
+    that could not be used, with reasons.
     """
 
     workload: WorkloadModel
@@ -101,7 +101,7 @@ class FittedPolicy(Struct, frozen=True):
 
     @property
     def track_record(self) -> TrackRecord | None:
-        """The backtest of the choice by the object's own decisions; by columns where no day was validated."""
+        """The backtest of the choice by `decide`; by the vectorized autoscaler if no day was validated."""
         if self.effect is not None:
             return self.effect.track_record
         if not isinstance(self.choice, Choice):
@@ -117,7 +117,7 @@ class FittedPolicy(Struct, frozen=True):
         return candidate.method or (SPIKES_ALONE if self.models.spikes and not candidate.is_constant else CONSTANT)
 
     def why_nothing(self) -> str:
-        """Why no floor is asked for, in a sentence."""
+        """A sentence that says why there is no floor."""
         budget = self.workload.budget_percent
         if isinstance(self.choice, NothingToGain):
             return (
@@ -134,7 +134,7 @@ class FittedPolicy(Struct, frozen=True):
 
 
 class Attempts:
-    """Runs methods so that one that raises costs itself alone. failures: by the method's name, why."""
+    """Runs methods so that others go on if one raises. failures: reasons by the method's name."""
 
     def __init__(self) -> None:
         self.failures: dict[str, str] = {}
@@ -147,7 +147,7 @@ class Attempts:
             return None
 
 
-def fit(  # noqa: PLR0913 - what is fitted, for whom, with what, and what is known of the fit before
+def fit(  # noqa: PLR0913 - the history, its object, the methods, and the last fit
     history: KnownLoad,
     target: ForecastTarget,
     workload: WorkloadModel,
@@ -160,24 +160,24 @@ def fit(  # noqa: PLR0913 - what is fitted, for whom, with what, and what is kno
     evaluate: Callable[[Nanoseconds, Callable[[], CandidateScores]], CandidateScores] = lambda _begin, work: work(),
 ) -> FittedPolicy | Absent:
     """
-    Evaluate the days that were not evaluated yet, choose from all of them, validate the choice, and fit its methods.
+    Evaluate the days that were not evaluated yet, choose a candidate by all days, validate it, and fit its methods.
 
-    history: up to `now`, its first step known. catalog: the methods to choose from. previous: the last fit of the same
-    series. spent_percent: extra pod-hours of the last seven days; None where nothing was counted. evaluate: may keep
-    the scores of a day for callers that fit the same history several times. Absent("Learning") with less than two days
-    of history, or one day measured.
+    history: up to `now`; its first step must be known. catalog: the methods to choose from. previous: the last fit of
+    the same series. spent_percent: extra pod-hours of the last seven days; None if nothing was counted. evaluate: may
+    cache the scores of a day for callers that fit the same history several times. Absent("Learning") with less than two
+    days of history, or less than one day measured.
     """
     attempt = attempt or Attempts()
     measured = int(np.count_nonzero(~np.isnan(history.steps)))
     if measured < history.steps_per_day or len(history.steps) < HISTORY_DAYS_MIN * history.steps_per_day:
         return _learning(history, target, measured)
-    # History that ended before the last week says nothing of the next day.
+    # A history that ended before the last week does not predict the next day.
     if np.count_nonzero(~np.isnan(history.week)) * _HOURS_A_DAY < history.steps_per_day:
         metric = target.series.metric
         return Absent("Learning", f"too little of {metric} was measured in the last seven days to learn from")
     models = fit_models(history, workload, catalog, attempt, workload.windows(by_minute=False))
     for chosen in catalog:
-        if not any(each is chosen for each, _ in models.methods):
+        if not any(usable is chosen for usable, _ in models.methods):
             attempt.failures.setdefault(chosen.method.name, "too little was measured for it")
     candidates = candidates_of([variant for chosen in catalog for variant in chosen.variants])
     round_ = _Round(history, target, workload, catalog, candidates, now - now % STEP, attempt)
@@ -190,7 +190,7 @@ def fit(  # noqa: PLR0913 - what is fitted, for whom, with what, and what is kno
         scores = CandidateScores.together([day.scores() for day in days])
         # A method that failed on one of the days may fail on the next.
         models = models.without(attempt.failures)
-        usable = np.array([True, *(each.method in (NO_METHOD, *models.variants) for each in candidates)])
+        usable = np.array([True, *(candidate.method in (NO_METHOD, *models.variants) for candidate in candidates)])
         choice = choose(scores, candidates, workload.budget_percent * correction, usable)
         if isinstance(choice, Choice):
             days, effect = round_.validated(days, choice)
@@ -230,7 +230,7 @@ def floors(
     attempt: Attempts | None = None,
 ) -> Floors | None:
     """
-    The floors of the policy at some origins, from what was known at each; None where the fit found no choice.
+    The floors of the policy at some origins, from the loads before each; None if the fit found no choice.
 
     models: `models_of(fitted, ...)`, decoded once for many origins. origins: see RecentLoad.origins.
     """
@@ -251,7 +251,7 @@ def floors_together(
 
 
 def models_of(fitted: FittedPolicy, catalog: Sequence[Chosen], attempt: Attempts | None = None) -> FittedModels:
-    """The models that the policy's choice asks. A method of the choice that is not in the catalog says nothing."""
+    """The models that the policy's choice uses. A method that is not in the catalog is left out."""
     attempt = attempt or Attempts()
     methods = []
     for chosen in catalog:
@@ -276,10 +276,10 @@ def models_of(fitted: FittedPolicy, catalog: Sequence[Chosen], attempt: Attempts
 
 def affordable_percent(workload: WorkloadModel) -> float:
     """
-    Extra pod-hours, percent, up to which a choice is accepted: twice the budget.
+    The largest accepted extra pod-hours of a choice, percent: twice the budget.
 
-    The budget itself is enforced at run time. After choices that spent too little, the next one may plan up to half as
-    much again, and days differ.
+    The budget itself is enforced at run time. After choices that spent too little, the next one may plan up to 1.5
+    times the budget, and days differ.
     """
     return workload.budget_percent * DAY_FACTOR
 
@@ -309,7 +309,7 @@ class _Round:
         days = []
         for back in range(count, 0, -1):
             begin = self.end - back * DAY
-            day = next((each for each in kept if abs(each.begin - begin) < _DAY_SLACK), None)
+            day = next((evaluated for evaluated in kept if abs(evaluated.begin - begin) < _DAY_SLACK), None)
             if day is None:
                 expected = previous.expected_percent if previous is not None and back == 1 else None
                 day = DayScores.of(begin, evaluate(begin, partial(self._scores, back)), expected)
@@ -322,8 +322,8 @@ class _Round:
         """
         The days with the effect of the choice on the newest of them, and the sum of all effects.
 
-        Earlier days keep the effect of the choice that was active on them. Of the days without an effect the newest is
-        validated first, then the one before it, until the choice is seen to pay.
+        Days that were validated before keep the effect of their own choice. The other days are validated, the newest
+        first, until the choice pays.
         """
         effects = [day.effect for day in days if day.effect is not None]
         total = sum(effects, start=ForecastEffect(0, 0.0, 0.0, 0.0, 0.0))
@@ -338,7 +338,7 @@ class _Round:
         return days, total
 
     def _kept(self, previous: FittedPolicy | None) -> list[DayScores]:
-        """The evaluated days of the fit before, where they hold for this one."""
+        """The evaluated days of the last fit that are valid for this one."""
         if previous is None or not backtests_agree(previous.workload, self.workload):
             return []
         if previous.ignored != _JSON.encode(self.target.ignored):
@@ -379,12 +379,12 @@ def _described(problem: BaseException) -> str:
 
 def _learning(history: KnownLoad, target: ForecastTarget, measured: int) -> Absent:
     metric = target.series.metric
-    # Before the first step there is no begin to count from: the length is that of all that could be stored.
-    known = f"no load of {metric} to learn from yet"
+    # Without a known step the length of the array is that of the whole storage time, not of the history.
+    measured_so_far = f"no load of {metric} to learn from yet"
     if measured:
-        known = f"{_span(measured, history)} of {metric} measured over {_span(len(history.steps), history)}"
+        measured_so_far = f"{_span(measured, history)} of {metric} measured over {_span(len(history.steps), history)}"
     return Absent(
-        "Learning", f"{known}: forecasts begin with {HISTORY_DAYS_MIN * 24} h of history, 24 h of it measured"
+        "Learning", f"{measured_so_far}: forecasts begin with {HISTORY_DAYS_MIN * 24} h of history, 24 h of it measured"
     )
 
 

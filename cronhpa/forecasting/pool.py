@@ -1,8 +1,8 @@
 """
-Where learning is computed: processes of our own.
+Worker processes for fits and forecasts.
 
-A task is a function that a new process can import by its name, from bytes to bytes. Nothing that happens in it can
-delay or break a decision: one that hangs or dies costs its own answer, and its process is replaced.
+A task is a function from bytes to bytes that a new process can import by its name. No task can delay or break a
+decision: a task that hangs or dies has no answer, and its process is replaced.
 """
 
 from __future__ import annotations
@@ -22,49 +22,49 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NICENESS = 10
-# Four times what learning takes. With the controller it stays below the chart's limit of 1 GiB, at which the kernel may
-# end all processes of a container at once.
+# Several times the memory of a fit. Worker and controller together stay below the chart's limit of 1 GiB, at which the
+# kernel may end all processes of the container.
 _MEMORY_MAX = 768 * 2**20
 
 
 class WorkerError(Exception):
-    """Why a task gave no answer, in words that follow "could not be forecast: "."""
+    """Why a task gave no answer, worded to follow "could not be forecast: "."""
 
 
 class WorkerPool(Protocol):
-    """width: how many tasks are worth having under way at a time."""
+    """width: the number of tasks that the pool runs at a time."""
 
     width: int
 
     async def run(self, task: Callable[[bytes], bytes], payload: bytes, seconds: float) -> bytes:
         """
-        What the task makes of the payload, within so many seconds of its start, the start of a process included.
+        The task's answer to the payload. seconds: the deadline from its start, including the start of a process.
 
         Raises WorkerError.
         """
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Ends all running tasks."""
 
 
 class ProcessPool:
     """
-    So many processes of our own, started when they are first needed.
+    A number of processes, started when they are first needed.
 
-    Each is a pool of one: in a pool of several, one that dies breaks the tasks of all.
+    Each is a pool of one process: in a pool of several, a process that dies breaks the tasks of the others.
     """
 
     def __init__(self, count: int) -> None:
         self.width = count
         self._lanes = [_Lane() for _ in range(count)]
-        # The lane that was free last comes first: where there is little to do, one process is enough.
+        # The lane that became free last is used first: with little work one process suffices.
         self._free: asyncio.LifoQueue[_Lane] = asyncio.LifoQueue()
         for lane in reversed(self._lanes):
             self._free.put_nowait(lane)
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The ids of the processes that run."""
+        """The ids of the running processes."""
         return tuple(lane.pid for lane in self._lanes if lane.pid is not None)
 
     async def run(self, task: Callable[[bytes], bytes], payload: bytes, seconds: float) -> bytes:
@@ -98,8 +98,8 @@ class _Lane:
                     self.pid = await loop.run_in_executor(self._pool, os.getpid)
                 answer = await loop.run_in_executor(self._pool, _work, task, payload)
                 if not self._is_frozen:
-                    # What the first task imported stays: a collection in each later one need not look through it.
-                    # Noted here, because `gc.get_freeze_count` does look through it.
+                    # Modules stay imported: garbage collections of later tasks need not scan them. A flag records the
+                    # freeze, because `gc.get_freeze_count` scans them, too.
                     await loop.run_in_executor(self._pool, gc.freeze)
                     self._is_frozen = True
                 return answer
@@ -107,7 +107,7 @@ class _Lane:
             self.end()
             raise WorkerError(f"no answer within {seconds:g} s") from None
         except BrokenExecutor:
-            # The process is gone and its id may belong to another one by now: there is nothing to kill.
+            # The process has ended, and its id may belong to another process by now: do not kill it.
             self.pid = None
             self.end()
             raise WorkerError("the worker process died") from None
@@ -117,7 +117,7 @@ class _Lane:
         except WorkerError:
             raise
         except Exception as problem:
-            # What cannot be sent over: an answer or an error that cannot be pickled.
+            # An answer or an error that cannot be pickled.
             raise WorkerError(f"{type(problem).__name__}: {problem}") from problem
 
     def end(self) -> None:
@@ -134,10 +134,11 @@ class _Lane:
 
 def _work(task: Callable[[bytes], bytes], payload: bytes) -> bytes:
     """
-    Runs in a process: the task's answer.
+    Runs in a worker process: the task's answer.
 
-    Whatever it raises becomes a WorkerError there. As itself a CancelledError, which a dask client raises when its
-    scheduler dies, would look like one of our own on this side and end the operator; a TimeoutError like the deadline.
+    Turns all errors into WorkerError. Otherwise the controller would take some of them for its own: a CancelledError,
+    which a dask client raises when its scheduler dies, would end the operator, and a TimeoutError would look like the
+    task's deadline.
     """
     try:
         return task(payload)
@@ -159,7 +160,7 @@ def _start() -> None:
 
 
 def _leave_with_parent() -> None:
-    """A pool's process outlives an operator that was killed: it holds both ends of its own queue."""
+    """Ends this process with its parent. It would outlive a killed operator, because it has both ends of its queue."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -1,8 +1,8 @@
 """
 Floors from predictive distributions: choose the load that maximizes P(load suffices) - cost x (pods beyond reactive).
 
-This is a newsvendor choice. It spends pods where they are few and the chance is high; one quantile for all hours would
-pay as much for a minute at noon as for twenty at night. Imports numpy: for workers and benchmarks only.
+This is a newsvendor choice. It adds pods when few are needed and the probability is high. One quantile for all hours
+would pay as much for one avoided minute at noon as for many at night. Imports numpy: for workers and benchmarks only.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ def priced_floors(
     load: Floats, cdf: Floats, running: Floats, carried: float | Floats, ceiling: Floats, cost: float | Floats
 ) -> NDArray[np.int16]:
     """
-    Replicas worth their cost, zero where the running ones suffice.
+    Replicas worth their cost, zero if the running ones suffice.
 
-    load, cdf: (..., bins), a predictive distribution. running: (...), replicas without a forecast. carried: load that
-    one pod is planned for. ceiling: (...), the largest load that is believed. cost: of one pod beyond `running`, as a
-    probability. carried, cost: one number, or (...); cost may have one leading axis more.
+    load, cdf: (..., bins), a predictive distribution. running: (...), replicas without a forecast. carried: the load
+    that one pod is planned to carry. ceiling: (...), the largest plausible load. cost: of one pod beyond `running`, as
+    a probability. carried, cost: one number, or (...); cost may have an additional leading axis.
     """
     pods = np.ceil(np.minimum(load, ceiling[..., None]) / np.asarray(carried)[..., None] - 1e-9)
     more = np.maximum(pods - running[..., None], 0.0)
     if isinstance(cost, np.ndarray) and cost.ndim == pods.ndim:
         # The arrays of one cost fit a cache; those of all costs at once would not.
-        return np.stack([_worth(pods, more, cdf, running, each) for each in cost])
+        return np.stack([_worth(pods, more, cdf, running, cost_of_pod) for cost_of_pod in cost])
     return _worth(pods, more, cdf, running, cost)
 
 
 def _worth(pods: Floats, more: Floats, cdf: Floats, running: Floats, cost: float | Floats) -> NDArray[np.int16]:
-    """The pods of the largest gain, zero where so many run. more: than `running`."""
+    """The number of pods with the largest gain, zero if that many run already. more: pods beyond `running`."""
     gain = cdf - np.asarray(cost)[..., None] * more
     best = np.argmax(gain, axis=-1)
     chosen = np.take_along_axis(pods, best[..., None], axis=-1)[..., 0]
@@ -49,8 +49,8 @@ def _worth(pods: Floats, more: Floats, cdf: Floats, running: Floats, cost: float
 
 
 def constant_floors(reactive: Floats) -> tuple[int, ...]:
-    """For each of CONSTANT_SHARES the highest constant floor that adds no more than that share of the pod-hours."""
-    # A target of a thousandth and one spike ask for billions of pods: no floor is that high.
+    """For each of CONSTANT_SHARES the highest constant floor that adds at most that share of the pod-hours."""
+    # A spike under a tiny target asks for billions of pods: bound the search.
     counts = np.arange(int(min(reactive.max(), FLOOR_MAX)) + 1)
     order = np.sort(reactive)
     below = np.searchsorted(order, counts, side="right")
@@ -67,12 +67,12 @@ def hourly_floors(
     """
     By COSTS, then by hour since the end of the load: the count that is worth its cost in that hour.
 
-    Each hour maximizes P(count suffices) - cost x (pods that the count adds) over the steps of all days within an hour
-    and a half of the hour's middle; a step for which the reactive count before it suffices needs nothing. load:
-    (steps,), NaN for a gap. reactive: (steps,), the replicas without a forecast.
+    Each hour maximizes P(count suffices) - cost x (pods that the count adds), over the steps of all days at most 1.5
+    hours from the hour's middle; a step for which the former reactive count suffices needs no floor. load: (steps,),
+    NaN for a gap. reactive: (steps,), the replicas without a forecast.
     """
     needed = np.clip(np.ceil(load / carried - 1e-9), 0, FLOOR_MAX)
-    # The replicas in a gap are not known: the step after it is no jump.
+    # The replicas in a gap are unknown: the step after a gap does not count as a jump.
     before = np.where(np.isnan(load), np.inf, reactive)
     needed[~(needed > np.concatenate([before[:1], before[:-1]]))] = 0
     since = (np.arange(len(load)) - len(load)) % steps_per_day
@@ -97,14 +97,14 @@ def spike_floors(
     spikes: Spikes, running: Floats, carried: float | Floats, ceiling: Floats, costs: Sequence[float | Floats]
 ) -> Counts:
     """
-    (costs, origins): replicas worth their cost in the one minute for which a pod requested now becomes Ready.
+    (costs, origins): replicas worth their cost in the minute for which a pod that is requested now becomes Ready.
 
-    running, ceiling: (origins,), as in `priced_floors`, running in whole replicas. carried, and each of the costs: one
-    number, or (origins,). `spikes` has no heights where the probability of a spike is at most the lowest cost.
+    running, ceiling: (origins,), as in `priced_floors`, running in whole replicas. carried, and each cost: one number,
+    or (origins,). `spikes` has heights only where P(spike) > the lowest cost.
     """
     floors = np.zeros((len(costs), len(running)), np.int16)
-    # Of spikes that take equally many pods the highest has the largest cdf, so the largest gain: `argmax` gives the
-    # first of equals, which is the highest in reversed order.
+    # Among spikes that need the same number of pods the highest has the largest cdf, so the largest gain. In reversed
+    # order it comes first, and `argmax` returns the first of equals.
     load, cdf = np.broadcast_to(spikes.load, spikes.cdf.shape)[:, ::-1], spikes.cdf[:, ::-1]
     carried_by, *of_costs = (np.broadcast_to(values, len(running))[spikes.at] for values in (carried, *costs))
     chance, runs, highest = spikes.chance[spikes.at], running[spikes.at], ceiling[spikes.at]
@@ -114,7 +114,7 @@ def spike_floors(
         needed = chance[rows, None] * cdf[rows]
         more = np.maximum(pods - runs[rows, None], 0.0)
         for of_cost, cost in zip(floors, of_costs, strict=True):
-            # Elsewhere a pod costs more than any spike is likely.
+            # At all other origins cost >= P(spike): no pod is worth it.
             asked = np.flatnonzero(chance[rows] > cost[rows])
             gain = needed[asked] - cost[rows][asked, None] * more[asked]
             best = gain.argmax(axis=1)

@@ -1,5 +1,5 @@
 """
-The loads since their fits of many series, read at once, as arrays.
+The loads of many series since their fits, read in one query, as arrays.
 
 Imports numpy: for workers only.
 """
@@ -23,7 +23,7 @@ from cronhpa.history.series import STEP, Series
 
 
 class Loads:
-    """Loads of several series in [begin, end), on grids of time; NaN for a gap, and for loads that were not read."""
+    """Loads of several series in [begin, end), by step and by minute; NaN for a gap or a load that was not read."""
 
     def __init__(self, packed: PackedLoads, begin: Nanoseconds, end: Nanoseconds) -> None:
         self._rows = {series: row for row, series in enumerate(packed.days)}
@@ -35,21 +35,21 @@ class Loads:
                 alike.setdefault((day.day, typecode), []).append((row, day, numbers))
         for (day_number, typecode), members in alike.items():
             self._lay_days(day_number, typecode, members)
-        known = [self._rows[series] for series in packed.series]
-        # Where a packed day and a row both have a value for a time, the larger one counts.
+        rows_packed = [self._rows[series] for series in packed.series]
+        # If a packed day and a row have a value for the same time, the larger one counts.
         for grid, rows in ((self._steps, packed.steps), (self._minutes, packed.minutes)):
-            grid.lay(known, rows.first, _highs_by_series(rows, len(known)))
+            grid.lay(rows_packed, rows.first, _highs_by_series(rows, len(rows_packed)))
 
     def steps(self, series: Series, begin: Nanoseconds, count: int) -> Floats:
-        """The maxima of so many steps from an instant on."""
+        """The maxima of `count` steps from `begin` on."""
         return self._steps.row(self._rows[series], begin, count)
 
     def minutes(self, series: Series, begin: Nanoseconds, count: int) -> Floats:
-        """The maxima of so many minutes from an instant on."""
+        """The maxima of `count` minutes from `begin` on."""
         return self._minutes.row(self._rows[series], begin, count)
 
     def since(self, series: Series, fitted_until: Nanoseconds, now: Nanoseconds, ignored: Sequence[Span]) -> RecentLoad:
-        """The load since a fit; by the minute where one of the last five minutes is known."""
+        """The load since a fit; by the minute if one of the last five minutes is known."""
         steps = self.steps(series, fitted_until, (now - fitted_until) // STEP)
         steps = _masked(fitted_until, steps, ignored, STEP)
         begin = fitted_until - RUN_UP_MINUTES * MINUTE
@@ -61,14 +61,14 @@ class Loads:
         return RecentLoad(steps, minutes, np.isnan(_masked(begin, minutes, ignored, MINUTE)))
 
     def _lay_days(self, day: int, typecode: str, members: Sequence[tuple[int, PackedDay, memoryview]]) -> None:
-        """One day of some series: its steps, and its minutes as `packing.unpack_minutes` reads them."""
+        """Enters one day of several series: its steps, and its minutes as `packing.unpack_minutes` returns them."""
         numbers = b"".join(numbers for *_, numbers in members)
         highs = np.frombuffer(numbers, f"<{typecode}").reshape(len(members), STEPS_PER_DAY).astype(np.float64)
         self._steps.lay([row for row, *_ in members], day * STEPS_PER_DAY, highs)
-        # Of a day that is needed in part, the minutes of that part.
+        # If only a part of the day is needed, only its minutes are unpacked.
         first = max(self._minutes.first // MINUTES_PER_STEP - day * STEPS_PER_DAY, 0)
         end = min(-(-self._minutes.end // MINUTES_PER_STEP) - day * STEPS_PER_DAY, STEPS_PER_DAY)
-        by_minute = [(place, row, each.shares) for place, (row, each, _) in enumerate(members) if each.shares]
+        by_minute = [(place, row, packed.shares) for place, (row, packed, _) in enumerate(members) if packed.shares]
         if first >= end or not by_minute:
             return
         places, rows, several = zip(*by_minute, strict=True)
@@ -91,7 +91,7 @@ class _Grid:
         return self._values[row, place : place + max(count, 0)]
 
     def lay(self, rows: Sequence[int], begin: int, values: Floats) -> None:
-        """Raise these rows, in order, by values that start at a time."""
+        """Sets each cell to max(cell, value). values: one row for each of `rows`, from the time `begin` on."""
         low, high = max(self.first, begin), min(self.end, begin + values.shape[1])
         if low < high:
             part, values = self._values[:, low - self.first : high - self.first], values[:, low - begin : high - begin]

@@ -1,7 +1,7 @@
 """
-A recorded load on the operator's grid, and what was known of it at any step.
+A recorded load on the operator's grid, and the part of it that was known at any step.
 
-A point belongs to the minute that ends at or after it: the point of 12:00 completes the minute before noon, and is
+A point belongs to the minute that ends at or after it: the point of 12:00 belongs to the minute before noon and is
 known at noon. Imports numpy: for workers, backtests and benchmarks only.
 """
 
@@ -19,7 +19,7 @@ from cronhpa.forecasting.fitted_models import RUN_UP_MINUTES, KnownLoad, RecentL
 from cronhpa.history.packing import STEPS_PER_DAY
 from cronhpa.history.series import MINUTES_KEPT, STEP, STEPS_KEPT
 
-# Of the minutes of a span; with fewer, most forecasts would be made without a newest minute.
+# The share of a span's minutes that must be known; with fewer, most forecasts would lack their newest minute.
 _MINUTES_KNOWN = 0.9
 
 
@@ -28,7 +28,7 @@ class Recording:
     """
     A load on a grid that begins at `begin`, NaN for a gap.
 
-    steps: maxima of five minutes. minutes: maxima of single minutes; None where fewer were recorded. steps_per_day: of
+    steps: maxima of five minutes. minutes: maxima of single minutes; None if too few were recorded. steps_per_day: of
     the recorded calendar.
     """
 
@@ -39,21 +39,21 @@ class Recording:
 
     @classmethod
     def of(cls, points: Sequence[tuple[Nanoseconds, float]], span: Span, ignored: Sequence[Span] = ()) -> Recording:
-        """Points in order; by the minute where about every minute of the span was recorded."""
+        """The recording of points in order; by the minute if almost every minute of the span was recorded."""
         begin = (points[0][0] - 1 if points else span.begin) // STEP * STEP
         count = -(-(max(span.end, points[-1][0] if points else begin) - begin) // STEP)
         minutes = np.full(count * MINUTES_PER_STEP, np.nan)
         rows = np.array([(at - 1 - begin) // MINUTE for at, _ in points], np.int64)
         np.fmax.at(minutes, rows, np.array([value for _, value in points]))
-        for each in ignored:
-            minutes[max((each.begin - begin) // MINUTE, 0) : max(-(-(each.end - begin) // MINUTE), 0)] = np.nan
+        for gap in ignored:
+            minutes[max((gap.begin - begin) // MINUTE, 0) : max(-(-(gap.end - begin) // MINUTE), 0)] = np.nan
         recorded = sum(span.begin <= at < span.end for at, _ in points)
         is_by_minute = recorded >= _MINUTES_KNOWN * (span.end - span.begin) // MINUTE
         steps = np.fmax.reduce(minutes.reshape(-1, MINUTES_PER_STEP), axis=1)
         return cls(begin, steps, minutes if is_by_minute else None)
 
     def row(self, at: Nanoseconds) -> int:
-        """The step that begins at or after an instant."""
+        """The number of the step that begins at or after an instant."""
         return -(-(at - self.begin) // STEP)
 
     def calendar(self, row: int) -> Nanoseconds:
@@ -61,7 +61,7 @@ class Recording:
         return self.begin + row * DAY // self.steps_per_day
 
     def history(self, row: int) -> KnownLoad:
-        """What the operator would have kept by the begin of a step: 28 days of steps, nine days of minutes."""
+        """The history that the operator would have at the begin of a step: 28 days of steps, nine days of minutes."""
         steps = self.steps[max(row - _kept(STEPS_KEPT, self.steps_per_day), 0) : row]
         steps = steps[np.argmax(~np.isnan(steps)) :] if len(steps) else steps
         if self.minutes is None:
@@ -71,7 +71,7 @@ class Recording:
         return KnownLoad(steps, self.minutes[first:end], self.steps_per_day)
 
     def since(self, row: int, until: int) -> RecentLoad:
-        """What was measured from the begin of one step to the begin of another, after a fit at the first."""
+        """The load from the begin of step `row` to the begin of step `until`, for a fit at the begin of `row`."""
         steps = self.steps[row:until]
         if self.minutes is None:
             return RecentLoad(steps)

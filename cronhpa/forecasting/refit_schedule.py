@@ -1,4 +1,4 @@
-"""The order of fits: new series, then those whose spec changed, then each once a day at a time of its own."""
+"""The order of fits: new series, then those whose spec changed, then every series once a day at its own time."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ def due(wanted: Mapping[Series, str], learnt: Mapping[Series, FitInfo], now: Nan
     wanted: the digest of the spec, by series. learnt: the newest fit, by series.
     """
     ranked = [
-        (rank, known.fitted_at if known is not None else 0, series)
+        (rank, fitted.fitted_at if fitted is not None else 0, series)
         for series, digest in wanted.items()
-        if (rank := _rank(series, digest, known := learnt.get(series), now)) is not None
+        if (rank := _rank(series, digest, fitted := learnt.get(series), now)) is not None
     ]
     return [series for _, _, series in sorted(ranked)]
 
 
 def daily_turn(series: Series, now: Nanoseconds) -> Nanoseconds:
-    """The newest daily turn of a series at or before `now`; the turns of all are spread over the day by their names."""
+    """The newest daily turn of a series at or before `now`. The turns of all series are spread over the day by name."""
     phase = crc32(str(series).encode()) * DAY // _CRC_END
     return now - (now - phase) % DAY
 
 
-def _rank(series: Series, digest: str, known: FitInfo | None, now: Nanoseconds) -> int | None:
+def _rank(series: Series, digest: str, fitted: FitInfo | None, now: Nanoseconds) -> int | None:
     """0: new, 1: the spec changed or the clock was set back, 2: the day's turn has come. None: not due."""
-    if known is None:
+    if fitted is None:
         return 0
-    if known.digest != digest or known.fitted_at > now:
+    if fitted.digest != digest or fitted.fitted_at > now:
         return 1
-    if now - known.fitted_at >= _YOUNG and known.fitted_at < daily_turn(series, now):
+    if now - fitted.fitted_at >= _YOUNG and fitted.fitted_at < daily_turn(series, now):
         return 2
     return None

@@ -1,9 +1,9 @@
 """
-Validation of a choice: its effect on a past day by the object's own decisions.
+Validation of a choice: its effect on a past day, decided by `decide` with the object's own spec.
 
-The vectorized autoscaler that made the choice knows the upstream's default behavior and nothing of the object's own
-bounds, policies, windows and schedules. Where an object has none of these that matter on that day, both decide alike:
-the autoscaler's result is taken, at no cost. Imports numpy: for workers and benchmarks only.
+The vectorized autoscaler that made the choice has the upstream's default behavior only. It does not know the object's
+own bounds, policies, windows and schedules. If none of these matter on that day, both decide alike and the vectorized
+autoscaler's result is used. Imports numpy: for workers and benchmarks only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def validate(
     target: ForecastTarget, workload: WorkloadModel, day: PastDay, begin: Nanoseconds, floors: Counts
 ) -> ForecastEffect | None:
     """
-    The effect of floors on the day from `begin` on, a reconcile a minute; None where nothing of the load is known.
+    The effect of floors on the day from `begin` on, with a turn every minute; None if nothing of the load is known.
 
     floors: (minutes,), of run-up and day.
     """
@@ -44,9 +44,9 @@ def validate(
         start_up=START_UP_UNKNOWN if target.start_up is None else target.start_up,
         metric_delay=workload.delay_seconds * SECOND,
     )
-    # The load of other metrics is not known here.
+    # The loads of other metrics are not known here.
     spec = replace(target.spec, metrics=(metric,))
-    # A floor is known when its minute, or its step, is over, and in force at the reconcile that follows.
+    # A floor is known at the end of its minute, or step, and in force from the next turn on.
     known_after = 1 if day.minutes is not None else MINUTES_PER_STEP + 1
     asked = floors[RUN_UP_STEPS * MINUTES_PER_STEP - known_after :]
     forecasts = asking_for(asked.tolist(), spec, environment, begin)
@@ -57,9 +57,9 @@ def validate(
 
 def effect_by_columns(target: ForecastTarget, day: PastDay, scores: CandidateScores, row: int) -> ForecastEffect | None:
     """
-    The effect of a candidate as the vectorized autoscaler has it; None where the object's own decisions may differ.
+    The effect of a candidate by the vectorized autoscaler; None if `decide` with the object's spec may differ.
 
-    scores: of this day, a row a candidate, plain reactive scaling first.
+    scores: of this day, one row for each candidate, plain reactive scaling first.
     """
     both = [0, row]
     if not _decides_alike(target.spec, scores.lowest[both].min(), scores.highest[both].max()):
@@ -71,7 +71,7 @@ def effect_by_columns(target: ForecastTarget, day: PastDay, scores: CandidateSco
 
 
 def _decides_alike(spec: Spec, lowest: float, highest: float) -> bool:
-    """Whether a spec decides as the vectorized autoscaler where replicas run from `lowest` to `highest`."""
+    """Whether a spec decides as the vectorized autoscaler while replicas are between `lowest` and `highest`."""
     metric, settings = forecast_source(spec), spec.forecast
     if spec.schedules or spec.behavior is not None or settings is None:
         return False
@@ -85,7 +85,7 @@ def _decides_alike(spec: Spec, lowest: float, highest: float) -> bool:
 
 
 def _points(day: PastDay, begin: Nanoseconds) -> list[tuple[Nanoseconds, float]]:
-    """The load of run-up and day: each value until the next, or a line between points."""
+    """The load of run-up and day: constant until the next value, or linear between points."""
     first = begin - RUN_UP_STEPS * MINUTES_PER_STEP * MINUTE
     if day.minutes is not None:
         values, apart = day.minutes, MINUTE

@@ -1,8 +1,8 @@
 """
-A walk forward through a recorded load: a policy fitted every day from what was known then, and its floors of that day.
+A walk forward through a recorded load: each day a policy is fitted to the history of that day, and gives its floors.
 
-`backtest` and the benchmarks walk; the operator's worker does the same one minute at a time, and a test holds the
-floors of both equal. Imports numpy in the functions that compute: the command line loads it only when it is needed.
+`backtest` and the benchmarks use it; the operator's worker does the same minute by minute, and a test holds the floors
+of both equal. Numpy is imported inside functions: the command line loads it only if it is needed.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class NotInstalledError(Exception):
 
 class WalkForward:
     """
-    Called with an instant, the newest answer issued at or before it; the instants come in order.
+    A call with an instant returns the newest answer issued at or before it; the instants come in order.
 
-    answers: those issued so far.
+    answers: all answers that were issued so far.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class WalkForward:
         evaluate: Evaluate | None = None,
     ) -> None:
         """
-        A forecast for every minute in `span`, `delay` after the minute's start, as an operator issues one that has run
-        for a week; where fewer than a point a minute was recorded, for every step of five minutes.
+        A forecast for every minute in `span`, `delay` after the minute's start, as from an operator that has run for a
+        week. With less than a point each minute: for every step of five minutes.
 
-        points: the load as it was recorded, in order; also from before the span. delay: how long it takes until a load
-        is measured; no forecast knows a younger one. tracker: counts what the forecasts cost, for the next choice.
+        points: the load as it was recorded, in order; also from before the span. delay: the time until a load is
+        measured; forecasts use no younger loads. tracker: counts the pod-hours that forecasts add, for the next choice.
         evaluate: see `policy.fit`; None: every day is evaluated here.
         Raises NotInstalledError without numpy.
         """
@@ -86,7 +86,7 @@ class WalkForward:
 
     @property
     def summary(self) -> str:
-        """What was answered, in a sentence: how many forecasts by which model, and why others were not made."""
+        """A sentence about the answers: the number of forecasts by model, and why others were not made."""
         forecasts = [answer for _, answer in self.answers if isinstance(answer, Forecast)]
         made = Counter(forecast.model for forecast in forecasts)
         absent = [answer for _, answer in self.answers if isinstance(answer, Absent)]
@@ -100,8 +100,8 @@ class WalkForward:
         return ", ".join(parts) or "none was made"
 
     def _begin_day(self) -> None:
-        """Fit at the begin of a day, and queue what is issued in it."""
-        # As the operator's store has it.
+        """Fits at the begin of a day, and queues the answers of that day."""
+        # The same number as in the operator's store.
         spent = None if self._tracker is None else spent_percent(self._tracker.hours, self._day)
         day = self._walk.day(self._recording.row(self._day), spent)
         self._coming.extend(day.answers(self._delay, self._end))

@@ -1,5 +1,5 @@
 """
-What runs in a worker process: fit the policies that are asked for, forecast from them, and write both to the store.
+The tasks of a worker process: fit policies, forecast from them, and write both to the store.
 
 Imports numpy and the methods; the controller never imports this module.
 """
@@ -49,27 +49,27 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from concurrent.futures import Executor
 
-# A fit is made anew every day; one that could not be is used for two days more.
+# Every series is fitted once a day; if that fails, its last fit is used for two more days.
 FIT_AGE_MAX: Nanoseconds = 3 * DAY
 
-# Of one method for one object. An object alone in its task keeps the task's deadline even if all methods that its spec
-# may name hang: 8 * 30 s of 300 s for a fit; 5 s of 60 s for a forecast, which asks one method.
+# The limit of one method for one object. A task with one object meets its deadline even if all eight methods that a
+# spec may name hang: 8 * 30 s of 300 s for a fit; 5 s of 60 s for a forecast, which uses one method.
 FIT_SECONDS = 30.0
 FORECAST_SECONDS = 5.0
 
 # A task of a cluster should take longer than sending it.
 _HISTORIES_PER_TASK = 10
-# The fits of ten series take a few megabytes.
+# Several times the size of the fits of ten series.
 _RESULT_BYTES_MAX = 2**26
 _RECENT: Nanoseconds = 6 * HOUR
-# A load unseen for longer than this many steps is not extrapolated.
+# A load that was not measured for more steps than this is not extrapolated.
 _UNSEEN_STEPS_MAX = 3
-# Twice as many take a fiftieth less each, and 50 MB more of the worker's memory.
+# Larger groups are hardly faster for each forecast and need more memory.
 _FORECASTS_AT_ONCE = 120
 
 
 class FitTask(Struct, frozen=True):
-    """What a cluster's worker is asked."""
+    """The input of a cluster's worker."""
 
     histories: list[TrainingData]
     now: Nanoseconds
@@ -86,9 +86,9 @@ def fit(request: WorkerRequest, method_seconds: float = FIT_SECONDS) -> FitRespo
     """
     Fit a policy to each history of the store, and write the fits back.
 
-    method_seconds: see `fit_all`; a cluster's workers have FIT_SECONDS.
-    A store that cannot be opened is a fault, and no fit is made. Raises StoreError where the store cannot be read,
-    OSError where the cluster cannot be reached.
+    method_seconds: see `fit_all`; a cluster's workers use FIT_SECONDS.
+    If the store cannot be opened, the response has a fault and no fits. Raises StoreError if the store cannot be read,
+    OSError if the cluster cannot be reached.
     """
     try:
         store = Store(request.store)
@@ -108,14 +108,16 @@ def fit(request: WorkerRequest, method_seconds: float = FIT_SECONDS) -> FitRespo
 
 def fit_on(executor: Executor, histories: Sequence[TrainingData], now: Nanoseconds) -> FitResult:
     """
-    As `fit_all`, a few at a time, wherever the executor computes.
+    As `fit_all`, on an executor, with a few histories in each task.
 
-    Raises what the first task raises, and ValueError for an answer that is no answer to what was asked.
+    Raises the error of the first task that fails, and ValueError for an answer that does not match its task.
     """
     parts = [histories[i : i + _HISTORIES_PER_TASK] for i in range(0, len(histories), _HISTORIES_PER_TASK)]
     futures = [executor.submit(fit_packed, _JSON.encode(FitTask(list(part), now))) for part in parts]
     results = [_unpacked(future.result(), part) for future, part in zip(futures, parts, strict=True)]
-    return FitResult([fit for each in results for fit in each.fits], [none for each in results for none in each.absent])
+    return FitResult(
+        [fit for result in results for fit in result.fits], [none for result in results for none in result.absent]
+    )
 
 
 def fit_packed(task: bytes) -> bytes:
@@ -125,8 +127,8 @@ def fit_packed(task: bytes) -> bytes:
 
 
 def _unpacked(answer: object, asked: Sequence[TrainingData]) -> FitResult:
-    """The fits of a cluster's worker. Raises ValueError for an answer that is no answer to what was asked."""
-    # A subclass of bytes is somebody's code.
+    """The fits of a cluster's worker. Raises ValueError for an answer that does not match its task."""
+    # A subclass of bytes could run code.
     if type(answer) is not bytes or len(answer) > _RESULT_BYTES_MAX:
         size = f" of {len(answer)}" if isinstance(answer, bytes) else ""
         raise ValueError(
@@ -147,7 +149,7 @@ def fit_all(histories: Sequence[TrainingData], now: Nanoseconds, method_seconds:
     """
     The policy of each series with two days of history; absences for the others.
 
-    method_seconds: for all that one method does for one series. Touches no store: it runs anywhere.
+    method_seconds: the limit for all calls of one method for one series. Needs no store: it runs anywhere.
     """
     deadlines = Deadlines(method_seconds)
     absent: list[tuple[Series, Absent]] = []
@@ -162,13 +164,16 @@ def fit_all(histories: Sequence[TrainingData], now: Nanoseconds, method_seconds:
         return FitResult([], absent)
     state = encode_states(fitted)
     digests = {data.subject.series: digest(data.subject.spec) for data in histories}
-    members = [(series, FitInfo(now, digests[series], _JSON.encode(each.choice))) for series, each in fitted.items()]
+    members = [
+        (series, FitInfo(now, digests[series], _JSON.encode(fitted_policy.choice)))
+        for series, fitted_policy in fitted.items()
+    ]
     return FitResult([(Fit(MODEL, now, now - now % STEP, state), members)], absent)
 
 
 def encode_states(fitted: Mapping[Series, FittedPolicy]) -> bytes:
-    """What the store keeps of policies that were fitted together."""
-    return _STATES.encode({str(series): each for series, each in fitted.items()})
+    """The stored form of policies that were fitted together."""
+    return _STATES.encode({str(series): fitted_policy for series, fitted_policy in fitted.items()})
 
 
 def _fit(data: TrainingData, now: Nanoseconds, attempt: Attempts) -> FittedPolicy | Absent:
@@ -176,23 +181,23 @@ def _fit(data: TrainingData, now: Nanoseconds, attempt: Attempts) -> FittedPolic
     workload = workload_of(target)
     if workload is None:
         return unknown_pod_load(target.series.metric)
-    found = methods_of(target.spec)
-    attempt.failures.update(found.unavailable)
+    methods = methods_of(target.spec)
+    attempt.failures.update(methods.unavailable)
     answer = policy.fit(
         _history(data, now - now % STEP),
         target,
         workload,
-        found.chosen,
+        methods.chosen,
         now,
         previous=_previous(data),
         spent_percent=data.spent_percent,
         attempt=attempt,
     )
-    return noted(answer, unusable(found, attempt.failures)) if isinstance(answer, Absent) else answer
+    return noted(answer, unusable(methods, attempt.failures)) if isinstance(answer, Absent) else answer
 
 
 def _history(data: TrainingData, end: Nanoseconds) -> KnownLoad:
-    """A history that ended before `end` did so with a gap."""
+    """The history up to `end`: if it ended earlier, the rest is a gap."""
     steps = np.frombuffer(data.highs, dtype="<f8")
     steps = np.concatenate([steps, np.full((end - data.first) // STEP - len(steps), np.nan)])
     minutes = np.frombuffer(data.minutes, dtype="<f4").astype(np.float64)
@@ -200,7 +205,7 @@ def _history(data: TrainingData, end: Nanoseconds) -> KnownLoad:
 
 
 def _previous(data: TrainingData) -> FittedPolicy | None:
-    """What the last fit kept; None where there was none, or one of another release."""
+    """The last fit; None if there is none, or if another release wrote it."""
     try:
         return _STATES_DECODER.decode(data.before).get(str(data.subject.series)) if data.before else None
     except msgspec.MsgspecError:
@@ -211,8 +216,9 @@ def forecast(request: WorkerRequest, method_seconds: float = FORECAST_SECONDS) -
     """
     A forecast of each series from its newest fit, or why there is none.
 
-    method_seconds: for all that one method does for one series.
-    A store that cannot be opened is a fault without an answer. Raises StoreError where the store cannot be read.
+    method_seconds: the limit for all calls of one method for one series.
+    If the store cannot be opened, the response has a fault and no answers. Raises StoreError if the store cannot be
+    read.
     """
     try:
         store = Store(request.store)
@@ -239,7 +245,7 @@ def forecast(request: WorkerRequest, method_seconds: float = FORECAST_SECONDS) -
 
 
 class _Asked(NamedTuple):
-    """A series, and the policy and the end of the history that it was fitted to."""
+    """A series, its policy, and the end of the history to which the policy was fitted."""
 
     target: ForecastTarget
     fitted: FittedPolicy
@@ -249,56 +255,56 @@ class _Asked(NamedTuple):
 def _forecasts(
     store: Store, asked: Sequence[_Asked], now: Nanoseconds, deadlines: Deadlines
 ) -> dict[Series, Forecast | Absent]:
-    """What the policies say now, from the newest complete minutes, or steps where the minutes are not known."""
+    """The forecasts at `now`, from the newest complete minutes, or steps if the minutes are not known."""
     start = now - now % STEP
     answers: dict[Series, Forecast | Absent] = {
-        each.target.series: noted(
-            Absent(NOTHING_TO_GAIN, each.fitted.why_nothing()),
-            unusable(find_methods(each.fitted.variants), each.fitted.failures),
+        question.target.series: noted(
+            Absent(NOTHING_TO_GAIN, question.fitted.why_nothing()),
+            unusable(find_methods(question.fitted.variants), question.fitted.failures),
         )
-        for each in asked
-        if not isinstance(each.fitted.choice, Choice)
+        for question in asked
+        if not isinstance(question.fitted.choice, Choice)
     }
-    with_choice = [each for each in asked if isinstance(each.fitted.choice, Choice)]
+    with_choice = [question for question in asked if isinstance(question.fitted.choice, Choice)]
     if not with_choice:
         return answers
-    begin = min(each.trained_until for each in with_choice) - RUN_UP_MINUTES * MINUTE
-    loads = Loads(store.loads.packed([each.target.series for each in with_choice], begin, now), begin, now)
+    begin = min(question.trained_until for question in with_choice) - RUN_UP_MINUTES * MINUTE
+    loads = Loads(store.loads.packed([question.target.series for question in with_choice], begin, now), begin, now)
     questions = []
-    for each in with_choice:
-        # The methods of the fit: the spec may name others by now, and is then fitted anew.
+    for question in with_choice:
+        # The methods of the fit: if the spec names others by now, a new fit is due.
         attempt = deadlines.attempts()
-        models = policy.models_of(each.fitted, find_methods(each.fitted.variants).chosen, attempt)
-        recent = loads.since(each.target.series, each.trained_until, now, each.target.ignored)
+        models = policy.models_of(question.fitted, find_methods(question.fitted.variants).chosen, attempt)
+        recent = loads.since(question.target.series, question.trained_until, now, question.target.ignored)
         origin = _newest_origin(recent, models.tail)
         if origin is None:
-            answers[each.target.series] = _stale(store, each.target.series, start)
+            answers[question.target.series] = _stale(store, question.target.series, start)
         else:
-            questions.append((each, models, recent, np.array([origin]), attempt))
-    excess = _excess_coverage(store, [each.target.series for each, *_ in questions], start)
+            questions.append((question, models, recent, np.array([origin]), attempt))
+    excess = _excess_coverage(store, [question.target.series for question, *_ in questions], start)
     floors = policy.floors_together(
-        [(each.fitted, models, recent, at, attempt) for each, models, recent, at, attempt in questions]
+        [(question.fitted, models, recent, at, attempt) for question, models, recent, at, attempt in questions]
     )
-    for (each, _, recent, _, attempt), of_each in zip(questions, floors, strict=True):
-        assert of_each is not None, "there is a choice"
-        series, named = each.target.series, find_methods(each.fitted.variants)
+    for (question, _, recent, _, attempt), of_series in zip(questions, floors, strict=True):
+        assert of_series is not None, "there is a choice"
+        series, named = question.target.series, find_methods(question.fitted.variants)
         made = forecast_of(
             series.metric,
-            each.fitted,
-            of_each,
+            question.fitted,
+            of_series,
             0,
             issued_at=now,
-            trained_until=each.trained_until,
+            trained_until=question.trained_until,
             by_minute=recent.minutes is not None,
             excess=excess[series],
-            unusable=unusable(named, each.fitted.failures | attempt.failures | named.unavailable),
+            unusable=unusable(named, question.fitted.failures | attempt.failures | named.unavailable),
         )
         answers[series] = made or _stale(store, series, start)
     return answers
 
 
 def _newest_origin(recent: RecentLoad, tail: Floats) -> int | None:
-    """The newest origin that knows its load; None where nothing was measured for too long."""
+    """The newest origin with a known load; None if nothing was measured for too long."""
     if recent.minutes is not None:
         return len(recent.minutes) - RUN_UP_MINUTES
     steps = np.concatenate([tail, recent.steps])
@@ -316,9 +322,9 @@ def _stale(store: Store, series: Series, start: Nanoseconds) -> Absent:
 
 def _excess_coverage(store: Store, several: Sequence[Series], start: Nanoseconds) -> dict[Series, float | None]:
     """
-    Of each, `excess_coverage` of the last day's forecasts, each for the step after the one it was made in.
+    By series: `excess_coverage` of the last day's forecasts, each for the step after the one in which it was made.
 
-    Counted once a step: later forecasts of the step keep what the first one counted, also that too little is known.
+    Computed once in each step: later forecasts of a step use the result of the first one, also if it is unknown.
     """
     excess: dict[Series, float | None] = dict.fromkeys(several)
     counted = set()

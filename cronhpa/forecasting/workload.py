@@ -1,5 +1,5 @@
 """
-The numbers of an object's spec, and the replicas that its metric recommends for a load, when and with which shortages.
+The numbers of an object's spec; the replicas that its metric recommends for a load, and the shortages of that load.
 
 Imports numpy: for workers and benchmarks only.
 """
@@ -21,11 +21,11 @@ from cronhpa.core.spec import ResourceMetric
 from cronhpa.forecasting.columns import MINUTES_PER_STEP, AutoscalerModel, AverageValue, Floats, Utilization
 from cronhpa.forecasting.messages import ForecastTarget
 
-# How long the upstream's default stabilization holds a recommendation.
+# The upstream's default stabilization window.
 HELD_MINUTES = 5
 
 _STEP_SECONDS = 60 * MINUTES_PER_STEP
-# Start-up times closer than this give the same backtest.
+# Start-up times that differ by less than this count as equal for a backtest.
 _START_UP_SLACK_SECONDS = 20
 
 
@@ -33,10 +33,10 @@ class WorkloadModel(Struct, frozen=True):
     """
     The numbers of an object's spec that a forecast depends on.
 
-    target: the load that the metric scales one pod for. carried: the load that a forecast plans for one pod, at most.
-    capacity: the load at which one pod counts as under-provisioned. All three in units of the load. percent: a
+    target: the load of one pod at the metric's target. carried: the largest load that a forecast plans for one pod.
+    capacity: the load from which one pod counts as under-provisioned. All three are in units of the load. percent: a
     Utilization target, which the upstream computes in whole percent; None for an AverageValue. is_cpu: whether the
-    metric is a pod's CPU, whose samples count only of pods that have started.
+    metric is a pod's CPU: then samples of starting pods do not count.
     """
 
     target: float
@@ -64,22 +64,22 @@ class WorkloadModel(Struct, frozen=True):
 
     @property
     def metric_lag_minutes(self) -> int:
-        """Minutes from a load to the Ready pods that it made the metric request: half its minute, delay, start-up."""
+        """Minutes from a load until the pods for it are Ready: half a minute + metric delay + start-up."""
         return round((self.delay_seconds + 30 + self.start_up_seconds) / 60)
 
     @property
     def lead_minutes(self) -> int:
-        """Minutes from the newest known minute to the minute for which a pod requested now is Ready."""
+        """Minutes from the newest known minute to the minute for which a pod that is requested now is Ready."""
         return -(-(self.delay_seconds + self.start_up_seconds) // 60)
 
     @property
     def far_steps(self) -> int:
-        """Steps ahead that a floor must cover when it is renewed only every five minutes."""
+        """Steps ahead that a floor must cover if it is renewed only every five minutes."""
         return max(2, -(-(self.delay_seconds + _STEP_SECONDS + self.start_up_seconds) // _STEP_SECONDS))
 
     @property
     def is_slow(self) -> bool:
-        """Whether a pod requested now, and not again for a minute, becomes Ready only after the next step has begun."""
+        """Whether a pod that is requested a minute from now becomes Ready only after the next step has begun."""
         return self.delay_seconds + 60 + self.start_up_seconds > _STEP_SECONDS + 60
 
     def windows(self, *, by_minute: bool) -> tuple[int, ...]:
@@ -93,7 +93,7 @@ class WorkloadModel(Struct, frozen=True):
 
 
 def workload_of(target: ForecastTarget) -> WorkloadModel | None:
-    """The workload of an object; None where its spec does not tell the load of one pod."""
+    """The workload of an object; None if its spec does not tell the load of one pod."""
     spec = target.spec
     metric = forecast_source(spec)
     if metric is None or metric.name != target.series.metric or spec.forecast is None:
@@ -114,7 +114,7 @@ def workload_of(target: ForecastTarget) -> WorkloadModel | None:
 
 
 def backtests_agree(one: WorkloadModel, other: WorkloadModel) -> bool:
-    """Whether a day's backtest under one workload holds for the other: budgets may differ, start-up times by 20 s."""
+    """Whether a day's backtest of one workload is valid for the other: budgets may differ, start-up times slightly."""
     if abs(one.start_up_seconds - other.start_up_seconds) > _START_UP_SLACK_SECONDS:
         return False
     return _without_budget(one) == _without_budget(other)
@@ -130,7 +130,7 @@ def reactive_replicas(load: Floats, workload: WorkloadModel) -> Floats:
 
 
 def reactive_replicas_of_several(loads: Sequence[Floats], workloads: Sequence[WorkloadModel]) -> list[Floats]:
-    """Of each load: `reactive_replicas`."""
+    """`reactive_replicas` of each load."""
     if not loads:
         return []
     counts = [len(load) for load in loads]
@@ -142,7 +142,7 @@ def held_replicas(replicas: Floats, late_minutes: int) -> Floats:
     """(..., minutes): the highest recommendation of the stabilization window that ended `late_minutes` before each."""
     before = np.repeat(replicas[..., :1], late_minutes + HELD_MINUTES, axis=-1)
     held = np.concatenate([before, replicas], axis=-1)
-    # A window that doubles takes as many passes as its length has bits.
+    # Doubling the window in each pass needs log2(length) passes.
     reach = 1
     while reach <= HELD_MINUTES:
         more = min(reach, HELD_MINUTES + 1 - reach)
@@ -162,17 +162,17 @@ def shortages(load: Floats, workload: WorkloadModel) -> NDArray[np.bool_]:
 def shortages_of_several(
     loads: Sequence[Floats], workloads: Sequence[WorkloadModel]
 ) -> list[tuple[NDArray[np.bool_], Floats]]:
-    """Of each load, without gaps: `shortages`, and the replicas that stabilization holds at the end of each minute."""
+    """For each load, without gaps: `shortages`, and the replicas that stabilization holds at the end of each minute."""
     alike: dict[int, list[int]] = {}
     for place, workload in enumerate(workloads):
         alike.setdefault(workload.metric_lag_minutes, []).append(place)
-    found: dict[int, tuple[NDArray[np.bool_], Floats]] = {}
+    shortages_at: dict[int, tuple[NDArray[np.bool_], Floats]] = {}
     for late, places in alike.items():
         longest = max(len(loads[place]) for place in places)
         together = np.empty((len(places), longest))
         begins = [longest - len(loads[place]) for place in places]
         for row, (begin, place) in enumerate(zip(begins, places, strict=True)):
-            # Before its first minute a load is assumed constant.
+            # Before its first minute a load is assumed to be constant.
             together[row, :begin] = loads[place][0]
             together[row, begin:] = loads[place]
         target, capacity, tolerance = (
@@ -183,8 +183,8 @@ def shortages_of_several(
         short, held = _shortages(together, replicas, late, capacity, tolerance), held_replicas(replicas, 0)
         for row, (begin, place) in enumerate(zip(begins, places, strict=True)):
             short[row, begin : begin + late + HELD_MINUTES] = False
-            found[place] = short[row, begin:], held[row, begin:]
-    return [found[place] for place in range(len(loads))]
+            shortages_at[place] = short[row, begin:], held[row, begin:]
+    return [shortages_at[place] for place in range(len(loads))]
 
 
 def _replicas(load: Floats, target: float | Floats) -> Floats:
@@ -194,8 +194,8 @@ def _replicas(load: Floats, target: float | Floats) -> Floats:
 def _shortages(
     load: Floats, replicas: Floats, late: int, capacity: float | Floats, tolerance: float | Floats
 ) -> NDArray[np.bool_]:
-    """(..., minutes): whether a load needs more than the replicas held from `late` minutes before."""
-    # Within its tolerance the metric changes nothing: half of the tolerance is missing on average.
+    """(..., minutes): whether a load needs more replicas than those held `late` minutes before."""
+    # Within the tolerance the metric does not scale up: on average the count lacks half of the tolerance.
     needed = np.ceil(load / capacity * (1 + tolerance / 2) - 1e-9)
     short: NDArray[np.bool_] = needed > held_replicas(replicas, late)
     return short
