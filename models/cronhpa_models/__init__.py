@@ -1,1 +1,1 @@
-"""Forecasting methods: pandas in, quantiles out; they know nothing of Kubernetes. One method a file, with its card."""
+"""Forecasting methods: arrays in, distributions out, nothing of Kubernetes. Each method has a file with its card."""

@@ -1,9 +1,9 @@
 """
-The methods that a policy may choose, by the names that a user writes: those of this package and of other packages.
+The methods that a policy may choose, by the names that users write: those of this package and of other packages.
 
-A package adds a method by an entry point in the group `cronhpa.methods`. The entry point's name is what a user writes:
-one of the `variants` of the method. A method is loaded when a user names it, and its faults cost itself alone.
-Importing the catalog imports numpy, and neither pandas nor what single methods need.
+A package adds a method by an entry point in the group `cronhpa.methods`. The name of the entry point is the name that
+users write: one of the `variants` of the method. A method is loaded when a user names it; if it fails, the others go
+on. Importing the catalog imports numpy, but neither pandas nor the packages of single methods.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cronhpa_models.seasonal_naive import SEASONAL_NAIVE
 from cronhpa_models.time_of_week import TimeOfWeek
 
 ENTRY_POINTS = "cronhpa.methods"
-# The set that gained most on recorded series: docs/forecasting.md.
+# The set with the largest gain on recorded series: docs/forecasting.md.
 DEFAULT = ErrorMixture.variants
 
 # Baselines first, the operator's own last.
@@ -45,7 +45,7 @@ _BUILT_IN: tuple[Method, ...] = (
 
 @dataclass(frozen=True)
 class Chosen:
-    """A method and those of its variants that were asked for, in the method's order."""
+    """A method and its requested variants, in the method's order."""
 
     method: Method
     variants: tuple[str, ...]
@@ -53,7 +53,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Found:
-    """unavailable: by the requested name, why there is no such method here."""
+    """unavailable: by requested name, why the method is not available."""
 
     chosen: tuple[Chosen, ...]
     unavailable: dict[str, str]
@@ -71,23 +71,23 @@ def default() -> tuple[Chosen, ...]:
 
 def find(names: Sequence[str]) -> Found:
     """The methods with these names, in the order of their first name; variants of one method are joined."""
-    known = {variant: method for method in _BUILT_IN for variant in method.variants}
+    built_in_by_variant = {variant: method for method in _BUILT_IN for variant in method.variants}
     methods: list[Method] = []
     unavailable: dict[str, str] = {}
     for name in dict.fromkeys(names):
-        method = known.get(name) or _added(name)
+        method = built_in_by_variant.get(name) or _added(name)
         reason = method if isinstance(method, str) else _missing(method)
         if isinstance(method, str) or reason:
             unavailable[name] = reason
         elif not any(method is other for other in methods):
             methods.append(method)
     wanted = set(names) - set(unavailable)
-    chosen = (Chosen(each, tuple(name for name in each.variants if name in wanted)) for each in methods)
+    chosen = (Chosen(method, tuple(name for name in method.variants if name in wanted)) for method in methods)
     return Found(tuple(chosen), unavailable)
 
 
 def _missing(method: Method) -> str:
-    """A sentence on the needed packages that are not installed; empty where all are."""
+    """A sentence about required packages that are not installed; empty if all are."""
     absent = [package for package in method.needs if util.find_spec(package.partition(".")[0]) is None]
     return f"it needs {' and '.join(absent)}, not installed here" if absent else ""
 
@@ -104,13 +104,13 @@ def _added(name: str) -> Method | str:
     try:
         loaded = point.load()
         problem = _misshapen(loaded, name)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - another's code may raise anything, and costs itself alone
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - code of others may raise anything, and other methods must go on
         return f"{point.value} cannot be loaded: {type(error).__name__}: {error}"
     return f"{point.value} is no method: {problem}" if problem else cast("Method", loaded)
 
 
 def _misshapen(loaded: Any, name: str) -> str:
-    """Why an object is no Method with this variant; empty where it is one."""
+    """Why an object is not a Method with this variant; empty if it is one."""
     if isinstance(loaded, type):
         return f"it is the class {loaded.__name__}: an object is needed, {loaded.__name__}() for example"
     if not isinstance(getattr(loaded, "name", None), str):

@@ -1,7 +1,7 @@
 """
 Weighted empirical quantiles of the values at the same clock on earlier days.
 
-A day counts half after five days, the same weekday counts four times, a step beside the clock counts half.
+Weights: half-life of five days; x 4 for the same weekday; x 1/2 for a step beside the clock.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def quantiles_at_clock(values: Floats, rows: Rows, levels: Floats, *, day: int, 
     """
     (levels, rows): at the clock of each row, the quantile of the values of the `days` days before at each level.
 
-    values: (all rows,), NaN for unknown ones; at a row, the value of the day before and the one a step after it must be
-    known already. NaN where nothing is known.
+    values: (all rows,), NaN for unknown values; at a row, the value of the day before and of the step after that must
+    be known already. Returns NaN for a row without known values.
     """
     back = np.arange(1, days + 1)
     at = (rows[:, None, None] - back[:, None] * day + _BESIDE).reshape(len(rows), -1)
@@ -34,5 +34,5 @@ def quantiles_at_clock(values: Floats, rows: Rows, levels: Floats, *, day: int, 
     reached = np.cumsum(np.where(np.isnan(sample), 0.0, weights[order]), axis=1)
     total = reached[:, -1:]
     place = np.stack([(reached < level * total - 1e-9).sum(axis=1) for level in levels])
-    found = np.take_along_axis(sample, np.minimum(place, sample.shape[1] - 1).T, axis=1).T
-    return np.where(total[:, 0] > 0, found, np.nan)
+    quantile = np.take_along_axis(sample, np.minimum(place, sample.shape[1] - 1).T, axis=1).T
+    return np.where(total[:, 0] > 0, quantile, np.nan)

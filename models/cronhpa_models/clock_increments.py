@@ -1,13 +1,13 @@
 """
-Clock increments: from now on the load moves as it moved at this clock on earlier days.
+Clock increments: from now on the load changes as it changed at this clock on earlier days.
 
 Card
-  What for   Rises that come at a clock on top of any level of the day.
+  What for   Rises at a fixed time of day, whatever the level of the day is.
   Formula    z[t] + quantile of z[t-d*m+h] - z[t-d*m] over d = 1..14 days and one step beside it (weights: clock.py);
              z = log(load + c), c = 5 % of the mean load.
   Source     Empirical quantiles of a seasonal random walk: Hyndman & Athanasopoulos (2021), section 5.5.
   Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
-  Weak at    A jump to a fixed level from a varying base, which is forecast as a factor. Noise in z[t] is carried on.
+  Weak at    A jump to a fixed level from a varying base: it is forecast as a factor. Noise in z[t] remains.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ClockIncrements:
     needs = ()
 
     def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...]) -> _Moves | None:
-        """The days themselves. None where there is less than a day, or nothing was measured."""
+        """Keeps the days themselves. None with less than a day, or if nothing was measured."""
         load = kept(load, steps_per_day)
         offset = offset_of(load)
         if offset is None or len(load) <= steps_per_day:

@@ -7,8 +7,8 @@ Card
              quantile = largest expected z + margin[level] * scale[t]
              error = largest z of the next steps - largest expected z of the next steps
              scale = 0.5 x mean error at this clock on earlier days (neighbours of one step pooled, half-life 5 days)
-                   + 0.5 x mean error of late (half-life 6 steps)
-                   + 0.1 x overall mean error, so that a quiet hour cannot make it zero.
+                   + 0.5 x recent mean error (half-life 6 steps)
+                   + 0.1 x overall mean error, so that a quiet hour cannot make the scale zero.
              margin: the quantile of error / scale over the last seven days, of errors whose outcome is known, renewed
              eight times a day.
              Between two steps (whole_steps): the expectation as of the newest whole step and as of the step under way,
@@ -16,8 +16,8 @@ Card
   Source     Split conformal: Lei et al. (2018), JASA 113(523), section 2, its finite-sample rank, one-sided. Scaled
              residuals: section 5.2 of the same. Rolling, as errors in time are not exchangeable: Xu & Xie (2021),
              "Conformal prediction interval for dynamic time-series".
-  Cost       One pass over the kept history for any number of origins: milliseconds, and the time of the point forecast.
-  Weak at    Coverage holds over days, not in each hour. The errors know no jump that never came.
+  Cost       The point forecast, and one pass over the stored history for any number of origins.
+  Weak at    Coverage holds over days, not in each hour. A jump that never happened is in none of the errors.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _CALIBRATION_DAYS = 7
 _RENEWALS_PER_DAY = 8
 _CLOCK_HALF_LIFE_DAYS = 5
 _RECENT_SHARE = 1 - 0.5 ** (1 / 6)
-# With fewer errors, two or three of them would decide the 0.95 quantile.
+# With fewer errors, two or three of them would determine the 0.95 quantile.
 _ERRORS_MIN = 50
-# A load is not extrapolated for longer than this.
+# A load is extrapolated for at most this many steps.
 _UNSEEN_STEPS_MAX = 3
-# Keeps a load that never moved from dividing zero by zero.
+# Avoids 0 / 0 for a constant load.
 _TINY = 1e-12
 # Keeps exponentials finite; callers limit quantiles by a ceiling of their own.
 _LOG_MAX = 700.0
@@ -80,7 +80,8 @@ class Calibrated:
         """See cronhpa_models.method.Fitted."""
         reaches = self.windows[:windows]
         whole, part = split(origins.position)
-        # Up to the step under way and the one after it: their loads are unknown, earlier days at their clocks are not.
+        # Up to the current step and the next one: their loads are unknown, but those at the same clock of earlier days
+        # are known.
         z = np.full(max(len(self.load) + len(later), int(whole.max()) + 1) + 2, np.nan)
         z[: len(self.load) + len(later)] = np.log(np.concatenate([self.load, later]) + self.offset)
         seen = held(z, _UNSEEN_STEPS_MAX)
@@ -125,9 +126,9 @@ class Calibrated:
         """
         day, first = self.steps_per_day, len(self.load) - 1
         size = np.abs(errors)
-        # The errors of the last rows of the history have no outcome there yet.
-        known = size[: max(first + 1 - ahead, 0)]
-        overall = float(known[~np.isnan(known)].mean()) if (~np.isnan(known)).any() else 0.0
+        # The last forecasts of the history have no outcome yet.
+        known_size = size[: max(first + 1 - ahead, 0)]
+        overall = float(known_size[~np.isnan(known_size)].mean()) if (~np.isnan(known_size)).any() else 0.0
         by_clock = _at_clock(size, day)
         of_late = shifted(exponential_mean(size, _RECENT_SHARE), ahead)
         usual, now = (np.where(np.isnan(mean), overall, mean) for mean in (by_clock, of_late))
@@ -147,7 +148,7 @@ class Calibrated:
 
 
 def calibrated(load: Floats, steps_per_day: int, windows: tuple[int, ...], expect: Expectation) -> Calibrated | None:
-    """A point forecast with the history that it was fitted to; None where nothing was measured."""
+    """A point forecast with the history to which it was fitted; None if nothing was measured."""
     offset = offset_of(load)
     return None if offset is None else Calibrated(load, offset, steps_per_day, tuple(windows), expect)
 
@@ -167,26 +168,26 @@ def decoded(written: bytes, expectation: Callable[[Kept], Expectation]) -> Calib
     """The fit that Calibrated.encode wrote. expectation: makes the point forecast from the content."""
     head, arrays = state.unpack(written)
     load = arrays.pop("load").astype(np.float64)
-    found = Kept(load, head["offset"], head["steps_per_day"], tuple(head["windows"]), arrays)
-    return Calibrated(load, found.offset, found.steps_per_day, found.windows, expectation(found))
+    content = Kept(load, head["offset"], head["steps_per_day"], tuple(head["windows"]), arrays)
+    return Calibrated(load, content.offset, content.steps_per_day, content.windows, expectation(content))
 
 
 def kept(load: Floats, steps_per_day: int, days: int = DAYS_KEPT) -> Floats:
-    """The history that a fit keeps."""
+    """The end of the history, which a fit keeps."""
     return np.asarray(load[-days * steps_per_day :], dtype=np.float64)
 
 
 def offset_of(load: Floats) -> float | None:
-    """The number to add to a load before taking its logarithm; None where nothing was measured."""
-    known = load[~np.isnan(load)]
-    # 1e-9 stands in where nothing was ever measured above zero.
-    return max(0.05 * float(known.mean()), 1e-9) if len(known) else None
+    """The number to add to a load before taking its logarithm; None if nothing was measured."""
+    measured = load[~np.isnan(load)]
+    # 1e-9 for a load that was always zero.
+    return max(0.05 * float(measured.mean()), 1e-9) if len(measured) else None
 
 
 def filled(load: Floats) -> Floats:
     """The load without gaps: linear through them, constant before the first value and after the last."""
-    known = np.flatnonzero(~np.isnan(load))
-    return np.asarray(np.interp(np.arange(len(load)), known, load[known]), dtype=np.float64)
+    at_known = np.flatnonzero(~np.isnan(load))
+    return np.asarray(np.interp(np.arange(len(load)), at_known, load[at_known]), dtype=np.float64)
 
 
 def held(values: Floats, limit: int) -> Floats:
@@ -198,9 +199,9 @@ def held(values: Floats, limit: int) -> Floats:
 
 def _at_clock(size: Floats, day: int) -> Floats:
     """
-    At each row the mean of earlier days at the same clock and one step beside it; NaN where there is none.
+    At each row the mean of earlier days at the same clock and one step beside it; NaN without earlier days.
 
-    A job that starts a step earlier or later is still the same job.
+    One step beside it, because a daily job may start a step earlier or later.
     """
     days = -(-len(size) // day)
     padded = np.full(days * day, np.nan)
@@ -220,7 +221,7 @@ def _pooled(sums: Floats) -> Floats:
     """
     Each row with the rows beside it.
 
-    By row, not by slot of the day: at midnight a neighbouring slot would bring errors that may not be known yet.
+    By row, not by slot of the day: beside midnight the neighbouring slot has errors that are not known yet.
     """
     pooled: Floats = sums + np.concatenate([[0.0], sums[:-1]]) + np.concatenate([sums[1:], [0.0]])
     return pooled

@@ -2,16 +2,16 @@
 Decomposed: the course of the day by STL, the rest of the load by simple exponential smoothing at every step.
 
 Card
-  What for   Load with a course of the day that noise hides: loess averages over days where last values would wander.
+  What for   Load with a daily pattern under noise: loess averages over days, single values would follow the noise.
   Formula    z[t+h] = season[clock of t+h] + level[t], z = log(load + c), and conformal quantiles.
              season: the last cycle of STL on the last 14 days, with jumps of m/20, m/10 and m/10 steps between loess
-             fits: 24 ms instead of 630 of fitting at every point, for a season within 0.2 % (three series).
+             fits: far faster than fitting at every point, with almost the same season.
              level: exponential mean of z - season, corrected at every step; alpha of a grid by absolute error.
-             Errors of the last three days are against a season of the days before them: the residuals of days that STL
-             has smoothed itself are too small.
+             Errors of the last three days are relative to a season of the days before them: on the days that STL has
+             smoothed the residuals are too small.
   Source     STL: Cleveland, Cleveland, McRae & Terpenning (1990), Journal of Official Statistics 6(1); with a method
              for the rest: Hyndman & Athanasopoulos (2021), section 5.7.
-  Cost       Tens of milliseconds a fit; the first one of a process imports statsmodels: 2 to 4 s of CPU and 75 MB.
+  Cost       The first fit of a process imports statsmodels, which takes seconds and tens of megabytes.
   Scores     docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
   Weak at    Jumps: loess rounds them off. Weekends are forecast as the working days before.
 """
@@ -41,7 +41,7 @@ class Decomposed:
     needs = ("statsmodels",)
 
     def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...]) -> Calibrated | None:
-        """None where there are fewer than five days, or nothing was measured."""
+        """None with fewer than five days, or if nothing was measured."""
         load = kept(load, steps_per_day, _DAYS_FITTED)
         offset = offset_of(load)
         if offset is None or len(load) < _DAYS_MIN * steps_per_day:
@@ -50,18 +50,18 @@ class Decomposed:
         held_out = len(z) - _DAYS_CALIBRATED * steps_per_day
         earlier, season = _season(z[:held_out], steps_per_day), _season(z, steps_per_day)
         rest = z[held_out:] - np.tile(earlier, _DAYS_CALIBRATED)
-        alpha = min(_SHARES, key=lambda each: _one_step_error(rest, each))
+        alpha = min(_SHARES, key=lambda share: _one_step_error(rest, share))
         return calibrated(load, steps_per_day, windows, _Online(held_out, len(z), earlier, season, alpha))
 
     def decode(self, state: bytes) -> Calibrated:
-        return decoded(state, lambda found: _Online.of(found.parameters))
+        return decoded(state, lambda stored: _Online.of(stored.parameters))
 
 
 @dataclass(frozen=True)
 class _Online:
     """
-    earlier, season: (day,), the courses of the day for the rows from `held_out` and from `fitted` on, each beginning
-    with its first row.
+    earlier, season: (day,), the daily patterns for the rows from `held_out` and from `fitted` on, each beginning at the
+    slot of its first row.
     """
 
     held_out: int
@@ -71,15 +71,15 @@ class _Online:
     alpha: float
 
     def __call__(self, z: Floats, horizon: int) -> Floats:
-        """See cronhpa_models.conformal.Expectation. Nothing is expected before the days that were held out."""
+        """See cronhpa_models.conformal.Expectation. NaN before the days that were held out."""
         day = len(self.season)
         out = np.full((len(z), horizon), np.nan)
-        # The last row of the history is the first that knows the new season.
+        # The last row of the history is the first one that uses the new season.
         for first, last, season in (
             (self.held_out, self.fitted - 1, self.earlier),
             (self.fitted - 1, len(z), np.roll(self.season, 1)),
         ):
-            # A day of run-up, through which the level forgets where it began.
+            # After a day of run-up the start value of the level hardly matters.
             begin = first - day
             course = season[np.arange(begin - first, len(z) - first + horizon) % day]
             level = level_of(z[begin:] - course[: len(z) - begin], self.alpha)
@@ -88,7 +88,7 @@ class _Online:
         return out
 
     def gain(self, rows: Rows, horizon: int) -> Floats:
-        """See cronhpa_models.conformal.Expectation. The level takes the same share of each error."""
+        """See cronhpa_models.conformal.Expectation. The level changes by the same share of each error."""
         return np.full((len(rows), horizon), self.alpha)
 
     def parameters(self) -> dict[str, Floats]:
@@ -104,8 +104,8 @@ class _Online:
 
 
 def _season(z: Floats, day: int) -> Floats:
-    """(day,): the course of the day at the end of z, beginning with the slot that follows."""
-    # A second and 65 MB at the first import: only fits of this method pay.
+    """(day,): the daily pattern at the end of z, beginning with the slot after it."""
+    # A slow and large import: only fits of this method need it.
     from statsmodels.tsa.seasonal import STL  # noqa: PLC0415
 
     jumps = {"seasonal_jump": max(1, day // 20), "trend_jump": max(1, day // 10), "low_pass_jump": max(1, day // 10)}

@@ -20,7 +20,7 @@ Expected = Callable[[Floats, int, int], Floats]
 
 @dataclass(frozen=True)
 class EarlierDays:
-    """See cronhpa_models.method.Method. expected: of the next steps at each row, from the days before it."""
+    """See cronhpa_models.method.Method. expected: the next steps at each row, computed from the days before it."""
 
     name: str
     expected: Expected
@@ -31,12 +31,12 @@ class EarlierDays:
         return (self.name,)
 
     def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...]) -> Calibrated | None:
-        """None where nothing was measured."""
+        """None if nothing was measured."""
         of_days = _OfDays(steps_per_day, self.expected)
         return calibrated(kept(load, steps_per_day), steps_per_day, windows, of_days)
 
     def decode(self, state: bytes) -> Calibrated:
-        return decoded(state, lambda found: _OfDays(found.steps_per_day, self.expected))
+        return decoded(state, lambda stored: _OfDays(stored.steps_per_day, self.expected))
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class _OfDays:
         return self.expected(z, horizon, self.steps_per_day)
 
     def gain(self, rows: Rows, horizon: int) -> Floats:
-        """Zero: today's load changes nothing."""
+        """Zero: today's load does not change the expectation."""
         return np.zeros((len(rows), horizon))
 
     def parameters(self) -> dict[str, Floats]:

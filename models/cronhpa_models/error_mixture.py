@@ -2,16 +2,16 @@
 Error mixtures: the distribution of the load in the coming steps, by a ridge forecast and its past errors.
 
 Card
-  What for   Floors that buy minutes: the whole distribution of the largest load ahead instead of one quantile, so that
-             a caller can weigh each pod against the probability that it is needed.
+  What for   Floors: the whole distribution of the largest load ahead instead of one quantile, so that a caller can
+             compare the cost of each pod with the probability that it is needed.
   Formula    z = log(load + c), c = 5 % of the mean load. For each window of 1 to h steps ahead
              log(max load + c) = z[t] + b' x[t] + error, b by ridge, a day counting half as much after 7 days.
              x: differences from z[t] of six lags, two exponential means, the same clock of yesterday and of last week,
              the mean of earlier days at that clock, and their moves. An unknown difference is zero.
              The distribution of the error is a mixture of empirical ones, weights by mixture_forecast.VARIANTS:
              near, clock   errors at the same clock of the last 14 days, within a step, within a quarter of an hour
-             load          loads (not errors) at the same clock: a jump goes to a level, from any load before it
-             moves         errors of the last week after moves of two steps that were like the present one
+             load          loads (not errors) at the same clock, for jumps to a fixed level from any load
+             moves         errors of the last week after two-step moves similar to the present one
              recent        errors of the last two hours, half-life 10 steps
              all           every error of the last seven days
              A day counts half after five days; the same weekday counts double.
@@ -19,8 +19,8 @@ Card
              conformal with localised weights, Guan (2023), Biometrika 110(1).
   Cost       printed by `make bench-forecast`.
   Scores     docs/forecasting.md: coverage of the 0.9 quantile, MASE and pinball loss on each series.
-  Weak at    Clocks are UTC. A first occurrence is never foreseen. An event rarer than once in a few days gets no more
-             than its frequency.
+  Weak at    Clocks are UTC. A first occurrence is never predicted. A rare event has a probability of its frequency at
+             most.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from cronhpa_models.step_features import FEATURES, features, or_zero, profile_of
 
 _DAYS_KEPT = 28
 _ERRORS_MIN = 50
-# Of a day.
+# The share of a day's steps that must be known.
 _KNOWN_SHARE = 0.5
 _RIDGE = 0.003
 _SEEN_SHARE = 0.05
-# Upper edges of the bins of errors: closer where most of them lie, even over the tail where jumps lie.
+# Levels of the bins' upper edges: closer in the middle of the distribution, even over the tail, which has the jumps.
 _LEVELS = np.array(
     [0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998]
 )
 _TAIL_BINS = 32
 _BINS = len(_LEVELS) + _TAIL_BINS
-# Of an encoded fit: rows, steps a day, windows; offset. What follows are numbers of eight bytes, then shorter ones.
+# The head of an encoded fit: rows, steps a day, windows; offset. Numbers of eight bytes follow, then shorter ones.
 _HEAD = struct.Struct("<IHHd")
 
 
@@ -62,7 +62,7 @@ class ErrorMixture:
     needs = ()
 
     def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...] = (1, 2)) -> FittedMixture | None:
-        """None where less than half a day is known, or fewer than fifty errors."""
+        """None if less than half a day, or fewer than fifty errors, are known."""
         kept = np.asarray(load[-_DAYS_KEPT * steps_per_day :], dtype=np.float64)
         known = ~np.isnan(kept)
         if known.sum() < steps_per_day * _KNOWN_SHARE:
@@ -98,8 +98,8 @@ class ErrorMixture:
     ) -> list[Distribution]:
         """See cronhpa_models.method.BatchMethod. Fits of the same windows share a pass."""
         alike: dict[tuple[int, tuple[int, ...]], list[int]] = {}
-        for place, each in enumerate(several):
-            alike.setdefault((each.steps_per_day, each.windows[:windows]), []).append(place)
+        for place, fitted in enumerate(several):
+            alike.setdefault((fitted.steps_per_day, fitted.windows[:windows]), []).append(place)
         answers: dict[int, Distribution] = {}
         for places in alike.values():
             together = distributions(
@@ -112,15 +112,15 @@ class ErrorMixture:
         return [answers[place] for place in range(len(several))]
 
     def decode(self, state: bytes) -> FittedMixture:
-        """The fit that FittedMixture.encode wrote, as views of its bytes: it is read at every forecast."""
+        """The fit that FittedMixture.encode wrote, as views of its bytes, because every forecast reads it."""
         rows, steps_per_day, count, offset = _HEAD.unpack_from(state)
         place = _HEAD.size
 
         def take(kind: str, numbers: int) -> NDArray[Any]:
             nonlocal place
-            found = np.frombuffer(state, kind, numbers, place)
-            place += found.nbytes
-            return found
+            column = np.frombuffer(state, kind, numbers, place)
+            place += column.nbytes
+            return column
 
         windows, moves = take("<i8", 2 * count).reshape(2, count).tolist()
         coefficients = take("<f8", count * (FEATURES + 1)).reshape(count, -1)
@@ -128,9 +128,9 @@ class ErrorMixture:
         load = take("<f4", rows)
         kept = min(_looked_at(steps_per_day), rows)
         errors = []
-        for of_window, known in zip(edges, moves, strict=True):
-            sorted_moves, of_week = take("<f4", known), take("<i2", _BINS)
-            errors.append(Errors(of_window, take("<i1", kept), sorted_moves, take("<i1", known), of_week))
+        for of_window, known_moves in zip(edges, moves, strict=True):
+            sorted_moves, of_week = take("<f4", known_moves), take("<i2", _BINS)
+            errors.append(Errors(of_window, take("<i1", kept), sorted_moves, take("<i1", known_moves), of_week))
         return FittedMixture(load, offset, steps_per_day, tuple(windows), coefficients, tuple(errors))
 
 
@@ -157,21 +157,26 @@ class FittedMixture:
     def encode(self) -> bytes:
         """Plain numbers: loads with 24 bits, an error of 1e-7."""
         head = _HEAD.pack(len(self.load), self.steps_per_day, len(self.windows), self.offset)
-        windows = np.array([self.windows, [len(each.moves) for each in self.errors]], "<i8")
-        edges = np.stack([each.edges for each in self.errors]).astype("<f8")
+        windows = np.array([self.windows, [len(of_window.moves) for of_window in self.errors]], "<i8")
+        edges = np.stack([of_window.edges for of_window in self.errors]).astype("<f8")
         parts = [windows, self.coefficients.astype("<f8"), edges, self.load.astype("<f4")]
-        for each in self.errors:
-            parts += [each.moves.astype("<f4"), each.of_week.astype("<i2"), each.bin_of, each.bin_by_move]
+        for of_window in self.errors:
+            parts += [
+                of_window.moves.astype("<f4"),
+                of_window.of_week.astype("<i2"),
+                of_window.bin_of,
+                of_window.bin_by_move,
+            ]
         return head + b"".join(part.tobytes() for part in parts)
 
 
 @dataclass(frozen=True)
 class Errors:
     """
-    edges: (bins,), the upper edge of each bin of errors, rising. bin_of: of the last rows that are looked back at, the
-    bin of the error that a forecast at each row made; -1 where it is not known. moves, bin_by_move: of the last week
-    the moves whose errors are known, rising, with 24 bits, and the bins of those errors. of_week: (bins,), how many
-    errors of the last week are in each.
+    edges: (bins,), the upper edge of each bin of errors, rising. bin_of: for the last rows of the history, the bin of
+    the error of the forecast at each row; -1 for an unknown error. moves, bin_by_move: the moves of the last week with
+    known errors, rising, with 24 bits, and the bins of these errors. of_week: (bins,), the number of errors of the last
+    week in each bin.
     """
 
     edges: Floats
@@ -182,7 +187,7 @@ class Errors:
 
 
 def _edges(errors: Floats, came: Floats, z: Floats) -> Floats:
-    """Upper edges of the bins, rising: quantiles of the errors, then even steps up to the largest that may be seen."""
+    """Upper edges of the bins, rising: quantiles of the errors, then even steps up to the largest possible error."""
     body = np.quantile(errors, _LEVELS)
     highest = max(float(errors.max()), float(np.nanmax(came)) - float(np.nanmin(z)), body[-1])
     start = float(np.quantile(errors, 0.9))
@@ -191,7 +196,7 @@ def _edges(errors: Floats, came: Floats, z: Floats) -> Floats:
 
 
 def _by_move(z: Floats, bin_of: NDArray[np.int8]) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
-    """How far each step lies above the lower of the two before it, rising, and the bins of the steps' errors."""
+    """The moves z[t] - min(z[t-1], z[t-2]) in rising order, and the bins of the errors after them."""
     moves = z - np.fmin(shifted(z, 1), shifted(z, 2))
     good = np.flatnonzero(~np.isnan(moves) & (bin_of >= 0))
     order = good[np.argsort(moves[good], kind="stable")]
@@ -206,8 +211,8 @@ def _ridge(x: Floats, y: Floats, weight: Floats) -> Floats:
     """
     Coefficients of weighted ridge regression on scaled features, the constant last and unpenalised.
 
-    A feature that few rows know is left out: in a history of seven days one row knows the load of a week ago, and would
-    set its coefficient alone.
+    A feature that is known for few rows is left out: in a history of seven days only one row has a load of a week ago,
+    and it would determine the coefficient alone.
     """
     x = np.where(np.isnan(x).mean(axis=0) > 1 - _SEEN_SHARE, 0.0, or_zero(x))
     scale = np.sqrt((weight[:, None] * x**2).sum(axis=0) / weight.sum()) + 1e-9
@@ -215,10 +220,10 @@ def _ridge(x: Floats, y: Floats, weight: Floats) -> Floats:
     gram = full.T @ (full * weight[:, None])
     gram[np.diag_indices(len(scale))] += _RIDGE * weight.sum()
     gram[np.diag_indices(len(gram))] += 1e-9
-    found = np.linalg.solve(gram, full.T @ (weight * y))
-    return np.concatenate([found[:-1] / scale, found[-1:]])
+    solution = np.linalg.solve(gram, full.T @ (weight * y))
+    return np.concatenate([solution[:-1] / scale, solution[-1:]])
 
 
 def _looked_at(day: int) -> int:
-    """How many rows before the end of the history any source looks at, when origins lie behind it."""
+    """The number of rows at the end of the history that sources use for origins after the history."""
     return DAYS_BACK * day + LAGS

@@ -1,4 +1,4 @@
-"""The accuracy of forecasts: scores as small pure functions, and a rolling origin that cuts history once."""
+"""The accuracy of forecasts: scores as pure functions, and a rolling-origin evaluation."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ from cronhpa_models.catalog import Chosen
 from cronhpa_models.method import Fitted, Floats, Rows, largest_ahead, on_grid, shifted
 
 _HISTORY_DAYS = 28
-# A quantile goes through a logarithm and back: a constant load must not count as uncovered by rounding.
+# A quantile is computed by a logarithm and its inverse: rounding must not make a constant load uncovered.
 _ROUNDED, _TINY = 1 + 1e-6, 1e-9
 
 
 def pinball_loss(actual: Floats, forecast: Floats, level: float) -> float:
     """
-    The mean loss that the true `level` quantile minimises, in load units: `level` for each unit that was too low,
-    1 - `level` for each unit that was too high. Pairs with a gap are left out; NaN where none are left.
+    The mean pinball loss, which the true `level` quantile minimises, in load units: `level` for each unit that the
+    forecast was too low, 1 - `level` for each unit that it was too high. Pairs with a gap are left out; NaN without
+    pairs.
     """
     missed = (actual - forecast)[_known(actual, forecast)]
     return float(np.maximum(level * missed, (level - 1) * missed).mean()) if missed.size else float("nan")
 
 
 def coverage(actual: Floats, forecast: Floats) -> float:
-    """The share of outcomes at or below the forecast. Pairs with a gap are left out; NaN where none are left."""
+    """The share of outcomes at or below the forecast. Pairs with a gap are left out; NaN without pairs."""
     known = _known(actual, forecast)
     return float((actual <= forecast * _ROUNDED + _TINY)[known].mean()) if known.any() else float("nan")
 
 
 def mase(actual: Floats, forecast: Floats, season_before: Floats) -> float:
     """
-    Mean absolute error relative to that of repeating the last season: below one is better than yesterday.
+    Mean absolute error relative to that of repeating the last season: below one is better than repeating it.
 
-    season_before: the load one season before each outcome. Only rows known in all three count.
-    Scaled as Hyndman & Koehler (2006), with the seasonal naive error of the same span.
+    season_before: the load one season before each outcome. Only rows that are known in all three count.
+    Scaled as in Hyndman & Koehler (2006), by the seasonal naive error of the same span.
     """
     known = _known(actual, forecast) & ~np.isnan(season_before)
     naive = np.abs(actual - season_before)[known].sum()
@@ -46,10 +47,10 @@ def mase(actual: Floats, forecast: Floats, season_before: Floats) -> float:
 @dataclass(frozen=True)
 class RollingForecasts:
     """
-    Forecasts of the variants of a method beside the outcomes.
+    Forecasts of the variants of a method, with their outcomes.
 
-    origins: (origins,), the newest row known to each forecast. forecasts: (variants, levels, origins, horizon).
-    outcomes, day_before: (origins, horizon), the largest loads that came, and those of 24 hours before.
+    origins: (origins,), the newest row that each forecast uses. forecasts: (variants, levels, origins, horizon).
+    outcomes, day_before: (origins, horizon), the largest loads, and those of 24 hours before.
     fit_seconds, day_seconds: median CPU of a fit, and of the forecasts from all origins of a day.
     """
 
@@ -88,7 +89,7 @@ def rolling_origin(
     horizon: int = 1,
 ) -> RollingForecasts:
     """
-    Forecast from each row, fitted daily, each time from that row and those before it only.
+    Forecasts from each row, which use that row and the rows before it only. The method is fitted daily.
 
     load: (rows,), the maximum of each step, NaN for a gap. first: the first row that is forecast. Each fit sees the 28
     days before it.
@@ -137,16 +138,17 @@ def scored(chosen: Chosen, load: Floats, *, steps_per_day: int, first: int) -> d
 
 
 def _forecasts(chosen: Chosen, fitted: Fitted | None, later: Floats, levels: Sequence[float], horizon: int) -> Floats:
-    """(variants, levels, origins, horizon), NaN where nothing could be fitted."""
+    """(variants, levels, origins, horizon), NaN without a fit."""
     if fitted is None:
         return np.full((len(chosen.variants), len(levels), len(later) + 1, horizon), np.nan)
     rows = len(fitted.load) - 1 + np.arange(len(later) + 1)
-    found = fitted.distribution(later, on_grid(fitted.load, later, rows))
+    distribution = fitted.distribution(later, on_grid(fitted.load, later, rows))
     places = [chosen.method.variants.index(variant) for variant in chosen.variants]
     load = [
-        [[found.quantile(place, window, level) for window in range(horizon)] for level in levels] for place in places
+        [[distribution.quantile(place, window, level) for window in range(horizon)] for level in levels]
+        for place in places
     ]
-    # The largest load of more steps is no smaller than that of fewer.
+    # The largest load of more steps is at least that of fewer steps.
     return np.fmax.accumulate(np.moveaxis(np.array(load), 2, 3), axis=3)
 
 

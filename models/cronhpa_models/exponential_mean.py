@@ -11,9 +11,9 @@ _BLOCK = 64
 
 def exponential_mean(values: Floats, share: float) -> Floats:
     """
-    The mean of the values up to each row, a value counting (1 - share) times as much as the one after it.
+    The weighted mean of the values up to each row; a value has (1 - share) times the weight of the one after it.
 
-    A gap counts nothing, and the values before it fade through it. NaN before the first value.
+    A gap has no weight, but reduces the weights of the values before it. NaN before the first value.
     """
     known = ~np.isnan(values)
     total, weight = _fading_sums(np.stack([np.where(known, values, 0.0), known.astype(np.float64)]), 1 - share)
@@ -27,12 +27,12 @@ def level(values: Floats, share: float) -> Floats:
 
     NaN before the first value.
     """
-    known = np.flatnonzero(~np.isnan(values))
-    if not len(known):
+    at_known = np.flatnonzero(~np.isnan(values))
+    if not len(at_known):
         return np.full(len(values), np.nan)
-    first = values[known[0]]
-    levels = first + share * _fading_sums((values[known] - first)[None], 1 - share)[0]
-    newest = np.searchsorted(known, np.arange(len(values)), side="right") - 1
+    first = values[at_known[0]]
+    levels = first + share * _fading_sums((values[at_known] - first)[None], 1 - share)[0]
+    newest = np.searchsorted(at_known, np.arange(len(values)), side="right") - 1
     return np.where(newest >= 0, levels[np.maximum(newest, 0)], np.nan)
 
 

@@ -1,16 +1,16 @@
 """
-Exponential smoothing with a daily season: a level and a course of the day, both corrected by a share of each error.
+Exponential smoothing with a daily season: a level and a daily pattern, both corrected by a share of each error.
 
 Card
-  What for   Load whose level wanders and whose course of the day changes slowly.
+  What for   Load whose level drifts and whose daily pattern changes slowly.
   Formula    additive error, no trend, additive season on z = log(load + c), and conformal quantiles:
              e = z[t] - (l + s[clock]);  l += alpha e;  s[clock] += gamma e;  z[t+h] = l + s[clock of t+h]
-             alpha, gamma by statsmodels' ETSModel (maximum likelihood on the last seven days, heuristic start values:
-             estimating them costs a thousand times as much); between fits by the recursion itself.
+             alpha, gamma by statsmodels' ETSModel (maximum likelihood on the last seven days; heuristic start values,
+             because estimating them is far slower); l, s between fits by the recursion itself.
   Source     Hyndman, Koehler, Ord & Snyder (2008), Forecasting with Exponential Smoothing, model ANA.
-  Cost       Tens of milliseconds a fit; the first one of a process imports statsmodels: 2 to 4 s of CPU and 75 MB.
+  Cost       The first fit of a process imports statsmodels, which takes seconds and tens of megabytes.
   Scores     docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
-  Weak at    Weekends after a working week, until each slot has been corrected for some days. Moving jumps.
+  Weak at    Weekends after a working week, until each slot has been corrected for some days. Jumps at varying times.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ExponentialSmoothing:
     needs = ("statsmodels",)
 
     def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...]) -> Calibrated | None:
-        """None where there are fewer than two days, or nothing was measured."""
+        """None with fewer than two days, or if nothing was measured."""
         load = kept(load, steps_per_day, _DAYS_FILTERED)
         offset = offset_of(load)
         if offset is None or len(load) < 2 * steps_per_day:
@@ -45,7 +45,7 @@ class ExponentialSmoothing:
         return calibrated(load, steps_per_day, windows, smoothing)
 
     def decode(self, state: bytes) -> Calibrated:
-        return decoded(state, lambda found: Additive.of(found.parameters))
+        return decoded(state, lambda stored: Additive.of(stored.parameters))
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Additive:
     """
     Additive exponential smoothing in the form of error correction.
 
-    alpha, beta, gamma: the shares of an error that the level, the trend and the season take. base, slope, season: where
-    they start; season: (steps of a day,), that of the first row first.
+    alpha, beta, gamma: the shares of an error that correct the level, the trend and the season. base, slope, season:
+    their start values; season: (steps of a day,), beginning with the slot of the first row.
     """
 
     alpha: float
@@ -68,7 +68,7 @@ class Additive:
         """
         (rows, horizon): the expectations after each row; a gap corrects nothing.
 
-        NaN on the first day, which the start values are taken from.
+        NaN on the first day, because the start values come from it.
         """
         base, slope, season = self.base, self.slope, list(self.season)
         day = len(season)
@@ -86,12 +86,12 @@ class Additive:
                 states[row] = base, slope
         for row in range(len(load), len(seasons)):
             seasons[row] = season[row % day]
-        # A slot was corrected last a day before its row: its value is known at every row of the day in between.
+        # A slot was last corrected a day before its row, so its value is known at every row of that day.
         ahead = [seasons[h : h + len(load)] + states[:, 0] + h * states[:, 1] for h in range(1, horizon + 1)]
         return np.stack(ahead, axis=1)
 
     def gain(self, rows: Rows, horizon: int) -> Floats:
-        """See cronhpa_models.conformal.Expectation. Within a day the season's own correction changes nothing."""
+        """See cronhpa_models.conformal.Expectation. Correcting a slot of the season matters only a day later."""
         return np.broadcast_to(self.alpha + self.beta * np.arange(1, horizon + 1), (len(rows), horizon))
 
     def parameters(self) -> dict[str, Floats]:
@@ -107,20 +107,20 @@ class Additive:
 
 
 def _smoothing(fitted: Floats, z: Floats, day: int) -> Additive:
-    """Shares that suit the last days, and start values for the first day of z."""
-    # A second and 75 MB at the first import: only fits of this method pay.
+    """Shares fitted to the last days, and start values for the first day of z."""
+    # A slow and large import: only fits of this method need it.
     from statsmodels.tsa.exponential_smoothing.ets import ETSModel  # noqa: PLC0415
 
     model = ETSModel(fitted, error="add", seasonal="add", seasonal_periods=day, initialization_method="heuristic")
     with warnings.catch_warnings():
-        # The likelihood of a nearly constant load is flat: any share suits it.
+        # The likelihood of a nearly constant load is flat: any share is good.
         warnings.simplefilter("ignore")
-        found = dict(zip(model.param_names, model.fit(disp=False).params, strict=True))
+        estimates = dict(zip(model.param_names, model.fit(disp=False).params, strict=True))
     first = z[:day]
     return Additive(
-        alpha=found["smoothing_level"],
+        alpha=estimates["smoothing_level"],
         beta=0.0,
-        gamma=found["smoothing_seasonal"],
+        gamma=estimates["smoothing_seasonal"],
         base=float(first.mean()),
         slope=0.0,
         season=tuple(first - first.mean()),

@@ -1,7 +1,7 @@
 """
-The methods for pandas: a Series in, a table of quantiles out. For notebooks, and for people who write methods.
+The methods for pandas: a Series in, a table of quantiles out. For notebooks, and for authors of methods.
 
-An index holds the starts of the steps of a regular grid in UTC; a gap is NaN. The only module that imports pandas.
+An index has the starts of the steps of a regular grid in UTC; a gap is NaN. The only module that imports pandas.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _DAY = Timedelta(days=1)
 
 def fit(method: Method, history: Series[float], *, horizon: int = 1) -> Frames | None:
     """
-    A fit for windows of one to `horizon` steps; None where the history is too short for the method.
+    A fit for windows of one to `horizon` steps; None if the history is too short for the method.
 
-    Raises ValueError, with what was found, for an index that is no regular grid in UTC of which a day is a multiple.
+    Raises ValueError for an index that is not a regular grid in UTC whose step divides a day.
     """
     day = steps_per_day(history.index)
     load = np.asarray(history, dtype=np.float64)
@@ -30,7 +30,7 @@ def fit(method: Method, history: Series[float], *, horizon: int = 1) -> Frames |
 
 @dataclass(frozen=True)
 class Frames:
-    """A fit, and the last two steps of the history that it was made from."""
+    """A fit, and the last two steps of its history."""
 
     method: Method
     newest: Index
@@ -38,33 +38,33 @@ class Frames:
 
     def quantiles(self, later: Series[float], level: float, *, variant: str | None = None) -> DataFrame:
         """
-        A quantile of the largest load ahead, of the next step, the next two, ...: a column each, named 1, 2, ...
+        A quantile of the largest load of the next step, the next two steps, ...: columns 1, 2, ...
 
-        A row for the last step of the history and for each step of `later`: the forecast from there, which knows that
-        step and those before it. variant: of the method, its first unless given. Raises ValueError where `later` does
-        not begin where the history ended, and for an unknown variant.
+        The rows are the last step of the history and each step of `later`: the forecast at the end of that step, from
+        that step and those before it. variant: of the method; None: its first one. Raises ValueError if `later` does
+        not begin at the end of the history, and for an unknown variant.
         """
         expected = self.newest[-1] + (self.newest[-1] - self.newest[0])
         if len(later) and later.index[0] != expected:
             raise ValueError(f"what came later begins at {later.index[0]}: the history goes on at {expected}")
-        known = self.newest.append(later.index)
-        steps_per_day(known)
+        index = self.newest.append(later.index)
+        steps_per_day(index)
         if variant is not None and variant not in self.method.variants:
             raise ValueError(f"{variant} is no variant of {self.method.name}: {', '.join(self.method.variants)} are")
         came = np.asarray(later, dtype=np.float64)
         rows = len(self.fitted.load) - 1 + np.arange(len(came) + 1)
-        found = self.fitted.distribution(came, on_grid(self.fitted.load, came, rows))
+        distribution = self.fitted.distribution(came, on_grid(self.fitted.load, came, rows))
         place = self.method.variants.index(variant) if variant else 0
         windows = self.fitted.windows
-        load = np.stack([found.quantile(place, window, level) for window in range(len(windows))], axis=1)
-        return DataFrame(np.fmax.accumulate(load, axis=1), index=DatetimeIndex(known[1:]), columns=list(windows))
+        load = np.stack([distribution.quantile(place, window, level) for window in range(len(windows))], axis=1)
+        return DataFrame(np.fmax.accumulate(load, axis=1), index=DatetimeIndex(index[1:]), columns=list(windows))
 
 
 def steps_per_day(index: Index) -> int:
-    """Of a regular UTC grid. Raises ValueError, with a description of the index, for any other."""
+    """The steps in a day of a regular UTC grid. Raises ValueError, with a description, for any other index."""
     if not isinstance(index, DatetimeIndex) or str(index.tz) != "UTC":
-        found = getattr(index, "dtype", type(index))
-        raise ValueError(f"index is {found}: a DatetimeIndex in UTC is needed")
+        kind = getattr(index, "dtype", type(index))
+        raise ValueError(f"index is {kind}: a DatetimeIndex in UTC is needed")
     if len(index) < 2:  # noqa: PLR2004 - two points make a step
         raise ValueError(f"{len(index)} rows: at least two are needed to know the step")
     steps = np.unique(np.diff(index.as_unit("ns").asi8))

@@ -1,4 +1,4 @@
-"""Rows of several series, concatenated, so that one pass looks them up for all."""
+"""Rows of several series, concatenated, so that one look-up serves all series."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from cronhpa_models.method import Floats, Rows
 @dataclass(frozen=True)
 class JoinedRows:
     """
-    values: the kept rows of each series. begin, first, end: of each series, or of the series that each row asks, where
-    its row 0 lies or would lie among the values, its first kept row, and the row after its last.
+    values: the kept rows of all series. For each series (after `asked_by`: for the series of each row asked):
+    begin: the place of its row 0 among the values, whether that is kept or not. first: its first kept row. end: the row
+    after its last.
     """
 
     values: NDArray[Any]
@@ -26,7 +27,7 @@ class JoinedRows:
 
     @classmethod
     def of(cls, several: Sequence[NDArray[Any]], first: Sequence[int] | Rows | None = None) -> JoinedRows:
-        """first: the row that each of the arrays begins with; None: row 0."""
+        """first: the number of the first row of each array; None: 0."""
         return cls.of_parts([(values,) for values in several], first)
 
     @classmethod
@@ -39,7 +40,7 @@ class JoinedRows:
 
     @classmethod
     def joined(cls, values: NDArray[Any], counts: Rows, first: Sequence[int] | Rows | None = None) -> JoinedRows:
-        """As `of`, of series that are one behind the other already, so many rows of each."""
+        """As `of`, for series that are concatenated already. counts: the number of rows of each."""
         first_rows = np.zeros(len(counts), np.int64) if first is None else np.asarray(first)
         return cls(values, np.cumsum(counts) - counts - first_rows, first_rows, first_rows + counts)
 
@@ -62,7 +63,7 @@ class JoinedRows:
 
 @dataclass(frozen=True)
 class LoggedRows:
-    """Logarithms of rows of several series plus an offset each, computed only for the rows that are looked up."""
+    """log(row + offset of its series), computed only for the rows that are looked up."""
 
     rows: JoinedRows
     offset: Floats
@@ -79,7 +80,7 @@ class LoggedRows:
 @dataclass(frozen=True)
 class Spans:
     """
-    Rows from a first to before an end of each of several series, one behind the other.
+    Rows [first, end) of each of several series, concatenated.
 
     owner, rows: of all rows, the number of the series and the row. first, counts: by series.
     """

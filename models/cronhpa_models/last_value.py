@@ -6,7 +6,7 @@ Card
   Formula    z[t+h] = z[t], and conformal quantiles of its errors.
   Source     Hyndman & Athanasopoulos, Forecasting: Principles and Practice (2021), section 5.2, "naive".
   Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
-  Weak at    Every rise is a surprise, even one that comes every day.
+  Weak at    Every rise, even one that comes every day.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LastValue:
     needs = ()
 
     def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...]) -> Calibrated | None:
-        """None where nothing was measured."""
+        """None if nothing was measured."""
         return calibrated(kept(load, steps_per_day), steps_per_day, windows, _Repeated())
 
     def decode(self, state: bytes) -> Calibrated:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-LAGS = 25  # steps that an origin brings along, the newest included
+LAGS = 25  # steps in Origins.recent, including the newest
 
 # A distribution is made of sums of weights: smaller differences are rounding.
 _ROUNDING = 1e-9
@@ -28,8 +28,8 @@ class Origins:
     """
     The instants at which forecasts are made.
 
-    position: (n,), rows since the start of the history; 7.4 has seen two fifths of row 8. recent: (n, LAGS), maxima of
-    the last steps before each origin, the newest first, NaN for a gap; at 7.4 the newest one ends at 7.4.
+    position: (n,), rows since the start of the history; at 7.4 two fifths of row 8 are known. recent: (n, LAGS), maxima
+    of the last steps before each origin, the newest first, NaN for a gap; at 7.4 the newest step ends at 7.4.
     """
 
     position: Floats
@@ -41,15 +41,15 @@ class Distribution:
     """
     Predictive distributions of the largest load of each window ahead.
 
-    load: (windows, origins, bins), rising; NaN where nothing can be said. cdf: (variants, windows, origins, bins), the
-    probability that the largest load of the window is at most `load`, rising to one.
+    load: (windows, origins, bins), rising; NaN without a forecast. cdf: (variants, windows, origins, bins),
+    P(largest load of the window <= load), rising to one.
     """
 
     load: Floats
     cdf: Floats
 
     def quantile(self, variant: int, window: int, level: float) -> Floats:
-        """(origins,): the lowest load whose cdf reaches `level`. variant: its place among Method.variants."""
+        """(origins,): the lowest load with cdf >= level. variant: its place among Method.variants."""
         cdf = self.cdf[variant, window]
         place = np.minimum((cdf < level - _ROUNDING).sum(axis=-1), cdf.shape[-1] - 1)
         return np.take_along_axis(self.load[window], place[:, None], axis=-1)[:, 0]
@@ -60,19 +60,19 @@ class Fitted(Protocol):
 
     @property
     def load(self) -> Floats:
-        """(rows,): the history as the fit keeps it. Positions of origins count from its first row."""
+        """(rows,): the stored history of the fit. Positions of origins count from its first row."""
 
     @property
     def windows(self) -> tuple[int, ...]:
-        """How many steps each window reaches ahead, rising."""
+        """The number of steps ahead that each window covers, rising."""
 
     def distribution(self, later: Floats, origins: Origins, windows: int | None = None) -> Distribution:
         """
-        The predictive distributions at each origin, from what was known there.
+        The predictive distributions at each origin, from the loads before it.
 
-        later: (rows,), the steps since the fit, the oldest first; steps that end after an origin do not change its
-        distribution. Origins lie from the last row of `load` to three days after it. windows: how many of the
-        fitted windows, the nearest first; None: all.
+        later: (rows,), the steps since the fit, the oldest first; steps that end after an origin must not change its
+        distribution. Origins lie between the last row of `load` and three days after it. windows: the number of fitted
+        windows to forecast, the nearest first; None: all.
         """
 
     def encode(self) -> bytes:
@@ -83,8 +83,8 @@ class Method(Protocol):
     """
     A forecasting method with its parameters.
 
-    name: of the method. variants: the names that a user may choose, each a predictive distribution of its own from one
-    fit; most methods have one variant. needs: the packages beside numpy that a fit or a forecast imports.
+    name: of the method. variants: the names that a user may choose; each has its own predictive distribution, from one
+    fit; most methods have one variant. needs: the packages besides numpy that a fit or a forecast imports.
     """
 
     @property
@@ -97,7 +97,7 @@ class Method(Protocol):
     def needs(self) -> tuple[str, ...]: ...
 
     def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...]) -> Fitted | None:
-        """Fit to `load`, the maximum of each step, NaN for a gap; None where the history is too short."""
+        """A fit to `load`, the maximum of each step, NaN for a gap; None if the history is too short."""
 
     def decode(self, state: bytes) -> Fitted:
         """The fit that Fitted.encode wrote."""
@@ -110,12 +110,12 @@ class BatchMethod(Protocol):
     def distributions(
         self, several: Sequence[Fitted], later: Sequence[Floats], origins: Sequence[Origins], windows: int
     ) -> list[Distribution]:
-        """Fitted.distribution of each of its fits, to the last bit."""
+        """Fitted.distribution of each fit, equal to the last bit."""
 
 
-def fault(found: Distribution, *, variants: int, windows: int, origins: int) -> str | None:
-    """What makes an answer unusable; None for a sound one, in which all loads of an origin are numbers or all NaN."""
-    load, cdf = np.asarray(found.load), np.asarray(found.cdf)
+def fault(answer: Distribution, *, variants: int, windows: int, origins: int) -> str | None:
+    """Why a distribution is unusable; None for a valid one, in which all loads of an origin are numbers or all NaN."""
+    load, cdf = np.asarray(answer.load), np.asarray(answer.cdf)
     if load.ndim != 3 or load.shape[:2] != (windows, origins) or not load.shape[2]:  # noqa: PLR2004 - see Distribution
         return f"loads have the shape {load.shape}: ({windows} windows, {origins} origins, bins) is needed"
     if cdf.shape != (variants, *load.shape):
@@ -145,14 +145,14 @@ def lagged(values: Floats, rows: Rows) -> Floats:
 
 
 def largest_ahead(load: Floats, horizon: int) -> Floats:
-    """(rows, horizon): the largest of the next step, of the next two, ...; NaN from a gap or the end on."""
+    """(rows, horizon): the largest load of the next step, of the next two, ...; NaN from a gap or the end on."""
     padded = np.concatenate([load, np.full(horizon, np.nan)])
     ahead = np.lib.stride_tricks.sliding_window_view(padded, horizon)[1:]
     return np.maximum.accumulate(ahead, axis=1)
 
 
 def shifted(values: Floats, rows: int) -> Floats:
-    """The value so many rows before each row, NaN where there is none. A negative number looks ahead."""
+    """At each row the value `rows` rows before it, NaN outside. A negative number looks ahead."""
     out = np.full(len(values), np.nan)
     if rows >= 0:
         out[rows:] = values[: max(len(values) - rows, 0)]

@@ -1,5 +1,5 @@
 """
-The predictive distributions of error mixtures, of many fits in one pass; the card is in error_mixture.
+The predictive distributions of error mixtures, for many fits in one pass; the card is in error_mixture.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from cronhpa_models.error_mixture import FittedMixture
 
 SOURCES = ("near", "clock", "load", "moves", "recent", "all")
-# The weight of each source; a source without samples (no day before, no move alike) counts for nothing.
+# The weight of each source; a source without samples (no earlier day, no similar move) has no weight.
 VARIANTS: dict[str, dict[str, float]] = {
     "Clock": {"clock": 0.6, "recent": 0.2, "all": 0.2},
     "NearClock": {"near": 0.7, "recent": 0.2, "all": 0.1},
     "ClockAndLoad": {"near": 0.3, "load": 0.3, "moves": 0.2, "recent": 0.1, "all": 0.1},
 }
-# Days that sources look back at.
+# The number of earlier days that sources use.
 DAYS_BACK = 14
 
 _RECENT = 24
@@ -41,13 +41,13 @@ def distributions(
     several: Sequence[FittedMixture], later: Sequence[Floats], origins: Sequence[Origins], windows: int | None = None
 ) -> list[Distribution]:
     """
-    FittedMixture.distribution of each, to the last bit, in one pass over all of their origins.
+    FittedMixture.distribution of each fit, equal to the last bit, in one pass over all origins.
 
-    Fits that differ in these windows or steps a day are a caller's bug (asserted). No sum over an origin's samples is
-    left to BLAS, whose rounding depends on how many origins there are.
+    Fits that differ in these windows or steps a day are a caller's bug (asserted). BLAS sums nothing over an origin's
+    samples, because its rounding depends on the number of origins.
     """
     reaches, day = several[0].windows[:windows], several[0].steps_per_day
-    assert all((each.windows[:windows], each.steps_per_day) == (reaches, day) for each in several)
+    assert all((fitted.windows[:windows], fitted.steps_per_day) == (reaches, day) for fitted in several)
     known = _Known.of(several, later, origins, reaches)
     made = [_window(known, number) for number in range(len(known.reaches))]
     load, cdf = np.stack([load for load, _ in made]), np.stack([cdf for _, cdf in made], axis=1)
@@ -63,12 +63,12 @@ class _Known:
     """
     The data known at the origins of several fits, concatenated.
 
-    reaches: of the windows that are forecast. fitted: by fit, the rows of its history. z: logarithms of each fit's
-    history and of the loads since. counts: how many origins each fit has.
+    reaches: of the windows that are forecast. fitted: by fit, the number of rows of its history. z: logarithms of each
+    fit's history and of the loads since. counts: by fit, the number of origins.
     owner, position, recent, x: (origins, ...), the number of the fit; position and recent of `Origins`, the latter as
     logarithms; the features.
-    since: of each fit the rows that an origin looks at and whose errors the fit does not have, to the last row.
-    since_x: their features.
+    since: by fit, the rows that an origin uses and whose errors are not in the fit, up to the last row. since_x: their
+    features.
     """
 
     several: Sequence[FittedMixture]
@@ -92,9 +92,9 @@ class _Known:
         reaches: tuple[int, ...],
     ) -> _Known:
         day = several[0].steps_per_day
-        offset = np.array([each.offset for each in several])
-        fitted, came = np.array([len(each.load) for each in several]), np.array([len(each) for each in later])
-        parts = [part for each, new in zip(several, later, strict=True) for part in (each.load, new)]
+        offset = np.array([one.offset for one in several])
+        fitted, came = np.array([len(one.load) for one in several]), np.array([len(one) for one in later])
+        parts = [part for one, new in zip(several, later, strict=True) for part in (one.load, new)]
         z = LoggedRows(JoinedRows.joined(np.concatenate(parts), fitted + came), offset)
         counts = [len(at.position) for at in origins]
         owner = np.arange(len(several)).repeat(counts)
@@ -119,7 +119,7 @@ class _Known:
 
 
 def _lagging(z: LoggedRows, since: Spans) -> Floats:
-    """(rows, LAGS): z of each row and of those before it, the newest first; rows that follow one another share them."""
+    """(rows, LAGS): z of each row and of those before it, the newest first; successive rows share most of them."""
     looked_at = Spans.of(since.first - LAGS + 1, since.first + since.counts)
     taken = JoinedRows.joined(z.asked_by(looked_at.owner).take(looked_at.rows), looked_at.counts, looked_at.first)
     places = taken.asked_by(since.owner).places(since.rows)
@@ -127,7 +127,7 @@ def _lagging(z: LoggedRows, since: Spans) -> Floats:
 
 
 def _profiles(z: LoggedRows, day: int, oldest: Floats, newest: Floats, since: Spans) -> JoinedRows:
-    """Of each fit the profile of the rows that its origins, and the rows since the fit, look at."""
+    """For each fit the profile of the rows that its origins, and the rows since the fit, use."""
     first, last = _whole(oldest), _whole(newest)
     has_since = since.counts > 0
     first = np.where(has_since, np.minimum(first, since.first), first)
@@ -139,9 +139,9 @@ def _profiles(z: LoggedRows, day: int, oldest: Floats, newest: Floats, since: Sp
 
 
 def _looked_at_since(fitted: Rows, oldest: Floats, newest: Floats, day: int, reach: int) -> Rows:
-    """Of each fit the first row whose error an origin looks at and the fit does not know."""
+    """For each fit the first row whose error an origin uses and the fit does not have."""
     learnt = fitted - reach
-    # A fit older than a day: yesterday's rows at the same clock, and four steps after it, lie after its end.
+    # A fit older than a day does not have yesterday's rows up to four steps after the same clock.
     is_old = _whole(newest) - day + 4 >= learnt
     return np.where(is_old, learnt, np.maximum(learnt, _whole(oldest) - reach - _RECENT + 1))
 
@@ -154,8 +154,8 @@ def _window(known: _Known, number: int) -> tuple[Floats, Floats]:
     """(origins, bins) loads and (variants, origins, bins) cdf of one window."""
     several, owner, reach = known.several, known.owner, known.reaches[number]
     day = several[0].steps_per_day
-    b = np.stack([each.coefficients[number] for each in several])
-    edges = np.stack([each.errors[number].edges for each in several])
+    b = np.stack([fit.coefficients[number] for fit in several])
+    edges = np.stack([fit.errors[number].edges for fit in several])
     bins = edges.shape[1]
     centre = known.recent[:, 0] + np.einsum("nf,nf->n", known.x, b[owner, :-1]) + b[owner, -1]
     counts = np.zeros((len(SOURCES), len(centre), bins))
@@ -164,7 +164,7 @@ def _window(known: _Known, number: int) -> tuple[Floats, Floats]:
     bin_of = _bins_since(known, number, b, edges).asked_by(owner[:, None])
 
     def take(source: str, rows: Rows, weights: Floats) -> None:
-        """Count the errors of these rows that are known at each origin."""
+        """Counts the errors of these rows, if they are known at the origin."""
         good = (rows >= bin_of.first) & (rows < ended)
         chosen = np.where(good, bin_of.values.take(bin_of.places(rows), mode="clip"), -1)
         counts[SOURCES.index(source)] = _histogram(chosen, weights, bins)
@@ -177,7 +177,7 @@ def _window(known: _Known, number: int) -> tuple[Floats, Floats]:
     levels = np.where((rows >= 0) & (rows < ended), came, np.nan) - centre[:, None]
     counts[SOURCES.index("load")] = _histogram(_bins_by_fit(edges, levels, known.counts), weights, bins)
     take("recent", whole[:, None] - reach - _OF_LATE, _BY_STEP)
-    counts[SOURCES.index("all")] = np.stack([each.errors[number].of_week for each in several])[owner]
+    counts[SOURCES.index("all")] = np.stack([fit.errors[number].of_week for fit in several])[owner]
     now = or_zero(known.recent[:, 0] - np.fmin(known.recent[:, 1], known.recent[:, 2]))
     counts[SOURCES.index("moves")] = _histogram(_alike(known, number, now), np.ones(_ALIKE), bins)
     total = counts.sum(axis=-1, keepdims=True)
@@ -189,19 +189,19 @@ def _window(known: _Known, number: int) -> tuple[Floats, Floats]:
 
 
 def _bins_since(known: _Known, number: int, b: Floats, edges: Floats) -> JoinedRows:
-    """The bin of the error of each row of each fit, -1 where it is not known or no origin looks at it."""
+    """The bin of the error of each row of each fit, -1 for an unknown or unused error."""
     reach, since = known.reaches[number], known.since
     z = known.z.asked_by(since.owner)
     expected = np.einsum("nf,nf->n", known.since_x, b[since.owner, :-1]) + b[since.owner, -1]
     moved = _came(z, since.rows, reach) - z.take(since.rows)
     wrong = _bins_by_fit(edges, moved - expected, since.counts)
-    kept = [each.errors[number].bin_of for each in known.several]
-    firsts = known.fitted - np.array([len(each) for each in kept])
+    kept = [fit.errors[number].bin_of for fit in known.several]
+    firsts = known.fitted - np.array([len(bins) for bins in kept])
     parts, end = [], 0
     for of_fit, first, learnt, looked_at, count in zip(
         kept, firsts.tolist(), (known.fitted - reach).tolist(), since.first.tolist(), since.counts.tolist(), strict=True
     ):
-        # Rows since the fit are looked at from the longest window on.
+        # Errors since the fit are used from the longest window on.
         new = wrong[end + max(learnt - looked_at, 0) : end + count]
         parts.append((of_fit[: learnt - first], np.full(max(looked_at - learnt, 0) if count else 0, -1, np.int8), new))
         end += count
@@ -217,14 +217,14 @@ def _came(z: LoggedRows, rows: Rows, reach: int) -> Floats:
 
 
 def _bins_by_fit(edges: Floats, values: Floats, counts: Sequence[int] | Rows) -> NDArray[np.int8]:
-    """The bins of (rows, ...) values, -1 for NaN, those of so many rows by the edges of each fit."""
-    found = np.empty(values.shape, np.int64)
+    """The bins of (rows, ...) values, -1 for NaN. counts: the number of successive rows for the edges of each fit."""
+    bins = np.empty(values.shape, np.int64)
     end = 0
     for of_fit, count in zip(edges, counts, strict=True):
         rows = slice(end, end + count)
-        found[rows] = of_fit.searchsorted(values[rows])
+        bins[rows] = of_fit.searchsorted(values[rows])
         end += count
-    return _as_bins(found, values, edges.shape[1])
+    return _as_bins(bins, values, edges.shape[1])
 
 
 def _mixed(shares: Floats) -> Floats:
@@ -237,7 +237,7 @@ def _mixed(shares: Floats) -> Floats:
 
 
 def bins_of(edges: Floats, values: Floats) -> NDArray[np.int8]:
-    """The bin that each value lies in, -1 for NaN."""
+    """The bin of each value, -1 for NaN."""
     return _as_bins(np.searchsorted(edges, values), values, len(edges))
 
 
@@ -246,7 +246,7 @@ def _as_bins(places: Rows, values: Floats, bins: int) -> NDArray[np.int8]:
 
 
 def _around(whole: Rows, part: Floats, offsets: Rows, weights: Floats, width: float) -> tuple[Rows, Floats]:
-    """Rows so many steps before each origin with their neighbours, (origins, samples), and their weights."""
+    """The rows `offsets` steps before each origin with their neighbours, (origins, samples), and their weights."""
     reach = int(np.ceil(width))
     beside = np.arange(-reach, reach + 2)
     rows = whole[:, None, None] - offsets[None, :, None] + beside
@@ -256,18 +256,18 @@ def _around(whole: Rows, part: Floats, offsets: Rows, weights: Floats, width: fl
 
 
 def _alike(known: _Known, number: int, now: Floats) -> NDArray[np.int8]:
-    """(origins, samples): the bins of errors after moves like the present ones, in one of the windows."""
-    errors = [each.errors[number] for each in known.several]
-    # Rounded as the kept moves are: counts have many equal moves, and the place among them is before the first.
+    """(origins, samples): for one window, the bins of errors after moves similar to the present ones."""
+    errors = [fit.errors[number] for fit in known.several]
+    # Rounded as the stored moves: many moves are equal, and the place must be before the first equal one.
     rounded = now.astype(np.float32)
     place = np.empty(len(now), np.int64)
     end = 0
-    for each, origins in zip(errors, known.counts, strict=True):
-        place[end : end + origins] = each.moves.searchsorted(rounded[end : end + origins])
+    for of_fit, origins in zip(errors, known.counts, strict=True):
+        place[end : end + origins] = of_fit.moves.searchsorted(rounded[end : end + origins])
         end += origins
-    joined = JoinedRows.of([each.bin_by_move for each in errors])
+    joined = JoinedRows.of([of_fit.bin_by_move for of_fit in errors])
     count = (joined.end - joined.first)[known.owner]
-    # In the middle of the moves there are many like it; at the ends the nearest forty must do.
+    # In the middle of the moves the nearest ones are close; near the ends the nearest forty include distant ones.
     width = np.clip(np.minimum(place, count - place), _ALIKE, np.maximum(_ALIKE, count // 50))
     spread = (place[:, None] + _SPREAD * width[:, None]).astype(np.int64)
     rows = np.clip(spread, 0, np.maximum(count - 1, 0)[:, None])
@@ -278,7 +278,11 @@ def _alike(known: _Known, number: int, now: Floats) -> NDArray[np.int8]:
 
 
 def _histogram(chosen: NDArray[np.signedinteger[Any]], weights: Floats, bins: int) -> Floats:
-    """(origins, samples) of bins, -1 for none, and weights of samples, or of each by origin, to (origins, bins)."""
+    """
+    (origins, bins): the sum of the weights of each bin.
+
+    chosen: (origins, samples), bins, -1 for none. weights: of the samples, or (origins, samples).
+    """
     origins = len(chosen)
     place = np.where(chosen >= 0, chosen, 0) + np.arange(origins)[:, None] * bins
     weight = np.where(chosen >= 0, weights, 0.0)

@@ -1,23 +1,23 @@
 """
-Periodic autoregression: the usual course of the day, plus the part of today's deviation from it that usually lasts.
+Periodic autoregression: the usual daily pattern, plus the part of today's deviation from it that usually lasts.
 
 Card
-  What for   Load with a daily rhythm. It follows the level where deviations last and forgets it where they do not:
-             before a job that starts every day at 06:00 the load of 05:55 says nothing about 06:05, yesterday does.
-             Useless, though calibrated, where there is no rhythm and no memory (news bursts, request noise).
+  What for   Load with a daily rhythm. The forecast follows the level at times of day at which deviations last, and
+             ignores it at others: before a job at 06:00 each day, 06:05 depends on yesterday, not on 05:55.
+             Useless, though calibrated, without rhythm and memory (news bursts, request noise).
   Formula    z = log(load + c), and conformal quantiles:
              z[t+h] = profile[t+h] + persistence[clock(t), h] * level(z - profile)[t]
              profile: mean of z at the same clock of earlier days, a day counting half as much every 4 days.
-             persistence: least squares at the same clock (neighbours of one step pooled, half-life 7 days), drawn
+             persistence: least squares at the same clock (neighbours of one step pooled, half-life 7 days), shrunk
              towards the value for the whole day with the weight of one average slot.
-             level: the last deviation, or its exponential mean (0.5); whichever erred less over the history.
-             Each past day is forecast with the days before it only.
+             level: the last deviation, or its exponential mean (0.5); the one with the smaller error in the history.
+             Each past day is forecast from the days before it only.
   Source     Periodic models: Pagano (1978), Annals of Statistics 6(6); Franses & Paap (2004), Periodic Time Series
              Models.
-  Cost       docs/forecasting.md. Reading a fit goes through its days once more: half of the time of fitting.
+  Cost       docs/forecasting.md. Decoding a fit forecasts its days again, about half of the work of fitting.
   Scores     docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
   Weak at    Clocks are UTC: a load that follows local time is an hour off for some days after a clock change.
-             Weekends are told from weekdays by the deviation only. A first occurrence is never foreseen.
+             Weekends differ from weekdays by the deviation only. A first occurrence is never predicted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from cronhpa_models.method import Floats, Rows
 _PROFILE_HALF_LIFE_DAYS = 4
 _PERSISTENCE_HALF_LIFE_DAYS = 7
 _SMOOTHINGS = (1.0, 0.5)
-# An autoregression above one would let a deviation explode over a day; slightly above one lets it grow at a ramp.
+# A larger persistence would let a deviation explode over a day; slightly above one a deviation can grow, as in a ramp.
 _PERSISTENCE_MAX = 1.2
 
 
@@ -45,24 +45,24 @@ class PeriodicAutoregression:
     needs = ()
 
     def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...]) -> Calibrated | None:
-        """None where there are fewer than two days, or nothing was measured."""
+        """None with fewer than two days, or if nothing was measured."""
         load = kept(load, steps_per_day)
         offset = offset_of(load)
         if offset is None or len(load) < 2 * steps_per_day:
             return None
         z = np.log(load + offset)
         rolled = [_roll(z, smoothing, windows[-1] + 1, steps_per_day) for smoothing in _SMOOTHINGS]
-        return calibrated(load, steps_per_day, windows, min(rolled, key=lambda each: each.error))
+        return calibrated(load, steps_per_day, windows, min(rolled, key=lambda fitted: fitted.error))
 
     def decode(self, state: bytes) -> Calibrated:
-        """Goes through the kept days again with the fitted smoothing: the result is four times as large as they are."""
+        """Forecasts the stored days again with the fitted smoothing: storing the result would take far more space."""
         return decoded(
             state,
-            lambda found: _roll(
-                np.log(found.load + found.offset),
-                float(found.parameters["smoothing"]),
-                found.windows[-1] + 1,
-                found.steps_per_day,
+            lambda stored: _roll(
+                np.log(stored.load + stored.offset),
+                float(stored.parameters["smoothing"]),
+                stored.windows[-1] + 1,
+                stored.steps_per_day,
             ),
         )
 
@@ -70,10 +70,11 @@ class PeriodicAutoregression:
 @dataclass(frozen=True)
 class _Rolled:
     """
-    Past days, each forecast with the days before it, and the parameters for tomorrow after the last one.
+    Past days, each forecast from the days before it, and the parameters for the day after the last one.
 
-    expected: (rows, horizon), deviations: (rows,) from the profile; rows: of the history, filled up to whole days at
-    its front, `unused` of them. error: mean of one step. profile (day,), persistence (day, horizon): of tomorrow.
+    expected: (rows, horizon), deviations: (rows,) from the profile. rows: the history, with `unused` rows added at its
+    front to fill whole days. error: mean error one step ahead. profile (day,), persistence (day, horizon): of the next
+    day.
     """
 
     expected: Floats
@@ -88,7 +89,7 @@ class _Rolled:
         """See cronhpa_models.conformal.Expectation."""
         day = len(self.profile)
         fitted = len(self.deviations) - self.unused
-        # The last row of the history is the first of which tomorrow is expected.
+        # The last row of the history is the first one whose forecasts use the next day's parameters.
         slot = np.arange(-1, len(z) - fitted) % day
         came = z[fitted:] - self.profile[slot[1:]]
         level = _level(np.concatenate([self.deviations[self.unused :], came]), self.smoothing)[fitted - 1 :]
@@ -97,7 +98,7 @@ class _Rolled:
         return np.concatenate([self.expected[self.unused : -1, :horizon], coming])
 
     def gain(self, rows: Rows, horizon: int) -> Floats:
-        """See cronhpa_models.conformal.Expectation. The level takes a share of the newest deviation."""
+        """See cronhpa_models.conformal.Expectation. The level changes by a share of the newest deviation."""
         fitted = len(self.deviations) - self.unused
         slot = (rows - fitted) % len(self.profile)
         return self.smoothing * self.persistence[slot, :horizon]
@@ -108,13 +109,13 @@ class _Rolled:
 
 
 def _roll(history: Floats, smoothing: float, horizon: int, slots: int) -> _Rolled:
-    """Go through the days of the history once, `slots` rows each; a day is forecast before it updates anything."""
+    """One pass over the days of the history, `slots` rows each; a day is forecast before it updates the parameters."""
     days = -(-len(history) // slots)
     # Days end where the history ends, at any clock, so that all of the newest day is used.
     unused = days * slots - len(history)
     z = np.concatenate([np.full(unused, np.nan), history]).reshape(days, slots)
     target = (np.arange(slots)[:, None] + 1 + np.arange(horizon)) % slots
-    # Outcomes that the first forecast of the next day cannot know.
+    # Outcomes that are not known at the first forecast of the next day.
     is_late = np.arange(slots)[:, None] + 1 + np.arange(horizon) > slots
     padded = np.concatenate([z.ravel(), np.full(horizon, np.nan)])
     outcome = np.lib.stride_tricks.sliding_window_view(padded, horizon)[1:].reshape(days, slots, horizon)
@@ -130,13 +131,13 @@ def _roll(history: Floats, smoothing: float, horizon: int, slots: int) -> _Rolle
         square = _fade(square, np.where(np.isnan(wanted), np.nan, deviation**2), _PERSISTENCE_HALF_LIFE_DAYS)
         product = _fade(product, deviation * wanted, _PERSISTENCE_HALF_LIFE_DAYS)
     size = np.abs(outcome - expected)[:, :, 0]
-    known = size[~np.isnan(size)]
+    measured = size[~np.isnan(size)]
     return _Rolled(
         expected=expected.reshape(-1, horizon),
         deviations=deviations.ravel(),
         unused=unused,
         smoothing=smoothing,
-        error=float(known.mean()) if known.size else float("inf"),
+        error=float(measured.mean()) if measured.size else float("inf"),
         profile=profiles[-1],
         persistence=_persistence(square, product),
     )
@@ -172,12 +173,12 @@ def _pooled(sums: Floats) -> Floats:
 
 
 def _level(deviations: Floats, smoothing: float) -> Floats:
-    """The exponential mean at each row; where nothing was measured the level is unknown."""
+    """The exponential mean at each row; NaN for a row that was not measured."""
     level = exponential_mean(deviations, smoothing)
     return np.where(np.isnan(deviations), np.nan, level)
 
 
 def _fade(total: Floats, new: Floats, half_life_days: float) -> Floats:
-    """A running sum over days in which a day counts half after `half_life_days`; an unknown adds nothing."""
+    """A running sum over days with this half-life; an unknown value adds nothing."""
     faded: Floats = total * 0.5 ** (1 / half_life_days) + np.nan_to_num(new)
     return faded

@@ -1,8 +1,8 @@
 """
-Seasonal naive: the load at this clock yesterday comes again.
+Seasonal naive: the load equals that of the same time yesterday.
 
 Card
-  What for   The baseline of methods that know a rhythm; MASE is measured against it.
+  What for   The baseline of methods with a daily rhythm; MASE is relative to it.
   Formula    z[t+h] = z[t+h-m], m the steps of a day, and conformal quantiles of the difference between days.
   Source     Hyndman & Athanasopoulos (2021), section 5.2, "seasonal naive".
   Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.

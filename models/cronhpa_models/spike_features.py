@@ -1,7 +1,7 @@
 """
-The features of a spike hazard: how often, and how long ago, there were spikes at the same clock, minute and gap.
+The features of a spike hazard: frequency and age of spikes at the same clock, the same minute and after the same gap.
 
-Of one series or of several in one pass; the card of spike_hazard says what each feature is.
+For one series or several in one pass; the card of spike_hazard describes each feature.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ Minutes = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 DAY = 1440
-# Days that features look back at, and that a fit uses.
+# The number of days that features and a fit use.
 DAYS = 8
 
 # Two minutes further apart than this belong to two spikes.
 _APART = 8
 _WIDTHS = (0, 1, 4, 12, 30)
-# Minutes since the last spike, in ranges: for spikes every two hours, a range from 115 to 130 says more than a slope.
+# Minutes since the last spike, in ranges: for spikes every two hours the range from 115 to 130 tells more than a slope.
 _SINCE = (4, 8, 15, 25, 40, 55, 70, 85, 100, 115, 130, 145, 160, 190, 240, 360, 720, 1440)
 _LONG_AGO = 99_999
-# Between the gaps of one series and those of the next, in one sorted row: more than any look-up reaches.
+# The distance between the gaps of two series in one sorted row: more than any look-up spans.
 _SERIES_APART = 1_000_000
 _GAP_MAX = 4 * DAY
 _MOVES = (2, 3, 5, 10, 30)
-# A factor of 1.6 as a logarithm: about the load over target that pods scaled for 60 % can carry.
+# log(1.6): about capacity / target of pods that are scaled for 60 %.
 _FAR_MORE = 0.45
 
 
 @dataclass(frozen=True)
 class SpikeOrigins:
     """
-    Origins of several series, one behind the other.
+    Origins of several series, concatenated.
 
-    owner: the number of the series that each belongs to. origins: minutes of that series that are known. at: the minute
-    that is forecast.
+    owner: the number of the origin's series. origins: the number of minutes of that series that are known. at: the
+    minute that is forecast.
     """
 
     owner: Minutes
@@ -62,42 +62,42 @@ class SpikeHistory:
         later: Sequence[tuple[Floats, Flags]] | None = None,
     ) -> None:
         """
-        log_load, spiked: of each series, up to its fit, the loads, and the minutes with a spike in order; the gaps
-        between these spikes make a distribution. later: the loads since the fit, and whether each is a spike; None:
-        nothing.
+        log_load, spiked: for each series up to its fit, the loads, and the minutes with a spike in order; the gaps
+        between these spikes make a distribution. later: the loads since the fit, and whether each minute has a spike;
+        None: there are none.
         """
         since = [(np.zeros(0), np.zeros(0, bool))] * len(log_load) if later is None else later
-        fitted = np.array([len(each) for each in log_load])
+        fitted = np.array([len(history) for history in log_load])
         count = fitted + np.array([len(flags) for _, flags in since])
         self.end = np.cumsum(count)
         self.begin = self.end - count
         self.rate = np.array(rate)
-        # In the kept type: the features look at few of them.
-        self._log_load = JoinedRows.of(log_load), JoinedRows.of([each for each, _ in since], fitted)
-        learnt = np.concatenate(spiked).astype(np.int64) + self.begin.repeat([len(each) for each in spiked])
+        # In the stored type: features use few of them.
+        self._log_load = JoinedRows.of(log_load), JoinedRows.of([loads for loads, _ in since], fitted)
+        learnt = np.concatenate(spiked).astype(np.int64) + self.begin.repeat([len(minutes) for minutes in spiked])
         new = np.flatnonzero(np.concatenate([flags for _, flags in since]))
-        # Among all series, the histories up to that of their own lie before them.
+        # Among all series, the histories up to that of the own series come before them.
         new += np.cumsum(fitted)[np.searchsorted(np.cumsum(count - fitted), new, side="right")]
-        # Runs that rise, which a stable sort merges.
+        # Rising runs, which a stable sort merges fast.
         loud = np.sort(np.concatenate([learnt, new]), kind="stable")
-        # Before each minute, how many there were: a quarter of what a cumulative sum takes.
+        # The number of spike minutes before each minute; faster than a cumulative sum.
         runs = np.diff(loud, prepend=-1, append=self.end[-1])
         self._counted = np.repeat(np.arange(len(runs), dtype=np.int32), runs)
         self._beside: dict[int, Flags] = {}
         is_first = np.diff(loud, prepend=-_LONG_AGO) > _APART
         first = np.searchsorted(loud, self.begin)
         is_first[first[first < len(loud)]] = True
-        # Where spikes begin, and of each series, how many of them those before it have.
+        # The begins of spikes, and for each series the number of begins in the series before it.
         self.begins = loud[is_first]
         self.begins_before = np.searchsorted(self.begins, self.begin)
         self.begins_fitted = np.searchsorted(self.begins, self.begin + fitted) - self.begins_before
 
     def any_within(self, asked: SpikeOrigins, at: Minutes, width: int) -> Flags:
-        """Whether there is a spike within `width` minutes of each."""
+        """Whether there is a spike within `width` minutes of each minute of `at`."""
         begin, end = self.begin[asked.owner], self.end[asked.owner]
         low, high = (self._counted[np.clip(begin + edge, begin, end)] for edge in (at - width, at + width + 1))
-        found: Flags = high > low
-        return found
+        is_near: Flags = high > low
+        return is_near
 
     def odds(self, asked: SpikeOrigins, back: Minutes, weight: Floats, width: int) -> Floats:
         """
@@ -108,19 +108,19 @@ class SpikeHistory:
         usual = np.minimum(self.rate * (2 * width + 1) ** 0.7, 0.5)[asked.owner]
         begin = self.begin[asked.owner]
         looked = (asked.at + begin)[:, None] - back
-        # With a start-up of a quarter of an hour, the spike of ten minutes before is not known at the origin.
+        # With a start-up time of 15 minutes, a spike ten minutes before the forecast minute is unknown at the origin.
         seen = (looked >= (width + begin)[:, None]) & (looked < (asked.origins + begin - width)[:, None])
         # Minutes outside of the series do not count.
         near = self._any_beside(looked, width) & seen
-        found, total = (np.einsum("nb,b->n", flags.astype(np.float64), weight) for flags in (near, seen))
-        return np.asarray(np.log((found + 0.5 * usual) / (total + 0.5) / usual))
+        spikes, total = (np.einsum("nb,b->n", flags.astype(np.float64), weight) for flags in (near, seen))
+        return np.asarray(np.log((spikes + 0.5 * usual) / (total + 0.5) / usual))
 
     def _any_beside(self, at: Minutes, width: int) -> Flags:
         """Whether there is a spike within `width` minutes of each place among all series."""
         if at.size < len(self._counted):
             low, high = (self._counted.take(at + edge, mode="clip") for edge in (-width, width + 1))
             return np.asarray(high > low)
-        # More places than minutes: each minute is looked at once.
+        # There are more places than minutes: compute each minute once.
         if width not in self._beside:
             places = np.arange(len(self._counted))
             low, high = (self._counted.take(places + edge, mode="clip") for edge in (-width, width + 1))
@@ -128,24 +128,24 @@ class SpikeHistory:
         return self._beside[width].take(at, mode="clip")
 
     def begun(self, asked: SpikeOrigins, minutes: int) -> Floats:
-        """Logarithm of one more than the number of spikes that began in the minutes before each origin."""
+        """log(1 + number of spikes that began in the `minutes` minutes before each origin)."""
         begin = self.begin[asked.owner]
         earlier = np.searchsorted(self.begins, begin + np.maximum(asked.origins - minutes, 0))
         return np.asarray(np.log1p(np.searchsorted(self.begins, begin + asked.origins) - earlier))
 
     def newest(self, asked: SpikeOrigins, back: int) -> Floats:
-        """The load of the minute that ended `back - 1` minutes before each."""
+        """The load of the minute that ended `back - 1` minutes before each origin."""
         return self.log_load(asked, asked.origins - back)
 
     def is_exceeded(self, asked: SpikeOrigins) -> Flags:
         """Whether pods are too few in the newest minute."""
         begin, end = self.begin[asked.owner], self.end[asked.owner]
         newest = np.clip(begin + asked.origins - 1, begin, end - 1)
-        found: Flags = self._counted[newest + 1] > self._counted[newest]
-        return found
+        is_spike: Flags = self._counted[newest + 1] > self._counted[newest]
+        return is_spike
 
     def log_load(self, asked: SpikeOrigins, minutes: Minutes) -> Floats:
-        """The loads of minutes of the series that is asked about, (origins, ...)."""
+        """(origins, ...): the loads of minutes of each origin's series."""
         owner = asked.owner.reshape((-1,) + (1,) * (minutes.ndim - 1))
         rows = np.clip(minutes, 0, (self.end - self.begin)[owner] - 1)
         fitted, since = (part.asked_by(owner) for part in self._log_load)
@@ -187,7 +187,7 @@ def features(known: SpikeHistory, asked: SpikeOrigins) -> Floats:
 
 
 def _since(known: SpikeHistory, asked: SpikeOrigins) -> list[Floats | Flags]:
-    """How long ago the last spikes began, and how often a gap between spikes was as long."""
+    """The time since the begin of the last spikes, and how often a gap between spikes was as long."""
     begin, before = known.begin[asked.owner], known.begins_before[asked.owner]
     last = np.searchsorted(known.begins, begin + asked.origins - 1, side="left") - before
     columns: list[Floats | Flags] = []
@@ -204,7 +204,7 @@ def _since(known: SpikeHistory, asked: SpikeOrigins) -> list[Floats | Flags]:
 
 
 def _gaps(known: SpikeHistory, asked: SpikeOrigins, since: Minutes, last: Minutes, order: int) -> list[Floats]:
-    """Of the gaps that lasted so long the share that ended within 2 and within 10 minutes of it, as a logarithm."""
+    """Of the gaps that lasted at least `since`: log of the share that ended within 2, and within 10, minutes of it."""
     counts = known.begins_fitted
     series = np.repeat(np.arange(len(counts)), np.maximum(counts - order, 0))
     first = np.arange(len(series)) - np.repeat(
@@ -212,11 +212,11 @@ def _gaps(known: SpikeHistory, asked: SpikeOrigins, since: Minutes, last: Minute
         np.maximum(counts - order, 0),
     )
     gaps = known.begins[first + order] - known.begins[first]
-    # Sorted by series, then by length: the gaps of a series are looked up behind those of the series before it.
+    # Sorted by series, then by length.
     kept = gaps < _GAP_MAX
     sorted_gaps = np.sort(gaps[kept] + series[kept] * _SERIES_APART)
     ends = np.searchsorted(sorted_gaps, (np.arange(len(counts)) + 1) * _SERIES_APART - _LONG_AGO)[asked.owner]
-    # The gap that an origin of the past lies in is among them; it must not foretell itself.
+    # The gap around a past origin is among them; it must not predict itself.
     own = np.full(len(since), -_LONG_AGO)
     inside = (last >= order) & (last < counts[asked.owner])
     places = (last + known.begins_before[asked.owner])[inside]
@@ -233,7 +233,7 @@ def _gaps(known: SpikeHistory, asked: SpikeOrigins, since: Minutes, last: Minute
 
 
 def _same_clock(known: SpikeHistory, asked: SpikeOrigins) -> list[Floats]:
-    """The load around the same clock of the last seven days against the newest one."""
+    """The load around the same clock of the last seven days, relative to the newest load."""
     now = np.maximum(known.newest(asked, 1), known.newest(asked, 2))
     looked = asked.at[:, None] - np.arange(1, 8) * DAY
     seen = looked >= 1

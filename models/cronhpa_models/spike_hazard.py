@@ -1,22 +1,22 @@
 """
-Spike hazard: the probability that pods are too few in a given minute, from the minutes when they were too few before.
+Spike hazard: the probability that pods are too few in a given minute, from earlier minutes with too few pods.
 
-A spike is a run of minutes in which the load exceeded what the pods could carry.
+A spike is a run of minutes in which the load exceeded the capacity of the pods.
 
 Card
-  What for   Spikes that keep to a clock, though not strictly: hourly batches that are skipped now and then, a crawl
-             about every two hours, an opening. A forecast by the step is for five minutes, this one for one.
+  What for   Spikes at roughly regular times: hourly batches that are sometimes skipped, a crawl about every two hours,
+             an opening. Other methods forecast steps of five minutes, this one single minutes.
   Formula    Logistic regression, P(spike in minute t) = 1 / (1 + exp(-b' x)), ridge, a day counting half after ten.
-             x, from what is known some minutes before t, is how often there was a spike
+             x, from the loads up to some minutes before t, is how often there was a spike
              days       at the same clock of the last eight days, within 0, 1, 4, 12 and 30 minutes
              hours      at the same minute of the last 48 hours, of the last 96 half hours, of the last 144 tens
              beside     at the same minute of hours and half hours close to the same clock of the last week
-             gaps       so long after the last spike, and after the one before it, as the gaps between spikes were
-             newest     within three hours, a day; how long ago the last two were
-             and how the load of the last half hour moves, and the load at the same clock of the last week.
+             gaps       at the present distance from the last spike, and from the one before it
+             newest     within three hours, a day; and the time since the last two spikes
+             and the changes of the load in the last half hour, and the load at the same clock of the last week.
              All as logarithms, so that the regression multiplies probabilities.
-             How high: the loads of the minutes of earlier spikes, weighted by exp(-d / 30 min) and less steep terms of
-             the distance d between the clocks, a day counting half after five.
+             Height: the loads of the minutes of earlier spikes, weighted by exp(-d / 30 min) and less steep terms of
+             the distance d between the clocks, with a half-life of five days.
   Source     Discrete-time hazards: Cox (1972), Allison (1982). Sampling the minutes without a spike: King & Zeng
              (2001).
   Cost       printed by `make bench`.
@@ -39,7 +39,7 @@ from cronhpa_models.spike_features import DAY, DAYS, Flags, Minutes, SpikeHistor
 
 _SPIKE_MINUTES_MIN = 4
 _FITTED_MIN = 2 * DAY
-# The fit takes so many of the minutes without a spike, each standing for several.
+# The fit samples this many of the minutes without a spike; each has the weight of several.
 _QUIET = 1500
 _RIDGE = 100.0
 _HALF_LIFE_DAYS = 10.0
@@ -51,8 +51,7 @@ _ORIGINS_AT_ONCE = 64
 _SMALL = 1e-4
 # Of an encoded fit: lead, features, minutes; rate, offset, level.
 _HEAD = struct.Struct("<IHHddd")
-# By minutes between two clocks: a spike of the same half hour says most about how high the next one goes, any other
-# spike still says something.
+# By minutes between two clocks: spikes of the same half hour predict the height best, other spikes a little.
 _HOURS_APART = np.minimum(np.arange(DAY), DAY - np.arange(DAY)) / 60
 _CLOSE = np.exp(-_HOURS_APART / 0.5) + 0.05 * np.exp(-_HOURS_APART / 4) + 0.005
 
@@ -62,11 +61,10 @@ class Spikes:
     """
     The probability of a spike after each origin, and the distribution of its height.
 
-    chance: (origins,), probability that the load exceeds what pods carry in the minute `lead` after the origin. at:
-    (likely,), the origins whose chance is high enough to compute heights. load: (spikes,) or (likely, spikes), rising,
-    the loads of the minutes of earlier spikes, after zeros where other origins look back at more of them. cdf: (likely,
-    spikes), the probability that a spike higher than the origin's `enough` has at most this load; zero throughout where
-    no earlier spike was higher.
+    chance: (origins,), P(load > capacity of the pods in the minute `lead` after the origin). at: (likely,), the origins
+    with a chance that is high enough to compute heights. load: (spikes,) or (likely, spikes), rising, the loads of the
+    minutes of earlier spikes, with leading zeros if other origins have more of them. cdf: (likely, spikes),
+    P(height <= load | height > the origin's `enough`); zero throughout if no earlier spike was higher.
     """
 
     chance: Floats
@@ -102,7 +100,7 @@ class FittedHazard:
 
     def spikes(self, later: Floats, exceeded: Flags, origins: Minutes, enough: Floats) -> Spikes:
         """
-        The spikes `lead` minutes after each origin, from what was known there.
+        The spikes `lead` minutes after each origin, from the loads before it.
 
         later, exceeded: (minutes,), the loads since the fit, without gaps, and whether pods were too few. origins:
         minutes since the fit; at 3, three of `later` are known. enough: (origins,), the load that the pods without a
@@ -130,32 +128,32 @@ def spikes(
     unlikely: float | Floats = -1.0,
 ) -> Spikes:
     """
-    FittedHazard.spikes of each, to the last bit, in one pass over all of their origins, one behind the other.
+    FittedHazard.spikes of each fit, equal to the last bit, in one pass over all origins, concatenated.
 
     enough: (all origins,). unlikely: chances up to which no heights are computed, one for all origins or one for each.
-    No sum over an origin's samples is left to BLAS, whose rounding depends on the number of origins.
+    BLAS sums nothing over an origin's samples, because its rounding depends on the number of origins.
     """
     chance = _chances(several, later, exceeded, origins)
     likely = np.flatnonzero(chance > unlikely)
     owner = _owners(origins)[likely]
-    # Only of fits with a likely spike.
+    # Only for fits with a likely spike.
     asked, owner = np.unique(owner, return_inverse=True)
-    at = np.concatenate([each.minutes + of + each.lead for each, of in zip(several, origins, strict=True)])
+    at = np.concatenate([fitted.minutes + of + fitted.lead for fitted, of in zip(several, origins, strict=True)])
     load, cdf = _heights([several[number] for number in asked], owner, at[likely], enough[likely])
     return Spikes(chance, likely, load, cdf)
 
 
 def _heights(several: Sequence[FittedHazard], owner: Minutes, at: Minutes, enough: Floats) -> tuple[Floats, Floats]:
-    """load and cdf of `Spikes`, for the minutes `at` of the fits with these numbers."""
-    counts = [len(each.spiked) for each in several]
+    """load and cdf of `Spikes`, for the minutes `at` of the fits `owner`."""
+    counts = [len(fitted.spiked) for fitted in several]
     most = max(counts, default=0)
     number = np.arange(len(several)).repeat(counts)
     load, clock, by_age = (np.zeros((len(several), most), kind) for kind in (np.float64, np.int64, np.float64))
     if several:
-        kept = np.concatenate([each.log_load[each.spiked] for each in several])
-        of_history = np.array([each.minutes for each in several])[number]
+        kept = np.concatenate([fitted.log_load[fitted.spiked] for fitted in several])
+        of_history = np.array([fitted.minutes for fitted in several])[number]
         loads = _loads(several, number, kept)
-        minutes = np.concatenate([each.spiked for each in several]).astype(np.int64)
+        minutes = np.concatenate([fitted.spiked for fitted in several]).astype(np.int64)
         # By fit, then by load; the last ones of a row.
         order = np.lexsort((loads, number))
         place = (number, np.concatenate([np.arange(most - count, most) for count in counts]))
@@ -181,21 +179,21 @@ def _chances(
 ) -> Floats:
     """(all origins,): the probability of a spike."""
     counts = [len(since) for since in later]
-    level, offset = np.array([(each.level, each.offset) for each in several]).repeat(counts, axis=0).T
+    level, offset = np.array([(fitted.level, fitted.offset) for fitted in several]).repeat(counts, axis=0).T
     since = np.split(np.log(np.concatenate(later) + offset) - level, np.cumsum(counts)[:-1])
-    known = SpikeHistory(
-        [each.log_load for each in several],
-        [each.spiked for each in several],
-        [each.rate for each in several],
+    history = SpikeHistory(
+        [fitted.log_load for fitted in several],
+        [fitted.spiked for fitted in several],
+        [fitted.rate for fitted in several],
         list(zip(since, exceeded, strict=True)),
     )
     owner = _owners(origins)
-    of_fit = np.concatenate([each.minutes + of for each, of in zip(several, origins, strict=True)])
-    leads = np.array([each.lead for each in several])
+    of_fit = np.concatenate([fitted.minutes + of for fitted, of in zip(several, origins, strict=True)])
+    leads = np.array([fitted.lead for fitted in several])
     mean, scale, weights = (
-        np.stack([getattr(each, name) for each in several])[owner] for name in ("mean", "scale", "weights")
+        np.stack([getattr(fitted, name) for fitted in several])[owner] for name in ("mean", "scale", "weights")
     )
-    x = _scaled(features(known, SpikeOrigins(owner, of_fit, of_fit + leads[owner])), mean, scale)
+    x = _scaled(features(history, SpikeOrigins(owner, of_fit, of_fit + leads[owner])), mean, scale)
     return _sigmoid(np.einsum("nf,nf->n", x, weights))
 
 
@@ -203,34 +201,34 @@ def newest_loads(several: Sequence[FittedHazard], counts: Sequence[int]) -> list
     """The loads of the last `counts` minutes of each history."""
     number = np.arange(len(several)).repeat(counts)
     log_load = np.concatenate(
-        [each.log_load[each.minutes - count :] for each, count in zip(several, counts, strict=True)]
+        [fitted.log_load[fitted.minutes - count :] for fitted, count in zip(several, counts, strict=True)]
     )
     return np.split(_loads(several, number, log_load), np.cumsum(counts)[:-1])
 
 
 def _loads(several: Sequence[FittedHazard], number: Minutes, log_load: NDArray[np.floating[Any]]) -> Floats:
-    """The loads from kept logarithms; number: of the fit of each."""
-    level, offset = np.array([(each.level, each.offset) for each in several])[number].T
+    """The loads from stored logarithms; number: the fit of each."""
+    level, offset = np.array([(fitted.level, fitted.offset) for fitted in several])[number].T
     return np.asarray(np.maximum(np.exp(log_load.astype(np.float64) + level) - offset, 0.0))
 
 
 def _owners(origins: Sequence[Minutes]) -> Minutes:
-    """(all origins,): the number of the fit that each belongs to."""
-    return np.repeat(np.arange(len(origins)), [len(each) for each in origins])
+    """(all origins,): the number of each origin's fit."""
+    return np.repeat(np.arange(len(origins)), [len(of_fit) for of_fit in origins])
 
 
 def fit(load: Floats, exceeded: Flags, *, lead: int) -> FittedHazard | None:
     """
-    Fit to single minutes, at most those of the last eight days. None where there are too few minutes or spikes.
+    A fit to single minutes, at most those of the last eight days. None with too few minutes or spikes.
 
     load: (minutes,), no gaps. exceeded: (minutes,), whether pods were too few. lead: minutes from an origin to the
     minute that is forecast.
     """
     load, exceeded = load[-DAYS * DAY :], exceeded[-DAYS * DAY :]
-    # Features of the first day have no day before it.
+    # The first day has no features, because there is no day before it.
     origins = np.arange(DAY, len(load) - lead)
     happened = exceeded[origins + lead] if len(origins) >= _FITTED_MIN - DAY else np.zeros(0, bool)
-    # A load that always grows exceeds its pods in every minute: the regression needs minutes of both kinds.
+    # The regression needs minutes of both kinds; a load that always grows has spikes in every minute.
     if min(happened.sum(), (~happened).sum()) < _SPIKE_MINUTES_MIN:
         return None
     offset = 0.05 * float(load.mean()) + 1e-9
@@ -238,13 +236,13 @@ def fit(load: Floats, exceeded: Flags, *, lead: int) -> FittedHazard | None:
     level = float(log_load.mean())
     rate = float(exceeded.mean())
     spiked = np.flatnonzero(exceeded)
-    known = SpikeHistory([log_load - level], [spiked], [rate])
+    history = SpikeHistory([log_load - level], [spiked], [rate])
     loud, quiet = origins[happened], origins[~happened]
     taken = min(len(quiet), _QUIET)
     chosen = np.concatenate([loud, np.random.default_rng(0).choice(quiet, taken, replace=False)])
     weight = np.concatenate([np.ones(len(loud)), np.full(taken, len(quiet) / max(taken, 1))])
     weight *= 0.5 ** ((len(load) - chosen) / DAY / _HALF_LIFE_DAYS)
-    x = features(known, SpikeOrigins(np.zeros(len(chosen), np.int64), chosen, chosen + lead))
+    x = features(history, SpikeOrigins(np.zeros(len(chosen), np.int64), chosen, chosen + lead))
     mean, scale, weights = _logistic(x, np.arange(len(chosen)) < len(loud), weight)
     return FittedHazard(lead, rate, offset, level, mean, scale, weights, log_load - level, spiked)
 
@@ -269,7 +267,7 @@ def _sigmoid(value: Floats) -> Floats:
 
 
 def _logistic(x: Floats, y: Flags, weight: Floats) -> tuple[Floats, Floats, Floats]:
-    """(mean, scale, weights) of ridge logistic regression: Newton's method, steps halved until they help."""
+    """(mean, scale, weights) of ridge logistic regression: Newton's method, steps halved until the loss falls."""
     mean = weight @ x / weight.sum()
     scale = np.sqrt(weight @ (x - mean) ** 2 / weight.sum()) + 1e-6
     z = _scaled(x, mean, scale)
@@ -290,10 +288,10 @@ def _logistic(x: Floats, y: Flags, weight: Floats) -> tuple[Floats, Floats, Floa
         curve = weight * np.maximum(p * (1 - p), 1e-6)
         step = np.linalg.solve((z * curve[:, None]).T @ z + np.diag(penalty), slope)
         part = 1.0
-        while (found := loss(b + part * step)) > lowest - _SMALL * part * (slope @ step) and part > _SMALL:
+        while (stepped := loss(b + part * step)) > lowest - _SMALL * part * (slope @ step) and part > _SMALL:
             part /= 2
         b = b + part * step
-        if lowest - found < _SMALL * abs(lowest):
+        if lowest - stepped < _SMALL * abs(lowest):
             break
-        lowest = found
+        lowest = stepped
     return mean, scale, b

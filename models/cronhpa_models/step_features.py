@@ -1,7 +1,7 @@
 """
 The features of a forecast by the step: lags, exponential means, the same clock of earlier days, and their moves.
 
-Of one series or of several in one pass; the card of error_mixture has the formula.
+For one series or several in one pass; the card of error_mixture has the formula.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cronhpa_models.method import LAGS, Floats
 
 # Columns of `features`.
 FEATURES = 18
-# `features` looks at the profile up to so many rows ahead.
+# The number of rows ahead whose profile `features` uses.
 PROFILE_AHEAD = 3
 
 # Half-life of a day in the profile: four days.
@@ -29,7 +29,7 @@ def features(z: JoinedRows | LoggedRows, profile: JoinedRows, day: int, position
     """
     (n, features) at positions of z whose last steps were `recent`, NaN for what is unknown.
 
-    profile: of z. Nothing later is looked at.
+    profile: of z. Later rows are not used.
     """
     now = recent[:, :1]
     lags = np.asarray(recent[:, _SHORT_LAGS])
@@ -43,12 +43,12 @@ def features(z: JoinedRows | LoggedRows, profile: JoinedRows, day: int, position
 
 
 def or_zero(x: Floats) -> Floats:
-    """Zero for an unknown difference."""
+    """The differences, zero for unknown ones."""
     return np.where(np.isnan(x), 0.0, x)
 
 
 def profile_of(z: Floats, day: int) -> Floats:
-    """From row 0 to three rows beyond the last, the mean of earlier days at each clock, half-life four days."""
+    """From row 0 to three rows after the last: the mean of earlier days at the same clock, half-life four days."""
     days = -(-(len(z) + PROFILE_AHEAD) // day)
     padded = np.full(days * day, np.nan)
     padded[: len(z)] = z
@@ -56,7 +56,7 @@ def profile_of(z: Floats, day: int) -> Floats:
 
 
 def profile_at(z: Floats) -> Floats:
-    """(n,): as `profile_of`, of any rows. z: (days, n), at the clock of each row, the days before it in order."""
+    """(n,): as `profile_of`, for any rows. z: (days, n), the days before each row at its clock, in order."""
     known = ~np.isnan(z)
     values, weight = np.where(known, z, 0.0), known.astype(np.float64)
     total = np.zeros((2, z.shape[1]))
@@ -68,7 +68,7 @@ def profile_at(z: Floats) -> Floats:
 
 
 def _means_of_earlier_days(z: Floats) -> Floats:
-    """(days + 1, n): before each day and after the last, the mean of the days before it, half-life four days."""
+    """(days + 1, n): for each day and the one after the last, the mean of the days before it, half-life four days."""
     known = ~np.isnan(z)
     summed = np.stack([np.where(known, z, 0.0), known.astype(np.float64)])
     total = np.zeros((2, len(z) + 1, z.shape[1]))
@@ -79,13 +79,13 @@ def _means_of_earlier_days(z: Floats) -> Floats:
 
 
 def _means(summed: Floats, weight: Floats) -> Floats:
-    """NaN where nothing is known."""
+    """The means; NaN without known values."""
     mean: Floats = np.divide(summed, weight, out=np.full(weight.shape, np.nan), where=weight > 0)
     return mean
 
 
 def _fading(recent: Floats) -> Floats:
-    """(n, 2): exponential means of the last steps, the newest first; NaN where none is known."""
+    """(n, 2): exponential means of the last steps, the newest first; NaN without known steps."""
     known = ~np.isnan(recent)
     weights = (1 - np.array([[0.4], [0.1]])) ** np.arange(LAGS)
     total = np.einsum("nl,kl->nk", known.astype(np.float64), weights)
@@ -94,7 +94,7 @@ def _fading(recent: Floats) -> Floats:
 
 
 def _between(values: JoinedRows | LoggedRows, position: Floats, shifts: Sequence[int]) -> Floats:
-    """(shifts, n): values so many rows from fractional positions, linear between whole ones, NaN outside."""
+    """(shifts, n): values `shifts` rows from fractional positions, linear between whole rows, NaN outside."""
     low = np.floor(position + 1e-9).astype(np.int64)
     part = np.where(position - low > _WHOLE, position - low, 0.0)
     rows = low + np.array(shifts)[:, None]

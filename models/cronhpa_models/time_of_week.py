@@ -2,13 +2,13 @@
 Time of week: the quantile of the loads at this clock on earlier days, the same weekday first.
 
 Card
-  What for   Jumps that come at a clock from any load before them: openings, batch starts. Plain, it ignores today;
-             corrected, it is scaled by how today compares with what is usual.
+  What for   Jumps at a fixed time from any load before them: openings, batch starts. The plain variant ignores today;
+             the corrected one is scaled by the ratio of today's load to the usual load.
   Formula    quantile of load[t+h-d*m] over d = 1..28 days and one step beside it (weights: clock.py), times, if
              corrected, the mean load of the last three steps over what the median expected of them, within 0.5 to 2.
   Source     Empirical quantiles; Kubernetes' VPA recommender fades its histograms the same way.
   Cost, scores   docs/forecasting.md; `make bench-methods TRACES=DIR` prints them.
-  Weak at    Calibration: it states past loads without their uncertainty, and takes noise around a level for events.
+  Weak at    Calibration: past loads are stated without their uncertainty, and noise around a level counts as events.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RATIO_MIN, _RATIO_MAX = 0.5, 2.0
 
 @dataclass(frozen=True)
 class TimeOfWeek:
-    """See cronhpa_models.method.Method. is_corrected: whether it is scaled by how today compares with what is usual."""
+    """See cronhpa_models.method.Method. is_corrected: whether the load is scaled by the ratio of today to the usual."""
 
     is_corrected: bool
 
@@ -47,7 +47,7 @@ class TimeOfWeek:
         return ()
 
     def fit(self, load: Floats, *, steps_per_day: int, windows: tuple[int, ...]) -> _Days | None:
-        """The days themselves. None where there is less than one."""
+        """Keeps the days themselves. None with less than one day."""
         load = kept(load, steps_per_day, _DAYS_BACK)
         return _Days(load, steps_per_day, tuple(windows), self.is_corrected) if len(load) > steps_per_day else None
 
@@ -91,14 +91,14 @@ class _Days:
 
     def _ratio(self, came: Floats, recent: Floats, whole: Rows, part: Floats) -> Floats:
         """
-        (origins,): how the last steps compare with the medians of their clocks; one where that is not known.
+        (origins,): mean of the last steps / mean of the medians at their clocks; one if that is unknown.
 
         came: (rows,), the load of the step after each row.
         """
         begins = whole[:, None] - 1 - np.arange(_LEVEL_STEPS)  # the row before each of the last steps
         rows, place = np.unique(np.concatenate([begins, begins + 1]), return_inverse=True)
         medians = self._at_clock(came, rows, np.array([0.5]))[place, 0].reshape(2, *begins.shape)
-        # Between two steps the last three lie between their clocks too.
+        # Between two steps the last steps lie between their clocks, too.
         usual = np.where(part[:, None] > 0, (1 - part[:, None]) * medians[0] + part[:, None] * medians[1], medians[0])
         now = recent[:, :_LEVEL_STEPS]
         known = ~np.isnan(now) & ~np.isnan(usual)

@@ -1,10 +1,10 @@
 """
 From quantiles at the ends of whole steps to a predictive distribution at any minute.
 
-At an origin between two steps, a method that knows whole steps alone forecasts twice: as of the newest whole step, and
-as of the step under way, as if that ended now. Two fifths into a step, the window has moved by two fifths: an event in
-the step that the window reaches last lies within the window with a probability of two fifths. So the distribution is a
-mixture of the two forecasts with weights of three and two fifths.
+At an origin between two steps, a method for whole steps forecasts twice: from the newest whole step, and from the
+current step as if it ended now. After two fifths of the current step the window has moved by two fifths: an event in
+the last step of the window lies within the window with a probability of 2/5. So the distribution is
+3/5 x (forecast from the whole step) + 2/5 x (forecast from the current step).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from cronhpa_models.method import Distribution, Floats, Rows
 
-# The levels of quantiles that a distribution is made of: closer where floors are decided.
+# The levels of the quantiles of a distribution: closer in the range that decides floors.
 LEVELS = np.concatenate(
     [
         [0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45],
@@ -38,9 +38,9 @@ def mixed(ended: Floats, under_way: Floats, part: Floats) -> Distribution:
     """
     The distribution of one variant from quantiles at LEVELS.
 
-    ended, under_way: (windows, origins, LEVELS), as of the newest whole step and as of the step under way, NaN where
-    nothing can be said. part: (origins,), the share of the step under way that has passed; where it is zero,
-    `under_way` does not matter. No load is below zero, and none of a longer window below that of a shorter one.
+    ended, under_way: (windows, origins, LEVELS), from the newest whole step and from the current step, NaN without a
+    forecast. part: (origins,), the share of the current step that has passed; if it is zero, `under_way` does not
+    matter. No load is below zero, and the loads of a longer window are at least those of a shorter one.
     """
     ended, under_way = (np.fmax.accumulate(np.maximum(load, 0.0), axis=0) for load in (ended, under_way))
     if not part.any():
@@ -52,6 +52,6 @@ def mixed(ended: Floats, under_way: Floats, part: Floats) -> Distribution:
     order = np.argsort(load, axis=-1, kind="stable")
     cdf = np.cumsum(np.take_along_axis(weights, order, axis=-1), axis=-1)
     load = np.take_along_axis(load, order, axis=-1)
-    # NaN is sorted last: one there says that one of the two forecasts is missing.
+    # NaN is sorted last: if the last one is NaN, one of the two forecasts is missing.
     load = np.where(np.isnan(load[..., -1:]), np.nan, load)
     return Distribution(load, (cdf / cdf[..., -1:])[None])
