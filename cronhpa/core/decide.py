@@ -64,26 +64,9 @@ def decide(
     kind = guard(spec, bounds, current, memory)
     if kind is DecisionKind.SUSPENDED:
         return _decision(kind, bounds, spec, now, current=current, desired=current, decided_by=BY_NOBODY)
-    if kind is DecisionKind.ABOVE_MAXIMUM:
-        return _decision(
-            kind,
-            bounds,
-            spec,
-            now,
-            current=current,
-            desired=spec.max_replicas,
-            decided_by=BY_SPEC,
-        )
-    if kind is DecisionKind.BELOW_MINIMUM:
-        return _decision(
-            kind,
-            bounds,
-            spec,
-            now,
-            current=current,
-            desired=spec.min_replicas,
-            decided_by=BY_SPEC,
-        )
+    if kind in {DecisionKind.ABOVE_MAXIMUM, DecisionKind.BELOW_MINIMUM}:
+        bound = spec.max_replicas if kind is DecisionKind.ABOVE_MAXIMUM else spec.min_replicas
+        return _decision(kind, bounds, spec, now, current=current, desired=bound, decided_by=BY_SPEC)
     return _compute(spec, observation, scale, forecast, memory, bounds, now)
 
 
