@@ -67,21 +67,13 @@ def label_of(body: Mapping[str, Any]) -> str:
     return f"{namespace}/{name}" if namespace else str(name)
 
 
-def read_manifests(paths: Iterable[Path], *, recursive: bool = False) -> list[Manifest]:
+def read_specs(paths: Iterable[Path], *, recursive: bool = False) -> list[tuple[Manifest, Spec]]:
     """
-    The CronHPA objects of files and folders, also those of Lists; `-` is the standard input.
+    The CronHPA objects of files and folders, also those of Lists, with their specs; `-` is the standard input.
 
     Of a folder the YAML and JSON files are read, and other objects in them are skipped; recursive: also files of the
-    folders below. Raises ManifestError for files that cannot be read, and for a CronHPA without a name or a spec.
+    folders below. Raises ManifestError with every problem of every file and every manifest.
     """
-    manifests, problems = _read(paths, recursive=recursive)
-    if problems:
-        raise ManifestError(problems)
-    return manifests
-
-
-def read_specs(paths: Iterable[Path], *, recursive: bool = False) -> list[tuple[Manifest, Spec]]:
-    """As `read_manifests`, with their specs. Raises ManifestError with every problem of every manifest."""
     manifests, problems = _read(paths, recursive=recursive)
     specs: list[tuple[Manifest, Spec]] = []
     for manifest in manifests:

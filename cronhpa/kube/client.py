@@ -135,10 +135,6 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
 
-    async def rotated(self) -> None:
-        """Connects anew if the certificates were rotated. Requests notice a rotation by themselves within a minute."""
-        await self._session.follow_rotation()
-
     async def get(self, path: str, kind: type[T], params: Mapping[str, str] | None = None) -> T:
         """The object at a path. Raises ClusterError, also for an answer of another shape."""
         return decode(await self._request("GET", path, params=params), kind, path)

@@ -2,8 +2,8 @@
 The metric families of /metrics: each is declared here, once, with its help. docs/metrics.md is written from them.
 
 Names follow Prometheus' conventions: base units, `_total` for counters, an instant as `_timestamp_seconds`. A family of
-objects has the labels `namespace` and `name` before its own. It is about the newest decision on the object; a sample
-that is not known is absent, never 0.
+objects has the labels `namespace` and `name` before its own, and describes the newest decision on the object. An
+unknown sample is absent, never 0.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from cronhpa.core.instant import SECOND
 from cronhpa.operator.lag import BOUNDS, LagHistogram
 
-OBJECT_LABELS = ("namespace", "name")
-
 
 class FamilyKind(StrEnum):
     GAUGE = "gauge"
@@ -28,17 +26,13 @@ class FamilyKind(StrEnum):
 
 
 class Family(NamedTuple):
-    """name: as it is exposed. labels: its own, without those of every per-object family."""
+    """name: as it is exposed. labels: without the labels that all per-object families have."""
 
     name: str
     kind: FamilyKind
     help: str
     labels: tuple[str, ...] = ()
     per_object: bool = False
-
-    @property
-    def all_labels(self) -> tuple[str, ...]:
-        return (*OBJECT_LABELS, *self.labels) if self.per_object else self.labels
 
     def of(self, value: float) -> Metric:
         """The family with its only sample."""

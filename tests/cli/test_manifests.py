@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cronhpa.api.parse import SpecError
 from cronhpa.cli.documents import as_yaml
-from cronhpa.cli.manifests import ManifestError, own_zone, read_manifests, read_specs, written_spec
+from cronhpa.cli.manifests import ManifestError, own_zone, read_specs, written_spec
 
 SPEC = {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}, "maxReplicas": 3}
 DAY = {"name": "day", "start": "0 8 * * *", "end": "0 18 * * *", "minReplicas": 2}
@@ -57,14 +57,14 @@ def problems(*paths, recursive=False):
 # --- which objects -----------------------------------------------------------------------------------------------
 
 
-def names(manifests):
-    return [manifest.body["metadata"]["name"] for manifest in manifests]
+def names(specs):
+    return [manifest.body["metadata"]["name"] for manifest, _ in specs]
 
 
 def test_objects_of_lists_and_documents_are_found_in_order(written):
     file = written([{"kind": "Service"}, {"kind": "List", "items": [chpa("a"), {"items": [chpa("b")]}]}, chpa("c")])
 
-    assert ["a", "b", "c"] == names(read_manifests([file]))
+    assert ["a", "b", "c"] == names(read_specs([file]))
 
 
 def test_files_and_folders_are_read_in_order_and_other_objects_passed_over(written):
@@ -73,8 +73,8 @@ def test_files_and_folders_are_read_in_order_and_other_objects_passed_over(writt
     written([{"kind": "Service"}], "deploy/service.yaml")
     other = written([chpa("z")], "z.yaml")
 
-    assert ["z", "a", "b", "c"] == names(read_manifests([other, other.parent / "deploy"]))
-    assert ["a", "b", "e", "c"] == names(read_manifests([other.parent / "deploy"], recursive=True))
+    assert ["z", "a", "b", "c"] == names(read_specs([other, other.parent / "deploy"]))
+    assert ["a", "b", "e", "c"] == names(read_specs([other.parent / "deploy"], recursive=True))
 
 
 @pytest.mark.parametrize(

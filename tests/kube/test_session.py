@@ -18,6 +18,7 @@ class Server:
 
     def __init__(self):
         self.port, self.runner, self.slow = 0, None, asyncio.Event()
+        self.refusals = 0  # how many of the next requests are answered 401
 
     async def start(self, authority):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -31,6 +32,9 @@ class Server:
         self.port = self.runner.addresses[0][1]
 
     async def _answer(self, _request):
+        if self.refusals:
+            self.refusals -= 1
+            return web.json_response({}, status=401)
         return web.json_response({})
 
     async def _slow(self, _request):
@@ -78,10 +82,10 @@ def test_a_bundle_that_is_half_written_keeps_the_present_connections(tmp_path, c
     bundle, authority = tmp_path / "ca.crt", trustme.CA()
 
     async def scenario():
-        async with connected(bundle, authority) as (_, client):
+        async with connected(bundle, authority) as (server, client):
             await client.get("/a", dict)
             bundle.write_text("-----BEGIN CERTI")
-            await client.rotated()
+            server.refusals = 1
             return await client.get("/a", dict)
 
     assert asyncio.run(scenario()) == {}
@@ -96,7 +100,7 @@ def test_a_request_under_way_ends_on_its_own_connection(tmp_path):
             late = asyncio.create_task(client.get("/slow", dict))
             await asyncio.sleep(0.2)
             bundle.write_bytes(first.cert_pem.bytes() + second.cert_pem.bytes())
-            await client.rotated()
+            server.refusals = 1
             await client.get("/a", dict)
             server.slow.set()
             return await late
