@@ -39,7 +39,7 @@ from cronhpa.operator.object_watch import ObjectWatch
 from cronhpa.operator.open_files import open_files, raise_open_files
 from cronhpa.operator.operator_metrics import OperatorMetrics
 from cronhpa.operator.past_endpoint import BELOW, PastEndpoint
-from cronhpa.operator.replica import ElectedReplica, OnlyReplica, Replica
+from cronhpa.operator.replica import ElectedReplica, LeaderElectionConfig, OnlyReplica, Replica
 from cronhpa.operator.settings import Settings
 from cronhpa.operator.sharded_replica import ShardedReplica
 from cronhpa.operator.turn_trace import UNTRACED
@@ -51,24 +51,24 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-# Together below the 30 s after which Kubernetes kills a pod.
+# Their sum is below the 30 s after which Kubernetes kills a pod.
 _GRACE_SECONDS = 15.0
 _EVENTS_SECONDS = 3.0
 _LOOPBACK = "127.0.0.1"
 _TRACE_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-# A token with many claims is some kilobytes long; the API server takes a head of this size, too.
+# A token with many claims has some kilobytes; the API server accepts a head of this size, too.
 _HEAD_BYTES = 16_384
-# Two reviews and a place to read; an object of many schedules takes a while to cross a slow line.
+# Includes two reviews, the wait for a reader, and sending a large object over a slow connection.
 _PAST_SECONDS = 30.0
-# Thresholds of the collector. A higher one while it runs would save little CPU and let garbage pile up.
+# Thresholds of the garbage collector. Higher ones at run time would save little CPU and let garbage grow.
 _STARTING = (200_000, 10, 10)
 _RUNNING = (10_000, 10, 10)
-# The first decision of each object leaves a status and a memory; they come in the first period, or soon after it.
+# The first decision of each object allocates a status and a memory, within the first period or soon after it.
 _FIRST_ROUND_SECONDS = 45.0
 
 
 async def run(settings: Settings, clock: Clock, commit: str) -> None:
-    """Runs until SIGTERM or SIGINT, or until a part ends that must never end."""
+    """Runs until SIGTERM or SIGINT, or until an essential part fails."""
     raise_open_files()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -90,8 +90,8 @@ class Operator:
     controller: scales. learning: its side job. listeners: the ports while it runs, the one with the metrics first.
     page: the page while it runs, if there is one.
 
-    watch: makes the watch of CronHPA objects; None for the one that the settings name. commit: what it was built from.
-    tracing: of turns, None where no OTLP endpoint is set.
+    watch: creates the watch of CronHPA objects; None for the one that the settings name. commit: of the build.
+    tracing: of turns, None if no OTLP endpoint is set.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class Operator:
             self.controller.turnover.taken = self.learning.read_again
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Runs until `stop` is set. Raises what ended a part that must never end."""
+        """Runs until `stop` is set. Raises the error that ended an essential part."""
         self.listeners = self._listen()
         self.page = self._open_page()
         election = asyncio.create_task(self.replica.run(), name="election")
@@ -165,7 +165,7 @@ class Operator:
             ports.append(("page", self.page.run()))
         parts = [*self.controller.watching(), *ports, *self.learning.working()]
         if self._sources_file is not None:
-            # Before the first decision: a name must not be asked of the metrics APIs that is a source's.
+            # Before the first decision: a metric with the name of a source must not be queried from the metrics APIs.
             await self._sources_file.look()
             parts.append(("file of sources", self._sources_file.follow()))
         tasks = [election, *(asyncio.create_task(part, name=name) for name, part in parts)]
@@ -177,7 +177,7 @@ class Operator:
                 if task.done() and not task.cancelled() and task.exception() is not None:
                     raise task.exception() or AssertionError
         finally:
-            # First no new reconciliations, then the end of those under way and of their events, at last all the rest.
+            # Order: start no more reconciliations, finish the running ones and their events, then end everything else.
             scaling.cancel()
             await asyncio.gather(scaling, return_exceptions=True)
             await self.controller.control_loop.close(_GRACE_SECONDS)
@@ -197,7 +197,7 @@ class Operator:
             LOG.info("stopped")
 
     async def _scale(self) -> None:
-        # Lists make little garbage and very much that stays.
+        # The first lists create little garbage and many objects that stay.
         gc.set_threshold(*_STARTING)
         await self.controller.synced()
         await self.learning.first_look()
@@ -207,7 +207,7 @@ class Operator:
         await self.controller.scale()
 
     def _listen(self) -> list[Listener]:
-        """A port for each who asks, each with a budget of its own: Prometheus, the kubelet, who asks for the past."""
+        """One port with its own budget for each of Prometheus, the kubelet, and readers of past decisions."""
         settings, listeners = self._settings, list[Listener]()
         endpoints = Endpoints(*self._metrics(listeners), self.controller, self._clock)
         budget = Budget.within(open_files())
@@ -217,7 +217,7 @@ class Operator:
         if settings.history_port is not None:
             access = AccessReviews(self._client, self._clock.monotonic)
             past = PastEndpoint(settings.store_address, access, self._clock.now)
-            # Whoever comes through port-forward comes from one address.
+            # All connections through port-forward come from one address.
             budget = Budget(budget.connections, budget.connections, _HEAD_BYTES, answer_seconds=_PAST_SECONDS)
             # Tokens come here in clear text: through `kubectl port-forward` they cross no network.
             listeners.append(Listener(_LOOPBACK, settings.history_port, {}, budget, {BELOW: past.answer}))
@@ -240,7 +240,7 @@ class Operator:
     def _open_page(self) -> PageServer | None:
         if self._settings.page_port is None:
             return None
-        # A web server and templates, for who has a page.
+        # A web server and templates, needed only for the page.
         from cronhpa.operator.page_service import InventoryObjects, page_server  # noqa: PLC0415 - see above
 
         objects = InventoryObjects(self.controller.inventory, self.replica)
@@ -253,7 +253,7 @@ class Operator:
     def _open_prometheus(self) -> Prometheus:
         settings = self._settings
         assert settings.prometheus_url is not None
-        # A source's query tells the past of its load as well, unless another one is stated for that.
+        # A source's query also gives the past of its load, unless the settings have another query for that.
         queries = self.controller.sources.queries_at(settings.prometheus_url) | settings.prometheus_queries
         return Prometheus(settings.prometheus_url, queries, settings.prometheus_token_file)
 
@@ -272,23 +272,23 @@ def _replica(settings: Settings, configuration: Configuration, clock: Clock) -> 
     def connect() -> Client:
         return Client(configuration, timeout_seconds=seconds, agent=_agent(settings))
 
+    config = LeaderElectionConfig(connect, lease, settings.lease_identity, timing, clock)
     if settings.shards > 1:
-        scope = ShardScope(settings.shards, by_server=settings.shard_selector)
-        return ShardedReplica(connect, lease, settings.lease_identity, timing, clock, scope)
-    return ElectedReplica(connect, lease, settings.lease_identity, timing, clock)
+        return ShardedReplica(config, ShardScope(settings.shards, by_server=settings.shard_selector))
+    return ElectedReplica(config)
 
 
 def _agent(settings: Settings) -> str:
-    """With the identity: the replicas share a ServiceAccount, and the audit log must tell them apart."""
+    """The User-Agent, with the identity: replicas share a ServiceAccount, and must differ in the audit log."""
     return f"{USER_AGENT} ({settings.lease_identity})"
 
 
 def open_tracing(environ: Mapping[str, str]) -> Tracing | None:
-    """The tracing that OpenTelemetry's own variables ask for; None where none names an endpoint."""
+    """The tracing that OpenTelemetry's own variables configure; None if none of them names an endpoint."""
     if not any(environ.get(name) for name in _TRACE_ENDPOINTS):
         return None
     try:
-        from cronhpa.operator.tracing import Tracing  # noqa: PLC0415 - 30 MB that nobody else needs
+        from cronhpa.operator.tracing import Tracing  # noqa: PLC0415 - a large import, needed only here
     except ImportError as missing:
         LOG.warning("%s is set and nothing is traced: %s; install cronhpa[tracing]", _TRACE_ENDPOINTS[0], missing)
         return None
@@ -296,7 +296,7 @@ def open_tracing(environ: Mapping[str, str]) -> Tracing | None:
 
 
 def _freeze() -> None:
-    """What is there now stays: the collector need not look at it again and again."""
+    """Excludes the present objects from garbage collections: they stay."""
     gc.collect()
     gc.freeze()
     _give_back()
@@ -308,13 +308,13 @@ def _settle() -> None:
 
 
 def _give_back() -> None:
-    """Returns to the system what the lists of the start took: the C library keeps it, a tenth of the process, else."""
-    with suppress(OSError, AttributeError):  # of a C library that is not GNU's
+    """Returns the memory of the first lists to the system, which the C library would keep."""
+    with suppress(OSError, AttributeError):  # a C library other than GNU's
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def _by_whom(settings: Settings) -> str:
-    """The reason for an object without a forecast where another replica may have one that this replica cannot read."""
+    """Why an object has no forecast, if another replica may have one that this replica cannot read."""
     if not settings.leader_elect or isinstance(settings.store_address, PostgresAddress):
         return ""
     return " by this replica, whose history is its own: CRONHPA_STORE names a file"

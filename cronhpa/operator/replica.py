@@ -1,7 +1,7 @@
 """
 This replica in the election: the election runs in a thread of its own and reports to the operator's event loop.
 
-A thread of its own, since a decision or a list that keeps the operator's loop busy for seconds must not cost the Lease.
+In a thread, because the Lease must be renewed while a decision or a list keeps the operator's loop busy for seconds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from cronhpa.kube.client import Client
 from cronhpa.kube.lease import LeaseName, Leases
@@ -19,18 +19,18 @@ from cronhpa.operator.election import Elector, Leadership, LeaseTiming
 from cronhpa.operator.thread_loop import run_in_thread
 
 _RELEASE_SECONDS = 3.0
-# The event loop of an operator that decides is never busy for so long.
+# The event loop of a working operator is never busy for so long.
 _STUCK_SECONDS = 30.0
-# The notice of a change may be lost to a loop that is just being closed; nothing else depends on this.
+# Only needed if the notification of a change is lost because its loop is just being closed.
 _LOOK_SECONDS = 1.0
 
 
 class Replica(Protocol):
     """
-    lease: where the others see who leads, None without an election. term: 0 while this replica does not lead.
-    unbroken_since: the first of the terms since which nobody else has led.
-    holder: the leader's identity, "" while nobody leads. part: what part of the objects is decided here, in words; ""
-    for all or none.
+    lease: names the leader for other replicas, None without an election. term: 0 while this replica does not lead.
+    unbroken_since: the first term of those since which nobody else has led.
+    holder: the leader's identity, "" while nobody leads. part: the part of the objects for which this replica decides,
+    in words; "" for all or none.
     """
 
     lease: LeaseName | None
@@ -62,7 +62,7 @@ class Replica(Protocol):
 
 
 class Election(Protocol):
-    """What runs in the election's thread: an `Elector`, or one of many."""
+    """Runs in the election's thread: an `Elector`, or a `ShardElection`."""
 
     async def run(self) -> None: ...
 
@@ -101,33 +101,28 @@ class OnlyReplica:
         return
 
 
+class LeaderElectionConfig(NamedTuple):
+    """connect: opens the client of the election; called in the election's thread. identity: unlike any other's."""
+
+    connect: Callable[[], Client]
+    lease: LeaseName
+    identity: str
+    timing: LeaseTiming
+    clock: Clock
+
+
 class ElectedReplica:
-    """
-    connect: opens the client of the election; it is called in the election's thread.
+    """A replica whose event loop is stuck does not renew its Lease, so that another one can lead."""
 
-    A replica whose event loop is stuck does not renew: another one, that can decide, may lead instead.
-    """
-
-    def __init__(
-        self,
-        connect: Callable[[], Client],
-        lease: LeaseName,
-        identity: str,
-        timing: LeaseTiming,
-        clock: Clock,
-    ) -> None:
-        self.lease: LeaseName | None = lease
-        self._connect = connect
-        self._name = lease
-        self._identity = identity
-        self.timing = timing
-        self._clock = clock
-        self._leadership = Leadership(timing, clock.monotonic)
+    def __init__(self, config: LeaderElectionConfig) -> None:
+        self._connect, self._name, self._identity, self.timing, self._clock = config
+        self.lease: LeaseName | None = config.lease
+        self._leadership = Leadership(self.timing, self._clock.monotonic)
         self._change = asyncio.Event()
         self._looked = asyncio.Event()
         self._ended: asyncio.Future[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._alive_at = clock.monotonic()
+        self._alive_at = self._clock.monotonic()
         self._election: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
         self._is_stopped = False
 
@@ -148,30 +143,30 @@ class ElectedReplica:
         return ""
 
     def fence(self, path: str) -> float:
-        """For how many seconds from now a write may be under way; 0 or less: none may begin."""
+        """Seconds from now within which a write must end; 0 or less: no write may begin."""
         del path
         return self._leadership.write_seconds()
 
     async def run(self) -> None:
-        """Takes part in the election until cancelled. Raises what ended the election's thread."""
+        """Takes part in the election until cancelled. Raises the error that ended the election's thread."""
         self._loop = asyncio.get_running_loop()
         self._is_stopped = False
         self._note_alive()
         self._ended = run_in_thread("election", self._elect, called="the election")
         try:
-            # Who releases the Lease waits for this end, too.
+            # `release` waits for the end of the thread, too.
             await asyncio.shield(self._ended)
         finally:
             self._stop()
 
     async def first_look(self) -> None:
-        """Waits for the first attempt to lead: what is listed after it is as new as this replica's term."""
+        """Waits for the first attempt to lead: lists after it are at least as new as this replica's term."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self.timing.retry):
                 await self._looked.wait()
 
     async def acquired(self) -> int:
-        """Waits until this replica leads; its term."""
+        """Waits until this replica leads; returns its term."""
         while not self.term:
             await self.changed()
         return self.term

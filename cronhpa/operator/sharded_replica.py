@@ -1,37 +1,26 @@
-"""This replica among others that each decide for some shards: the fence of each write, and which shards are held."""
+"""This replica with shards: the shards that it holds, and the fence of each write."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from cronhpa.kube.client import Client
 from cronhpa.kube.lease import LeaseName, Leases
 from cronhpa.kube.shard_scope import ShardScope
-from cronhpa.operator.clock import Clock
-from cronhpa.operator.election import LeaseTiming
-from cronhpa.operator.replica import ElectedReplica, Election
+from cronhpa.operator.replica import ElectedReplica, Election, LeaderElectionConfig
 from cronhpa.operator.shard_election import Holdings, ShardElection, replica_lease, shard_lease
 
 
 class ShardedReplica(ElectedReplica):
-    """scope: which namespaces are in which shard, and which of them this process watches. It leads if it holds any."""
+    """scope: maps namespaces to shards, and has those that this process watches. It leads if it holds any shard."""
 
-    def __init__(
-        self,
-        connect: Callable[[], Client],
-        lease: LeaseName,
-        identity: str,
-        timing: LeaseTiming,
-        clock: Clock,
-        scope: ShardScope,
-    ) -> None:
-        super().__init__(connect, lease, identity, timing, clock)
+    def __init__(self, config: LeaderElectionConfig, scope: ShardScope) -> None:
+        super().__init__(config)
         self.scope = scope
-        shards = range(scope.shards)
+        lease, shards = config.lease, range(scope.shards)
         self._leases = tuple(shard_lease(lease, shard, scope.shards, by_server=scope.by_server) for shard in shards)
-        # More replicas than shards have nothing to do.
+        # No more Leases than shards: further replicas would have no work.
         self._replicas = tuple(replica_lease(lease, number) for number in shards)
-        self._holdings = Holdings(scope, timing, clock.monotonic)
+        self._holdings = Holdings(scope, config.timing, config.clock.monotonic)
 
     @property
     def term(self) -> int:
@@ -47,19 +36,19 @@ class ShardedReplica(ElectedReplica):
 
     @property
     def leaving(self) -> frozenset[int]:
-        """The shards that are to be given up."""
+        """The shards to release."""
         return self._holdings.leaving
 
     def terms(self) -> Mapping[int, int]:
-        """The term in which each shard is held that is."""
+        """The term of each shard that is held."""
         return self._holdings.terms()
 
     def lease_of(self, namespace: str) -> LeaseName:
-        """The Lease by which the objects of a namespace are decided."""
+        """The Lease of a namespace's shard."""
         return self._leases[self.scope.shard_of(namespace)]
 
     def note_empty(self, terms: Mapping[int, int]) -> None:
-        """Notes the shards, by their terms, in which nothing is decided or written any more: they may be given up."""
+        """Marks shards, with their terms, in which nothing is decided or written any more: they may be released."""
         self._holdings.empty = dict(terms)
 
     def fence(self, path: str) -> float:

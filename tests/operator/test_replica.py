@@ -7,6 +7,7 @@ import asyncio
 import threading
 import time
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 from aiohttp import web
@@ -16,7 +17,7 @@ from cronhpa.kube.client import Client
 from cronhpa.kube.lease import LeaseName
 from cronhpa.operator.clock import Clock
 from cronhpa.operator.election import LeaseTiming
-from cronhpa.operator.replica import ElectedReplica, OnlyReplica
+from cronhpa.operator.replica import ElectedReplica, LeaderElectionConfig, OnlyReplica
 
 NAME = LeaseName("cronhpa-system", "cronhpa")
 COLLECTION = "/apis/coordination.k8s.io/v1/namespaces/cronhpa-system/leases"
@@ -87,7 +88,8 @@ def server():
 
 
 def replica(server, identity):
-    return ElectedReplica(lambda: Client(server.configuration, timeout_seconds=5), NAME, identity, TIMING, CLOCK)
+    connect = partial(Client, server.configuration, timeout_seconds=5)
+    return ElectedReplica(LeaderElectionConfig(connect, NAME, identity, TIMING, CLOCK))
 
 
 @asynccontextmanager
@@ -210,7 +212,7 @@ async def test_what_ends_the_elections_thread_ends_the_candidate(server):
     def broken():
         raise ValueError("no such file: ca.crt")
 
-    one = ElectedReplica(broken, NAME, "one", TIMING, CLOCK)
+    one = ElectedReplica(LeaderElectionConfig(broken, NAME, "one", TIMING, CLOCK))
 
     with pytest.raises(RuntimeError, match=r"the election ended with ValueError: no such file: ca\.crt"):
         await asyncio.wait_for(one.run(), 10)

@@ -22,6 +22,7 @@ from cronhpa.core.instant import SECOND
 from cronhpa.kube.client import Client
 from cronhpa.kube.shard_scope import ShardScope, shard_of
 from cronhpa.operator.clock import Clock
+from cronhpa.operator.replica import LeaderElectionConfig
 from cronhpa.operator.shard_election import Holdings, shard_lease
 from cronhpa.operator.sharded_replica import ShardedReplica
 from cronhpa.operator.turnover import Turnover
@@ -330,7 +331,8 @@ async def test_a_write_is_fenced_by_the_lease_of_its_namespaces_shard():
 
 async def test_a_replica_with_shards_says_what_it_has_and_leads_if_it_has_any():
     clock = Clock(lambda: 0, lambda: 0.0)
-    replica = ShardedReplica(lambda: Client(Configuration()), LEASE, "me", TIMING, clock, ShardScope(SHARDS))
+    config = LeaderElectionConfig(lambda: Client(Configuration()), LEASE, "me", TIMING, clock)
+    replica = ShardedReplica(config, ShardScope(SHARDS))
 
     assert (0, "", "0 of 4 shards", {}) == (replica.term, replica.holder, replica.part, dict(replica.terms()))
     assert replica.fence("/api/v1/namespaces/team-1/events") <= 0
